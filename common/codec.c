@@ -1,0 +1,246 @@
+/*
+ * zstd: see codec.h.
+ *
+ * Compression always goes through zstd's worker threads, one at least: with none, zstd takes
+ * another way through the data and gives other bytes. With one or more, the bytes depend on the
+ * size of its jobs alone, which is therefore fixed here.
+ */
+#include "common/codec.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+/* What goes into the compressor before the caller is told: small enough that the pages of a mapped
+ * source do not pile up, large enough that nobody notices the calls. */
+#define PIECE_SIZE ((size_t)1 << 20)
+
+/* zstd keeps the input of every running job and some more. Its own choice, four windows, would be
+ * 32 MiB each at the highest levels; larger jobs than this one save next to nothing. */
+#define JOB_SIZE_LOG 23
+
+/* A frame that needs more memory than this for its window is not one of ours. */
+#define WINDOW_LOG_MAX 27
+
+/* ---- compressing ---- */
+
+static bool set_parameter(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value)
+{
+    return !ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value));
+}
+
+/* No more threads than there are jobs: more would only take memory. */
+static int worker_count(uint64_t size, unsigned threads)
+{
+    uint64_t jobs = (size >> JOB_SIZE_LOG) + 1;
+    ZSTD_bounds bounds = ZSTD_cParam_getBounds(ZSTD_c_nbWorkers);
+    uint64_t most = bounds.upperBound > 1 ? (uint64_t)bounds.upperBound : 1;
+    uint64_t count = threads < jobs ? threads : jobs;
+
+    if (count > most)
+        count = most;
+    return count == 0 ? 1 : (int)count;
+}
+
+static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options *options,
+                   const char *name, struct error *error)
+{
+    if (set_parameter(context, ZSTD_c_compressionLevel, options->level) &&
+        set_parameter(context, ZSTD_c_checksumFlag, 0) &&
+        set_parameter(context, ZSTD_c_contentSizeFlag, 1) &&
+        set_parameter(context, ZSTD_c_nbWorkers, worker_count(size, options->threads)) &&
+        set_parameter(context, ZSTD_c_jobSize, 1 << JOB_SIZE_LOG) &&
+        !ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(context, size)))
+        return true;
+    return error_set(error,
+                     "%s: libzstd does not compress at level %d with threads; install a libzstd "
+                     "that was built with them",
+                     name, options->level);
+}
+
+/* Compresses one piece, or with ZSTD_e_end also all that zstd still holds. */
+static bool compress_piece(ZSTD_CCtx *context, struct bytes piece, ZSTD_EndDirective directive,
+                           const char *name, struct buffer *compressed, struct error *error)
+{
+    ZSTD_inBuffer input = {piece.data, (size_t)piece.size, 0};
+    size_t left;
+
+    do {
+        ZSTD_outBuffer output;
+
+        if (!buffer_reserve(compressed, ZSTD_CStreamOutSize()))
+            return error_out_of_memory(error, name, compressed->size + ZSTD_CStreamOutSize());
+        output = (ZSTD_outBuffer){compressed->data, compressed->capacity, compressed->size};
+        left = ZSTD_compressStream2(context, &output, &input, directive);
+        if (ZSTD_isError(left))
+            return error_set(error, "%s: compressing failed: %s; free some memory and run again",
+                             name, ZSTD_getErrorName(left));
+        compressed->size = output.pos;
+    } while (directive == ZSTD_e_end ? left != 0 : input.pos < input.size);
+    return true;
+}
+
+static bool compress_all(ZSTD_CCtx *context, struct bytes source, codec_consumed consumed,
+                         void *consumed_context, const char *name, struct buffer *compressed,
+                         struct error *error)
+{
+    uint64_t done = 0;
+
+    while (done < source.size) {
+        struct bytes piece;
+        uint64_t size = source.size - done < PIECE_SIZE ? source.size - done : PIECE_SIZE;
+
+        if (!bytes_slice(source, done, size, &piece) ||
+            !compress_piece(context, piece, ZSTD_e_continue, name, compressed, error))
+            return false;
+        if (consumed != NULL)
+            consumed(consumed_context, piece);
+        done += size;
+    }
+    return compress_piece(context, (struct bytes){0}, ZSTD_e_end, name, compressed, error);
+}
+
+bool codec_compress(struct bytes source, const struct codec_options *options,
+                    codec_consumed consumed, void *context, const char *name,
+                    struct buffer *compressed, struct error *error)
+{
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    bool done;
+
+    if (zstd == NULL)
+        return error_out_of_memory(error, name, source.size);
+    done = set_up(zstd, source.size, options, name, error) &&
+           compress_all(zstd, source, consumed, context, name, compressed, error);
+    ZSTD_freeCCtx(zstd);
+    return done;
+}
+
+/* ---- decompressing ---- */
+
+struct codec_stream {
+    ZSTD_DCtx *zstd;
+    ZSTD_inBuffer input;
+    uint64_t left;
+    bool frame_ended;
+    const char *name;
+    const char *what;
+};
+
+static bool damaged(const struct codec_stream *stream, const char *how, struct error *error)
+{
+    return error_set(error, "%s: %s is damaged (%s); get an intact copy", stream->name,
+                     stream->what, how);
+}
+
+static bool start(struct codec_stream *stream, struct bytes compressed, struct error *error)
+{
+    unsigned long long size = ZSTD_getFrameContentSize(compressed.data, (size_t)compressed.size);
+
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
+        return damaged(stream, "no zstd frame that names its size", error);
+    if (size != stream->left)
+        return damaged(stream, "its zstd frame names another size than the section", error);
+    stream->zstd = ZSTD_createDCtx();
+    if (stream->zstd == NULL ||
+        ZSTD_isError(ZSTD_DCtx_setParameter(stream->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX)))
+        return error_out_of_memory(error, stream->name, stream->left);
+    return true;
+}
+
+struct codec_stream *codec_stream_open(struct bytes compressed, uint64_t size, const char *name,
+                                       const char *what, struct error *error)
+{
+    struct codec_stream *stream = calloc(1, sizeof(*stream));
+
+    if (stream == NULL) {
+        error_out_of_memory(error, name, sizeof(*stream));
+        return NULL;
+    }
+    stream->name = name;
+    stream->what = what;
+    stream->left = size;
+    stream->input = (ZSTD_inBuffer){compressed.data, (size_t)compressed.size, 0};
+    if (!start(stream, compressed, error)) {
+        codec_stream_free(stream);
+        return NULL;
+    }
+    return stream;
+}
+
+uint64_t codec_stream_left(const struct codec_stream *stream)
+{
+    return stream->left;
+}
+
+/* One step of the decoder; false also where it can get no further. */
+static bool decompress_some(struct codec_stream *stream, ZSTD_outBuffer *output,
+                            struct error *error)
+{
+    size_t consumed = stream->input.pos;
+    size_t produced = output->pos;
+    size_t result;
+
+    if (stream->frame_ended)
+        return damaged(stream, "its zstd frame ends early", error);
+    result = ZSTD_decompressStream(stream->zstd, output, &stream->input);
+    if (ZSTD_isError(result))
+        return damaged(stream, ZSTD_getErrorName(result), error);
+    stream->frame_ended = result == 0;
+    if (!stream->frame_ended && stream->input.pos == consumed && output->pos == produced)
+        return damaged(stream, "its compressed bytes are cut short", error);
+    return true;
+}
+
+bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struct error *error)
+{
+    ZSTD_outBuffer output = {to, size, 0};
+
+    if (size > stream->left)
+        return damaged(stream, "it is shorter than what refers to it", error);
+    while (output.pos < output.size) {
+        if (!decompress_some(stream, &output, error))
+            return false;
+    }
+    stream->left -= size;
+    return true;
+}
+
+bool codec_stream_skip(struct codec_stream *stream, uint64_t size, struct error *error)
+{
+    uint8_t waste[16 * 1024];
+
+    while (size != 0) {
+        size_t part = size < sizeof(waste) ? (size_t)size : sizeof(waste);
+
+        if (!codec_stream_read(stream, waste, part, error))
+            return false;
+        size -= part;
+    }
+    return true;
+}
+
+bool codec_stream_finish(struct codec_stream *stream, struct error *error)
+{
+    uint8_t excess;
+    ZSTD_outBuffer output = {&excess, 1, 0};
+
+    if (stream->left != 0)
+        return damaged(stream, "it is longer than what refers to it", error);
+    while (!stream->frame_ended) {
+        if (!decompress_some(stream, &output, error))
+            return false;
+        if (output.pos != 0)
+            return damaged(stream, "it is longer than its size says", error);
+    }
+    if (stream->input.pos != stream->input.size)
+        return damaged(stream, "other bytes follow its zstd frame", error);
+    return true;
+}
+
+void codec_stream_free(struct codec_stream *stream)
+{
+    if (stream == NULL)
+        return;
+    ZSTD_freeDCtx(stream->zstd);
+    free(stream);
+}

@@ -1,0 +1,159 @@
+/*
+ * Building, checking and mapping edit scripts: see edit.h.
+ *
+ * The edits are few (a cut for each removed section, an overwrite for each changed header), so the
+ * script is a plain array, sorted once; nothing here is in proportion to the image.
+ */
+#include "common/edit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Two differing runs closer than this become one edit: an edit costs about as many bytes in the
+ * sidecar as it would save. */
+#define DIFFERENCE_GAP 8
+
+void edit_script_init(struct edit_script *script, uint64_t original_size)
+{
+    *script = (struct edit_script){.original_size = original_size};
+}
+
+void edit_script_free(struct edit_script *script)
+{
+    free(script->edits);
+    buffer_free(&script->literals);
+    *script = (struct edit_script){0};
+}
+
+static bool add_edit(struct edit_script *script, struct edit edit)
+{
+    if (!range_within(edit.offset, edit.old_size, 0, script->original_size))
+        return false;
+    if (edit.old_size == 0 && edit.new_size == 0)
+        return true;
+    if (script->count == script->capacity) {
+        size_t capacity = script->capacity == 0 ? 32 : script->capacity * 2;
+        struct edit *edits = reallocarray(script->edits, capacity, sizeof(*edits));
+        if (edits == NULL)
+            return false;
+        script->edits = edits;
+        script->capacity = capacity;
+    }
+    script->edits[script->count++] = edit;
+    return true;
+}
+
+bool edit_replace(struct edit_script *script, uint64_t offset, uint64_t old_size,
+                  struct bytes new_bytes)
+{
+    size_t literal = script->literals.size;
+
+    if (!buffer_append(&script->literals, new_bytes.data, (size_t)new_bytes.size))
+        return false;
+    return add_edit(script, (struct edit){offset, old_size, new_bytes.size, literal});
+}
+
+bool edit_replace_by_zeros(struct edit_script *script, uint64_t offset, uint64_t old_size,
+                           uint64_t new_size)
+{
+    return add_edit(script, (struct edit){offset, old_size, new_size, EDIT_ZEROS});
+}
+
+bool edit_cut(struct edit_script *script, uint64_t offset, uint64_t size)
+{
+    return edit_replace_by_zeros(script, offset, size, 0);
+}
+
+bool edit_overwrite_differences(struct edit_script *script, struct bytes original, uint64_t offset,
+                                struct bytes new_bytes)
+{
+    struct bytes old_bytes;
+    uint64_t i = 0;
+
+    if (!bytes_slice(original, offset, new_bytes.size, &old_bytes))
+        return false;
+    while (i < new_bytes.size) {
+        uint64_t start, end, j;
+
+        if (old_bytes.data[i] == new_bytes.data[i]) {
+            i++;
+            continue;
+        }
+        start = i;
+        end = i + 1;
+        for (j = end; j < new_bytes.size && j - end < DIFFERENCE_GAP; j++) {
+            if (old_bytes.data[j] != new_bytes.data[j])
+                end = j + 1;
+        }
+        if (!edit_replace(script, offset + start, end - start,
+                          (struct bytes){new_bytes.data + start, end - start}))
+            return false;
+        i = end;
+    }
+    return true;
+}
+
+static int compare_edits(const void *left, const void *right)
+{
+    const struct edit *a = left, *b = right;
+
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    /* An insertion comes before what replaces the bytes behind it. */
+    if (a->old_size != b->old_size)
+        return a->old_size < b->old_size ? -1 : 1;
+    return 0;
+}
+
+bool edit_script_finish(struct edit_script *script, const char *name, struct error *error)
+{
+    if (script->count != 0)
+        qsort(script->edits, script->count, sizeof(*script->edits), compare_edits);
+    for (size_t i = 1; i < script->count; i++) {
+        const struct edit *before = &script->edits[i - 1], *edit = &script->edits[i];
+        bool same_place = before->offset == edit->offset && edit->old_size == 0;
+
+        if (before->offset + before->old_size > edit->offset || same_place)
+            return error_set(error,
+                             "%s: two edits meet at offset %" PRIu64
+                             ", so the image has a layout that covsplit does not understand; "
+                             "leave sections out with --sections, and report this",
+                             name, edit->offset);
+    }
+    return true;
+}
+
+uint64_t edit_script_result_size(const struct edit_script *script)
+{
+    uint64_t size = script->original_size;
+
+    for (size_t i = 0; i < script->count; i++)
+        size += script->edits[i].new_size - script->edits[i].old_size;
+    return size;
+}
+
+uint64_t edit_script_map(const struct edit_script *script, uint64_t offset)
+{
+    uint64_t result = offset;
+
+    for (size_t i = 0; i < script->count; i++) {
+        const struct edit *edit = &script->edits[i];
+
+        if (edit->offset > offset)
+            break;
+        if (edit->offset + edit->old_size <= offset) {
+            result += edit->new_size - edit->old_size;
+        } else {
+            uint64_t inside = offset - edit->offset;
+            if (inside > edit->new_size)
+                result -= inside - edit->new_size;
+            break;
+        }
+    }
+    return result;
+}
+
+struct bytes edit_new_bytes(const struct edit_script *script, const struct edit *edit)
+{
+    return (struct bytes){script->literals.data + edit->literal, edit->new_size};
+}

@@ -1,0 +1,439 @@
+/*
+ * Mapped inputs and atomic outputs: see file.h.
+ *
+ * An output has no name while it is written (O_TMPFILE), so a process that is killed leaves nothing
+ * behind. It gets a temporary name only in the instant before the rename that puts it in place;
+ * link(2) alone cannot replace an existing file.
+ */
+#include "common/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Small writes are gathered up to this size, and files are copied in pieces of it. */
+#define PIECE_SIZE ((size_t)1 << 20)
+
+/* ---- inputs ---- */
+
+bool input_open(struct input *input, const char *path, struct error *error)
+{
+    *input = (struct input){.fd = -1};
+    input->path = strdup(path);
+    if (input->path == NULL)
+        return error_out_of_memory(error, path, strlen(path));
+    input->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (input->fd < 0 || fstat(input->fd, &input->status) != 0) {
+        error_set_errno(error, errno, "%s: cannot be read", path);
+        goto fail;
+    }
+    if (!S_ISREG(input->status.st_mode)) {
+        error_set(error, "%s: not a regular file; name a file", path);
+        goto fail;
+    }
+    if (input->status.st_size > 0) {
+        void *map = mmap(NULL, (size_t)input->status.st_size, PROT_READ, MAP_PRIVATE, input->fd, 0);
+        if (map == MAP_FAILED) {
+            error_set_errno(error, errno, "%s: cannot be mapped into memory", path);
+            goto fail;
+        }
+        input->bytes = (struct bytes){map, (uint64_t)input->status.st_size};
+    }
+    return true;
+fail:
+    input_close(input);
+    return false;
+}
+
+void input_release_pages(const struct input *input, uint64_t offset, uint64_t size)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = align_down(offset, page), end;
+    struct bytes part;
+
+    if (!bytes_slice(input->bytes, offset, size, &part))
+        return;
+    end = offset + size == input->bytes.size ? offset + size : align_down(offset + size, page);
+    if (end > start)
+        madvise((void *)(uintptr_t)(input->bytes.data + start), (size_t)(end - start),
+                MADV_DONTNEED);
+}
+
+bool input_unchanged(const struct input *input, struct error *error)
+{
+    struct stat now;
+
+    if (fstat(input->fd, &now) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", input->path);
+    if (now.st_size != input->status.st_size ||
+        now.st_mtim.tv_sec != input->status.st_mtim.tv_sec ||
+        now.st_mtim.tv_nsec != input->status.st_mtim.tv_nsec)
+        return error_set(error, "%s: changed while it was being read; run again", input->path);
+    return true;
+}
+
+void input_close(struct input *input)
+{
+    if (input->path == NULL)
+        return;
+    if (input->bytes.data != NULL)
+        munmap((void *)(uintptr_t)input->bytes.data, (size_t)input->bytes.size);
+    if (input->fd >= 0)
+        close(input->fd);
+    free(input->path);
+    *input = (struct input){.fd = -1};
+}
+
+/* ---- outputs: creation ---- */
+
+/* Follows a symbolic link for an edit in place; *status becomes that of the file it leads to. */
+static bool follow_link(struct output *output, struct stat *status, struct error *error)
+{
+    output->target = realpath(output->path, NULL);
+    if (output->target == NULL || stat(output->target, status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    return true;
+}
+
+/* Decides which path the rename will replace and whether the inode must be kept. */
+static bool choose_target(struct output *output, const struct output_options *options,
+                          struct error *error)
+{
+    struct stat status;
+    bool exists = lstat(output->path, &status) == 0;
+
+    if (!exists && errno != ENOENT)
+        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    if (exists && S_ISLNK(status.st_mode) && options->in_place) {
+        if (!follow_link(output, &status, error))
+            return false;
+    } else {
+        output->target = strdup(output->path);
+        if (output->target == NULL)
+            return error_out_of_memory(error, output->path, strlen(output->path));
+    }
+    if (exists && S_ISDIR(status.st_mode))
+        return error_set(error, "%s: is a directory; name a file", output->path);
+    /* Without in_place a symbolic link is itself replaced, as `strip -o` does. */
+    if (exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
+        return error_set(error, "%s: not a regular file; name another output", output->path);
+    output->keep_inode = exists && options->in_place && status.st_nlink > 1;
+    output->keep_owner = exists && options->in_place;
+    output->owner = exists ? status.st_uid : 0;
+    output->group = exists ? status.st_gid : 0;
+    return true;
+}
+
+/* "DIRECTORY/.NAME.XXXXXX", in the directory of the target so that a rename cannot cross file
+ * systems. */
+static char *temporary_template(const char *target)
+{
+    const char *slash = strrchr(target, '/');
+    int directory_length = slash == NULL ? 0 : (int)(slash - target + 1);
+    const char *name = target + directory_length;
+    char *result = NULL;
+
+    /* A name near NAME_MAX must not make the temporary one too long. */
+    if (asprintf(&result, "%.*s.%.200s.XXXXXX", directory_length, target, name) < 0)
+        return NULL;
+    return result;
+}
+
+static char *directory_of(const char *target)
+{
+    const char *slash = strrchr(target, '/');
+
+    if (slash == NULL)
+        return strdup(".");
+    return strndup(target, slash == target ? 1 : (size_t)(slash - target));
+}
+
+static bool open_unnamed(struct output *output, struct error *error)
+{
+    char *directory = directory_of(output->target);
+
+    if (directory == NULL)
+        return error_out_of_memory(error, output->path, strlen(output->path));
+    output->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    free(directory);
+    if (output->fd >= 0)
+        return true;
+    /* Not every file system has unnamed files, and not every kernel says so in the same way. */
+    output->temporary = temporary_template(output->target);
+    if (output->temporary == NULL)
+        return error_out_of_memory(error, output->path, strlen(output->path));
+    output->fd = mkostemp(output->temporary, O_CLOEXEC);
+    if (output->fd < 0) {
+        error_set_errno(error, errno, "%s: cannot be written", output->path);
+        free(output->temporary);
+        output->temporary = NULL;
+        return false;
+    }
+    return true;
+}
+
+bool output_create(struct output *output, const char *path, const struct output_options *options,
+                   struct error *error)
+{
+    *output = (struct output){.fd = -1, .mode = options->mode & 07777};
+    output->path = strdup(path);
+    if (output->path == NULL)
+        return error_out_of_memory(error, path, strlen(path));
+    if (!choose_target(output, options, error) || !open_unnamed(output, error)) {
+        output_discard(output);
+        return false;
+    }
+    return true;
+}
+
+/* ---- outputs: contents ---- */
+
+static bool write_all(int fd, const char *path, const uint8_t *data, size_t size,
+                      struct error *error)
+{
+    while (size != 0) {
+        ssize_t written = write(fd, data, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return error_set_errno(error, errno, "%s: cannot be written", path);
+        data += written;
+        size -= (size_t)written;
+    }
+    return true;
+}
+
+static bool flush_pending(struct output *output, struct error *error)
+{
+    size_t size = output->pending.size;
+
+    output->pending.size = 0;
+    return write_all(output->fd, output->path, output->pending.data, size, error);
+}
+
+bool output_write(struct output *output, struct bytes view, struct error *error)
+{
+    output->size += view.size;
+    if (view.size < PIECE_SIZE && output->pending.size + view.size <= PIECE_SIZE) {
+        if (!buffer_append(&output->pending, view.data, (size_t)view.size))
+            return error_out_of_memory(error, output->path, view.size);
+        return true;
+    }
+    return flush_pending(output, error) &&
+           write_all(output->fd, output->path, view.data, (size_t)view.size, error);
+}
+
+bool output_write_zeros(struct output *output, uint64_t size, struct error *error)
+{
+    static const uint8_t zeros[4096];
+
+    while (size != 0) {
+        uint64_t part = size < sizeof(zeros) ? size : sizeof(zeros);
+        if (!output_write(output, (struct bytes){zeros, part}, error))
+            return false;
+        size -= part;
+    }
+    return true;
+}
+
+bool output_map(struct output *output, struct input *input, struct error *error)
+{
+    *input = (struct input){.fd = -1};
+    if (!flush_pending(output, error))
+        return false;
+    input->path = strdup(output->path);
+    if (input->path == NULL)
+        return error_out_of_memory(error, output->path, strlen(output->path));
+    if (output->size != 0) {
+        void *map = mmap(NULL, (size_t)output->size, PROT_READ, MAP_SHARED, output->fd, 0);
+        if (map == MAP_FAILED) {
+            error_set_errno(error, errno, "%s: cannot be mapped into memory", output->path);
+            input_close(input);
+            return false;
+        }
+        input->bytes = (struct bytes){map, output->size};
+    }
+    return true;
+}
+
+bool output_sync(struct output *output, struct error *error)
+{
+    if (!flush_pending(output, error))
+        return false;
+    /* Only root can give a file away; for others it stays theirs, but then it must not run with
+     * the rights of the old owner's set-user-ID bit. The mode comes last: a change of owner clears
+     * those bits. */
+    if (output->keep_owner && fchown(output->fd, output->owner, output->group) != 0)
+        output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
+    if (fchmod(output->fd, output->mode) != 0 || fsync(output->fd) != 0)
+        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    return true;
+}
+
+/* ---- outputs: commit ---- */
+
+/* True where the target already has the mode and the bytes of the output. */
+static bool same_as_target(const struct output *output)
+{
+    struct stat status;
+    uint8_t *mine = NULL, *theirs = NULL;
+    uint64_t offset = 0;
+    bool same = false;
+    int fd = open(output->target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        (uint64_t)status.st_size != output->size || (status.st_mode & 07777) != output->mode)
+        goto done;
+    mine = malloc(PIECE_SIZE);
+    theirs = malloc(PIECE_SIZE);
+    if (mine == NULL || theirs == NULL)
+        goto done;
+    while (offset < output->size) {
+        ssize_t have = pread(output->fd, mine, PIECE_SIZE, (off_t)offset);
+        if (have <= 0 || pread(fd, theirs, (size_t)have, (off_t)offset) != have ||
+            memcmp(mine, theirs, (size_t)have) != 0)
+            goto done;
+        offset += (uint64_t)have;
+    }
+    same = true;
+done:
+    free(mine);
+    free(theirs);
+    close(fd);
+    return same;
+}
+
+static bool give_temporary_name(struct output *output, struct error *error)
+{
+    char source[64];
+
+    snprintf(source, sizeof(source), "/proc/self/fd/%d", output->fd);
+    for (unsigned attempt = 0; attempt < 100; attempt++) {
+        char *name = temporary_template(output->target);
+        size_t length;
+
+        if (name == NULL)
+            return error_out_of_memory(error, output->path, strlen(output->path));
+        length = strlen(name);
+        snprintf(name + length - 6, 7, "%02x%04x", attempt, (unsigned)getpid() & 0xffff);
+        if (linkat(AT_FDCWD, source, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
+            output->temporary = name;
+            return true;
+        }
+        free(name);
+        if (errno != EEXIST)
+            break;
+    }
+    return error_set_errno(error, errno, "%s: cannot be written", output->path);
+}
+
+/* The old file keeps its inode and gets the new bytes, so that all its names see them. The finished
+ * output has a name of its own meanwhile: whatever happens, one whole copy of it is on the disk. */
+static bool copy_over_target(struct output *output, struct error *error)
+{
+    uint8_t *piece = malloc(PIECE_SIZE);
+    uint64_t offset = 0;
+    bool done = false;
+    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd < 0) {
+        free(piece);
+        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    }
+    if (piece == NULL) {
+        close(fd);
+        return error_out_of_memory(error, output->path, PIECE_SIZE);
+    }
+    while (offset < output->size) {
+        ssize_t have = pread(output->fd, piece, PIECE_SIZE, (off_t)offset);
+        if (have <= 0) {
+            error_set_errno(error, errno, "%s: cannot be written", output->path);
+            goto out;
+        }
+        if (!write_all(fd, output->path, piece, (size_t)have, error))
+            goto out;
+        offset += (uint64_t)have;
+    }
+    done =
+        ftruncate(fd, (off_t)output->size) == 0 && fchmod(fd, output->mode) == 0 && fsync(fd) == 0;
+    if (!done)
+        error_set_errno(error, errno, "%s: cannot be written", output->path);
+out:
+    free(piece);
+    close(fd);
+    return done;
+}
+
+/* The rename is only safe from a power failure once the directory is on the disk too. File systems
+ * that cannot sync a directory say EINVAL; there is nothing more to do there. */
+static void sync_directory(const char *target)
+{
+    char *directory = directory_of(target);
+    int fd = directory == NULL ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+    free(directory);
+}
+
+static bool put_in_place(struct output *output, struct error *error)
+{
+    if (output->temporary == NULL && !give_temporary_name(output, error))
+        return false;
+    if (output->keep_inode) {
+        struct error cause;
+
+        if (!copy_over_target(output, &cause)) {
+            /* The target may be half written now: the whole output must not be thrown away. */
+            error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
+            free(output->temporary);
+            output->temporary = NULL;
+            return false;
+        }
+        unlink(output->temporary);
+    } else if (rename(output->temporary, output->target) != 0) {
+        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    }
+    free(output->temporary);
+    output->temporary = NULL;
+    sync_directory(output->target);
+    return true;
+}
+
+bool output_commit(struct output *output, enum output_result *result, struct error *error)
+{
+    bool done = true;
+
+    *result = OUTPUT_UNCHANGED;
+    if (!output_sync(output, error)) {
+        done = false;
+    } else if (!same_as_target(output)) {
+        *result = OUTPUT_WRITTEN;
+        done = put_in_place(output, error);
+    }
+    output_discard(output);
+    return done;
+}
+
+void output_discard(struct output *output)
+{
+    if (output->path == NULL)
+        return;
+    if (output->temporary != NULL)
+        unlink(output->temporary);
+    if (output->fd >= 0)
+        close(output->fd);
+    free(output->temporary);
+    free(output->target);
+    free(output->path);
+    buffer_free(&output->pending);
+    *output = (struct output){.fd = -1};
+}

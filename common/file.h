@@ -1,0 +1,97 @@
+/*
+ * Files in and out.
+ *
+ * Inputs are mapped read-only and seen through a bounds-checked view. Outputs are written to a file
+ * without a name (or, where the file system has none, under a temporary one) in the directory of
+ * the final path, and get that path by one rename: they appear whole or not at all, whatever kills
+ * the process.
+ */
+#ifndef COVSPLIT_COMMON_FILE_H
+#define COVSPLIT_COMMON_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "common/bytes.h"
+#include "common/error.h"
+
+/* ---- inputs ---- */
+
+struct input {
+    char *path; /* as the user gave it, for messages */
+    int fd;
+    struct stat status;
+    struct bytes bytes; /* the whole file; the pages are the kernel's, nothing is copied */
+};
+
+/* Maps a regular file. An empty file gives an empty view. On failure nothing is left open. */
+bool input_open(struct input *input, const char *path, struct error *error);
+
+/* Gives back the pages of [offset, offset + size), which have been used and are not needed soon:
+ * the resident size then stays bounded however large the file is. Reading them again works. */
+void input_release_pages(const struct input *input, uint64_t offset, uint64_t size);
+
+/* False where the file has another size or modification time than when it was opened. A result
+ * computed meanwhile is worth nothing. */
+bool input_unchanged(const struct input *input, struct error *error);
+
+/* Safe on a zeroed or already closed input. */
+void input_close(struct input *input);
+
+/* ---- outputs ---- */
+
+enum output_result {
+    OUTPUT_WRITTEN,   /* the path has new contents */
+    OUTPUT_UNCHANGED, /* the path had just these bytes (and mode) and was not touched */
+};
+
+struct output {
+    char *path;      /* as given, for messages */
+    char *target;    /* the final path: `path`, or what it leads to (see output_create) */
+    char *temporary; /* a name that must be unlinked on failure; NULL while the file has none */
+    int fd;
+    mode_t mode;
+    bool keep_inode;
+    bool keep_owner;
+    uid_t owner; /* of the file that is replaced, where keep_owner is set */
+    gid_t group;
+    uint64_t size; /* bytes written so far, those in `pending` included */
+    struct buffer pending;
+};
+
+struct output_options {
+    /* Permission bits of the result, exactly (not reduced by the umask). */
+    mode_t mode;
+    /* For an edit in place, as `strip` behaves: the owner stays if the caller may set it; a
+     * symbolic link stays and what it leads to is replaced; where the file has more names (hard
+     * links), all of them see the new contents. The latter means to write over the old file, which
+     * is the one case that is not atomic. */
+    bool in_place;
+};
+
+/* Starts an output at path. Fails where path is something else than a regular file, or a name that
+ * is still free, in a directory that can be written. */
+bool output_create(struct output *output, const char *path, const struct output_options *options,
+                   struct error *error);
+
+/* Appends. Large views go to the file directly, small ones are gathered. */
+bool output_write(struct output *output, struct bytes view, struct error *error);
+bool output_write_zeros(struct output *output, uint64_t size, struct error *error);
+
+/* Writes out what is gathered, and maps what was written: the caller can read it back and check it
+ * before it is committed. The input is closed with input_close, and must be before the output is.
+ */
+bool output_map(struct output *output, struct input *input, struct error *error);
+
+/* Writes out what is gathered and has it on the disk, ready for output_commit. */
+bool output_sync(struct output *output, struct error *error);
+
+/* Gives the output its path, unless the file there is the same already. Calls output_sync first.
+ * The output is finished after this, whatever the result. */
+bool output_commit(struct output *output, enum output_result *result, struct error *error);
+
+/* Throws the output away, if it was not committed. Safe on a zeroed or finished output. */
+void output_discard(struct output *output);
+
+#endif

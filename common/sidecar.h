@@ -1,0 +1,173 @@
+/*
+ * The sidecar: one ELF file that holds all that was taken out of an image.
+ *
+ * Whatever the image's format, the sidecar is an ELF file of the image's class, byte order and
+ * machine, so that readelf, file and a debuginfod index can read it. It has, in this order:
+ *
+ *   PT_NOTE              a segment with the build ID's note, a copy of the following section
+ *   .note.gnu.build-id   the UUID
+ *   .note.covsplit       notes of owner "covsplit" (types and layouts: sidecar_note.h)
+ *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
+ *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD
+ *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
+ *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections
+ *   .shstrtab
+ *
+ * The same contents and options always give the same bytes, whatever the number of threads.
+ * A reader refuses a format version that it does not know, and trusts no size: what is read comes
+ * as a stream, and what is kept in memory is bounded by what was really decompressed.
+ */
+#ifndef COVSPLIT_COMMON_SIDECAR_H
+#define COVSPLIT_COMMON_SIDECAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/digest.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/section.h"
+#include "common/uuid.h"
+
+#define SIDECAR_FORMAT_VERSION 1
+
+/* Stored in sidecars: the numbers never change. */
+enum image_format {
+    IMAGE_ELF = 1,
+    IMAGE_MACHO = 2,
+    IMAGE_COFF = 3,
+};
+
+/* "ELF", "Mach-O", "COFF"; "unknown" for any other number. */
+const char *image_format_name(enum image_format format);
+
+/* Where the UUID comes from. Stored in sidecars. */
+enum uuid_source {
+    UUID_FROM_BUILD_ID = 1, /* in the image itself: build ID, LC_UUID, RSDS GUID */
+    UUID_FROM_OPTION = 2,   /* --uuid */
+    UUID_FROM_DIGEST = 3,   /* the XXH3-128 digest of the original image */
+};
+
+/* "build ID", "--uuid", "digest of the image" */
+const char *uuid_source_name(enum uuid_source source);
+
+/* What the sidecar says of the image, apart from sections. */
+struct sidecar_facts {
+    enum image_format format;
+    uint8_t elf_class;    /* ELFCLASS32 or ELFCLASS64 */
+    uint8_t elf_data;     /* ELFDATA2LSB or ELFDATA2MSB: the image's byte order */
+    uint16_t elf_type;    /* ET_EXEC or ET_DYN */
+    uint16_t machine;     /* EM_X86_64, ... */
+    uint64_t raw_version; /* __llvm_profile_raw_version with its variant bits; 0: none found */
+    struct uuid uuid;
+    enum uuid_source uuid_source;
+    uint64_t original_size;
+    struct digest original_digest;
+    uint64_t stripped_size;
+    struct digest stripped_digest;
+    uint64_t pointer_size; /* 4 or 8 */
+    /* True where the first record of the data section was replaced by the stub record. */
+    bool has_stub;
+};
+
+/* A section that stayed in the image though it was asked for, and why. */
+struct kept_section {
+    enum section_kind kind;
+    uint64_t size;
+    const char *reason;
+};
+
+/* ---- writing ---- */
+
+struct sidecar_section_source {
+    enum section_kind kind;
+    uint64_t address;
+    uint64_t alignment; /* sh_addralign of the original section */
+    uint64_t size;
+    struct bytes content; /* empty for counters and bitmap, of which only place and size are kept */
+    uint64_t image_offset; /* file offset of `content` in the image: for input_release_pages */
+};
+
+struct sidecar_source {
+    struct sidecar_facts facts;
+    const char *image_name; /* file name without directory: a label for people */
+    const struct sidecar_section_source *sections;
+    size_t section_count;
+    const struct kept_section *kept;
+    size_t kept_count;
+    struct bytes inverse;      /* as inverse_encode made it */
+    const struct input *image; /* what the contents are views of; NULL: no mapped file */
+};
+
+struct sidecar_write_options {
+    int level;        /* zstd's 1 to 19 */
+    unsigned threads; /* 1 or more */
+};
+
+/* Compresses and writes the sidecar to a started output; the caller commits it. */
+bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
+                   struct output *output, struct error *error);
+
+/* ---- reading ---- */
+
+struct sidecar;
+
+struct sidecar_section {
+    enum section_kind kind;
+    const char *name;
+    uint64_t address;
+    uint64_t alignment;
+    uint64_t size;        /* decompressed */
+    uint64_t stored_size; /* in the sidecar; 0 for counters and bitmap */
+    bool has_content;     /* false for counters and bitmap */
+    struct digest digest; /* of the decompressed content */
+};
+
+/* Whether the bytes look like a sidecar of any version: an ELF file with a note of ours. Cheap. */
+bool sidecar_recognize(struct bytes bytes);
+
+/* Reads the structure and the notes; decompresses nothing. `name` is for messages and is copied;
+ * `bytes` must outlive the sidecar. Freed with sidecar_close (NULL allowed). */
+struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error);
+void sidecar_close(struct sidecar *sidecar);
+
+/* Everything returned lives as long as the sidecar. */
+const struct sidecar_facts *sidecar_facts(const struct sidecar *sidecar);
+const char *sidecar_name(const struct sidecar *sidecar);
+const char *sidecar_image_name(const struct sidecar *sidecar);
+uint32_t sidecar_format_version(const struct sidecar *sidecar);
+size_t sidecar_section_count(const struct sidecar *sidecar);
+const struct sidecar_section *sidecar_section(const struct sidecar *sidecar, size_t index);
+/* NULL where there is no such section. */
+const struct sidecar_section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);
+size_t sidecar_kept_count(const struct sidecar *sidecar);
+const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t index);
+
+/* Decompresses a whole section and checks its digest. The buffer grows with what comes out, so a
+ * false size costs nothing. */
+bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+                          struct buffer *content, struct error *error);
+
+/* Called with the original's bytes in order. False stops, with the error filled in. */
+typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *error);
+
+/* Decompresses everything as streams and checks every digest, the notes, and the bounds of the
+ * inverse script. */
+bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
+
+/* Produces the original from the stripped image: checks the stripped image's size and digest first,
+ * and the original's digest at the end. The sink may have been called before a false result: what
+ * it wrote must then be thrown away. `stripped_name` is for messages. */
+bool sidecar_restore(const struct sidecar *sidecar, struct bytes stripped,
+                     const char *stripped_name, sidecar_sink sink, void *context,
+                     struct error *error);
+
+/* The same for a mapped file, whose pages are given back once they are used: the resident size does
+ * not grow with the image. Of *stripped only path and bytes are looked at, so that one can be made
+ * up for what output_map gives. */
+bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *stripped,
+                           sidecar_sink sink, void *context, struct error *error);
+
+#endif

@@ -1,0 +1,169 @@
+/*
+ * Decompressing what a sidecar holds, and checking it against its digests: see sidecar.h.
+ *
+ * A size in a sidecar is a claim. Memory is taken as decompressed bytes fill it, and where the
+ * bytes themselves are not wanted, none is taken beyond a fixed piece.
+ */
+#include <stdlib.h>
+
+#include "common/codec.h"
+#include "common/sidecar_file.h"
+
+/* The first piece of memory for decompressed bytes; more comes as they fill it. */
+#define LOAD_STEP   ((size_t)1 << 20)
+
+#define STREAM_STEP ((size_t)256 << 10)
+
+static bool check_digest(const struct sidecar *sidecar, const struct sidecar_content *content,
+                         const struct digest *digest, struct error *error)
+{
+    if (digest_equal(digest, &content->digest))
+        return true;
+    return error_set(error,
+                     "%s: %s is damaged (its digest is not the one recorded); get an intact "
+                     "copy",
+                     sidecar->name, content->what);
+}
+
+/* Room for more of `left` bytes: as much again as there is, but no more than those. */
+static bool make_room(struct buffer *buffer, uint64_t left)
+{
+    size_t more = buffer->size < LOAD_STEP ? LOAD_STEP : buffer->size;
+    size_t capacity;
+    uint8_t *data;
+
+    if (more > left)
+        more = (size_t)left;
+    if (__builtin_add_overflow(buffer->size, more, &capacity))
+        return false;
+    if (capacity <= buffer->capacity)
+        return true;
+    data = realloc(buffer->data, capacity);
+    if (data == NULL)
+        return false;
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+static bool load_all(const struct sidecar *sidecar, struct codec_stream *stream,
+                     struct buffer *loaded, struct error *error)
+{
+    uint64_t left;
+
+    while ((left = codec_stream_left(stream)) != 0) {
+        size_t part;
+
+        if (loaded->size == loaded->capacity && !make_room(loaded, left))
+            return error_out_of_memory(error, sidecar->name, left);
+        part = loaded->capacity - loaded->size;
+        if (part > left)
+            part = (size_t)left;
+        if (!codec_stream_read(stream, loaded->data + loaded->size, part, error))
+            return false;
+        loaded->size += part;
+    }
+    return codec_stream_finish(stream, error);
+}
+
+bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
+                          struct buffer *loaded, struct error *error)
+{
+    struct codec_stream *stream =
+        codec_stream_open(content->frame, content->size, sidecar->name, content->what, error);
+    size_t start = loaded->size;
+    bool done = stream != NULL && load_all(sidecar, stream, loaded, error);
+
+    codec_stream_free(stream);
+    if (done) {
+        struct bytes view = {loaded->data == NULL ? NULL : loaded->data + start,
+                             loaded->size - start};
+        struct digest digest = digest_of(view);
+        done = check_digest(sidecar, content, &digest, error);
+    }
+    if (!done)
+        loaded->size = start;
+    return done;
+}
+
+bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+                          struct buffer *content, struct error *error)
+{
+    if (!section->has_content)
+        return error_set(error,
+                         "%s: of %s only address and size are recorded; read it from the "
+                         "image",
+                         sidecar->name, section->name);
+    return sidecar_content_load(sidecar, &sidecar->contents[section - sidecar->sections], content,
+                                error);
+}
+
+static bool digest_content(struct codec_stream *stream, struct digest_stream *digest, uint8_t *part,
+                           struct error *error)
+{
+    uint64_t left;
+
+    while ((left = codec_stream_left(stream)) != 0) {
+        size_t size = left < STREAM_STEP ? (size_t)left : STREAM_STEP;
+
+        if (!codec_stream_read(stream, part, size, error))
+            return false;
+        digest_stream_add(digest, (struct bytes){part, size});
+    }
+    return codec_stream_finish(stream, error);
+}
+
+/* Decompresses with constant memory and checks the digest. */
+static bool verify_content(const struct sidecar *sidecar, const struct sidecar_content *content,
+                           struct error *error)
+{
+    struct codec_stream *stream =
+        codec_stream_open(content->frame, content->size, sidecar->name, content->what, error);
+    struct digest_stream *digest = digest_stream_new();
+    uint8_t *part = malloc(STREAM_STEP);
+    bool done = false;
+
+    if (digest == NULL || part == NULL) {
+        error_out_of_memory(error, sidecar->name, STREAM_STEP);
+    } else if (stream != NULL && digest_content(stream, digest, part, error)) {
+        struct digest found = digest_stream_finish(digest);
+        done = check_digest(sidecar, content, &found, error);
+    }
+    free(part);
+    digest_stream_free(digest);
+    codec_stream_free(stream);
+    return done;
+}
+
+bool sidecar_inverse_load(const struct sidecar *sidecar, struct buffer *encoded,
+                          struct inverse *inverse, struct error *error)
+{
+    const struct sidecar_facts *facts = &sidecar->notes.facts;
+    uint64_t section_sizes[SECTION_KIND_MAX + 1] = {0};
+
+    *inverse = (struct inverse){0};
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].has_content)
+            section_sizes[sidecar->sections[i].kind] = sidecar->sections[i].size;
+    }
+    return sidecar_content_load(sidecar, &sidecar->inverse, encoded, error) &&
+           inverse_decode(buffer_view(encoded), facts->stripped_size, facts->original_size,
+                          section_sizes, sidecar->name, inverse, error);
+}
+
+bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
+{
+    struct buffer encoded = {0};
+    struct inverse inverse;
+    bool done;
+
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].has_content &&
+            !verify_content(sidecar, &sidecar->contents[i], error))
+            return false;
+    }
+    done = sidecar_inverse_load(sidecar, &encoded, &inverse, error);
+    inverse_free(&inverse);
+    buffer_free(&encoded);
+    return done;
+}

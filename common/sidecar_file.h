@@ -1,0 +1,51 @@
+/*
+ * What the files that write, read and restore from sidecars share: names in the ELF file, the
+ * header of a compressed section, and the opened sidecar. Nothing else includes this.
+ */
+#ifndef COVSPLIT_COMMON_SIDECAR_FILE_H
+#define COVSPLIT_COMMON_SIDECAR_FILE_H
+
+#include <gelf.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/inverse.h"
+#include "common/sidecar.h"
+#include "common/sidecar_note.h"
+
+/* gABI, "Section Compression"; libelf learnt it later than its users did. */
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
+#define SIDECAR_BUILD_ID_SECTION ".note.gnu.build-id"
+#define SIDECAR_INVERSE_SECTION  ".covsplit.inverse"
+
+/* A part of the sidecar that is stored compressed. */
+struct sidecar_content {
+    struct bytes frame; /* zstd */
+    uint64_t size;      /* decompressed */
+    struct digest digest;
+    const char *what; /* for messages */
+};
+
+struct sidecar {
+    char *name;
+    struct sidecar_notes notes; /* with facts complete */
+    struct sidecar_section sections[SECTION_KIND_MAX];
+    struct sidecar_content contents[SECTION_KIND_MAX]; /* of the section of the same index */
+    size_t section_count;
+    struct sidecar_content inverse;
+};
+
+/* Decompresses into a buffer that grows with what comes out, and checks the digest. */
+bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
+                          struct buffer *loaded, struct error *error);
+
+/* Loads and decodes the inverse edit script. *encoded backs *inverse; the caller frees both, also
+ * after a failure. */
+bool sidecar_inverse_load(const struct sidecar *sidecar, struct buffer *encoded,
+                          struct inverse *inverse, struct error *error);
+
+#endif

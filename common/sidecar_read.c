@@ -1,0 +1,465 @@
+/*
+ * Reading a sidecar: see sidecar.h.
+ *
+ * libelf decodes every structure, but it trusts the numbers in a file more than a hostile one
+ * deserves. So the ELF header is checked against the file before libelf sees the file, and each
+ * section header before libelf is asked for a section's contents. Nothing of libelf outlives
+ * sidecar_open: what was found is kept in structures of our own.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/sidecar_file.h"
+
+/* A sidecar of version 1 has at most 13; more are no reason to refuse what a later version says of
+ * itself, as long as they cost nothing. */
+#define SECTION_COUNT_MAX 64
+
+/* ---- the ELF file ---- */
+
+struct section {
+    GElf_Shdr header;
+    Elf_Scn *libelf;
+    const char *name;    /* libelf's */
+    struct bytes stored; /* its bytes in the file */
+};
+
+struct file {
+    struct bytes bytes;
+    bool wide;              /* ELFCLASS64 */
+    unsigned data_encoding; /* ELFDATA2LSB or ELFDATA2MSB */
+    GElf_Ehdr header;
+    Elf *libelf;
+    struct section sections[SECTION_COUNT_MAX];
+    size_t section_count;
+};
+
+/* Decodes one structure from the front of a view; false where it is too short. */
+static bool decode(const struct file *file, Elf_Type type, struct bytes view, void *structure,
+                   size_t size)
+{
+    Elf_Data from = {.d_buf = (void *)(uintptr_t)view.data,
+                     .d_type = type,
+                     .d_version = EV_CURRENT,
+                     .d_size = size};
+    Elf_Data to = {.d_buf = structure, .d_version = EV_CURRENT, .d_size = size};
+
+    return view.size >= size &&
+           (file->wide ? elf64_xlatetom(&to, &from, file->data_encoding)
+                       : elf32_xlatetom(&to, &from, file->data_encoding)) != NULL;
+}
+
+static bool decode_elf_header(struct file *file)
+{
+    Elf32_Ehdr narrow;
+
+    if (file->wide)
+        return decode(file, ELF_T_EHDR, file->bytes, &file->header, sizeof(file->header));
+    if (!decode(file, ELF_T_EHDR, file->bytes, &narrow, sizeof(narrow)))
+        return false;
+    file->header = (GElf_Ehdr){.e_type = narrow.e_type,
+                               .e_machine = narrow.e_machine,
+                               .e_shoff = narrow.e_shoff,
+                               .e_shentsize = narrow.e_shentsize,
+                               .e_shnum = narrow.e_shnum,
+                               .e_shstrndx = narrow.e_shstrndx};
+    return true;
+}
+
+static bool decode_compression_header(const struct file *file, struct bytes view, GElf_Chdr *header,
+                                      struct bytes *frame)
+{
+    Elf32_Chdr narrow;
+    size_t size = file->wide ? sizeof(Elf64_Chdr) : sizeof(narrow);
+
+    if (!bytes_slice(view, size, view.size < size ? 0 : view.size - size, frame))
+        return false;
+    if (file->wide)
+        return decode(file, ELF_T_CHDR, view, header, sizeof(*header));
+    if (!decode(file, ELF_T_CHDR, view, &narrow, sizeof(narrow)))
+        return false;
+    *header = (GElf_Chdr){
+        .ch_type = narrow.ch_type, .ch_size = narrow.ch_size, .ch_addralign = narrow.ch_addralign};
+    return true;
+}
+
+/* What libelf relies on when it takes up a file, and reads without looking twice. */
+static bool header_is_sound(struct file *file)
+{
+    const uint8_t *ident = file->bytes.data;
+    struct bytes table;
+    uint64_t entry_size, alignment;
+
+    if (file->bytes.size < sizeof(Elf32_Ehdr) || memcmp(ident, ELFMAG, SELFMAG) != 0 ||
+        (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64) ||
+        (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB) ||
+        ident[EI_VERSION] != EV_CURRENT)
+        return false;
+    file->wide = ident[EI_CLASS] == ELFCLASS64;
+    file->data_encoding = ident[EI_DATA];
+    if (!decode_elf_header(file))
+        return false;
+    entry_size = file->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
+    alignment = file->wide ? 8 : 4;
+    return file->header.e_shentsize == entry_size && file->header.e_shnum != 0 &&
+           file->header.e_shnum <= SECTION_COUNT_MAX &&
+           file->header.e_shstrndx < file->header.e_shnum &&
+           file->header.e_shoff % alignment == 0 &&
+           bytes_slice(file->bytes, file->header.e_shoff, entry_size * file->header.e_shnum,
+                       &table);
+}
+
+/* Section headers, each checked against the file; then the names, which libelf looks up in a
+ * section that is known to be sound by now. */
+static bool read_sections(struct file *file)
+{
+    const GElf_Shdr *names;
+
+    for (size_t i = 0; i < file->header.e_shnum; i++) {
+        struct section *section = &file->sections[i];
+
+        section->libelf = elf_getscn(file->libelf, i);
+        if (gelf_getshdr(section->libelf, &section->header) == NULL ||
+            (section->header.sh_type != SHT_NOBITS &&
+             !bytes_slice(file->bytes, section->header.sh_offset, section->header.sh_size,
+                          &section->stored)))
+            return false;
+    }
+    names = &file->sections[file->header.e_shstrndx].header;
+    if (names->sh_type != SHT_STRTAB || (names->sh_flags & SHF_COMPRESSED) != 0)
+        return false;
+    file->section_count = file->header.e_shnum;
+    for (size_t i = 0; i < file->section_count; i++) {
+        struct section *section = &file->sections[i];
+
+        section->name = elf_strptr(file->libelf, file->header.e_shstrndx, section->header.sh_name);
+        if (section->name == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* False where the bytes are no ELF file, a damaged one, or one that no sidecar looks like. Closed
+ * with file_close, whatever the result. */
+static bool file_open(struct file *file, struct bytes bytes)
+{
+    *file = (struct file){.bytes = bytes};
+    elf_version(EV_CURRENT);
+    if (!header_is_sound(file))
+        return false;
+    file->libelf = elf_memory((char *)(uintptr_t)bytes.data, (size_t)bytes.size);
+    return file->libelf != NULL && read_sections(file);
+}
+
+static void file_close(struct file *file)
+{
+    elf_end(file->libelf);
+}
+
+/* NULL where there is none, or more than one, so that no two readers can see different things. */
+static const struct section *find_section(const struct file *file, const char *name)
+{
+    const struct section *found = NULL;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        if (strcmp(file->sections[i].name, name) != 0)
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = &file->sections[i];
+    }
+    return found;
+}
+
+/* The data of a section of notes; NULL where there is none. */
+static Elf_Data *find_notes(const struct file *file, const char *name)
+{
+    const struct section *section = find_section(file, name);
+
+    if (section == NULL || section->header.sh_type != SHT_NOTE ||
+        section->header.sh_addralign != SIDECAR_NOTE_ALIGNMENT ||
+        (section->header.sh_flags & SHF_COMPRESSED) != 0 || section->stored.size == 0)
+        return NULL;
+    return elf_getdata(section->libelf, NULL);
+}
+
+bool sidecar_recognize(struct bytes bytes)
+{
+    struct file file;
+    bool recognized = false;
+
+    if (file_open(&file, bytes)) {
+        Elf_Data *notes = find_notes(&file, SIDECAR_NOTE_SECTION);
+        recognized = notes != NULL && sidecar_notes_recognize(notes);
+    }
+    file_close(&file);
+    return recognized;
+}
+
+/* ---- opening ---- */
+
+static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)
+{
+    return error_set(error, "%s: the sidecar is damaged (%s); get an intact copy", sidecar->name,
+                     how);
+}
+
+/* Bytes from..to of the file, with zeros in the place of the seal. */
+static void add_to_seal(struct digest_stream *digest, const struct file *file, uint64_t from,
+                        uint64_t to, uint64_t seal)
+{
+    static const uint8_t zeros[DIGEST_SIZE];
+    struct bytes before, behind;
+
+    if (range_within(seal, DIGEST_SIZE, from, to - from) &&
+        bytes_slice(file->bytes, from, seal - from, &before) &&
+        bytes_slice(file->bytes, seal + DIGEST_SIZE, to - seal - DIGEST_SIZE, &behind)) {
+        digest_stream_add(digest, before);
+        digest_stream_add(digest, (struct bytes){zeros, DIGEST_SIZE});
+        digest_stream_add(digest, behind);
+    } else if (bytes_slice(file->bytes, from, to - from, &before)) {
+        digest_stream_add(digest, before);
+    }
+}
+
+/* The seal covers all but the contents of compressed sections. Sections must come in the order of
+ * their offsets and apart from each other, or some bytes could be read twice or be covered by
+ * nothing. */
+static bool seal_of(const struct file *file, uint64_t seal_offset, struct digest *seal)
+{
+    struct digest_stream *digest = digest_stream_new();
+    uint64_t position = 0, sealed = 0;
+    bool in_order = digest != NULL;
+
+    for (size_t i = 1; in_order && i < file->section_count; i++) {
+        const GElf_Shdr *header = &file->sections[i].header;
+
+        if (header->sh_type == SHT_NOBITS)
+            continue;
+        in_order = header->sh_offset >= position;
+        position = header->sh_offset + header->sh_size;
+        if (!in_order || (header->sh_flags & SHF_COMPRESSED) == 0)
+            continue;
+        add_to_seal(digest, file, sealed, header->sh_offset, seal_offset);
+        sealed = position;
+    }
+    if (in_order) {
+        add_to_seal(digest, file, sealed, file->bytes.size, seal_offset);
+        *seal = digest_stream_finish(digest);
+    }
+    digest_stream_free(digest);
+    return in_order;
+}
+
+static bool check_seal(struct sidecar *sidecar, const struct file *file, struct error *error)
+{
+    const struct section *notes = find_section(file, SIDECAR_NOTE_SECTION);
+    struct digest seal;
+
+    if (!seal_of(file, notes->header.sh_offset + sidecar->notes.seal_offset, &seal) ||
+        !digest_equal(&seal, &sidecar->notes.seal))
+        return damaged(sidecar, "its seal does not match: it was changed after it was written",
+                       error);
+    return true;
+}
+
+static bool read_notes(struct sidecar *sidecar, const struct file *file, struct error *error)
+{
+    Elf_Data *data = find_notes(file, SIDECAR_NOTE_SECTION);
+    struct sidecar_facts *facts = &sidecar->notes.facts;
+
+    if (data == NULL || !sidecar_notes_recognize(data))
+        return error_set(error,
+                         "%s: not a sidecar, or damaged beyond recognition; give the .covsplit "
+                         "file that the split wrote",
+                         sidecar->name);
+    if (!sidecar_notes_decode(data, file->data_encoding == ELFDATA2MSB, sidecar->name,
+                              &sidecar->notes, error) ||
+        !check_seal(sidecar, file, error))
+        return false;
+    facts->elf_class = file->wide ? ELFCLASS64 : ELFCLASS32;
+    facts->elf_data = (uint8_t)file->data_encoding;
+    facts->elf_type = file->header.e_type;
+    if ((facts->elf_type != ET_EXEC && facts->elf_type != ET_DYN) ||
+        facts->machine != file->header.e_machine)
+        return damaged(sidecar, "its ELF header does not agree with its notes", error);
+    return true;
+}
+
+static bool read_uuid(struct sidecar *sidecar, const struct file *file, struct error *error)
+{
+    Elf_Data *data = find_notes(file, SIDECAR_BUILD_ID_SECTION);
+    struct uuid *uuid = &sidecar->notes.facts.uuid;
+    struct sidecar_note note;
+    size_t offset = 0;
+
+    if (data == NULL || !sidecar_note_next(data, &offset, &note) ||
+        !sidecar_note_is_of(&note, ELF_NOTE_GNU) || note.type != NT_GNU_BUILD_ID ||
+        note.description.size == 0 || note.description.size > UUID_SIZE_MAX)
+        return damaged(sidecar, "it has no UUID", error);
+    memcpy(uuid->bytes, note.description.data, (size_t)note.description.size);
+    uuid->size = (size_t)note.description.size;
+    return true;
+}
+
+/* A compressed section and its note make a content. *alignment may be NULL. */
+static bool read_content(struct sidecar *sidecar, const struct file *file,
+                         const struct section *section, const struct sidecar_note_content *note,
+                         struct sidecar_content *content, uint64_t *alignment, struct error *error)
+{
+    GElf_Chdr header;
+
+    if (section->header.sh_type != SHT_PROGBITS ||
+        (section->header.sh_flags & SHF_COMPRESSED) == 0 ||
+        !decode_compression_header(file, section->stored, &header, &content->frame) ||
+        header.ch_type != ELFCOMPRESS_ZSTD)
+        return damaged(sidecar, "a section is not compressed with zstd", error);
+    if (!note->present || note->size != header.ch_size)
+        return damaged(sidecar, "the size of a section is not the one in its note", error);
+    if (header.ch_addralign != 0 && !is_power_of_two(header.ch_addralign))
+        return damaged(sidecar, "a section has an impossible alignment", error);
+    content->size = note->size;
+    content->digest = note->digest;
+    *alignment = header.ch_addralign;
+    return true;
+}
+
+static bool read_section(struct sidecar *sidecar, const struct file *file,
+                         const struct section *section, enum section_kind kind, struct error *error)
+{
+    struct sidecar_section *out = &sidecar->sections[sidecar->section_count];
+    struct sidecar_content *content = &sidecar->contents[sidecar->section_count];
+
+    if (find_section(file, section->name) == NULL)
+        return damaged(sidecar, "a section comes twice", error);
+    *out = (struct sidecar_section){
+        .kind = kind, .name = section_kind_name(kind), .address = section->header.sh_addr};
+    content->what = out->name;
+    sidecar->section_count++;
+    if ((SECTION_BIT(kind) & SECTION_REMOVABLE) != 0) {
+        const struct sidecar_note_content *note = &sidecar->notes.removed[kind];
+
+        if (!read_content(sidecar, file, section, note, content, &out->alignment, error))
+            return false;
+        out->has_content = true;
+        out->size = content->size;
+        out->stored_size = section->stored.size;
+        out->digest = content->digest;
+        return true;
+    }
+    out->size = section->header.sh_size;
+    out->alignment = section->header.sh_addralign;
+    return section->header.sh_type == SHT_NOBITS ||
+           damaged(sidecar, "a section that stays in the image has contents", error);
+}
+
+static bool read_all_sections(struct sidecar *sidecar, const struct file *file, struct error *error)
+{
+    const struct section *inverse = find_section(file, SIDECAR_INVERSE_SECTION);
+    uint64_t alignment;
+    unsigned found = 0;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        enum section_kind kind;
+
+        if (!section_kind_of_name(file->sections[i].name, &kind))
+            continue;
+        if (!read_section(sidecar, file, &file->sections[i], kind, error))
+            return false;
+        found |= SECTION_BIT(kind);
+    }
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        if (sidecar->notes.removed[kind].present && (found & SECTION_BIT(kind)) == 0)
+            return damaged(sidecar, "a section that its notes tell of is missing", error);
+    }
+    if (inverse == NULL)
+        return damaged(sidecar, "it has no inverse edit script", error);
+    sidecar->inverse.what = "the inverse edit script";
+    return read_content(sidecar, file, inverse, &sidecar->notes.inverse, &sidecar->inverse,
+                        &alignment, error);
+}
+
+struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error)
+{
+    struct sidecar *sidecar = calloc(1, sizeof(*sidecar));
+    struct file *file = malloc(sizeof(*file));
+    bool done = false;
+
+    if (sidecar != NULL)
+        sidecar->name = strdup(name);
+    if (sidecar == NULL || sidecar->name == NULL || file == NULL) {
+        error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
+    } else {
+        if (!file_open(file, bytes))
+            file->section_count = 0; /* read_notes then finds none, and says so */
+        done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
+               read_all_sections(sidecar, file, error);
+        file_close(file);
+    }
+    free(file);
+    if (!done) {
+        sidecar_close(sidecar);
+        return NULL;
+    }
+    return sidecar;
+}
+
+void sidecar_close(struct sidecar *sidecar)
+{
+    if (sidecar == NULL)
+        return;
+    sidecar_notes_free(&sidecar->notes);
+    free(sidecar->name);
+    free(sidecar);
+}
+
+/* ---- what it says ---- */
+
+const struct sidecar_facts *sidecar_facts(const struct sidecar *sidecar)
+{
+    return &sidecar->notes.facts;
+}
+
+const char *sidecar_name(const struct sidecar *sidecar)
+{
+    return sidecar->name;
+}
+
+const char *sidecar_image_name(const struct sidecar *sidecar)
+{
+    return sidecar->notes.image_name;
+}
+
+uint32_t sidecar_format_version(const struct sidecar *sidecar)
+{
+    return sidecar->notes.format_version;
+}
+
+size_t sidecar_section_count(const struct sidecar *sidecar)
+{
+    return sidecar->section_count;
+}
+
+const struct sidecar_section *sidecar_section(const struct sidecar *sidecar, size_t index)
+{
+    return &sidecar->sections[index];
+}
+
+const struct sidecar_section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind)
+{
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].kind == kind)
+            return &sidecar->sections[i];
+    }
+    return NULL;
+}
+
+size_t sidecar_kept_count(const struct sidecar *sidecar)
+{
+    return sidecar->notes.kept_count;
+}
+
+const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t index)
+{
+    return &sidecar->notes.kept[index];
+}
