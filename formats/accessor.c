@@ -1,0 +1,163 @@
+/*
+ * Decoding and encoding of accessor bodies: see accessor.h. The encodings are those of the Intel
+ * 64 manual, volume 2.
+ */
+#include "formats/accessor.h"
+
+#include <elf.h>
+#include <string.h>
+
+/* A reader over a body. Every step checks that the bytes are there. */
+struct cursor {
+    struct bytes code;
+    uint64_t position;
+};
+
+static bool take(struct cursor *cursor, const char *bytes, size_t size)
+{
+    struct bytes part;
+
+    if (!bytes_slice(cursor->code, cursor->position, size, &part) ||
+        memcmp(part.data, bytes, size) != 0)
+        return false;
+    cursor->position += size;
+    return true;
+}
+
+static bool take_u32(struct cursor *cursor, uint32_t *value)
+{
+    struct bytes part;
+
+    if (!bytes_slice(cursor->code, cursor->position, 4, &part))
+        return false;
+    *value = load_u32(part.data, false);
+    cursor->position += 4;
+    return true;
+}
+
+/* The instruction in the middle, with its address field. */
+static bool take_address(struct cursor *cursor, uint64_t address, struct accessor *accessor)
+{
+    uint32_t field;
+    struct bytes wide;
+
+    accessor->instruction_offset = (size_t)cursor->position;
+    if (take(cursor, "\x48\x8d\x05", 3)) { /* lea disp32(%rip),%rax */
+        accessor->form = ACCESSOR_PC_RELATIVE;
+    } else if (take(cursor, "\x48\x8b\x05", 3)) { /* mov disp32(%rip),%rax */
+        accessor->form = ACCESSOR_LOAD;
+    } else if (take(cursor, "\x48\xc7\xc0", 3)) { /* mov $imm32,%rax (sign-extended) */
+        accessor->form = ACCESSOR_IMMEDIATE;
+    } else if (take(cursor, "\xb8", 1)) { /* mov $imm32,%eax (zero-extended) */
+        accessor->form = ACCESSOR_IMMEDIATE;
+    } else if (take(cursor, "\x48\xb8", 2)) { /* movabs $imm64,%rax */
+        if (!bytes_slice(cursor->code, cursor->position, 8, &wide))
+            return false;
+        accessor->form = ACCESSOR_IMMEDIATE;
+        accessor->value = load_u64(wide.data, false);
+        cursor->position += 8;
+        accessor->instruction_size = 10;
+        return true;
+    } else {
+        return false;
+    }
+    if (!take_u32(cursor, &field))
+        return false;
+    accessor->instruction_size = (size_t)cursor->position - accessor->instruction_offset;
+    if (accessor->form == ACCESSOR_IMMEDIATE && accessor->instruction_size == 5)
+        accessor->value = field;
+    else if (accessor->form == ACCESSOR_IMMEDIATE)
+        accessor->value = (uint64_t)(int64_t)(int32_t)field;
+    else
+        accessor->value = address + cursor->position + (uint64_t)(int64_t)(int32_t)field;
+    return true;
+}
+
+bool accessor_decode(uint16_t machine, struct bytes code, uint64_t address,
+                     struct accessor *accessor)
+{
+    struct cursor cursor = {code, 0};
+    bool framed;
+
+    *accessor = (struct accessor){0};
+    if (machine != EM_X86_64)
+        return false;
+    take(&cursor, "\xf3\x0f\x1e\xfa", 4);          /* endbr64 */
+    framed = take(&cursor, "\x55\x48\x89\xe5", 4); /* push %rbp; mov %rsp,%rbp */
+    if (!take_address(&cursor, address, accessor))
+        return false;
+    if (framed && !take(&cursor, "\x5d", 1)) /* pop %rbp */
+        return false;
+    if (!take(&cursor, "\xc3", 1)) /* ret */
+        return false;
+    accessor->size = (size_t)cursor.position;
+    return true;
+}
+
+bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct bytes code,
+                     uint64_t address, uint64_t value,
+                     uint8_t instruction[ACCESSOR_INSTRUCTION_MAX])
+{
+    struct bytes old;
+    uint64_t size = accessor->instruction_size;
+    uint64_t next = address + accessor->instruction_offset + size;
+    uint8_t *field = instruction + size - 4;
+
+    if (machine != EM_X86_64 || size > ACCESSOR_INSTRUCTION_MAX ||
+        !bytes_slice(code, accessor->instruction_offset, size, &old))
+        return false;
+    memcpy(instruction, old.data, (size_t)size);
+    if (accessor->form == ACCESSOR_IMMEDIATE && size == 10) {
+        store_u64(instruction + 2, value, false);
+        return true;
+    }
+    if (accessor->form == ACCESSOR_IMMEDIATE) {
+        store_u32(field, (uint32_t)value, false);
+        return size == 5 ? value <= UINT32_MAX : value == (uint64_t)(int64_t)(int32_t)value;
+    }
+    /* A load of a slot becomes a lea of the address itself: the two differ in one opcode byte. */
+    instruction[1] = 0x8d;
+    store_u32(field, (uint32_t)(value - next), false);
+    return value - next == (uint64_t)(int64_t)(int32_t)(value - next);
+}
+
+/* The bytes before an address field that make an instruction which only forms or loads an address:
+ * with a REX.W prefix, lea or mov, any register, relative to %rip (ModRM mod 00, r/m 101). */
+static bool is_pc_relative(const uint8_t *field, uint64_t before)
+{
+    return before >= 3 && (field[-3] & 0xf8) == 0x48 && (field[-2] == 0x8d || field[-2] == 0x8b) &&
+           (field[-1] & 0xc7) == 0x05;
+}
+
+/* mov $imm32 to a register (32 bits, or 64 with REX.W), or push $imm32. */
+static bool is_immediate(const uint8_t *field, uint64_t before)
+{
+    if (before >= 1 && ((field[-1] & 0xf8) == 0xb8 || field[-1] == 0x68))
+        return true;
+    return before >= 3 && (field[-3] & 0xf8) == 0x48 && field[-2] == 0xc7 &&
+           (field[-1] & 0xf8) == 0xc0;
+}
+
+bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
+                             uint64_t size, bool absolute, uint64_t *position)
+{
+    if (machine != EM_X86_64 || code.size < 4)
+        return false;
+    for (uint64_t i = *position; i <= code.size - 4; i++) {
+        const uint8_t *field = code.data + i;
+        uint32_t value;
+
+        memcpy(&value, field, sizeof(value));
+        /* The distance check comes first: it is false nearly always, and cheap. */
+        if (address + i + 4 + (uint64_t)(int64_t)(int32_t)value - first < size &&
+            is_pc_relative(field, i)) {
+            *position = i;
+            return true;
+        }
+        if (absolute && (uint64_t)value - first < size && is_immediate(field, i)) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,59 @@
+/*
+ * The accessor functions of the profile runtime, as machine code.
+ *
+ * The runtime that clang links into an image asks tiny functions for the bounds of its sections
+ * (__llvm_profile_begin_data, __llvm_profile_end_data, ...). Each only returns one address. Making
+ * such a function return another address is all that has to change in an image's code, so this
+ * module knows just their bodies: one decoder and one encoder a machine, shared by all formats.
+ *
+ * x86-64 bodies seen in real images (clang 13 to 22, GNU ld and lld), where the instructions in
+ * brackets come and go with compiler options:
+ *     [endbr64] [push %rbp; mov %rsp,%rbp]  lea X(%rip),%rax       [pop %rbp]  ret
+ *     [endbr64] [push %rbp; mov %rsp,%rbp]  mov $X,%rax or %eax    [pop %rbp]  ret
+ *     [endbr64] [push %rbp; mov %rsp,%rbp]  mov X@GOT(%rip),%rax   [pop %rbp]  ret
+ * Anything else is not recognized, and then not touched.
+ */
+#ifndef COVSPLIT_FORMATS_ACCESSOR_H
+#define COVSPLIT_FORMATS_ACCESSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+
+#define ACCESSOR_INSTRUCTION_MAX 10
+
+enum accessor_form {
+    ACCESSOR_PC_RELATIVE, /* computes the address from the program counter */
+    ACCESSOR_IMMEDIATE,   /* holds the address */
+    ACCESSOR_LOAD,        /* loads the address from a slot (of the GOT) */
+};
+
+struct accessor {
+    enum accessor_form form;
+    uint64_t value;            /* the address returned; for ACCESSOR_LOAD the address of the slot */
+    size_t size;               /* of the whole body in bytes, its return included */
+    size_t instruction_offset; /* of the instruction that makes the address, in the body */
+    size_t instruction_size;
+};
+
+/* Decodes the function that starts at the first byte of `code`, which is loaded at `address`.
+ * `machine` is an ELF machine number. False where the body is not one of the known ones. */
+bool accessor_decode(uint16_t machine, struct bytes code, uint64_t address,
+                     struct accessor *accessor);
+
+/* Writes the accessor->instruction_size bytes that take the place of the old instruction so that
+ * the function at `address` returns `value`. False where that cannot be encoded in the space. */
+bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct bytes code,
+                     uint64_t address, uint64_t value,
+                     uint8_t instruction[ACCESSOR_INSTRUCTION_MAX]);
+
+/* Looks in `code`, loaded at `address`, for an instruction that forms an address in
+ * [first, first + size): by lea or a load relative to the program counter or, where the code may
+ * hold absolute addresses, as an immediate. Starts at *position; on a hit *position is where the
+ * instruction's address field is. Used to prove that nobody else refers to what will go. */
+bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
+                             uint64_t size, bool absolute, uint64_t *position);
+
+#endif

@@ -1,0 +1,359 @@
+/*
+ * Planning the split of an ELF image: describes it, decides section by section what can go, and
+ * calls the steps that plan the edits (elf_plan.h lists them).
+ */
+#include "formats/elf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/elf_plan.h"
+
+bool elf_recognize(struct bytes bytes)
+{
+    return bytes.size >= SELFMAG && memcmp(bytes.data, ELFMAG, SELFMAG) == 0;
+}
+
+/* ---- what elf_plan.h declares for all steps ---- */
+
+struct image_section *elf_plan_section(struct elf_plan_state *state, enum section_kind kind)
+{
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        if (state->plan->sections[i].kind == kind)
+            return &state->plan->sections[i];
+    }
+    return NULL;
+}
+
+bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind)
+{
+    const struct image_section *section = elf_plan_section(state, kind);
+
+    return section != NULL && section->fate != SECTION_STAYS;
+}
+
+bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
+{
+    struct image_section *section = elf_plan_section(state, kind);
+    va_list arguments;
+
+    section->fate = SECTION_STAYS;
+    va_start(arguments, format);
+    vsnprintf(section->reason, sizeof(section->reason), format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address)
+{
+    for (size_t i = 0; i < state->move_count; i++) {
+        if (range_within(address, 1, state->moves[i].address, state->moves[i].size))
+            return &state->moves[i];
+    }
+    return NULL;
+}
+
+bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind)
+{
+    const struct elf_image *image = &state->image;
+    size_t index = state->section_index[kind];
+    const GElf_Shdr *shdr = &image->shdrs[index];
+    bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
+
+    if (ranges_overlap(shdr->sh_offset, shdr->sh_size, 0, sizeof(Elf64_Ehdr)) ||
+        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->ehdr.e_phoff,
+                       image->phnum * sizeof(Elf64_Phdr)) ||
+        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->ehdr.e_shoff,
+                       image->shnum * sizeof(Elf64_Shdr)))
+        return elf_plan_keep(state, kind, "it overlaps the image's headers");
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *other = &image->shdrs[i];
+
+        if (i == index)
+            continue;
+        if ((elf_section_in_file(other) &&
+             ranges_overlap(shdr->sh_offset, shdr->sh_size, other->sh_offset, other->sh_size)) ||
+            (loaded && (other->sh_flags & SHF_ALLOC) != 0 && (other->sh_flags & SHF_TLS) == 0 &&
+             ranges_overlap(shdr->sh_addr, shdr->sh_size, other->sh_addr, other->sh_size)))
+            return elf_plan_keep(state, kind, "it overlaps the section %s",
+                                 elf_section_name(image, i));
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        bool may_hold_it = loaded && (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_RELRO);
+
+        if (!may_hold_it &&
+            ranges_overlap(shdr->sh_offset, shdr->sh_size, phdr->p_offset, phdr->p_filesz))
+            return elf_plan_keep(state, kind, "a segment that covsplit does not know holds it");
+    }
+    return true;
+}
+
+/* ---- describing ---- */
+
+static int compare_sections(const void *left, const void *right)
+{
+    const struct image_section *a = left, *b = right;
+
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return a->kind < b->kind ? -1 : a->kind > b->kind;
+}
+
+static bool find_sections(struct elf_plan_state *state, struct error *error)
+{
+    const struct elf_image *image = &state->image;
+    struct image_plan *plan = state->plan;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const char *name = section_kind_name((enum section_kind)kind);
+        size_t index = elf_section_find(image, name, 0);
+        struct image_section *section = &plan->sections[plan->section_count];
+        const GElf_Shdr *shdr;
+
+        state->section_index[kind] = NO_INDEX;
+        if (index == NO_INDEX)
+            continue;
+        if (elf_section_find(image, name, index) != NO_INDEX)
+            return error_set(error,
+                             "%s: the image has two sections %s; link it so that there is one",
+                             image->path, name);
+        shdr = &image->shdrs[index];
+        state->section_index[kind] = index;
+        *section = (struct image_section){
+            .kind = (enum section_kind)kind,
+            .name = name,
+            .address = (shdr->sh_flags & SHF_ALLOC) != 0 ? shdr->sh_addr : 0,
+            .offset = shdr->sh_offset,
+            .size = shdr->sh_size,
+            .alignment = shdr->sh_addralign,
+            .loaded = (shdr->sh_flags & SHF_ALLOC) != 0,
+            .fate = SECTION_STAYS,
+        };
+        plan->section_count++;
+    }
+    qsort(plan->sections, plan->section_count, sizeof(plan->sections[0]), compare_sections);
+    return true;
+}
+
+/* All definitions of __llvm_profile_raw_version must agree. 0 where there is none. */
+static uint64_t read_raw_version(const struct elf_plan_state *state)
+{
+    uint64_t version = 0;
+
+    for (size_t i = 0; i < state->runtime.count; i++) {
+        const struct runtime_definition *definition = &state->runtime.definitions[i];
+        struct bytes bytes;
+        uint64_t value;
+
+        if (definition->symbol != RUNTIME_RAW_VERSION)
+            continue;
+        if (!elf_bytes_at(&state->image, definition->address, 8, &bytes))
+            return 0;
+        value = load_u64(bytes.data, false);
+        if (version != 0 && value != version)
+            return 0;
+        version = value;
+    }
+    return version;
+}
+
+static bool describe(struct elf_plan_state *state, struct error *error)
+{
+    const GElf_Ehdr *ehdr = &state->image.ehdr;
+    struct sidecar_facts *facts = &state->plan->facts;
+    const struct uuid *given = &state->options->uuid;
+
+    facts->format = IMAGE_ELF;
+    facts->elf_class = ehdr->e_ident[EI_CLASS];
+    facts->elf_data = ehdr->e_ident[EI_DATA];
+    facts->elf_type = ehdr->e_type;
+    facts->machine = ehdr->e_machine;
+    facts->pointer_size = 8;
+    if (!elf_build_id(&state->image, &facts->uuid, error) || !find_sections(state, error) ||
+        !elf_runtime_find(&state->image, &state->runtime, error))
+        return false;
+    facts->uuid_source = facts->uuid.size != 0 ? UUID_FROM_BUILD_ID : UUID_FROM_DIGEST;
+    if (given->size != 0 && facts->uuid.size != 0 && !uuid_equal(given, &facts->uuid))
+        return error_set(error,
+                         "%s: the image has a build ID, which its profiles carry, and --uuid gives "
+                         "another one; leave --uuid out",
+                         state->image.path);
+    if (given->size != 0 && facts->uuid.size == 0) {
+        facts->uuid = *given;
+        facts->uuid_source = UUID_FROM_OPTION;
+    }
+    facts->raw_version = read_raw_version(state);
+    state->has_record_layout = stub_layout(facts->raw_version, 8, &state->record_layout);
+    return true;
+}
+
+/* A stripped image has an empty section where an original has the coverage mapping or names, or a
+ * data section of one record with an entry size: linkers leave out empty sections, and make no
+ * entry size. */
+static bool is_already_split(const struct elf_plan_state *state)
+{
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        size_t index = state->section_index[kind];
+        const GElf_Shdr *shdr;
+
+        if (index == NO_INDEX || (SECTION_REMOVABLE & SECTION_BIT(kind)) == 0)
+            continue;
+        shdr = &state->image.shdrs[index];
+        if (shdr->sh_size == 0 || (kind == SECTION_DATA && shdr->sh_entsize == shdr->sh_size))
+            return true;
+    }
+    return false;
+}
+
+/* A stripped image without a build ID still has its UUID, or the start of it, in the stub. */
+static void take_uuid_from_stub(struct elf_plan_state *state)
+{
+    size_t data = state->section_index[SECTION_DATA];
+    struct uuid *uuid = &state->plan->facts.uuid;
+    struct bytes start;
+
+    if (uuid->size != 0 || data == NO_INDEX ||
+        !bytes_slice(elf_section_bytes(&state->image, data), 0, STUB_UUID_SIZE, &start))
+        return;
+    memcpy(uuid->bytes, start.data, STUB_UUID_SIZE);
+    uuid->size = STUB_UUID_SIZE;
+}
+
+/* ---- deciding ---- */
+
+/* Contents that nothing loads can go if nothing else describes them. */
+static void decide_unloaded(struct elf_plan_state *state, enum section_kind kind)
+{
+    size_t index = state->section_index[kind];
+
+    for (size_t i = 1; i < state->image.shnum; i++) {
+        const GElf_Shdr *shdr = &state->image.shdrs[i];
+        if ((shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL) && shdr->sh_info == index &&
+            shdr->sh_size != 0) {
+            elf_plan_keep(state, kind, "relocations apply to it; link without --emit-relocs");
+            return;
+        }
+    }
+    elf_section_is_alone(state, kind);
+}
+
+static void decide(struct elf_plan_state *state)
+{
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        struct image_section *section = &state->plan->sections[i];
+        const GElf_Shdr *shdr = &state->image.shdrs[state->section_index[section->kind]];
+        bool is_loaded_kind = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
+
+        if ((SECTION_REMOVABLE & state->options->sections & SECTION_BIT(section->kind)) == 0 ||
+            section->size == 0)
+            continue;
+        section->fate = SECTION_REMOVED;
+        if (shdr->sh_type != SHT_PROGBITS)
+            elf_plan_keep(state, section->kind, "its section has an unexpected type");
+        else if ((shdr->sh_flags & SHF_COMPRESSED) != 0)
+            elf_plan_keep(state, section->kind, "it is compressed already");
+        else if (section->loaded != is_loaded_kind)
+            elf_plan_keep(state, section->kind,
+                          section->loaded ? "it is loaded into memory, and covsplit "
+                                            "does not know by whom it is used"
+                                          : "it is not loaded into memory");
+        else if (!is_loaded_kind)
+            decide_unloaded(state, section->kind);
+    }
+}
+
+static void list_ranges(struct image_plan *plan)
+{
+    for (size_t i = 0; i < plan->section_count; i++) {
+        const struct image_section *section = &plan->sections[i];
+        if (section->fate != SECTION_STAYS)
+            plan->ranges[plan->range_count++] =
+                (struct section_range){section->kind, section->offset, section->size};
+    }
+}
+
+/* Bytes behind everything that the headers describe belong to somebody else (an archive that the
+ * program opens, a signature), who may look for them at a fixed place. */
+static bool check_tail(const struct elf_image *image, struct error *error)
+{
+    uint64_t end = image->ehdr.e_shoff + image->shnum * sizeof(Elf64_Shdr);
+    struct bytes tail;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if (elf_section_in_file(shdr) && shdr->sh_offset + shdr->sh_size > end)
+            end = shdr->sh_offset + shdr->sh_size;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_offset + phdr->p_filesz > end)
+            end = phdr->p_offset + phdr->p_filesz;
+    }
+    if (bytes_slice(image->file, end, image->file.size - end, &tail) && !bytes_all_zero(tail))
+        return error_set(error,
+                         "%s: data is appended to the image, which may rely on its place; run "
+                         "covsplit before it is appended",
+                         image->path);
+    return true;
+}
+
+static bool plan_edits(struct elf_plan_state *state, struct error *error)
+{
+    struct image_plan *plan = state->plan;
+    bool any = false;
+
+    decide(state);
+    if (!elf_runtime_plan(state, error))
+        return false;
+    for (size_t i = 0; i < plan->section_count; i++)
+        any |= plan->sections[i].fate != SECTION_STAYS;
+    if (!any)
+        return edit_script_finish(&plan->edits, state->image.path, error);
+    if (!check_tail(&state->image, error) || !elf_layout_plan(state, error) ||
+        !elf_tables_plan(state, error))
+        return false;
+    plan->facts.has_stub = plan->stub_uuid_literal != SIZE_MAX;
+    list_ranges(plan);
+    if (plan->facts.uuid.size != 0)
+        image_plan_set_uuid(plan, &plan->facts.uuid, plan->facts.uuid_source);
+    return true;
+}
+
+struct image_plan *elf_plan(const struct input *input, const struct image_options *options,
+                            struct error *error)
+{
+    struct elf_plan_state *state = calloc(1, sizeof(*state));
+    struct image_plan *plan = calloc(1, sizeof(*plan));
+    bool done = false;
+
+    if (state == NULL || plan == NULL) {
+        error_out_of_memory(error, input->path, sizeof(*state));
+        goto out;
+    }
+    state->options = options;
+    state->plan = plan;
+    plan->stub_uuid_literal = SIZE_MAX;
+    edit_script_init(&plan->edits, input->bytes.size);
+    if (!elf_image_open(&state->image, input, error))
+        goto out;
+    done = describe(state, error);
+    if (done) {
+        plan->already_split = is_already_split(state);
+        if (plan->already_split)
+            take_uuid_from_stub(state);
+        else
+            done = plan_edits(state, error);
+    }
+    elf_image_close(&state->image);
+    buffer_free(&state->moved);
+out:
+    free(state);
+    if (!done) {
+        image_plan_free(plan);
+        return NULL;
+    }
+    return plan;
+}

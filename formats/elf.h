@@ -1,0 +1,13 @@
+/*
+ * ELF images behind the interface of image.h (System V gABI; x86-64 psABI).
+ */
+#ifndef COVSPLIT_FORMATS_ELF_H
+#define COVSPLIT_FORMATS_ELF_H
+
+#include "formats/image.h"
+
+bool elf_recognize(struct bytes bytes);
+struct image_plan *elf_plan(const struct input *input, const struct image_options *options,
+                            struct error *error);
+
+#endif

@@ -1,0 +1,97 @@
+/*
+ * What the parts of the ELF planner share. Internal to formats/elf*.c.
+ *
+ * The planner works in steps, each in a file of its own: elf_runtime.c decides whether names and
+ * data can go and rewrites the runtime, elf_layout.c finds the pages to cut and the room for
+ * program headers, elf_tables.c writes the tables of the stripped image.
+ */
+#ifndef COVSPLIT_FORMATS_ELF_PLAN_H
+#define COVSPLIT_FORMATS_ELF_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/elf_read.h"
+#include "formats/elf_relocations.h"
+#include "formats/elf_symbols.h"
+#include "formats/image.h"
+#include "formats/stub.h"
+
+/* At most names and data: two holes in loadable segments. */
+#define HOLES_MAX 2
+/* .interp and notes in front, and one section out of the run behind them. */
+#define MOVES_MAX 16
+
+/* Whole pages of a removed section that leave the file and, in a read-only segment, memory. */
+struct elf_hole {
+    size_t segment;   /* index of the PT_LOAD */
+    uint64_t address; /* both ends are multiples of the segments' alignment */
+    uint64_t size;
+};
+
+/* A section, or the segments that cover it, that goes to another address. */
+struct elf_move {
+    uint64_t address; /* old */
+    uint64_t size;
+    uint64_t distance; /* new address - old address, modulo 2^64 */
+};
+
+struct elf_plan_state {
+    struct elf_image image;
+    const struct image_options *options;
+    struct image_plan *plan;
+    struct elf_runtime runtime;
+
+    /* Section indices by kind; NO_INDEX where the image has none. */
+    size_t section_index[SECTION_KIND_MAX + 1];
+    bool has_record_layout;
+    struct profile_record_layout record_layout;
+
+    struct elf_relocation_changes relocation_changes;
+    uint8_t stub[STUB_RECORD_MAX];
+
+    struct elf_hole holes[HOLES_MAX];
+    size_t hole_count;
+    /* What moved out of the way of the program headers: blocks with their bytes go into the names'
+     * range (`moved`), the run between them only shifts within the file. */
+    struct elf_move moves[MOVES_MAX];
+    size_t move_count;
+    struct buffer moved;     /* bytes for the head of the names' range */
+    uint64_t headers_end;    /* file offset where what the new headers replace ends */
+    uint64_t headers_growth; /* bytes inserted there; taken out again further on */
+    size_t headers_literal;  /* of the new program headers, in the edits' literals */
+    uint64_t new_phnum;
+};
+
+/* The description of a section in the plan; NULL where the image has none. */
+struct image_section *elf_plan_section(struct elf_plan_state *state, enum section_kind kind);
+/* True where the section is in the plan and goes to the sidecar. */
+bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind);
+/* The section stays, for this reason. Returns false, so that checks can return it. */
+bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The move that the address takes part in; NULL if it stays. */
+const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address);
+
+/* Shared checks on one section, whatever its kind: nothing else uses its bytes. */
+bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind);
+
+/* Decides names and data (elf_runtime.c). Adds the edits of accessors and relocations. False only
+ * for a real error: a section that cannot go is kept with its reason. */
+bool elf_runtime_plan(struct elf_plan_state *state, struct error *error);
+
+/* An address in [address, address + size) that code of the image refers to, other than from the
+ * bodies of the runtime's bound accessors: *from is where. */
+bool elf_runtime_find_reference(const struct elf_plan_state *state, uint64_t address, uint64_t size,
+                                uint64_t *from);
+
+/* Adds the edits that take the removed sections out of the file (elf_layout.c). */
+bool elf_layout_plan(struct elf_plan_state *state, struct error *error);
+
+/* Adds the edits of the ELF header, program headers, section headers, dynamic section and symbols
+ * (elf_tables.c), and checks that the result holds together. */
+bool elf_tables_plan(struct elf_plan_state *state, struct error *error);
+
+#endif

@@ -1,0 +1,66 @@
+/*
+ * What the symbol table says of the profile runtime, and who else has symbols where.
+ *
+ * Symbol tables of instrumented programs are large: they are read in order, in proportion to their
+ * size, and their pages are given back as the scan goes, so that they do not add to the resident
+ * size.
+ */
+#ifndef COVSPLIT_FORMATS_ELF_SYMBOLS_H
+#define COVSPLIT_FORMATS_ELF_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/elf_read.h"
+
+enum runtime_symbol {
+    RUNTIME_BEGIN_DATA,
+    RUNTIME_END_DATA,
+    RUNTIME_BEGIN_NAMES,
+    RUNTIME_END_NAMES,
+    RUNTIME_BEGIN_COUNTERS,
+    RUNTIME_END_COUNTERS,
+    RUNTIME_BEGIN_BITMAP,
+    RUNTIME_END_BITMAP,
+    RUNTIME_RAW_VERSION, /* a variable of 8 bytes; the others are functions */
+    RUNTIME_OTHER_BOUND, /* any other function named __llvm_profile_begin_... or _end_... */
+    RUNTIME_SYMBOLS,
+};
+
+/* "__llvm_profile_begin_data", ...; not for RUNTIME_OTHER_BOUND, which is many. */
+const char *runtime_symbol_name(enum runtime_symbol symbol);
+
+struct runtime_definition {
+    enum runtime_symbol symbol;
+    uint64_t address;
+    uint64_t size;  /* st_size; 0: not known */
+    bool is_shared; /* a symbol with another name is at the same address (identical code folding) */
+};
+
+/* More copies of the accessors than this are not plausible in one image. */
+#define RUNTIME_DEFINITIONS_MAX 256
+
+struct elf_runtime {
+    bool has_symbol_table;
+    struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
+    size_t count;
+};
+
+/* Finds all definitions of the runtime's symbols. False for a damaged symbol table. */
+bool elf_runtime_find(const struct elf_image *image, struct elf_runtime *runtime,
+                      struct error *error);
+
+/* True where st_value is an address in the loaded image. In sections that are not loaded (where
+ * every
+ * __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */
+bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol);
+
+/* Calls `visit` for every symbol but the first of the section (SHT_SYMTAB or SHT_DYNSYM);
+ * `offset` is the symbol's place in the file. Stops at false and returns it. A table that cannot be
+ * read as one gives false too, without a call. */
+typedef bool (*elf_symbol_visitor)(void *context, const GElf_Sym *symbol, uint64_t offset);
+bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
+                      void *context);
+
+#endif

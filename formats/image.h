@@ -1,0 +1,75 @@
+/*
+ * The one interface behind which the image formats live.
+ *
+ * A format recognizes an image, describes it, and *plans* the edits that strip it. It writes no
+ * file and prints nothing. A new format is one file and one line in the table of image.c.
+ */
+#ifndef COVSPLIT_FORMATS_IMAGE_H
+#define COVSPLIT_FORMATS_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/edit.h"
+#include "common/error.h"
+#include "common/file.h"
+#include "common/inverse.h"
+#include "common/section.h"
+#include "common/sidecar.h"
+#include "common/uuid.h"
+
+#define IMAGE_REASON_MAX 256
+
+/* What becomes of a section. */
+enum section_fate {
+    SECTION_REMOVED, /* its bytes go to the sidecar and out of the file (as far as pages allow) */
+    SECTION_ZEROED,  /* its bytes go to the sidecar, but the file keeps zeros in their place */
+    SECTION_STAYS,   /* nothing is done */
+};
+
+struct image_section {
+    enum section_kind kind;
+    const char *name; /* in the image; lives as long as the plan */
+    uint64_t address; /* 0 for sections that are not loaded */
+    uint64_t offset;  /* in the file */
+    uint64_t size;    /* in bytes; for a section that was split before: what is left of it */
+    uint64_t alignment;
+    bool loaded;
+    enum section_fate fate;
+    char reason[IMAGE_REASON_MAX]; /* why it stays, or why only zeroed; "" otherwise */
+};
+
+struct image_options {
+    unsigned sections; /* mask of SECTION_BIT: what to remove */
+    struct uuid uuid;  /* --uuid; size 0: none given */
+};
+
+/* What an image is, and what a split would do to it. Owns everything in it; views the input. */
+struct image_plan {
+    struct sidecar_facts facts; /* all but the sizes and digests, which only the split knows; the
+                                   UUID has size 0 where only a digest of the image can give one */
+    bool already_split;         /* the image is a stripped one: nothing is planned */
+    struct image_section sections[SECTION_KIND_MAX]; /* those present, by file offset */
+    size_t section_count;
+    struct edit_script edits;                      /* finished */
+    struct section_range ranges[SECTION_KIND_MAX]; /* those that go to the sidecar */
+    size_t range_count;
+    /* Where the stub record wants the UUID (16 bytes, zero-padded): offset of the 16 bytes in the
+     * literals of `edits`; SIZE_MAX: no stub. See image_plan_set_uuid. */
+    size_t stub_uuid_literal;
+};
+
+/* True where some format recognizes the bytes; *format_name is then its name. */
+bool image_recognize(struct bytes bytes, const char **format_name);
+
+/* Plans a split. NULL with a message where the file is no image, a damaged one, or one that must
+ * not be split. An image without coverage sections gives a plan without edits. */
+struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
+                                   struct error *error);
+void image_plan_free(struct image_plan *plan);
+
+/* Completes a plan for an image that carries no UUID of its own. */
+void image_plan_set_uuid(struct image_plan *plan, const struct uuid *uuid, enum uuid_source source);
+
+#endif
