@@ -1,0 +1,17 @@
+/*
+ * The subcommands' functions. The table in main.c says how each is called; by the time a function
+ * runs, its command line is known to be right.
+ *
+ * Each returns an enum exit_status (message.h) and has printed what went wrong.
+ */
+#ifndef COVSPLIT_SPLIT_COMMANDS_H
+#define COVSPLIT_SPLIT_COMMANDS_H
+
+#include "split/options.h"
+
+int command_join(const struct parsed_options *options);
+int command_show(const struct parsed_options *options);
+int command_split(const struct parsed_options *options);
+int command_verify(const struct parsed_options *options);
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * covsplit join: the original image from a stripped one and its sidecar.
+ *
+ * The reader library does the work and checks the result's digest; the output gets its name only
+ * after that.
+ */
+#include <stdlib.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "reader/covsplit.h"
+#include "split/commands.h"
+#include "split/find_sidecar.h"
+#include "split/message.h"
+
+#define PERMISSION_BITS 07777
+
+struct sink {
+    struct output *output;
+    struct error error; /* of the last write */
+};
+
+static bool write_part(void *context, const void *data, size_t size)
+{
+    struct sink *sink = context;
+    struct bytes part = {data, size};
+
+    return output_write(sink->output, part, &sink->error);
+}
+
+static bool restore_into(struct output *output, const covsplit_sidecar *sidecar,
+                         const struct input *stripped, struct error *error)
+{
+    struct sink sink = {.output = output};
+    covsplit_error *reader_error = NULL;
+
+    if (covsplit_sidecar_restore(sidecar, stripped->bytes.data, (size_t)stripped->bytes.size,
+                                 stripped->path, write_part, &sink, &reader_error))
+        return true;
+    error_from_reader(error, reader_error);
+    /* The reader only knows that the sink stopped; the sink knows why. */
+    if (sink.error.message[0] != '\0')
+        *error = sink.error;
+    return false;
+}
+
+static bool is_same_file(const char *path, const struct stat *status)
+{
+    struct stat other;
+
+    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
+           other.st_ino == status->st_ino;
+}
+
+static bool write_original(const covsplit_sidecar *sidecar, const struct input *stripped,
+                           const char *path, struct error *error)
+{
+    struct output output;
+    struct output_options output_options = {
+        .mode = stripped->status.st_mode & PERMISSION_BITS,
+        .in_place = is_same_file(path, &stripped->status),
+    };
+    enum output_result result;
+
+    if (!output_create(&output, path, &output_options, error))
+        return false;
+    if (!restore_into(&output, sidecar, stripped, error) || !input_unchanged(stripped, error)) {
+        output_discard(&output);
+        return false;
+    }
+    return output_commit(&output, &result, error);
+}
+
+static bool join(const struct parsed_options *options, const struct input *stripped,
+                 const char *sidecar_path, struct error *error)
+{
+    const char *output = option_text(options, OPTION_OUTPUT);
+    covsplit_error *reader_error = NULL;
+    covsplit_sidecar *sidecar;
+    struct stat status;
+    bool done;
+
+    if (stat(sidecar_path, &status) == 0 && is_same_file(output, &status))
+        return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
+                         output);
+    sidecar = covsplit_sidecar_open(sidecar_path, &reader_error);
+    if (sidecar == NULL)
+        return error_from_reader(error, reader_error);
+    done = write_original(sidecar, stripped, output, error);
+    covsplit_sidecar_close(sidecar);
+    return done;
+}
+
+int command_join(const struct parsed_options *options)
+{
+    struct input stripped;
+    struct error error = {0};
+    char *sidecar_path;
+    bool done = false;
+
+    if (!input_open(&stripped, options->operands[0], &error)) {
+        message_error(&error);
+        return STATUS_FAILED;
+    }
+    sidecar_path = find_sidecar(options, &stripped, &error);
+    if (sidecar_path != NULL)
+        done = join(options, &stripped, sidecar_path, &error);
+    if (!done)
+        message_error(&error);
+    free(sidecar_path);
+    input_close(&stripped);
+    return done ? STATUS_DONE : STATUS_FAILED;
+}

@@ -1,0 +1,454 @@
+/*
+ * covsplit show: what images, sidecars and raw profiles are and hold.
+ *
+ * A describer for each kind of file fills in a report (report.h), which is printed as text or as
+ * JSON when nothing more can go wrong: a damaged file leaves no half object behind.
+ *
+ * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
+ * a kind of file does not have is not there, what is unknown is null.
+ *   all       file, kind ("image", "sidecar", "raw profile"), format, file_size
+ *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
+ *             size_after_split, sections
+ *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
+ *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
+ *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
+ *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
+ *             lightweight, size, records, counters, value_data_size, sections
+ * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
+ */
+#include <elf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "common/profile.h"
+#include "common/section.h"
+#include "common/sidecar.h"
+#include "common/uuid.h"
+#include "formats/image.h"
+#include "split/commands.h"
+#include "split/json.h"
+#include "split/message.h"
+#include "split/report.h"
+
+#define PROFILE_INDENTATION 2
+
+/* ---- facts that several kinds share ---- */
+
+static const char *machine_name(unsigned machine, unsigned elf_class)
+{
+    static const struct {
+        unsigned machine;
+        const char *name_32, *name_64;
+    } names[] = {
+        {EM_386, "i386", NULL},
+        {EM_X86_64, "x32", "x86-64"},
+        {EM_ARM, "arm", NULL},
+        {EM_AARCH64, "aarch64-ilp32", "aarch64"},
+        {EM_RISCV, "riscv32", "riscv64"},
+        {EM_PPC, "ppc", NULL},
+        {EM_PPC64, NULL, "ppc64"},
+        {EM_S390, "s390", "s390x"},
+        {EM_MIPS, "mips", "mips64"},
+        {EM_SPARC, "sparc", NULL},
+        {EM_SPARCV9, NULL, "sparc64"},
+        {258, "loongarch32", "loongarch64"},
+    };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].machine == machine)
+            return elf_class == ELFCLASS32 ? names[i].name_32 : names[i].name_64;
+    }
+    return NULL;
+}
+
+static void add_machine(struct report *report, const struct sidecar_facts *facts)
+{
+    const char *name = machine_name(facts->machine, facts->elf_class);
+    char number[16];
+
+    if (name == NULL)
+        snprintf(number, sizeof(number), "%u", facts->machine);
+    report_text(report, "machine", "machine", name != NULL ? name : number);
+}
+
+static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)
+{
+    char hex[UUID_HEX_MAX];
+
+    if (uuid->size == 0) {
+        report_none(report, "uuid", "UUID", "none");
+        report_none(report, "uuid_source", "UUID from", NULL);
+        return;
+    }
+    report_text(report, "uuid", "UUID", uuid_format(uuid, hex));
+    report_text(report, "uuid_source", "UUID from", source);
+}
+
+static void add_raw_version(struct report *report, uint64_t raw_version)
+{
+    if (raw_version == 0) {
+        report_none(report, "raw_version", "raw profile version", "none: no profile runtime");
+    } else {
+        report_number(report, "raw_version", "raw profile version", PROFILE_VERSION(raw_version));
+    }
+    report_list(report, "raw_variants", "variants");
+    for (unsigned bit = PROFILE_VARIANT_BIT_FIRST; bit <= PROFILE_VARIANT_BIT_LAST; bit++) {
+        const char *name = profile_variant_name(bit);
+        char number[16];
+
+        if ((raw_version >> bit & 1) == 0)
+            continue;
+        snprintf(number, sizeof(number), "bit %u", bit);
+        report_list_word(report, name != NULL ? name : number);
+    }
+}
+
+static void add_digest(struct report *report, const char *key, const char *label,
+                       const struct digest *digest)
+{
+    char hex[DIGEST_HEX_MAX];
+
+    report_text(report, key, label, digest_format(digest, hex));
+}
+
+/* ---- images ---- */
+
+static void add_image_section(struct report *report, const struct image_section *section,
+                              bool already_split)
+{
+    static const char *const fates[] = {
+        [SECTION_REMOVED] = "removed",
+        [SECTION_ZEROED] = "zeroed",
+        [SECTION_STAYS] = "stays",
+    };
+    struct report_section row = {
+        .name = section->name,
+        .kind = section_kind_word(section->kind),
+        .address = section->loaded ? report_known(section->address) : REPORT_UNKNOWN,
+        .size = report_known(section->size),
+        .status = fates[section->fate],
+        .reason = section->reason,
+    };
+
+    if (already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
+        row.status = "left";
+    report_section(report, &row);
+}
+
+static bool describe_image(const struct input *input, struct report *report, struct error *error)
+{
+    struct image_options options = {.sections = SECTION_REMOVABLE};
+    struct image_plan *plan = image_plan_make(input, &options, error);
+
+    if (plan == NULL)
+        return false;
+    report_text(report, "kind", "kind", "image");
+    report_text(report, "format", "format", image_format_name(plan->facts.format));
+    add_machine(report, &plan->facts);
+    add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
+    add_raw_version(report, plan->facts.raw_version);
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_boolean(report, "already_split", "already split", plan->already_split);
+    if (plan->already_split)
+        report_none(report, "size_after_split", "size after a split", NULL);
+    else
+        report_size(report, "size_after_split", "size after a split",
+                    edit_script_result_size(&plan->edits));
+    for (size_t i = 0; i < plan->section_count; i++)
+        add_image_section(report, &plan->sections[i], plan->already_split);
+    image_plan_free(plan);
+    return true;
+}
+
+/* ---- sidecars ---- */
+
+static void add_sidecar_facts(struct report *report, const struct sidecar *sidecar)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+
+    report_text(report, "kind", "kind", "sidecar");
+    report_number(report, "format_version", "format version", sidecar_format_version(sidecar));
+    report_text(report, "image_name", "image", sidecar_image_name(sidecar));
+    report_text(report, "format", "image format", image_format_name(facts->format));
+    add_machine(report, facts);
+    add_uuid(report, &facts->uuid, uuid_source_name(facts->uuid_source));
+    add_raw_version(report, facts->raw_version);
+    report_size(report, "original_size", "original size", facts->original_size);
+    add_digest(report, "original_digest", "original digest", &facts->original_digest);
+    report_size(report, "stripped_size", "stripped size", facts->stripped_size);
+    add_digest(report, "stripped_digest", "stripped digest", &facts->stripped_digest);
+    report_boolean(report, "has_stub", "lightweight profiles", facts->has_stub);
+}
+
+static void add_sidecar_sections(struct report *report, const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+        struct report_section row = {
+            .name = section->name,
+            .kind = section_kind_word(section->kind),
+            .address = section->address != 0 ? report_known(section->address) : REPORT_UNKNOWN,
+            .size = report_known(section->size),
+            .stored_size =
+                section->has_content ? report_known(section->stored_size) : REPORT_UNKNOWN,
+            .status = section->has_content ? "stored" : "recorded",
+            .reason = "",
+        };
+
+        report_section(report, &row);
+    }
+    for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
+        const struct kept_section *kept = sidecar_kept(sidecar, i);
+        struct report_section row = {
+            .name = section_kind_name(kept->kind),
+            .kind = section_kind_word(kept->kind),
+            .size = report_known(kept->size),
+            .status = "kept",
+            .reason = kept->reason,
+        };
+
+        report_section(report, &row);
+    }
+}
+
+static bool describe_sidecar(const struct input *input, struct report *report, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_open(input->bytes, input->path, error);
+
+    if (sidecar == NULL)
+        return false;
+    add_sidecar_facts(report, sidecar);
+    report_size(report, "file_size", "file size", input->bytes.size);
+    add_sidecar_sections(report, sidecar);
+    sidecar_close(sidecar);
+    return true;
+}
+
+/* ---- raw profiles ---- */
+
+static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content)
+{
+    struct report_section row = {
+        .name = section_kind_name(kind),
+        .kind = section_kind_word(kind),
+        .size = report_known(content.size),
+        .status = "present",
+        .reason = "",
+    };
+
+    if (content.size != 0)
+        report_section(report, &row);
+}
+
+static void add_binary_ids(struct report *report, const struct profile *profile)
+{
+    struct bytes rest = profile->binary_ids;
+    struct bytes binary_id;
+
+    report_list(report, "binary_ids", "binary IDs");
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        struct uuid uuid = {.size = 0};
+        char hex[UUID_HEX_MAX];
+
+        /* Longer ones are no build IDs; their beginning identifies them well enough. */
+        uuid.size = binary_id.size < UUID_SIZE_MAX ? (size_t)binary_id.size : UUID_SIZE_MAX;
+        memcpy(uuid.bytes, binary_id.data, uuid.size);
+        report_list_word(report, uuid_format(&uuid, hex));
+    }
+}
+
+static void describe_profile(const struct profile *profile, struct report *report)
+{
+    bool is_prefix;
+    struct uuid uuid = profile_uuid(profile, &is_prefix);
+
+    report_none(report, "machine", "machine", "not recorded");
+    report_number(report, "pointer_bits", "pointer bits", profile->is_64_bit ? 64 : 32);
+    report_text(report, "byte_order", "byte order", profile->big_endian ? "big" : "little");
+    add_uuid(report, &uuid, is_prefix ? "stub record (first 16 bytes)" : "binary ID");
+    add_binary_ids(report, profile);
+    add_raw_version(report, profile->header.version);
+    report_boolean(report, "lightweight", "lightweight", profile->lightweight);
+    report_size(report, "size", "size", profile->size);
+    report_number(report, "records", "records", profile->header.num_data);
+    report_number(report, "counters", "counters", profile->header.num_counters);
+    report_size(report, "value_data_size", "value data", profile->value_data.size);
+    add_profile_section(report, SECTION_DATA, profile->data);
+    add_profile_section(report, SECTION_COUNTERS, profile->counters);
+    add_profile_section(report, SECTION_BITMAP, profile->bitmap);
+    add_profile_section(report, SECTION_NAMES, profile->names);
+}
+
+/* A file may hold any number of profiles, so no report is kept for each: all are parsed here to see
+ * that they are good, and again when they are printed. */
+static bool describe_raw_profile(const struct input *input, struct report *report,
+                                 struct error *error)
+{
+    uint64_t offset = 0;
+    uint64_t count = 0;
+    struct profile profile;
+
+    while (profile_find_next(input->bytes, &offset)) {
+        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
+            return false;
+        offset += profile.size;
+        count++;
+    }
+    report_text(report, "kind", "kind", "raw profile");
+    report_text(report, "format", "format", "LLVM raw profile");
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_number(report, "profile_count", "profiles", count);
+    return true;
+}
+
+static bool print_profile(const struct profile *profile, struct json_writer *writer)
+{
+    struct report report = {0};
+    bool printed;
+
+    describe_profile(profile, &report);
+    if (writer != NULL) {
+        json_begin_object(writer);
+        printed = report_print_json(&report, true, writer);
+        json_end_object(writer);
+    } else {
+        printf("\n");
+        printed = report_print_text(&report, PROFILE_INDENTATION, stdout);
+    }
+    report_free(&report);
+    return printed;
+}
+
+static bool print_profiles(const struct input *input, struct json_writer *writer,
+                           struct error *error)
+{
+    uint64_t offset = 0;
+    struct profile profile;
+
+    while (profile_find_next(input->bytes, &offset)) {
+        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
+            return false;
+        if (!print_profile(&profile, writer))
+            return error_out_of_memory(error, input->path, profile.size);
+        offset += profile.size;
+    }
+    return true;
+}
+
+/* ---- files ---- */
+
+struct file_kind {
+    bool (*recognize)(struct bytes bytes);
+    bool (*describe)(const struct input *input, struct report *report, struct error *error);
+    bool has_profiles;
+};
+
+static bool is_image(struct bytes bytes)
+{
+    const char *format_name;
+
+    return image_recognize(bytes, &format_name);
+}
+
+/* A sidecar is an ELF file too, so it is asked for first. */
+static const struct file_kind file_kinds[] = {
+    {sidecar_recognize, describe_sidecar, false},
+    {profile_recognize, describe_raw_profile, true},
+    {is_image, describe_image, false},
+};
+
+static const struct file_kind *find_kind(const struct input *input, struct error *error)
+{
+    for (size_t i = 0; i < sizeof(file_kinds) / sizeof(file_kinds[0]); i++) {
+        if (file_kinds[i].recognize(input->bytes))
+            return &file_kinds[i];
+    }
+    if (input->bytes.size == 0)
+        error_set(error, "%s: is empty; give an image, a sidecar or a raw profile", input->path);
+    else if (profile_recognize_indexed(input->bytes))
+        error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",
+                  input->path);
+    else
+        error_set(error, "%s: neither an image nor a sidecar nor a raw profile; give one of these",
+                  input->path);
+    return NULL;
+}
+
+static bool print_json(const struct input *input, const struct file_kind *kind,
+                       const struct report *report, struct json_writer *writer, struct error *error)
+{
+    bool printed;
+
+    json_begin_object(writer);
+    json_key(writer, "file");
+    json_string(writer, input->path);
+    printed = report_print_json(report, !kind->has_profiles, writer);
+    if (!printed)
+        error_out_of_memory(error, input->path, input->bytes.size);
+    if (kind->has_profiles) {
+        json_key(writer, "profiles");
+        json_begin_array(writer);
+        printed = printed && print_profiles(input, writer, error);
+        json_end_array(writer);
+    }
+    json_end_object(writer);
+    return printed;
+}
+
+static bool print_text(const struct input *input, const struct file_kind *kind,
+                       const struct report *report, struct error *error)
+{
+    message_line(stdout, "%s", input->path);
+    if (!report_print_text(report, PROFILE_INDENTATION, stdout))
+        return error_out_of_memory(error, input->path, input->bytes.size);
+    return !kind->has_profiles || print_profiles(input, NULL, error);
+}
+
+/* `writer` is NULL for text. */
+static bool show_file(const char *path, bool first, struct json_writer *writer, struct error *error)
+{
+    struct input input;
+    struct report report = {0};
+    const struct file_kind *kind;
+    bool shown;
+
+    if (!input_open(&input, path, error))
+        return false;
+    kind = find_kind(&input, error);
+    shown = kind != NULL && kind->describe(&input, &report, error);
+    if (shown && writer == NULL && !first)
+        printf("\n");
+    if (shown)
+        shown = writer != NULL ? print_json(&input, kind, &report, writer, error)
+                               : print_text(&input, kind, &report, error);
+    report_free(&report);
+    input_close(&input);
+    return shown;
+}
+
+int command_show(const struct parsed_options *options)
+{
+    struct json_writer json = {.stream = stdout};
+    struct json_writer *writer = option_given(options, OPTION_JSON) ? &json : NULL;
+    int status = STATUS_DONE;
+    bool first = true;
+
+    if (writer != NULL)
+        json_begin_array(writer);
+    for (size_t i = 0; i < options->operand_count; i++) {
+        struct error error;
+
+        if (show_file(options->operands[i], first, writer, &error)) {
+            first = false;
+            continue;
+        }
+        message_error(&error);
+        status = STATUS_FAILED;
+    }
+    if (writer != NULL)
+        json_end_array(writer);
+    return status;
+}

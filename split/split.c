@@ -1,0 +1,414 @@
+/*
+ * covsplit split: takes the coverage data out of an image.
+ *
+ * The format plans the edits; this file turns the plan into two outputs and makes sure that nothing
+ * can be lost: both outputs are complete and checked (joining them in memory gives the original's
+ * digest) before either gets its name, and the sidecar gets its name before the image does.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/edit_apply.h"
+#include "common/file.h"
+#include "common/inverse.h"
+#include "common/sidecar.h"
+#include "common/store.h"
+#include "formats/image.h"
+#include "split/commands.h"
+#include "split/message.h"
+
+#define PERMISSION_BITS 07777
+
+struct split {
+    const struct parsed_options *options;
+    const char *image_path;
+    const char *output_path;
+    char *sidecar_path;
+    struct input image;
+    struct image_plan *plan;
+    struct output stripped;
+    struct output sidecar;
+};
+
+/* ---- what was named on the command line ---- */
+
+static bool is_same_file(const char *path, const struct stat *status)
+{
+    struct stat other;
+
+    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
+           other.st_ino == status->st_ino;
+}
+
+/* --sidecar, or the place in --store, or IMAGE.covsplit. */
+static bool choose_sidecar_path(struct split *split, struct error *error)
+{
+    const char *path = option_text(split->options, OPTION_SIDECAR);
+    const char *store = option_text(split->options, OPTION_STORE);
+
+    if (path != NULL)
+        split->sidecar_path = strdup(path);
+    else if (store != NULL)
+        split->sidecar_path = store_path(store, &split->plan->facts.uuid);
+    else if (asprintf(&split->sidecar_path, "%s.covsplit", split->image_path) < 0)
+        split->sidecar_path = NULL;
+    if (split->sidecar_path == NULL)
+        return error_out_of_memory(error, split->image_path, strlen(split->image_path));
+    if (is_same_file(split->sidecar_path, &split->image.status) ||
+        strcmp(split->sidecar_path, split->output_path) == 0)
+        return error_set(error,
+                         "%s: is the image, which the sidecar would replace; give another "
+                         "--sidecar",
+                         split->sidecar_path);
+    return true;
+}
+
+/* Makes the directories of a path in a store: DIR/.build-id/ab. DIR itself may be new too. */
+static bool make_directories(char *path, struct error *error)
+{
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        int result;
+
+        *slash = '\0';
+        result = mkdir(path, 0777);
+        if (result != 0 && errno != EEXIST)
+            error_set_errno(error, errno, "%s: cannot be made", path);
+        else
+            result = 0;
+        *slash = '/';
+        if (result != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the sidecar that is there already ---- */
+
+struct existing {
+    bool is_sidecar;
+    struct sidecar_facts facts;
+};
+
+/* What is at the sidecar's path. Something unreadable or damaged counts as no sidecar: a new one
+ * may replace it. */
+static void look_at_existing(const char *path, struct existing *existing)
+{
+    struct sidecar *sidecar;
+    struct input input;
+    struct error ignored;
+
+    *existing = (struct existing){.is_sidecar = false};
+    if (access(path, F_OK) != 0 || !input_open(&input, path, &ignored))
+        return;
+    sidecar = sidecar_open(input.bytes, path, &ignored);
+    if (sidecar != NULL) {
+        existing->is_sidecar = true;
+        existing->facts = *sidecar_facts(sidecar);
+    }
+    sidecar_close(sidecar);
+    input_close(&input);
+}
+
+/* In a store a UUID names one image. To replace the sidecar of another one loses it for good. */
+static bool check_store(const struct split *split, const struct existing *existing,
+                        const struct digest *original_digest, struct error *error)
+{
+    char theirs[DIGEST_HEX_MAX], ours[DIGEST_HEX_MAX], uuid[UUID_HEX_MAX];
+
+    if (option_text(split->options, OPTION_SIDECAR) != NULL ||
+        option_text(split->options, OPTION_STORE) == NULL || !existing->is_sidecar ||
+        digest_equal(&existing->facts.original_digest, original_digest))
+        return true;
+    return error_set(error,
+                     "%s: the store has another image (digest %s) than %s (digest %s) under the "
+                     "UUID %s; give each build an ID of its own, or remove the old sidecar",
+                     split->sidecar_path, digest_format(&existing->facts.original_digest, theirs),
+                     split->image_path, digest_format(original_digest, ours),
+                     uuid_format(&split->plan->facts.uuid, uuid));
+}
+
+/* ---- making the outputs ---- */
+
+static bool give_uuid(struct split *split, struct error *error)
+{
+    struct uuid uuid = {.size = DIGEST_SIZE};
+    struct digest digest;
+
+    if (split->plan->facts.uuid.size != 0)
+        return true;
+    if (!input_digest(&split->image, &digest, error))
+        return false;
+    memcpy(uuid.bytes, digest.bytes, DIGEST_SIZE);
+    image_plan_set_uuid(split->plan, &uuid, UUID_FROM_DIGEST);
+    return true;
+}
+
+static bool create_outputs(struct split *split, struct error *error)
+{
+    mode_t mask = umask(0);
+    struct output_options image_options = {
+        .mode = split->image.status.st_mode & PERMISSION_BITS,
+        .in_place = is_same_file(split->output_path, &split->image.status),
+    };
+    struct output_options sidecar_options = {.mode = 0666 & ~mask};
+
+    umask(mask);
+    if (option_text(split->options, OPTION_SIDECAR) == NULL &&
+        option_text(split->options, OPTION_STORE) != NULL &&
+        !make_directories(split->sidecar_path, error))
+        return false;
+    return output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error) &&
+           output_create(&split->stripped, split->output_path, &image_options, error);
+}
+
+static bool write_stripped(struct split *split, struct error *error)
+{
+    struct sidecar_facts *facts = &split->plan->facts;
+
+    if (!edit_script_apply(&split->plan->edits, &split->image, &split->stripped,
+                           &facts->original_digest, &facts->stripped_digest, error))
+        return false;
+    facts->original_size = split->image.bytes.size;
+    facts->stripped_size = split->stripped.size;
+    return true;
+}
+
+/* The sections that go, with contents, and those of which only the place is recorded. */
+static size_t list_sections(const struct split *split,
+                            struct sidecar_section_source sources[SECTION_KIND_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < split->plan->section_count; i++) {
+        const struct image_section *section = &split->plan->sections[i];
+        struct sidecar_section_source *source = &sources[count];
+        bool recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
+
+        if (section->fate == SECTION_STAYS && !recorded)
+            continue;
+        *source = (struct sidecar_section_source){
+            .kind = section->kind,
+            .address = section->address,
+            .alignment = section->alignment,
+            .size = section->size,
+            .image_offset = section->offset,
+        };
+        if (!recorded)
+            bytes_slice(split->image.bytes, section->offset, section->size, &source->content);
+        count++;
+    }
+    return count;
+}
+
+static size_t list_kept(const struct split *split, struct kept_section kept[SECTION_KIND_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < split->plan->section_count; i++) {
+        const struct image_section *section = &split->plan->sections[i];
+        if (section->fate == SECTION_STAYS && section->reason[0] != '\0')
+            kept[count++] = (struct kept_section){section->kind, section->size, section->reason};
+    }
+    return count;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+static bool write_sidecar(struct split *split, struct error *error)
+{
+    struct sidecar_section_source sections[SECTION_KIND_MAX];
+    struct kept_section kept[SECTION_KIND_MAX];
+    struct sidecar_write_options write_options = {
+        .level = (int)option_number(split->options, OPTION_LEVEL),
+        .threads = option_threads(split->options),
+    };
+    struct buffer inverse = {0};
+    struct sidecar_source source = {
+        .facts = split->plan->facts,
+        .image_name = name_of(split->image_path),
+        .sections = sections,
+        .section_count = list_sections(split, sections),
+        .kept = kept,
+        .kept_count = list_kept(split, kept),
+        .image = &split->image,
+    };
+    bool done = inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
+                               split->plan->range_count, split->image_path, &inverse, error);
+
+    source.inverse = buffer_view(&inverse);
+    done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
+    buffer_free(&inverse);
+    return done;
+}
+
+/* ---- the check before anything gets a name ---- */
+
+static bool ignore_part(void *context, struct bytes part, struct error *error)
+{
+    (void)context;
+    (void)part;
+    (void)error;
+    return true;
+}
+
+/* Reads back what was written, and joins it: sidecar_restore_input checks that the result has the
+ * digest of the original. */
+static bool check_outputs(struct split *split, struct error *error)
+{
+    struct input stripped = {.fd = -1}, sidecar_file = {.fd = -1};
+    struct sidecar *sidecar = NULL;
+    bool done = output_map(&split->stripped, &stripped, error) &&
+                output_map(&split->sidecar, &sidecar_file, error);
+
+    if (done)
+        sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
+    done = sidecar != NULL && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
+    sidecar_close(sidecar);
+    input_close(&sidecar_file);
+    input_close(&stripped);
+    return done && input_unchanged(&split->image, error);
+}
+
+static bool commit(struct split *split, struct error *error)
+{
+    bool sidecar_was_there = access(split->sidecar_path, F_OK) == 0;
+    enum output_result sidecar_result, stripped_result;
+
+    /* All that can fail for lack of space has to happen before the first rename. */
+    if (!output_sync(&split->sidecar, error) || !output_sync(&split->stripped, error) ||
+        !output_commit(&split->sidecar, &sidecar_result, error))
+        return false;
+    if (output_commit(&split->stripped, &stripped_result, error))
+        return true;
+    if (!sidecar_was_there)
+        unlink(split->sidecar_path);
+    return false;
+}
+
+/* ---- what the user is told ---- */
+
+static void warn_of_sections(const struct split *split)
+{
+    size_t removed = 0;
+
+    for (size_t i = 0; i < split->plan->section_count; i++) {
+        const struct image_section *section = &split->plan->sections[i];
+
+        if (section->fate != SECTION_STAYS)
+            removed++;
+        if (section->reason[0] != '\0')
+            message_warning("%s: %s %s: %s", split->image_path, section->name,
+                            section->fate == SECTION_STAYS ? "stays" : "is filled with zeros",
+                            section->reason);
+    }
+    if (removed == 0 && !split->plan->already_split)
+        message_warning("%s: nothing to take out: the image has no coverage sections that can go",
+                        split->image_path);
+}
+
+static void report(const struct split *split, uint64_t sidecar_size)
+{
+    const struct sidecar_facts *facts = &split->plan->facts;
+
+    if (option_given(split->options, OPTION_VERBOSE))
+        message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s",
+                     split->output_path, facts->original_size, facts->stripped_size, sidecar_size,
+                     split->sidecar_path);
+}
+
+/* ---- the two ways through ---- */
+
+/* An image that was split before is passed on as it is, and its sidecar must not be replaced: it
+ * alone has the original's sections. Only where there is none, an empty one is written, since build
+ * tools expect the outputs that they were told of. */
+static bool pass_on(struct split *split, const struct existing *existing, struct error *error)
+{
+    enum output_result result;
+
+    message_warning("%s: split already; it is passed on unchanged", split->image_path);
+    if (!existing->is_sidecar && !write_sidecar(split, error))
+        return false;
+    if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error))
+        return false;
+    if (!existing->is_sidecar && !output_commit(&split->sidecar, &result, error))
+        return false;
+    return output_commit(&split->stripped, &result, error);
+}
+
+static bool run_split(struct split *split, struct error *error)
+{
+    struct existing existing;
+    uint64_t sidecar_size;
+
+    if (!give_uuid(split, error) || !choose_sidecar_path(split, error) ||
+        !create_outputs(split, error) || !write_stripped(split, error))
+        return false;
+    look_at_existing(split->sidecar_path, &existing);
+    /* A sidecar whose stripped image is this very image says the same as the image itself. */
+    if (existing.is_sidecar &&
+        !digest_equal(&existing.facts.stripped_digest, &existing.facts.original_digest) &&
+        digest_equal(&existing.facts.stripped_digest, &split->plan->facts.original_digest))
+        split->plan->already_split = true;
+    if (split->plan->already_split)
+        return pass_on(split, &existing, error);
+    if (!check_store(split, &existing, &split->plan->facts.original_digest, error) ||
+        !write_sidecar(split, error) || !check_outputs(split, error))
+        return false;
+    sidecar_size = split->sidecar.size;
+    warn_of_sections(split);
+    if (!commit(split, error))
+        return false;
+    report(split, sidecar_size);
+    return true;
+}
+
+static bool start(struct split *split, struct error *error)
+{
+    struct image_options image_options = {
+        .sections = option_sections(split->options, OPTION_SECTIONS),
+        .uuid = option_uuid(split->options, OPTION_UUID),
+    };
+
+    if (!option_given(split->options, OPTION_SECTIONS))
+        image_options.sections = SECTION_REMOVABLE;
+    if (!input_open(&split->image, split->image_path, error))
+        return false;
+    split->plan = image_plan_make(&split->image, &image_options, error);
+    return split->plan != NULL;
+}
+
+int command_split(const struct parsed_options *options)
+{
+    struct split split = {
+        .options = options,
+        .image_path = options->operands[0],
+        .output_path = option_text(options, OPTION_OUTPUT),
+        .image = {.fd = -1},
+        .stripped = {.fd = -1},
+        .sidecar = {.fd = -1},
+    };
+    struct error error = {0};
+    bool done;
+
+    if (split.output_path == NULL)
+        split.output_path = split.image_path;
+    done = start(&split, &error) && run_split(&split, &error);
+    if (!done)
+        message_error(&error);
+    output_discard(&split.stripped);
+    output_discard(&split.sidecar);
+    image_plan_free(split.plan);
+    input_close(&split.image);
+    free(split.sidecar_path);
+    return done ? STATUS_DONE : STATUS_FAILED;
+}
