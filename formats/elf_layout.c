@@ -126,11 +126,11 @@ static bool crosses_other_segment(const struct elf_image *image, const struct el
     return false;
 }
 
-/* The whole pages of a loaded section behind its first `reserved` bytes; size 0 where none. */
+/* The whole units of a loaded section behind its first `reserved` bytes; size 0 where none. */
 static struct elf_hole find_hole(const struct elf_plan_state *state,
-                                 const struct image_section *section, uint64_t reserved)
+                                 const struct image_section *section, uint64_t reserved,
+                                 uint64_t unit)
 {
-    uint64_t unit = cut_unit(&state->image);
     uint64_t start = align_up(section->address + reserved, unit);
     uint64_t end = align_down(section->address + section->size, unit);
     struct elf_hole hole = {
@@ -148,6 +148,15 @@ static struct elf_hole find_hole(const struct elf_plan_state *state,
 static uint64_t headers_old_end(const struct elf_plan_state *state)
 {
     return state->image.ehdr.e_phoff + state->image.phnum * PHDR_SIZE;
+}
+
+static size_t first_load(const struct elf_image *image)
+{
+    size_t i = 0;
+
+    while (image->phdrs[i].p_type != PT_LOAD)
+        i++;
+    return i;
 }
 
 /* Index of the section whose bytes come first at or behind `offset`; NO_INDEX if none. */
@@ -335,16 +344,10 @@ static bool shift_tables(struct elf_plan_state *state, uint64_t names_address, u
 static bool names_are_beside_header(const struct elf_plan_state *state,
                                     const struct image_section *names)
 {
-    const struct elf_image *image = &state->image;
-    size_t first = NO_INDEX;
+    const GElf_Phdr *first = &state->image.phdrs[first_load(&state->image)];
 
-    for (size_t i = 0; i < image->phnum && first == NO_INDEX; i++) {
-        if (image->phdrs[i].p_type == PT_LOAD)
-            first = i;
-    }
-    if (image->phdrs[first].p_offset != 0 ||
-        headers_old_end(state) > image->phdrs[first].p_filesz ||
-        names->address - names->offset != image->phdrs[first].p_vaddr)
+    if (first->p_offset != 0 || headers_old_end(state) > first->p_filesz ||
+        names->address - names->offset != first->p_vaddr)
         return false;
     for (size_t i = 0; i < state->plan->section_count; i++) {
         const struct image_section *section = &state->plan->sections[i];
@@ -363,6 +366,63 @@ static void forget_room(struct elf_plan_state *state, size_t edit_count)
     state->headers_growth = 0;
 }
 
+/* The end of the zero bytes behind `offset` that nothing uses, as far as the headers' segment goes.
+ */
+static uint64_t free_end(const struct elf_plan_state *state, uint64_t offset)
+{
+    const struct elf_image *image = &state->image;
+    const GElf_Phdr *first = &image->phdrs[first_load(image)];
+    uint64_t end = first->p_offset + first->p_filesz;
+    size_t next = next_section(image, offset);
+    struct bytes gap;
+
+    if (next != NO_INDEX && image->shdrs[next].sh_offset < end)
+        end = image->shdrs[next].sh_offset;
+    if (end < offset || !bytes_slice(image->file, offset, end - offset, &gap) ||
+        !bytes_all_zero(gap))
+        return offset;
+    return end;
+}
+
+/* Step 1 with what it takes of step 2: everything from `start` to `end` moves. */
+static bool move_front(struct elf_plan_state *state, const struct image_section *names,
+                       uint64_t start, uint64_t end)
+{
+    state->headers_end = free_end(state, end);
+    return start == end ||
+           move_to_names(state, names->address, names->address - names->offset + start, start,
+                         end - start);
+}
+
+/* Step 2 by shifting. */
+static bool move_front_and_shift(struct elf_plan_state *state, const struct image_section *names,
+                                 uint64_t start, uint64_t end, uint64_t new_end)
+{
+    if (!move_front(state, names, start, end))
+        return false;
+    state->headers_growth = align_up(new_end - state->headers_end, MOVE_ALIGNMENT);
+    return shift_tables(state, names->address, state->headers_end, state->headers_growth);
+}
+
+/* Where all tables are small (static-pie), none may be large enough to shift the others into: then
+ * as many as it takes move. */
+static bool move_front_and_tables(struct elf_plan_state *state, const struct image_section *names,
+                                  uint64_t start, uint64_t end, uint64_t new_end)
+{
+    const struct elf_image *image = &state->image;
+    GElf_Sxword tag;
+
+    while (free_end(state, end) < new_end) {
+        size_t index = next_section(image, end);
+        if (index == NO_INDEX || image->shdrs[index].sh_offset - end >= MOVE_ALIGNMENT ||
+            image->shdrs[index].sh_addralign > MOVE_ALIGNMENT ||
+            !dynamic_tag_of(image, index, &tag))
+            return false;
+        end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
+    }
+    return move_front(state, names, start, end);
+}
+
 /* Makes room for `extra` more program headers. On success headers_end, headers_growth, moves and
  * moved are set. */
 static bool make_room(struct elf_plan_state *state, size_t extra)
@@ -370,37 +430,27 @@ static bool make_room(struct elf_plan_state *state, size_t extra)
     const struct elf_image *image = &state->image;
     const struct image_section *names = elf_plan_section(state, SECTION_NAMES);
     uint64_t old_end = headers_old_end(state), new_end = old_end + extra * PHDR_SIZE;
-    size_t index = next_section(image, old_end);
-    uint64_t block_start, block_end;
-    struct bytes gap;
+    uint64_t start = free_end(state, old_end), end;
+    size_t index = next_section(image, start);
+    size_t edit_count = state->plan->edits.count;
 
-    if (index == NO_INDEX)
-        return false;
-    block_start = block_end = image->shdrs[index].sh_offset;
-    /* What is between the headers and the first section is free if it is padding. */
-    if (!bytes_slice(image->file, old_end, block_start - old_end, &gap) || !bytes_all_zero(gap))
-        return false;
-    state->headers_end = block_start;
-    if (block_start >= new_end)
+    state->headers_end = start;
+    if (start >= new_end)
         return true;
-    if (names == NULL || names->fate == SECTION_STAYS || !names_are_beside_header(state, names))
+    if (index == NO_INDEX || image->shdrs[index].sh_offset != start || names == NULL ||
+        names->fate == SECTION_STAYS || !names_are_beside_header(state, names))
         return false;
-    for (; index != NO_INDEX && is_front_section(image, index) &&
-           image->shdrs[index].sh_offset - block_end < MOVE_ALIGNMENT;
-         index = next_section(image, block_end))
-        block_end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
-    if (block_end > block_start &&
-        !move_to_names(state, names->address, names->address - names->offset + block_start,
-                       block_start, block_end - block_start))
-        return false;
-    /* The end of the block is where the next section starts: padding between them is free too. */
-    state->headers_end = index == NO_INDEX ? block_end : image->shdrs[index].sh_offset;
-    if (state->headers_end < new_end) {
-        state->headers_growth = align_up(new_end - state->headers_end, MOVE_ALIGNMENT);
-        if (!shift_tables(state, names->address, state->headers_end, state->headers_growth))
-            return false;
+    for (end = start; index != NO_INDEX && is_front_section(image, index) &&
+                      image->shdrs[index].sh_offset - end < MOVE_ALIGNMENT;
+         index = next_section(image, end))
+        end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
+    if (free_end(state, end) < new_end) {
+        if (move_front_and_shift(state, names, start, end, new_end))
+            return state->moved.size <= names->size && nobody_refers_to_moves(state);
+        forget_room(state, edit_count);
     }
-    return state->moved.size <= names->size && nobody_refers_to_moves(state);
+    return move_front_and_tables(state, names, start, end, new_end) &&
+           state->moved.size <= names->size && nobody_refers_to_moves(state);
 }
 
 /* ---- choosing ---- */
@@ -416,6 +466,23 @@ static uint64_t reserved_bytes(const struct elf_plan_state *state,
     return section->kind == SECTION_NAMES ? state->moved.size : state->record_layout.record_size;
 }
 
+/* Large alignments (-z max-page-size) leave more in the file than the user expects. */
+static void explain_alignment(const struct elf_plan_state *state, struct image_section *section,
+                              const struct elf_hole *hole)
+{
+    uint64_t reserved = reserved_bytes(state, section);
+    struct elf_hole pages = find_hole(state, section, reserved, ELF_PAGE_SIZE);
+
+    if (pages.size == hole->size)
+        return;
+    if (hole->size == 0)
+        section->fate = SECTION_ZEROED;
+    snprintf(section->reason, sizeof(section->reason),
+             "%" PRIu64 " bytes of zeros stay: the image's segments are aligned to %" PRIu64
+             " bytes; link with -z max-page-size=4096",
+             pages.size - hole->size, cut_unit(&state->image));
+}
+
 /* The loaded sections that go, with the pages that each could give; those without any are left
  * out. The larger comes first. */
 static size_t find_candidates(struct elf_plan_state *state, struct candidate candidates[HOLES_MAX])
@@ -428,7 +495,8 @@ static size_t find_candidates(struct elf_plan_state *state, struct candidate can
 
         if (section->fate == SECTION_STAYS || !section->loaded)
             continue;
-        hole = find_hole(state, section, reserved_bytes(state, section));
+        hole = find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
+        explain_alignment(state, section, &hole);
         if (hole.size == 0)
             continue;
         if (has_unaligned_segments(&state->image) || crosses_other_segment(&state->image, &hole)) {
@@ -459,7 +527,8 @@ static void choose_holes(struct elf_plan_state *state)
     for (size_t i = 0; i < count; i++) {
         struct image_section *section = candidates[i].section;
         /* What moved into the names' range makes its hole smaller. */
-        struct elf_hole hole = find_hole(state, section, reserved_bytes(state, section));
+        struct elf_hole hole =
+            find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
 
         if (i >= cut) {
             section->fate = SECTION_ZEROED;

@@ -37,7 +37,7 @@ struct image_section {
     uint64_t alignment;
     bool loaded;
     enum section_fate fate;
-    char reason[IMAGE_REASON_MAX]; /* why it stays, or why only zeroed; "" otherwise */
+    char reason[IMAGE_REASON_MAX]; /* why it is not cut as far as pages allow; "" if it is */
 };
 
 struct image_options {

@@ -297,6 +297,13 @@ static bool commit(struct split *split, struct error *error)
 
 /* ---- what the user is told ---- */
 
+static const char *fate_name(enum section_fate fate)
+{
+    return fate == SECTION_STAYS    ? "stays"
+           : fate == SECTION_ZEROED ? "is filled with zeros"
+                                    : "is cut in part";
+}
+
 static void warn_of_sections(const struct split *split)
 {
     size_t removed = 0;
@@ -308,8 +315,7 @@ static void warn_of_sections(const struct split *split)
             removed++;
         if (section->reason[0] != '\0')
             message_warning("%s: %s %s: %s", split->image_path, section->name,
-                            section->fate == SECTION_STAYS ? "stays" : "is filled with zeros",
-                            section->reason);
+                            fate_name(section->fate), section->reason);
     }
     if (removed == 0 && !split->plan->already_split)
         message_warning("%s: nothing to take out: the image has no coverage sections that can go",
