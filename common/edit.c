@@ -50,13 +50,13 @@ bool edit_replace(struct edit_script *script, uint64_t offset, uint64_t old_size
 
     if (!buffer_append(&script->literals, new_bytes.data, (size_t)new_bytes.size))
         return false;
-    return add_edit(script, (struct edit){offset, old_size, new_bytes.size, literal});
+    return add_edit(script, (struct edit){offset, old_size, new_bytes.size, literal, 0});
 }
 
 bool edit_replace_by_zeros(struct edit_script *script, uint64_t offset, uint64_t old_size,
                            uint64_t new_size)
 {
-    return add_edit(script, (struct edit){offset, old_size, new_size, EDIT_ZEROS});
+    return add_edit(script, (struct edit){offset, old_size, new_size, EDIT_ZEROS, 0});
 }
 
 bool edit_cut(struct edit_script *script, uint64_t offset, uint64_t size)
@@ -107,48 +107,59 @@ static int compare_edits(const void *left, const void *right)
 
 bool edit_script_finish(struct edit_script *script, const char *name, struct error *error)
 {
+    uint64_t shift = 0;
+
     if (script->count != 0)
         qsort(script->edits, script->count, sizeof(*script->edits), compare_edits);
-    for (size_t i = 1; i < script->count; i++) {
-        const struct edit *before = &script->edits[i - 1], *edit = &script->edits[i];
-        bool same_place = before->offset == edit->offset && edit->old_size == 0;
+    for (size_t i = 0; i < script->count; i++) {
+        struct edit *edit = &script->edits[i];
+        const struct edit *before = i == 0 ? NULL : edit - 1;
 
-        if (before->offset + before->old_size > edit->offset || same_place)
+        if (before != NULL && (before->offset + before->old_size > edit->offset ||
+                               (before->offset == edit->offset && edit->old_size == 0)))
             return error_set(error,
                              "%s: two edits meet at offset %" PRIu64
                              ", so the image has a layout that covsplit does not understand; "
                              "leave sections out with --sections, and report this",
                              name, edit->offset);
+        shift += edit->new_size - edit->old_size;
+        edit->shift = shift;
     }
     return true;
 }
 
 uint64_t edit_script_result_size(const struct edit_script *script)
 {
-    uint64_t size = script->original_size;
+    return script->original_size +
+           (script->count == 0 ? 0 : script->edits[script->count - 1].shift);
+}
 
-    for (size_t i = 0; i < script->count; i++)
-        size += script->edits[i].new_size - script->edits[i].old_size;
-    return size;
+/* Index of the first edit that does not end at or before the offset. */
+static size_t edits_before(const struct edit_script *script, uint64_t offset)
+{
+    size_t low = 0, high = script->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct edit *edit = &script->edits[middle];
+        if (edit->offset + edit->old_size <= offset)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 uint64_t edit_script_map(const struct edit_script *script, uint64_t offset)
 {
-    uint64_t result = offset;
+    size_t index = edits_before(script, offset);
+    uint64_t result = offset + (index == 0 ? 0 : script->edits[index - 1].shift);
 
-    for (size_t i = 0; i < script->count; i++) {
-        const struct edit *edit = &script->edits[i];
-
-        if (edit->offset > offset)
-            break;
-        if (edit->offset + edit->old_size <= offset) {
-            result += edit->new_size - edit->old_size;
-        } else {
-            uint64_t inside = offset - edit->offset;
-            if (inside > edit->new_size)
-                result -= inside - edit->new_size;
-            break;
-        }
+    if (index < script->count && script->edits[index].offset < offset) {
+        uint64_t inside = offset - script->edits[index].offset;
+        uint64_t new_size = script->edits[index].new_size;
+        if (inside > new_size)
+            result -= inside - new_size;
     }
     return result;
 }

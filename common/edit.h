@@ -23,6 +23,9 @@ struct edit {
     /* The new bytes start here in the script's `literals`; EDIT_ZEROS: they are all zero and need
      * no storage, however many they are. */
     size_t literal;
+    /* By how much (modulo 2^64) what follows this edit is further on in the result than in the
+     * original. Set by edit_script_finish. */
+    uint64_t shift;
 };
 
 #define EDIT_ZEROS SIZE_MAX

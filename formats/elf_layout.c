@@ -215,12 +215,12 @@ struct moved_search {
     const struct elf_plan_state *state;
 };
 
-static bool is_pointer_elsewhere(void *context, const struct elf_relocation *relocation)
+/* What moves must not be relocated itself. */
+static bool is_relocated_elsewhere(void *context, const struct elf_relocation *relocation)
 {
     const struct moved_search *search = context;
 
-    return elf_plan_move_of(search->state, relocation->offset) == NULL &&
-           (!relocation->has_target || elf_plan_move_of(search->state, relocation->target) == NULL);
+    return elf_plan_move_of(search->state, relocation->offset) == NULL;
 }
 
 /* glibc's start files have a local object over the ABI note, which nothing refers to. */
@@ -271,7 +271,7 @@ static bool nobody_refers_to_moves(const struct elf_plan_state *state)
             !elf_symbols_each(image, i, is_symbol_elsewhere, &search))
             return false;
     }
-    if (!elf_relocations_each(image, is_pointer_elsewhere, &search, &reason))
+    if (!elf_relocations_each(image, is_relocated_elsewhere, &search, &reason))
         return false;
     /* What moves is one stretch of the file but for padding: one look at the code does. */
     for (size_t i = 0; i < state->move_count; i++) {
@@ -280,7 +280,8 @@ static bool nobody_refers_to_moves(const struct elf_plan_state *state)
         end = move->address + move->size > end ? move->address + move->size : end;
     }
     return segments_move_whole(state) &&
-           !elf_runtime_find_reference(state, first, end - first, &from);
+           !elf_find_pointer(state, first, end - first, &from, &reason) &&
+           !elf_find_code_reference(state, first, end - first, &from);
 }
 
 /* Takes the bytes [offset, offset + size) of the file along into the names' range. They keep their

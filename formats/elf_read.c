@@ -13,7 +13,9 @@
 /* More than this is no image: linkers make a few dozen of each, and every one is copied. */
 #define SECTIONS_MAX 65536
 #define SEGMENTS_MAX 1024
-/* Entries of .dynamic, likewise. */
+/* How often each byte of the file may be in a section, on average. */
+#define SECTION_OVERLAP_MAX 4
+/* Entries of .dynamic. */
 #define DYNAMIC_MAX 65536
 
 static bool refuse(const struct elf_image *image, struct error *error, const char *what)
@@ -114,7 +116,7 @@ bool elf_section_in_file(const GElf_Shdr *shdr)
 static bool check_sections(struct elf_image *image, struct error *error)
 {
     size_t names;
-    uint64_t end;
+    uint64_t end, total = 0;
 
     for (size_t i = 1; i < image->shnum; i++) {
         const GElf_Shdr *shdr = &image->shdrs[i];
@@ -126,6 +128,11 @@ static bool check_sections(struct elf_image *image, struct error *error)
             return refuse(image, error, "a section is not inside the file");
         if (shdr->sh_addralign > 1 && !is_power_of_two(shdr->sh_addralign))
             return refuse(image, error, "a section has an alignment that is no power of two");
+        /* Sections share no bytes in sound images. A few that do may pass, but not so many that
+         * reading each of them takes much longer than reading the file. */
+        total += elf_section_in_file(shdr) ? shdr->sh_size : 0;
+        if (total / SECTION_OVERLAP_MAX > image->file.size)
+            return refuse(image, error, "its sections overlap");
     }
     if (elf_getshdrstrndx(image->elf, &names) != 0 || names == 0 || names >= image->shnum ||
         image->shdrs[names].sh_type != SHT_STRTAB)

@@ -14,11 +14,6 @@
 
 #include "formats/accessor.h"
 
-/* Code is searched in pieces, and its pages given back. */
-#define CODE_PIECE (UINT64_C(1) << 20)
-/* Longest instruction form that the search recognizes, in front of and with its address field. */
-#define CODE_OVERLAP 8
-
 /* ---- accessors ---- */
 
 struct slot_search {
@@ -59,9 +54,9 @@ static bool slot_value(const struct elf_plan_state *state, uint64_t slot, uint64
     return true;
 }
 
-static bool decode_definition(const struct elf_plan_state *state,
-                              const struct runtime_definition *definition, struct bytes *code,
-                              struct accessor *accessor)
+bool elf_runtime_decode(const struct elf_plan_state *state,
+                        const struct runtime_definition *definition, struct bytes *code,
+                        struct accessor *accessor)
 {
     size_t segment = elf_segment_of(&state->image, definition->address, 1);
     const GElf_Phdr *phdr;
@@ -94,7 +89,7 @@ static bool check_accessor(struct elf_plan_state *state, enum section_kind kind,
         if (definition->symbol != symbol)
             continue;
         seen++;
-        if (!decode_definition(state, definition, &code, &accessor))
+        if (!elf_runtime_decode(state, definition, &code, &accessor))
             return elf_plan_keep(state, kind,
                                  "the code of %s is not one that covsplit knows; link with LLVM's "
                                  "own profile runtime, without LTO",
@@ -147,7 +142,7 @@ static bool rewrite_accessor(struct elf_plan_state *state, enum runtime_symbol s
                     state->runtime.definitions[j].address == definition->address;
         if (seen)
             continue;
-        if (!decode_definition(state, definition, &code, &accessor) ||
+        if (!elf_runtime_decode(state, definition, &code, &accessor) ||
             !accessor_encode(state->image.ehdr.e_machine, &accessor, code, definition->address,
                              value, instruction))
             return false;
@@ -159,125 +154,33 @@ static bool rewrite_accessor(struct elf_plan_state *state, enum runtime_symbol s
     return true;
 }
 
-/* ---- who else refers to a section ---- */
-
-static bool inside_bound_accessor(const struct elf_plan_state *state, uint64_t address)
-{
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        struct accessor accessor;
-        struct bytes code;
-
-        if (definition->symbol != RUNTIME_RAW_VERSION && address >= definition->address &&
-            address - definition->address < 64 &&
-            decode_definition(state, definition, &code, &accessor) &&
-            address - definition->address < accessor.size)
-            return true;
-    }
-    return false;
-}
-
-static bool find_reference_in(const struct elf_plan_state *state, size_t section, uint64_t address,
-                              uint64_t size, uint64_t *from)
-{
-    struct bytes code = elf_section_bytes(&state->image, section);
-    const GElf_Shdr *shdr = &state->image.shdrs[section];
-    bool absolute = state->image.ehdr.e_type == ET_EXEC;
-
-    for (uint64_t start = 0; start < code.size; start += CODE_PIECE) {
-        uint64_t left = code.size - start;
-        uint64_t piece_size = left < CODE_PIECE + CODE_OVERLAP ? left : CODE_PIECE + CODE_OVERLAP;
-        struct bytes piece = {code.data + start, piece_size};
-        uint64_t position = 0;
-
-        while (accessor_find_reference(state->image.ehdr.e_machine, piece, shdr->sh_addr + start,
-                                       address, size, absolute, &position)) {
-            *from = shdr->sh_addr + start + position;
-            if (!inside_bound_accessor(state, *from))
-                return true;
-            position++;
-        }
-        input_release_pages(state->image.input, shdr->sh_offset + start, piece_size);
-    }
-    return false;
-}
-
-bool elf_runtime_find_reference(const struct elf_plan_state *state, uint64_t address, uint64_t size,
-                                uint64_t *from)
-{
-    for (size_t i = 1; i < state->image.shnum; i++) {
-        if ((state->image.shdrs[i].sh_flags & SHF_EXECINSTR) != 0 &&
-            find_reference_in(state, i, address, size, from))
-            return true;
-    }
-    return false;
-}
-
-struct pointer_search {
-    const struct elf_plan_state *state;
-    uint64_t address; /* the section's */
-    uint64_t size;
-    uint64_t from;
-};
-
-/* True where an accessor loads its address from this slot: it was decoded and checked. */
-static bool is_accessor_slot(const struct elf_plan_state *state, uint64_t slot)
-{
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        struct accessor accessor;
-        struct bytes code;
-
-        if (state->runtime.definitions[i].symbol != RUNTIME_RAW_VERSION &&
-            decode_definition(state, &state->runtime.definitions[i], &code, &accessor) &&
-            accessor.form == ACCESSOR_LOAD && accessor.value == slot)
-            return true;
-    }
-    return false;
-}
-
-static bool pointer_visitor(void *context, const struct elf_relocation *relocation)
-{
-    struct pointer_search *search = context;
-    bool from_inside = range_within(relocation->offset, 1, search->address, search->size);
-
-    if (from_inside || !relocation->has_target ||
-        !range_within(relocation->target, 1, search->address, search->size) ||
-        is_accessor_slot(search->state, relocation->offset))
-        return true;
-    search->from = relocation->offset;
-    return false;
-}
+/* ---- what names and data have in common ---- */
 
 /* Relocations that the linker kept (--emit-relocs) would be applied again by a tool that moves
- * code, and undo what is changed here. */
+ * code, and undo what is changed here: in code, or in the section itself. */
 static bool has_retained_relocations(const struct elf_plan_state *state, size_t section)
 {
-    for (size_t i = 1; i < state->image.shnum; i++) {
-        const GElf_Shdr *shdr = &state->image.shdrs[i];
-        if ((shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL) &&
-            (shdr->sh_flags & SHF_ALLOC) == 0 && shdr->sh_info == section && shdr->sh_size != 0)
+    const struct elf_image *image = &state->image;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+
+        if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
+            (shdr->sh_flags & SHF_ALLOC) != 0 || shdr->sh_size == 0)
+            continue;
+        if (shdr->sh_info == section ||
+            (shdr->sh_info < image->shnum &&
+             (image->shdrs[shdr->sh_info].sh_flags & SHF_EXECINSTR) != 0))
             return true;
     }
     return false;
 }
 
-static bool code_has_retained_relocations(const struct elf_plan_state *state)
-{
-    for (size_t i = 1; i < state->image.shnum; i++) {
-        if ((state->image.shdrs[i].sh_flags & SHF_EXECINSTR) != 0 &&
-            has_retained_relocations(state, i))
-            return true;
-    }
-    return false;
-}
-
-/* What names and data have in common. */
 static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
     size_t index = state->section_index[kind];
     const GElf_Shdr *shdr = &image->shdrs[index];
-    struct pointer_search search = {state, shdr->sh_addr, shdr->sh_size, 0};
     size_t segment = elf_segment_of(image, shdr->sh_addr, shdr->sh_size);
     const char *reason;
     uint64_t from;
@@ -291,15 +194,15 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
         return elf_plan_keep(state, kind, "no symbol table: run covsplit before strip");
     if (!elf_section_is_alone(state, kind))
         return false;
-    if (has_retained_relocations(state, index) || code_has_retained_relocations(state))
+    if (has_retained_relocations(state, index))
         return elf_plan_keep(state, kind,
                              "the image has retained relocations; link without --emit-relocs");
-    if (!elf_relocations_each(image, pointer_visitor, &search, &reason)) {
+    if (elf_find_pointer(state, shdr->sh_addr, shdr->sh_size, &from, &reason)) {
         if (reason != NULL)
             return elf_plan_keep(state, kind, "%s", reason);
-        return elf_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", search.from);
+        return elf_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
     }
-    if (elf_runtime_find_reference(state, shdr->sh_addr, 1, &from))
+    if (elf_find_code_reference(state, shdr->sh_addr, 1, &from))
         return elf_plan_keep(state, kind,
                              "code at 0x%" PRIx64
                              " refers to it, other than the runtime's accessors; link without LTO "
