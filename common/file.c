@@ -57,6 +57,8 @@ void input_release_pages(const struct input *input, uint64_t offset, uint64_t si
 
     if (!bytes_slice(input->bytes, offset, size, &part))
         return;
+    if (input->released != NULL)
+        input->released(input->released_context, size);
     end = offset + size == input->bytes.size ? offset + size : align_down(offset + size, page);
     if (end > start)
         madvise((void *)(uintptr_t)(input->bytes.data + start), (size_t)(end - start),

@@ -20,6 +20,10 @@
 
 struct input {
     char *path; /* as the user gave it, for messages */
+    /* Called with the bytes that input_release_pages gives back: how far the work has come. NULL:
+     * nobody wants to know. */
+    void (*released)(void *context, uint64_t size);
+    void *released_context;
     int fd;
     struct stat status;
     struct bytes bytes; /* the whole file; the pages are the kernel's, nothing is copied */

@@ -21,6 +21,7 @@
 #include "formats/image.h"
 #include "split/commands.h"
 #include "split/message.h"
+#include "split/progress.h"
 
 #define PERMISSION_BITS 07777
 
@@ -33,7 +34,11 @@ struct split {
     struct image_plan *plan;
     struct output stripped;
     struct output sidecar;
+    struct progress progress;
 };
+
+/* Compressing a byte takes about as long as copying so many. */
+#define COMPRESSION_WEIGHT 20
 
 /* ---- what was named on the command line ---- */
 
@@ -246,6 +251,7 @@ static bool write_sidecar(struct split *split, struct error *error)
                                split->plan->range_count, split->image_path, &inverse, error);
 
     source.inverse = buffer_view(&inverse);
+    split->progress.weight = COMPRESSION_WEIGHT;
     done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
     buffer_free(&inverse);
     return done;
@@ -270,6 +276,9 @@ static bool check_outputs(struct split *split, struct error *error)
     bool done = output_map(&split->stripped, &stripped, error) &&
                 output_map(&split->sidecar, &sidecar_file, error);
 
+    split->progress.weight = 1;
+    stripped.released = progress_add;
+    stripped.released_context = &split->progress;
     if (done)
         sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
     done = sidecar != NULL && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
@@ -341,6 +350,7 @@ static bool pass_on(struct split *split, const struct existing *existing, struct
 {
     enum output_result result;
 
+    progress_finish(&split->progress);
     message_warning("%s: split already; it is passed on unchanged", split->image_path);
     if (!existing->is_sidecar && !write_sidecar(split, error))
         return false;
@@ -351,11 +361,24 @@ static bool pass_on(struct split *split, const struct existing *existing, struct
     return output_commit(&split->stripped, &result, error);
 }
 
+/* The image is copied once, and its stripped form read twice to check it. */
+static void start_progress(struct split *split)
+{
+    uint64_t work = split->image.bytes.size + 2 * edit_script_result_size(&split->plan->edits);
+
+    for (size_t i = 0; i < split->plan->range_count; i++)
+        work += COMPRESSION_WEIGHT * split->plan->ranges[i].size;
+    progress_start(&split->progress, split->image_path, work);
+    split->image.released = progress_add;
+    split->image.released_context = &split->progress;
+}
+
 static bool run_split(struct split *split, struct error *error)
 {
     struct existing existing;
     uint64_t sidecar_size;
 
+    start_progress(split);
     if (!give_uuid(split, error) || !choose_sidecar_path(split, error) ||
         !create_outputs(split, error) || !write_stripped(split, error))
         return false;
@@ -371,6 +394,7 @@ static bool run_split(struct split *split, struct error *error)
         !write_sidecar(split, error) || !check_outputs(split, error))
         return false;
     sidecar_size = split->sidecar.size;
+    progress_finish(&split->progress);
     warn_of_sections(split);
     if (!commit(split, error))
         return false;
@@ -409,6 +433,7 @@ int command_split(const struct parsed_options *options)
     if (split.output_path == NULL)
         split.output_path = split.image_path;
     done = start(&split, &error) && run_split(&split, &error);
+    progress_finish(&split.progress);
     if (!done)
         message_error(&error);
     output_discard(&split.stripped);
