@@ -7,9 +7,7 @@
  */
 #include "common/inverse.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- encoding ---- */
 

@@ -165,8 +165,7 @@ bool sidecar_restore(const struct sidecar *sidecar, struct bytes stripped,
                      struct error *error);
 
 /* The same for a mapped file, whose pages are given back once they are used: the resident size does
- * not grow with the image. Of *stripped only path and bytes are looked at, so that one can be made
- * up for what output_map gives. */
+ * not grow with the image. */
 bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *stripped,
                            sidecar_sink sink, void *context, struct error *error);
 

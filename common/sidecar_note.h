@@ -44,8 +44,9 @@
  *      8  16  digest of it
  *
  * SEAL (type 0x1006): once.
- *      0  16  digest of the whole file as it is, but without the contents of its SHF_COMPRESSED
- *             sections (which have digests of their own) and with these 16 bytes taken as zero
+ *      0  16  digest of the whole file as it is, but without the compressed bytes of its
+ *             SHF_COMPRESSED sections (which have digests of their own; what comes before them, the
+ *             Elf32_Chdr or Elf64_Chdr, is covered) and with these 16 bytes taken as zero
  *
  * The types start where no tool has a name for a type whoever the owner is (binutils calls 1
  * NT_VERSION). Notes of other owners and of other types are ignored. The UUID is not here but in

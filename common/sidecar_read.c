@@ -66,11 +66,16 @@ static bool decode_elf_header(struct file *file)
     return true;
 }
 
+static size_t compression_header_size(const struct file *file)
+{
+    return file->wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
+}
+
 static bool decode_compression_header(const struct file *file, struct bytes view, GElf_Chdr *header,
                                       struct bytes *frame)
 {
     Elf32_Chdr narrow;
-    size_t size = file->wide ? sizeof(Elf64_Chdr) : sizeof(narrow);
+    size_t size = compression_header_size(file);
 
     if (!bytes_slice(view, size, view.size < size ? 0 : view.size - size, frame))
         return false;
@@ -222,45 +227,46 @@ static void add_to_seal(struct digest_stream *digest, const struct file *file, u
     }
 }
 
-/* The seal covers all but the contents of compressed sections. Sections must come in the order of
- * their offsets and apart from each other, or some bytes could be read twice or be covered by
- * nothing. */
-static bool seal_of(const struct file *file, uint64_t seal_offset, struct digest *seal)
+/* The seal covers all but what is compressed. Sections must come in the order of their offsets and
+ * apart from each other, or some bytes could be read twice or be covered by nothing. */
+static bool add_all_to_seal(struct digest_stream *digest, const struct file *file, uint64_t seal)
 {
-    struct digest_stream *digest = digest_stream_new();
     uint64_t position = 0, sealed = 0;
-    bool in_order = digest != NULL;
 
-    for (size_t i = 1; in_order && i < file->section_count; i++) {
+    for (size_t i = 1; i < file->section_count; i++) {
         const GElf_Shdr *header = &file->sections[i].header;
 
         if (header->sh_type == SHT_NOBITS)
             continue;
-        in_order = header->sh_offset >= position;
+        if (header->sh_offset < position)
+            return false;
         position = header->sh_offset + header->sh_size;
-        if (!in_order || (header->sh_flags & SHF_COMPRESSED) == 0)
+        if ((header->sh_flags & SHF_COMPRESSED) == 0)
             continue;
-        add_to_seal(digest, file, sealed, header->sh_offset, seal_offset);
+        if (header->sh_size < compression_header_size(file))
+            return false;
+        add_to_seal(digest, file, sealed, header->sh_offset + compression_header_size(file), seal);
         sealed = position;
     }
-    if (in_order) {
-        add_to_seal(digest, file, sealed, file->bytes.size, seal_offset);
-        *seal = digest_stream_finish(digest);
-    }
-    digest_stream_free(digest);
-    return in_order;
+    add_to_seal(digest, file, sealed, file->bytes.size, seal);
+    return true;
 }
 
 static bool check_seal(struct sidecar *sidecar, const struct file *file, struct error *error)
 {
     const struct section *notes = find_section(file, SIDECAR_NOTE_SECTION);
+    uint64_t offset = notes->header.sh_offset + sidecar->notes.seal_offset;
+    struct digest_stream *digest = digest_stream_new();
     struct digest seal;
+    bool covered;
 
-    if (!seal_of(file, notes->header.sh_offset + sidecar->notes.seal_offset, &seal) ||
-        !digest_equal(&seal, &sidecar->notes.seal))
-        return damaged(sidecar, "its seal does not match: it was changed after it was written",
-                       error);
-    return true;
+    if (digest == NULL)
+        return error_out_of_memory(error, sidecar->name, file->bytes.size);
+    covered = add_all_to_seal(digest, file, offset);
+    seal = digest_stream_finish(digest);
+    digest_stream_free(digest);
+    return (covered && digest_equal(&seal, &sidecar->notes.seal)) ||
+           damaged(sidecar, "its seal does not match: it was changed after it was written", error);
 }
 
 static bool read_notes(struct sidecar *sidecar, const struct file *file, struct error *error)

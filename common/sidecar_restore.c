@@ -5,7 +5,6 @@
  * sections, each in ascending order. So everything passes through as streams, and the memory used
  * does not depend on the size of the image.
  */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/codec.h"

@@ -13,7 +13,7 @@
 #include "common/sidecar_file.h"
 
 /* Each further thread needs memory for its own tables, so it must have enough to do: with this much
- * for each, a split stays within twice the size of what it removes (at levels up to 12). */
+ * for each, a split stays within twice the size of what it removes. */
 #define CONTENT_PER_THREAD ((uint64_t)48 << 20)
 
 /* The null section, two of notes, one of each kind, the inverse script, the section names. */
@@ -143,6 +143,11 @@ static bool encode_section_header(const struct writer *writer, const Elf64_Shdr 
 
     return writer->wide ? encode(writer, ELF_T_SHDR, wide, sizeof(*wide), encoded)
                         : encode(writer, ELF_T_SHDR, &narrow, sizeof(narrow), encoded);
+}
+
+static size_t compression_header_size(const struct writer *writer)
+{
+    return writer->wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
 }
 
 static bool encode_compression_header(const struct writer *writer, uint64_t size,
@@ -341,6 +346,19 @@ static bool walk_padding(struct writer *writer, uint64_t from, uint64_t to, file
     return sink(writer, (struct bytes){zeros, to - from}, false, context);
 }
 
+/* The bytes of a section: of a compressed one, the header is not compressed itself. */
+static bool walk_part(struct writer *writer, const struct part *part, file_sink sink, void *context)
+{
+    struct bytes stored = buffer_view(&part->stored), header, frame;
+    uint64_t header_size = compression_header_size(writer);
+
+    if ((part->header.sh_flags & SHF_COMPRESSED) == 0)
+        return sink(writer, stored, false, context);
+    return bytes_slice(stored, 0, header_size, &header) &&
+           bytes_slice(stored, header_size, stored.size - header_size, &frame) &&
+           sink(writer, header, false, context) && sink(writer, frame, true, context);
+}
+
 /* Hands the bytes of the whole file to the sink, in order. `headers` is what is in front of the
  * first section, `section_headers` what is behind the last. */
 static bool walk_file(struct writer *writer, struct bytes headers, struct bytes section_headers,
@@ -352,12 +370,11 @@ static bool walk_file(struct writer *writer, struct bytes headers, struct bytes 
         return false;
     for (size_t i = 1; i < writer->part_count; i++) {
         const struct part *part = &writer->parts[i];
-        bool compressed = (part->header.sh_flags & SHF_COMPRESSED) != 0;
 
         if (part->header.sh_type == SHT_NOBITS)
             continue;
         if (!walk_padding(writer, position, part->header.sh_offset, sink, context) ||
-            !sink(writer, buffer_view(&part->stored), compressed, context))
+            !walk_part(writer, part, sink, context))
             return false;
         position = part->header.sh_offset + part->header.sh_size;
     }

@@ -36,7 +36,7 @@ bool uuid_parse(const char *text, struct uuid *uuid)
     while (*text != '\0') {
         int high, low;
 
-        if (*text == '-' && result.size != 0 && text[1] != '\0') {
+        if (*text == '-' && result.size != 0 && text[1] != '-' && text[1] != '\0') {
             text++;
             continue;
         }
