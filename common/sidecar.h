@@ -70,6 +70,9 @@ struct sidecar_facts {
     uint64_t pointer_size; /* 4 or 8 */
     /* True where the first record of the data section was replaced by the stub record. */
     bool has_stub;
+    /* True where the image had been split before, so that this sidecar has nothing of it and only
+     * stands in for the real one. It restores nothing. */
+    bool is_placeholder;
 };
 
 /* A section that stayed in the image though it was asked for, and why. */

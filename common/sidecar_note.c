@@ -8,12 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FORMAT_SIZE     4
-#define IMAGE_SIZE      80 /* without the text; likewise KEPT_SIZE */
-#define REMOVED_SIZE    32
-#define KEPT_SIZE       16
-#define INVERSE_SIZE    24
-#define IMAGE_FLAG_STUB 1u
+#define FORMAT_SIZE            4
+#define IMAGE_SIZE             80 /* without the text; likewise KEPT_SIZE */
+#define REMOVED_SIZE           32
+#define KEPT_SIZE              16
+#define INVERSE_SIZE           24
+#define IMAGE_FLAG_STUB        1u
+#define IMAGE_FLAG_PLACEHOLDER 2u
 #define PADDING(size)                                                                              \
     ((SIDECAR_NOTE_ALIGNMENT - (size) % SIDECAR_NOTE_ALIGNMENT) % SIDECAR_NOTE_ALIGNMENT)
 
@@ -106,7 +107,10 @@ static bool append_image(struct buffer *encoded, bool big, const struct sidecar_
     store_u32(fields + 4, facts->machine, big);
     store_u32(fields + 8, (uint32_t)facts->pointer_size, big);
     store_u32(fields + 12, facts->uuid_source, big);
-    store_u32(fields + 16, facts->has_stub ? IMAGE_FLAG_STUB : 0, big);
+    store_u32(fields + 16,
+              (facts->has_stub ? IMAGE_FLAG_STUB : 0) |
+                  (facts->is_placeholder ? IMAGE_FLAG_PLACEHOLDER : 0),
+              big);
     store_u64(fields + 24, facts->raw_version, big);
     store_u64(fields + 32, facts->original_size, big);
     store_digest(fields + 40, &facts->original_digest);
@@ -251,6 +255,7 @@ static bool take_image(struct decoder *decoder, struct bytes description)
     facts->machine = (uint16_t)machine;
     facts->uuid_source = (enum uuid_source)source;
     facts->has_stub = (load_u32(fields + 16, decoder->big) & IMAGE_FLAG_STUB) != 0;
+    facts->is_placeholder = (load_u32(fields + 16, decoder->big) & IMAGE_FLAG_PLACEHOLDER) != 0;
     facts->raw_version = load_u64(fields + 24, decoder->big);
     facts->original_size = load_u64(fields + 32, decoder->big);
     load_digest(&facts->original_digest, fields + 40);

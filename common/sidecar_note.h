@@ -18,6 +18,7 @@
  *      8   4  size of a pointer in bytes: 4 or 8
  *     12   4  where the UUID comes from: 1 the image itself, 2 an option, 3 the image's digest
  *     16   4  flags: bit 0: the first record of the data section was replaced by a stub record;
+ *             bit 1: a placeholder: the image had been split before, and its sidecar was not there;
  *             other bits are written as 0 and ignored
  *     20   4  0
  *     24   8  the image's __llvm_profile_raw_version; 0: none

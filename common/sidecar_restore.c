@@ -174,6 +174,15 @@ static bool run_steps(struct restorer *restorer, const struct inverse *inverse)
     return walk_stripped(restorer, position, restorer->stripped.size - position, produce);
 }
 
+static bool refuse_placeholder(struct restorer *restorer)
+{
+    return !sidecar_facts(restorer->sidecar)->is_placeholder ||
+           error_set(restorer->error,
+                     "%s: stands in for the sidecar of an image that had been split before, and "
+                     "holds nothing of it; give the sidecar of the first split",
+                     sidecar_name(restorer->sidecar));
+}
+
 static bool restore_all(struct restorer *restorer)
 {
     struct buffer encoded = {0};
@@ -183,7 +192,7 @@ static bool restore_all(struct restorer *restorer)
     restorer->piece = malloc(PIECE_SIZE);
     if (restorer->piece == NULL)
         return error_out_of_memory(restorer->error, restorer->stripped_name, PIECE_SIZE);
-    done = check_stripped(restorer) &&
+    done = refuse_placeholder(restorer) && check_stripped(restorer) &&
            sidecar_inverse_load(restorer->sidecar, &encoded, &inverse, restorer->error) &&
            start_digest(restorer) && run_steps(restorer, &inverse) && check_original(restorer);
     inverse_free(&inverse);

@@ -121,21 +121,25 @@ bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct b
     return value - next == (uint64_t)(int64_t)(int32_t)(value - next);
 }
 
-/* The bytes before an address field that make an instruction which only forms or loads an address:
- * with a REX.W prefix, lea or mov, any register, relative to %rip (ModRM mod 00, r/m 101). */
+/* The bytes before an address field that make an instruction which forms, loads or compares: with a
+ * REX.W prefix, lea, mov or cmp, any register, relative to %rip (ModRM mod 00, r/m 101). Code bytes
+ * are no random numbers, and a looser look finds many places that only seem to refer. */
 static bool is_pc_relative(const uint8_t *field, uint64_t before)
 {
-    return before >= 3 && (field[-3] & 0xf8) == 0x48 && (field[-2] == 0x8d || field[-2] == 0x8b) &&
-           (field[-1] & 0xc7) == 0x05;
+    return before >= 3 && (field[-3] & 0xf8) == 0x48 && (field[-1] & 0xc7) == 0x05 &&
+           (field[-2] == 0x8d || field[-2] == 0x8b || field[-2] == 0x39 || field[-2] == 0x3b);
 }
 
-/* mov $imm32 to a register (32 bits, or 64 with REX.W), or push $imm32. */
+/* mov $imm32 to a register (32 bits, or 64 with REX.W), push $imm32, or cmp $imm32 with REX.W. */
 static bool is_immediate(const uint8_t *field, uint64_t before)
 {
     if (before >= 1 && ((field[-1] & 0xf8) == 0xb8 || field[-1] == 0x68))
         return true;
-    return before >= 3 && (field[-3] & 0xf8) == 0x48 && field[-2] == 0xc7 &&
-           (field[-1] & 0xf8) == 0xc0;
+    if (before >= 2 && (field[-2] & 0xf8) == 0x48 && field[-1] == 0x3d)
+        return true;
+    return before >= 3 && (field[-3] & 0xf8) == 0x48 &&
+           ((field[-2] == 0xc7 && (field[-1] & 0xf8) == 0xc0) ||
+            (field[-2] == 0x81 && (field[-1] & 0xf8) == 0xf8));
 }
 
 bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
@@ -154,7 +158,8 @@ bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t addre
             *position = i;
             return true;
         }
-        if (absolute && (uint64_t)value - first < size && is_immediate(field, i)) {
+        if (absolute && (uint64_t)value - first < size &&
+            (value == first || is_immediate(field, i))) {
             *position = i;
             return true;
         }

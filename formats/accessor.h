@@ -49,10 +49,11 @@ bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct b
                      uint64_t address, uint64_t value,
                      uint8_t instruction[ACCESSOR_INSTRUCTION_MAX]);
 
-/* Looks in `code`, loaded at `address`, for an instruction that forms an address in
- * [first, first + size): by lea or a load relative to the program counter or, where the code may
- * hold absolute addresses, as an immediate. Starts at *position; on a hit *position is where the
- * instruction's address field is. Used to prove that nobody else refers to what will go. */
+/* Looks in `code`, loaded at `address`, for an instruction with an operand in [first, first +
+ * size): relative to the program counter or, where the code may hold absolute addresses, as an
+ * immediate. An absolute address that is just `first` counts whatever the bytes before it. Starts
+ * at *position; on a hit *position is where the instruction's address field is. Used to prove that
+ * nobody else refers to what will go. */
 bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
                              uint64_t size, bool absolute, uint64_t *position);
 

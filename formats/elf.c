@@ -55,6 +55,22 @@ const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint
     return NULL;
 }
 
+size_t elf_first_load(const struct elf_image *image)
+{
+    size_t i = 0;
+
+    while (image->phdrs[i].p_type != PT_LOAD)
+        i++;
+    return i;
+}
+
+uint64_t elf_header_base(const struct elf_image *image)
+{
+    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
+
+    return first->p_vaddr - first->p_offset;
+}
+
 bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
@@ -190,9 +206,8 @@ static bool describe(struct elf_plan_state *state, struct error *error)
     return true;
 }
 
-/* A stripped image has an empty section where an original has the coverage mapping or names, or a
- * data section of one record with an entry size: linkers leave out empty sections, and make no
- * entry size. */
+/* A stripped image has an empty section with an entry size where an original has the coverage
+ * mapping or names, or a data section of one record with an entry size: linkers make none. */
 static bool is_already_split(const struct elf_plan_state *state)
 {
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
@@ -202,7 +217,8 @@ static bool is_already_split(const struct elf_plan_state *state)
         if (index == NO_INDEX || (SECTION_REMOVABLE & SECTION_BIT(kind)) == 0)
             continue;
         shdr = &state->image.shdrs[index];
-        if (shdr->sh_size == 0 || (kind == SECTION_DATA && shdr->sh_entsize == shdr->sh_size))
+        if ((shdr->sh_size == 0 && shdr->sh_entsize == EMPTIED_SECTION_MARK) ||
+            (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size))
             return true;
     }
     return false;
@@ -216,6 +232,7 @@ static void take_uuid_from_stub(struct elf_plan_state *state)
     struct bytes start;
 
     if (uuid->size != 0 || data == NO_INDEX ||
+        state->image.shdrs[data].sh_entsize != state->image.shdrs[data].sh_size ||
         !bytes_slice(elf_section_bytes(&state->image, data), 0, STUB_UUID_SIZE, &start))
         return;
     memcpy(uuid->bytes, start.data, STUB_UUID_SIZE);

@@ -3,8 +3,8 @@
  *
  * The planner works in steps, each in a file of its own: elf_runtime.c decides whether names and
  * data can go and rewrites the runtime (with elf_references.c, which looks for whoever else refers
- * to them), elf_layout.c finds the pages to cut and the room for program headers, elf_tables.c
- * writes the tables of the stripped image.
+ * to them), elf_layout.c finds the pages to cut (with elf_room.c, which makes room for the program
+ * headers that this takes), elf_tables.c writes the tables of the stripped image.
  */
 #ifndef COVSPLIT_FORMATS_ELF_PLAN_H
 #define COVSPLIT_FORMATS_ELF_PLAN_H
@@ -23,6 +23,10 @@
 #define HOLES_MAX 2
 /* .interp and notes in front, and one section out of the run behind them. */
 #define MOVES_MAX 16
+
+/* sh_entsize of a section that was emptied, by which it is known again: linkers give none to these
+ * sections. */
+#define EMPTIED_SECTION_MARK 1
 
 /* Whole pages of a removed section that leave the file and, in a read-only segment, memory. */
 struct elf_hole {
@@ -62,7 +66,7 @@ struct elf_plan_state {
     uint64_t headers_end;    /* file offset where what the new headers replace ends */
     uint64_t headers_growth; /* bytes inserted there; taken out again further on */
     size_t headers_literal;  /* of the new program headers, in the edits' literals */
-    uint64_t new_phnum;
+    uint64_t new_phnum;      /* at most, until elf_tables.c has made the table */
 };
 
 /* The description of a section in the plan; NULL where the image has none. */
@@ -72,6 +76,12 @@ bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind);
 /* The section stays, for this reason. Returns false, so that checks can return it. */
 bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Index of the first PT_LOAD. */
+size_t elf_first_load(const struct elf_image *image);
+
+/* Address minus file offset where the ELF header is loaded. */
+uint64_t elf_header_base(const struct elf_image *image);
 
 /* The move that the address takes part in; NULL if it stays. */
 const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address);
@@ -105,6 +115,13 @@ bool elf_find_pointer(const struct elf_plan_state *state, uint64_t address, uint
 
 /* Adds the edits that take the removed sections out of the file (elf_layout.c). */
 bool elf_layout_plan(struct elf_plan_state *state, struct error *error);
+
+/* Makes room for `extra` more program headers (elf_room.c). On success headers_end, headers_growth,
+ * moves and moved are set; on failure elf_room_forget must follow. */
+bool elf_room_make(struct elf_plan_state *state, size_t extra);
+
+/* Undoes what an attempt has planned; edit_count is the number of edits before it. */
+void elf_room_forget(struct elf_plan_state *state, size_t edit_count);
 
 /* Adds the edits of the ELF header, program headers, section headers, dynamic section and symbols
  * (elf_tables.c), and checks that the result holds together. */

@@ -15,6 +15,8 @@
 #define SEGMENTS_MAX 1024
 /* How often each byte of the file may be in a section, on average. */
 #define SECTION_OVERLAP_MAX 4
+/* Bytes of notes: libelf copies those that are not aligned. */
+#define NOTES_MAX (UINT64_C(16) << 20)
 /* Entries of .dynamic. */
 #define DYNAMIC_MAX 65536
 
@@ -307,9 +309,15 @@ static bool read_build_id(const struct elf_image *image, uint64_t offset, uint64
 
 bool elf_build_id(const struct elf_image *image, struct uuid *uuid, struct error *error)
 {
+    uint64_t total = 0;
+
     *uuid = (struct uuid){.size = 0};
     for (size_t i = 0; i < image->phnum; i++) {
         const GElf_Phdr *phdr = &image->phdrs[i];
+
+        total += phdr->p_type == PT_NOTE ? phdr->p_filesz : 0;
+        if (total > NOTES_MAX)
+            return refuse(image, error, "its notes are too large");
         if (phdr->p_type == PT_NOTE && phdr->p_filesz != 0 &&
             !read_build_id(image, phdr->p_offset, phdr->p_filesz, phdr->p_align, uuid, error))
             return false;

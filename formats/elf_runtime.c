@@ -176,6 +176,32 @@ static bool has_retained_relocations(const struct elf_plan_state *state, size_t 
     return false;
 }
 
+/* How much at either end of a section is looked for in code: who walks a section starts at one of
+ * its bounds, or at a field of its first or last record. Looking for all of a large section would
+ * find values in a large image that only seem to refer to it. */
+#define BOUND_WINDOW UINT64_C(64)
+
+/* True where another section starts at the address: references to it may mean that one. */
+static bool is_start_of_section(const struct elf_image *image, uint64_t address)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        if ((image->shdrs[i].sh_flags & SHF_ALLOC) != 0 && image->shdrs[i].sh_addr == address)
+            return true;
+    }
+    return false;
+}
+
+static bool find_reference_to_bounds(struct elf_plan_state *state, size_t index, uint64_t *from)
+{
+    const GElf_Shdr *shdr = &state->image.shdrs[index];
+    uint64_t window = shdr->sh_size < BOUND_WINDOW ? shdr->sh_size : BOUND_WINDOW;
+    uint64_t end = shdr->sh_addr + shdr->sh_size;
+    uint64_t last = is_start_of_section(&state->image, end) ? 0 : 1;
+
+    return elf_find_code_reference(state, shdr->sh_addr, window, from) ||
+           elf_find_code_reference(state, end - window, window + last, from);
+}
+
 static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
@@ -202,7 +228,7 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
             return elf_plan_keep(state, kind, "%s", reason);
         return elf_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
     }
-    if (elf_find_code_reference(state, shdr->sh_addr, 1, &from))
+    if (find_reference_to_bounds(state, index, &from))
         return elf_plan_keep(state, kind,
                              "code at 0x%" PRIx64
                              " refers to it, other than the runtime's accessors; link without LTO "

@@ -48,6 +48,11 @@ static size_t split_segment(const struct elf_plan_state *state, size_t index, El
 
         if (hole != NULL && hole->segment != index)
             continue;
+        if (!is_last && hole->address == start) {
+            /* Nothing is in front of the hole: the segment just starts behind it. */
+            start = hole->address + hole->size;
+            continue;
+        }
         *part = *old;
         part->p_vaddr = start;
         part->p_paddr = old->p_paddr + (start - old->p_vaddr);
@@ -68,7 +73,8 @@ static size_t split_segment(const struct elf_plan_state *state, size_t index, El
 
 static void make_program_headers(struct tables *tables)
 {
-    const struct elf_plan_state *state = tables->state;
+    struct elf_plan_state *state = tables->state;
+    Elf64_Phdr *table_header = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < state->image.phnum; i++) {
@@ -83,7 +89,7 @@ static void make_program_headers(struct tables *tables)
         *phdr = *old;
         count++;
         if (old->p_type == PT_PHDR) {
-            phdr->p_filesz = phdr->p_memsz = state->new_phnum * sizeof(Elf64_Phdr);
+            table_header = phdr;
         } else if (old->p_memsz != 0 && move != NULL) {
             phdr->p_offset += move->distance;
             phdr->p_vaddr += move->distance;
@@ -92,6 +98,9 @@ static void make_program_headers(struct tables *tables)
             phdr->p_offset = map_offset(state, old->p_offset);
         }
     }
+    state->new_phnum = count;
+    if (table_header != NULL)
+        table_header->p_filesz = table_header->p_memsz = count * sizeof(Elf64_Phdr);
 }
 
 /* ---- section headers ---- */
@@ -109,6 +118,7 @@ static void empty_section(const struct elf_plan_state *state, const struct image
     /* Not SHT_NOBITS: GNU strip and readelf take a section of that type, if it is not loaded, for a
      * part of every segment, and strip then writes an image that does not start. */
     shdr->sh_size = 0;
+    shdr->sh_entsize = EMPTIED_SECTION_MARK;
 }
 
 static void make_section_headers(struct tables *tables)
@@ -289,6 +299,31 @@ static bool is_where_loaded(const GElf_Shdr *shdr, const GElf_Phdr *phdrs, size_
     return false;
 }
 
+/* The profile runtimes of LLVM 14 to 19 look for notes at __ehdr_start + p_offset. Notes that are
+ * there must still be, and where something else is, it must be what it was. */
+static bool notes_are_found(const struct tables *tables)
+{
+    const struct elf_image *image = &tables->state->image;
+    uint64_t base = elf_header_base(image);
+    size_t old = 0;
+
+    for (size_t i = 0; i < tables->state->new_phnum; i++) {
+        const Elf64_Phdr *phdr = &tables->phdrs[i];
+
+        if (phdr->p_type != PT_NOTE)
+            continue;
+        /* Notes keep their order. */
+        while (image->phdrs[old].p_type != PT_NOTE)
+            old++;
+        if (image->phdrs[old].p_vaddr - image->phdrs[old].p_offset == base
+                ? phdr->p_vaddr - phdr->p_offset != base
+                : phdr->p_offset != image->phdrs[old].p_offset)
+            return false;
+        old++;
+    }
+    return true;
+}
+
 static bool segments_hold_together(const struct tables *tables, uint64_t size)
 {
     const Elf64_Phdr *last = NULL;
@@ -317,7 +352,7 @@ static bool tables_hold_together(const struct tables *tables)
     const struct elf_image *image = &state->image;
     uint64_t size = edit_script_result_size(&state->plan->edits);
 
-    if (!segments_hold_together(tables, size))
+    if (!segments_hold_together(tables, size) || !notes_are_found(tables))
         return false;
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &tables->shdrs[i];
