@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* Small writes are gathered up to this size, and files are copied in pieces of it. */
@@ -90,6 +91,43 @@ void input_close(struct input *input)
     *input = (struct input){.fd = -1};
 }
 
+/* ---- paths ---- */
+
+static char *directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    if (slash == NULL)
+        return strdup(".");
+    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+static bool is_same_inode(const char *a, const char *b)
+{
+    struct stat one, other;
+
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+bool paths_meet(const char *a, const char *b)
+{
+    char *directory = directory_of(a), *other = directory_of(b);
+    bool same = is_same_inode(a, b) || (strcmp(name_of(a), name_of(b)) == 0 && directory != NULL &&
+                                        other != NULL && is_same_inode(directory, other));
+
+    free(directory);
+    free(other);
+    return same;
+}
+
 /* ---- outputs: creation ---- */
 
 /* Follows a symbolic link for an edit in place; *status becomes that of the file it leads to. */
@@ -145,22 +183,15 @@ static char *temporary_template(const char *target)
     return result;
 }
 
-static char *directory_of(const char *target)
-{
-    const char *slash = strrchr(target, '/');
-
-    if (slash == NULL)
-        return strdup(".");
-    return strndup(target, slash == target ? 1 : (size_t)(slash - target));
-}
-
 static bool open_unnamed(struct output *output, struct error *error)
 {
     char *directory = directory_of(output->target);
 
     if (directory == NULL)
         return error_out_of_memory(error, output->path, strlen(output->path));
-    output->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    /* Without /proc an unnamed file could not be given a name later. */
+    if (access("/proc/self/fd", X_OK) == 0)
+        output->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     free(directory);
     if (output->fd >= 0)
         return true;
@@ -181,7 +212,7 @@ static bool open_unnamed(struct output *output, struct error *error)
 bool output_create(struct output *output, const char *path, const struct output_options *options,
                    struct error *error)
 {
-    *output = (struct output){.fd = -1, .mode = options->mode & 07777};
+    *output = (struct output){.fd = -1, .mode = options->mode & (options->in_place ? 07777 : 0777)};
     output->path = strdup(path);
     if (output->path == NULL)
         return error_out_of_memory(error, path, strlen(path));
@@ -262,6 +293,31 @@ bool output_map(struct output *output, struct input *input, struct error *error)
     return true;
 }
 
+/* These say something of the old contents, and the kernel drops the first when a file is written.
+ */
+static bool vouches_for_contents(const char *attribute)
+{
+    return strcmp(attribute, "security.capability") == 0 ||
+           strcmp(attribute, "security.ima") == 0 || strcmp(attribute, "security.evm") == 0;
+}
+
+/* As far as it is allowed: an attribute that cannot be set is no reason to fail. */
+static void copy_attributes(const char *from, int to)
+{
+    char names[4096], value[4096];
+    ssize_t size = listxattr(from, names, sizeof(names));
+
+    for (ssize_t i = 0; i < size; i += (ssize_t)strlen(names + i) + 1) {
+        ssize_t length;
+
+        if (vouches_for_contents(names + i))
+            continue;
+        length = getxattr(from, names + i, value, sizeof(value));
+        if (length >= 0)
+            fsetxattr(to, names + i, value, (size_t)length, 0);
+    }
+}
+
 bool output_sync(struct output *output, struct error *error)
 {
     if (!flush_pending(output, error))
@@ -271,6 +327,8 @@ bool output_sync(struct output *output, struct error *error)
      * those bits. */
     if (output->keep_owner && fchown(output->fd, output->owner, output->group) != 0)
         output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
+    if (output->keep_owner)
+        copy_attributes(output->target, output->fd);
     if (fchmod(output->fd, output->mode) != 0 || fsync(output->fd) != 0)
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
     return true;

@@ -43,6 +43,10 @@ bool input_unchanged(const struct input *input, struct error *error);
 /* Safe on a zeroed or already closed input. */
 void input_close(struct input *input);
 
+/* True where both paths name one file, or would if they existed: the same file behind any links, or
+ * the same name in the same directory. */
+bool paths_meet(const char *a, const char *b);
+
 /* ---- outputs ---- */
 
 enum output_result {
@@ -65,7 +69,8 @@ struct output {
 };
 
 struct output_options {
-    /* Permission bits of the result, exactly (not reduced by the umask). */
+    /* Permission bits of the result, exactly (not reduced by the umask). Set-user-ID and the like
+     * are only taken in place: elsewhere the file may get another owner. */
     mode_t mode;
     /* For an edit in place, as `strip` behaves: the owner stays if the caller may set it; a
      * symbolic link stays and what it leads to is replaced; where the file has more names (hard

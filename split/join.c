@@ -44,21 +44,13 @@ static bool restore_into(struct output *output, const covsplit_sidecar *sidecar,
     return false;
 }
 
-static bool is_same_file(const char *path, const struct stat *status)
-{
-    struct stat other;
-
-    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
-           other.st_ino == status->st_ino;
-}
-
 static bool write_original(const covsplit_sidecar *sidecar, const struct input *stripped,
                            const char *path, struct error *error)
 {
     struct output output;
     struct output_options output_options = {
         .mode = stripped->status.st_mode & PERMISSION_BITS,
-        .in_place = is_same_file(path, &stripped->status),
+        .in_place = paths_meet(path, stripped->path),
     };
     enum output_result result;
 
@@ -77,10 +69,9 @@ static bool join(const struct parsed_options *options, const struct input *strip
     const char *output = option_text(options, OPTION_OUTPUT);
     covsplit_error *reader_error = NULL;
     covsplit_sidecar *sidecar;
-    struct stat status;
     bool done;
 
-    if (stat(sidecar_path, &status) == 0 && is_same_file(output, &status))
+    if (paths_meet(sidecar_path, output))
         return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
                          output);
     sidecar = covsplit_sidecar_open(sidecar_path, &reader_error);

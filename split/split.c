@@ -42,14 +42,6 @@ struct split {
 
 /* ---- what was named on the command line ---- */
 
-static bool is_same_file(const char *path, const struct stat *status)
-{
-    struct stat other;
-
-    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
-           other.st_ino == status->st_ino;
-}
-
 /* --sidecar, or the place in --store, or IMAGE.covsplit. */
 static bool choose_sidecar_path(struct split *split, struct error *error)
 {
@@ -64,12 +56,11 @@ static bool choose_sidecar_path(struct split *split, struct error *error)
         split->sidecar_path = NULL;
     if (split->sidecar_path == NULL)
         return error_out_of_memory(error, split->image_path, strlen(split->image_path));
-    if (is_same_file(split->sidecar_path, &split->image.status) ||
-        strcmp(split->sidecar_path, split->output_path) == 0)
-        return error_set(error,
-                         "%s: is the image, which the sidecar would replace; give another "
-                         "--sidecar",
-                         split->sidecar_path);
+    if (paths_meet(split->sidecar_path, split->image_path) ||
+        paths_meet(split->sidecar_path, split->output_path))
+        return error_set(
+            error, "%s: is the image, which the sidecar would replace; give another --sidecar",
+            split->sidecar_path);
     return true;
 }
 
@@ -95,46 +86,99 @@ static bool make_directories(char *path, struct error *error)
 /* ---- the sidecar that is there already ---- */
 
 struct existing {
-    bool is_sidecar;
+    bool is_there;   /* something is */
+    bool is_sidecar; /* that can be read, and is no placeholder */
     struct sidecar_facts facts;
 };
 
-/* What is at the sidecar's path. Something unreadable or damaged counts as no sidecar: a new one
- * may replace it. */
 static void look_at_existing(const char *path, struct existing *existing)
 {
     struct sidecar *sidecar;
     struct input input;
     struct error ignored;
 
-    *existing = (struct existing){.is_sidecar = false};
-    if (access(path, F_OK) != 0 || !input_open(&input, path, &ignored))
+    *existing = (struct existing){.is_there = access(path, F_OK) == 0};
+    if (!existing->is_there || !input_open(&input, path, &ignored))
         return;
     sidecar = sidecar_open(input.bytes, path, &ignored);
     if (sidecar != NULL) {
-        existing->is_sidecar = true;
         existing->facts = *sidecar_facts(sidecar);
+        existing->is_sidecar = !existing->facts.is_placeholder;
+        existing->is_there = existing->is_sidecar;
     }
     sidecar_close(sidecar);
     input_close(&input);
 }
 
-/* In a store a UUID names one image. To replace the sidecar of another one loses it for good. */
-static bool check_store(const struct split *split, const struct existing *existing,
-                        const struct digest *original_digest, struct error *error)
+static bool is_for_store(const struct split *split)
 {
-    char theirs[DIGEST_HEX_MAX], ours[DIGEST_HEX_MAX], uuid[UUID_HEX_MAX];
+    return option_text(split->options, OPTION_SIDECAR) == NULL &&
+           option_text(split->options, OPTION_STORE) != NULL;
+}
 
-    if (option_text(split->options, OPTION_SIDECAR) != NULL ||
-        option_text(split->options, OPTION_STORE) == NULL || !existing->is_sidecar ||
-        digest_equal(&existing->facts.original_digest, original_digest))
+/* In a store a UUID names one image, and one way to split it. To replace the sidecar of another
+ * loses what was taken out of that one. */
+static bool check_store(const struct split *split, const struct existing *existing,
+                        struct error *error)
+{
+    const struct sidecar_facts *ours = &split->plan->facts, *theirs = &existing->facts;
+    char their_digest[DIGEST_HEX_MAX], our_digest[DIGEST_HEX_MAX], uuid[UUID_HEX_MAX];
+
+    if (!is_for_store(split) || !existing->is_there)
+        return true;
+    if (!existing->is_sidecar)
+        return error_set(error,
+                         "%s: is there, but cannot be read as a sidecar; remove it if nobody needs "
+                         "it",
+                         split->sidecar_path);
+    uuid_format(&ours->uuid, uuid);
+    if (!digest_equal(&theirs->original_digest, &ours->original_digest))
+        return error_set(
+            error,
+            "%s: the store has another image (digest %s) than %s (digest %s) under the "
+            "UUID %s; give each build an ID of its own, or remove the old sidecar",
+            split->sidecar_path, digest_format(&theirs->original_digest, their_digest),
+            split->image_path, digest_format(&ours->original_digest, our_digest), uuid);
+    if (!digest_equal(&theirs->stripped_digest, &ours->stripped_digest))
+        return error_set(error,
+                         "%s: the store has the sidecar of another split of the same image (UUID "
+                         "%s); use the same --sections, or another store",
+                         split->sidecar_path, uuid);
+    return true;
+}
+
+/* A sidecar without sections must not replace one that has what is missing in the image: it may be
+ * the image's own, of which a later tool has removed the mark. Only the sidecar of another build,
+ * known by its build ID, may go. */
+static bool check_empty(const struct split *split, const struct existing *existing,
+                        struct error *error)
+{
+    const struct sidecar_facts *ours = &split->plan->facts, *theirs = &existing->facts;
+
+    if (!existing->is_there || split->plan->range_count != 0)
+        return true;
+    if (existing->is_sidecar &&
+        (digest_equal(&theirs->original_digest, &theirs->stripped_digest) ||
+         (ours->uuid_source == UUID_FROM_BUILD_ID && theirs->uuid_source == UUID_FROM_BUILD_ID &&
+          !uuid_equal(&ours->uuid, &theirs->uuid))))
         return true;
     return error_set(error,
-                     "%s: the store has another image (digest %s) than %s (digest %s) under the "
-                     "UUID %s; give each build an ID of its own, or remove the old sidecar",
-                     split->sidecar_path, digest_format(&existing->facts.original_digest, theirs),
-                     split->image_path, digest_format(original_digest, ours),
-                     uuid_format(&split->plan->facts.uuid, uuid));
+                     "%s: the image has nothing to take out, and this file may be what was taken "
+                     "out of it before; remove it if nobody needs it, or give another --sidecar",
+                     split->sidecar_path);
+}
+
+/* The UUID by which a store is searched must be in the stripped image. */
+static bool check_uuid(const struct split *split, struct error *error)
+{
+    const struct sidecar_facts *facts = &split->plan->facts;
+
+    if (!is_for_store(split) || facts->uuid_source == UUID_FROM_BUILD_ID || facts->has_stub)
+        return true;
+    return error_set(error,
+                     "%s: the stripped image would not say by which UUID to find it in a store; "
+                     "link with --build-id, or use --sidecar",
+                     split->image_path);
 }
 
 /* ---- making the outputs ---- */
@@ -158,14 +202,12 @@ static bool create_outputs(struct split *split, struct error *error)
     mode_t mask = umask(0);
     struct output_options image_options = {
         .mode = split->image.status.st_mode & PERMISSION_BITS,
-        .in_place = is_same_file(split->output_path, &split->image.status),
+        .in_place = paths_meet(split->output_path, split->image_path),
     };
     struct output_options sidecar_options = {.mode = 0666 & ~mask};
 
     umask(mask);
-    if (option_text(split->options, OPTION_SIDECAR) == NULL &&
-        option_text(split->options, OPTION_STORE) != NULL &&
-        !make_directories(split->sidecar_path, error))
+    if (is_for_store(split) && !make_directories(split->sidecar_path, error))
         return false;
     return output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error) &&
            output_create(&split->stripped, split->output_path, &image_options, error);
@@ -291,6 +333,8 @@ static bool check_outputs(struct split *split, struct error *error)
 static bool commit(struct split *split, struct error *error)
 {
     bool sidecar_was_there = access(split->sidecar_path, F_OK) == 0;
+    /* Then a failure may leave the image half written, and the sidecar has the rest of it. */
+    bool is_overwritten = split->stripped.keep_inode;
     enum output_result sidecar_result, stripped_result;
 
     /* All that can fail for lack of space has to happen before the first rename. */
@@ -299,7 +343,7 @@ static bool commit(struct split *split, struct error *error)
         return false;
     if (output_commit(&split->stripped, &stripped_result, error))
         return true;
-    if (!sidecar_was_there)
+    if (!sidecar_was_there && !is_overwritten)
         unlink(split->sidecar_path);
     return false;
 }
@@ -344,19 +388,25 @@ static void report(const struct split *split, uint64_t sidecar_size)
 /* ---- the two ways through ---- */
 
 /* An image that was split before is passed on as it is, and its sidecar must not be replaced: it
- * alone has the original's sections. Only where there is none, an empty one is written, since build
- * tools expect the outputs that they were told of. */
+ * alone has the original's sections. Only where there is none, a placeholder is written, since
+ * build tools expect the outputs that they were told of; never to a store, which is only for real
+ * ones. */
 static bool pass_on(struct split *split, const struct existing *existing, struct error *error)
 {
+    bool needs_placeholder = !existing->is_there && !is_for_store(split);
     enum output_result result;
 
     progress_finish(&split->progress);
-    message_warning("%s: split already; it is passed on unchanged", split->image_path);
-    if (!existing->is_sidecar && !write_sidecar(split, error))
+    message_warning("%s: split already; it is passed on unchanged, and %s", split->image_path,
+                    existing->is_there  ? "the sidecar that is there is kept"
+                    : needs_placeholder ? "a placeholder takes the place of its sidecar"
+                                        : "its sidecar is not in the store");
+    split->plan->facts.is_placeholder = true;
+    if (needs_placeholder && !write_sidecar(split, error))
         return false;
     if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error))
         return false;
-    if (!existing->is_sidecar && !output_commit(&split->sidecar, &result, error))
+    if (needs_placeholder && !output_commit(&split->sidecar, &result, error))
         return false;
     return output_commit(&split->stripped, &result, error);
 }
@@ -390,8 +440,8 @@ static bool run_split(struct split *split, struct error *error)
         split->plan->already_split = true;
     if (split->plan->already_split)
         return pass_on(split, &existing, error);
-    if (!check_store(split, &existing, &split->plan->facts.original_digest, error) ||
-        !write_sidecar(split, error) || !check_outputs(split, error))
+    if (!check_store(split, &existing, error) || !check_empty(split, &existing, error) ||
+        !check_uuid(split, error) || !write_sidecar(split, error) || !check_outputs(split, error))
         return false;
     sidecar_size = split->sidecar.size;
     progress_finish(&split->progress);
