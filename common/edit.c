@@ -166,5 +166,8 @@ uint64_t edit_script_map(const struct edit_script *script, uint64_t offset)
 
 struct bytes edit_new_bytes(const struct edit_script *script, const struct edit *edit)
 {
-    return (struct bytes){script->literals.data + edit->literal, edit->new_size};
+    struct bytes view = {0};
+
+    bytes_slice(buffer_view(&script->literals), edit->literal, edit->new_size, &view);
+    return view;
 }

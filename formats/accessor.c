@@ -121,21 +121,38 @@ bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct b
     return value - next == (uint64_t)(int64_t)(int32_t)(value - next);
 }
 
-/* The bytes before an address field that make an instruction which forms, loads or compares: with a
- * REX.W prefix, lea, mov or cmp, any register, relative to %rip (ModRM mod 00, r/m 101). Code bytes
- * are no random numbers, and a looser look finds many places that only seem to refer. */
-static bool is_pc_relative(const uint8_t *field, uint64_t before)
+/* Opcodes of two bytes, of which the first is 0f: movzx, movsx, and vector loads. */
+static bool is_long_load(uint8_t opcode)
 {
-    return before >= 3 && (field[-3] & 0xf8) == 0x48 && (field[-1] & 0xc7) == 0x05 &&
-           (field[-2] == 0x8d || field[-2] == 0x8b || field[-2] == 0x39 || field[-2] == 0x3b);
+    return (opcode & 0xf6) == 0xb6 || opcode == 0x10 || opcode == 0x28 || opcode == 0x6f;
 }
 
-/* mov $imm32 to a register (32 bits, or 64 with REX.W), push $imm32, or cmp $imm32 with REX.W. */
+/* Whether the bytes before `end` are the opcode of an instruction that forms, loads or compares.
+ * Code bytes are no random numbers, and a looser look finds many places that only seem to refer. */
+static bool ends_in_opcode(const uint8_t *end, uint64_t before)
+{
+    if (before >= 1 && (end[-1] == 0x8d || end[-1] == 0x8b))
+        return true;
+    return before >= 2 && (((end[-2] & 0xf8) == 0x48 && (end[-1] == 0x39 || end[-1] == 0x3b)) ||
+                           (end[-2] == 0x0f && is_long_load(end[-1])));
+}
+
+/* An operand relative to %rip: ModRM mod 00, r/m 101. */
+static bool is_pc_relative(const uint8_t *field, uint64_t before)
+{
+    return before >= 1 && (field[-1] & 0xc7) == 0x05 && ends_in_opcode(field - 1, before - 1);
+}
+
+/* mov $imm32 to a register (32 bits, or 64 with REX.W), push $imm32, cmp $imm32 with REX.W, or an
+ * operand at a fixed address (ModRM mod 00, r/m 100, and a SIB byte without base and index). */
 static bool is_immediate(const uint8_t *field, uint64_t before)
 {
     if (before >= 1 && ((field[-1] & 0xf8) == 0xb8 || field[-1] == 0x68))
         return true;
     if (before >= 2 && (field[-2] & 0xf8) == 0x48 && field[-1] == 0x3d)
+        return true;
+    if (before >= 2 && field[-1] == 0x25 && (field[-2] & 0xc7) == 0x04 &&
+        ends_in_opcode(field - 2, before - 2))
         return true;
     return before >= 3 && (field[-3] & 0xf8) == 0x48 &&
            ((field[-2] == 0xc7 && (field[-1] & 0xf8) == 0xc0) ||

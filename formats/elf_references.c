@@ -104,6 +104,28 @@ static bool pointer_visitor(void *context, const struct elf_relocation *relocati
     return false;
 }
 
+/* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three
+ * characters make a likely address. */
+static bool is_short_text(uint64_t word)
+{
+    for (; word != 0; word >>= 8) {
+        if ((word & 0xff) < 0x20 || (word & 0xff) > 0x7e)
+            return false;
+    }
+    return true;
+}
+
+/* Whether a word may be a pointer to what is looked for. One that could be text must lead to where
+ * an object starts: the section itself, or a record of 16 bytes or a multiple. */
+static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
+{
+    uint64_t distance = word - search->address;
+
+    return distance < search->size &&
+           (!is_short_text(word) ||
+            (search->address % 8 == 0 ? distance % 16 == 0 : distance == 0));
+}
+
 /* An image at a fixed address has its pointers without relocations: any aligned word of its data
  * may be one. */
 static bool find_word_in(struct pointer_search *search, size_t section)
@@ -113,7 +135,7 @@ static bool find_word_in(struct pointer_search *search, size_t section)
     uint64_t released = 0;
 
     for (uint64_t i = align_up(shdr->sh_addr, 8) - shdr->sh_addr; i + 8 <= bytes.size; i += 8) {
-        if (load_u64(bytes.data + i, false) - search->address < search->size &&
+        if (may_be_pointer(search, load_u64(bytes.data + i, false)) &&
             !is_accessor_slot(search->state, shdr->sh_addr + i)) {
             search->from = shdr->sh_addr + i;
             return true;

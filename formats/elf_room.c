@@ -128,6 +128,29 @@ static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t 
             (GELF_ST_BIND(symbol->st_info) == STB_LOCAL && symbol->st_size == ABI_TAG_SIZE));
 }
 
+/* Sections in what moves are all of a kind that may. One that overlaps it in part has a wrong size,
+ * or another one has. */
+static bool sections_move_whole(const struct elf_plan_state *state)
+{
+    const struct elf_image *image = &state->image;
+    GElf_Sxword tag;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+
+        if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr))
+            continue;
+        for (size_t j = 0; j < state->move_count; j++) {
+            const struct elf_move *move = &state->moves[j];
+            if (ranges_overlap(shdr->sh_addr, shdr->sh_size, move->address, move->size) &&
+                (!range_within(shdr->sh_addr, shdr->sh_size, move->address, move->size) ||
+                 !(is_front_section(image, i) || dynamic_tag_of(image, i, &tag))))
+                return false;
+        }
+    }
+    return true;
+}
+
 /* A segment that is not loaded by itself moves along if all of it moves, and stays if none does. */
 static bool segments_move_whole(const struct elf_plan_state *state)
 {
@@ -169,7 +192,7 @@ static bool nobody_refers_to_moves(const struct elf_plan_state *state)
         first = move->address < first ? move->address : first;
         end = move->address + move->size > end ? move->address + move->size : end;
     }
-    return segments_move_whole(state) &&
+    return segments_move_whole(state) && sections_move_whole(state) &&
            !elf_find_pointer(state, first, end - first, &from, &reason) &&
            !elf_find_code_reference(state, first, end - first, &from);
 }

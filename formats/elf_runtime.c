@@ -216,8 +216,6 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
         shdr->sh_addr - image->phdrs[segment].p_vaddr !=
             shdr->sh_offset - image->phdrs[segment].p_offset)
         return elf_plan_keep(state, kind, "it is not loaded as covsplit expects");
-    if (!state->runtime.has_symbol_table)
-        return elf_plan_keep(state, kind, "no symbol table: run covsplit before strip");
     if (!elf_section_is_alone(state, kind))
         return false;
     if (has_retained_relocations(state, index))
@@ -246,15 +244,23 @@ static bool relocation_inside(void *context, const struct elf_relocation *reloca
     return !ranges_overlap(relocation->offset & ~UINT64_C(7), 16, shdr->sh_addr, shdr->sh_size);
 }
 
+/* What can be known at all of the image's profiles. */
+static bool check_runtime(struct elf_plan_state *state, enum section_kind kind)
+{
+    if (!state->runtime.has_symbol_table)
+        return elf_plan_keep(state, kind, "no symbol table: run covsplit before strip");
+    if (!state->has_record_layout)
+        return elf_plan_keep(state, kind,
+                             "the version of its raw profiles is not known to covsplit");
+    return true;
+}
+
 static bool check_names(struct elf_plan_state *state)
 {
     GElf_Shdr *shdr = &state->image.shdrs[state->section_index[SECTION_NAMES]];
     const char *reason;
 
-    if (!state->has_record_layout)
-        return elf_plan_keep(state, SECTION_NAMES,
-                             "the version of its raw profiles is not known to covsplit");
-    if (!check_loaded(state, SECTION_NAMES) ||
+    if (!check_runtime(state, SECTION_NAMES) || !check_loaded(state, SECTION_NAMES) ||
         !check_accessor(state, SECTION_NAMES, RUNTIME_BEGIN_NAMES, shdr->sh_addr) ||
         !check_accessor(state, SECTION_NAMES, RUNTIME_END_NAMES, shdr->sh_addr + shdr->sh_size) ||
         !check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES))
@@ -309,9 +315,8 @@ static bool check_data(struct elf_plan_state *state)
     struct bytes records = elf_section_bytes(&state->image, index);
     struct stub_place place;
 
-    if (!state->has_record_layout)
-        return elf_plan_keep(state, SECTION_DATA,
-                             "the version of its raw profiles is not known to covsplit");
+    if (!check_runtime(state, SECTION_DATA))
+        return false;
     if (records.size % layout->record_size != 0)
         return elf_plan_keep(state, SECTION_DATA, "its size is not a whole number of records");
     if (records_have_value_sites(layout, records, false))
