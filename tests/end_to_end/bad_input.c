@@ -1,0 +1,477 @@
+/*
+ * Bad input: files that are no images, cut images, and thousands of damaged images, sidecars and
+ * profiles.
+ *
+ * Whatever comes in, covsplit ends by itself with 0 or 1, soon and in little memory. With 1 it has
+ * said why, in one line, and written nothing. With 0 what it wrote is right: a damaged image that
+ * could be split is joined to the same damaged image again. The input is never changed.
+ *
+ * Usage: bad_input files
+ *        bad_input (images | sidecars | profiles | runs) FIRST COUNT      seeds of the mutations
+ *
+ * "runs" goes further than the others: a damaged image that still runs, and could be split, must
+ * run in the same way afterwards. Whatever in the file was believed then was true, or did not
+ * matter.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
+#include "tests/support/file_system.h"
+#include "tests/support/mutation.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/sample.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 1500
+#define RUN_TIMEOUT_SECONDS  5
+#define PEAK_RESIDENT_KIB    (1024 * 1024)
+#define SAMPLE_FUNCTIONS     40
+#define LARGE_FUNCTIONS      300
+#define TRUNCATION_STEP      997
+#define SIDECAR_STEP         97
+#define SEEDS_IN_A_TEST      50
+
+static struct sample sample;
+static unsigned long first_seed;
+static unsigned long seed_count;
+
+static void prepare(void)
+{
+    sample = sample_create("bad", SAMPLE_FUNCTIONS);
+    sample_split(&sample);
+}
+
+static void prepare_large(void)
+{
+    sample = sample_create("bad", LARGE_FUNCTIONS);
+    sample_split(&sample);
+}
+
+static void clean_up(void)
+{
+    sample_remove(&sample);
+}
+
+/* Whether the run ended as every run must. */
+static bool behaved(const struct command *command, const struct outcome *outcome,
+                    struct verdict *verdict)
+{
+    if (outcome->timed_out || outcome->signal != 0 ||
+        (outcome->exit_code != 0 && outcome->exit_code != 1)) {
+        return verdict_fail(verdict, "a crash or a hang %s", outcome_describe(command, outcome));
+    }
+    if (outcome->peak_resident_kib > PEAK_RESIDENT_KIB) {
+        return verdict_fail(verdict, "%ld KiB of memory %s", outcome->peak_resident_kib,
+                            outcome_describe(command, outcome));
+    }
+    if (outcome->exit_code == 1) {
+        return covsplit_refused(command, outcome, verdict);
+    }
+    if (strstr(outcome->errors, "covsplit: error: ") != NULL) {
+        return verdict_fail(verdict, "an error, but exit 0 %s", outcome_describe(command, outcome));
+    }
+    return true;
+}
+
+/* Runs covsplit with words of a text. *exit_code is only good where true is returned. */
+static bool run_words(const char *directory, const char *words, int *exit_code,
+                      struct verdict *verdict)
+{
+    struct command command = covsplit_command(directory, NULL);
+    text_list_add_words(&command.arguments, words);
+    command.timeout_seconds = RUN_TIMEOUT_SECONDS;
+    struct outcome outcome = command_run(&command);
+    bool good = behaved(&command, &outcome, verdict);
+    *exit_code = outcome.exit_code;
+    outcome_free(&outcome);
+    command_free(&command);
+    return good;
+}
+
+static bool holds(const char *directory, const char *name, const struct contents *expected,
+                  struct verdict *verdict)
+{
+    char *path = path_join(directory, name);
+    bool same = file_exists(path);
+    if (same) {
+        struct contents found = file_read(path);
+        same = contents_equal(&found, expected);
+        contents_free(&found);
+    }
+    free(path);
+    return same || verdict_fail(verdict, "%s does not hold what it should", name);
+}
+
+/* The directory has just these files; then all but the first are removed. */
+static bool only_these(const char *directory, const char *names, struct verdict *verdict)
+{
+    struct text_list found = directory_list(directory);
+    struct text_list expected = {0};
+    text_list_add_words(&expected, names);
+    bool good = found.count == expected.count;
+    for (size_t i = 0; i < expected.count && good; i++) {
+        good = text_list_contains(&found, expected.items[i]);
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        if (!good) {
+            verdict_fail(verdict, "only %s should be there, but %s is", names, found.items[i]);
+        }
+        if (strcmp(found.items[i], expected.items[0]) != 0) {
+            char *path = path_join(directory, found.items[i]);
+            unlink(path);
+            free(path);
+        }
+    }
+    text_list_free(&found);
+    text_list_free(&expected);
+    return good;
+}
+
+/* Splits the input, which may be refused; and joins what was split. */
+static bool check_split(const char *directory, const struct contents *input, int *exit_code,
+                        struct verdict *verdict)
+{
+    char *path = path_join(directory, "input");
+    file_write(path, input->data, input->size);
+    free(path);
+    int join_exit = -1;
+    if (!run_words(directory, "split -j1 -o out --sidecar side input", exit_code, verdict) ||
+        !holds(directory, "input", input, verdict)) {
+        return false;
+    }
+    if (*exit_code == 1) {
+        return only_these(directory, "input", verdict);
+    }
+    if (!run_words(directory, "join --sidecar side -o joined out", &join_exit, verdict)) {
+        return false;
+    }
+    if (join_exit != 0) {
+        return verdict_fail(verdict, "it was split, but cannot be joined");
+    }
+    return holds(directory, "joined", input, verdict) &&
+           only_these(directory, "input out side joined", verdict);
+}
+
+/* join, show and verify of a damaged sidecar. */
+static bool check_sidecar(const char *directory, const struct contents *sidecar,
+                          const struct contents *original, bool must_fail, struct verdict *verdict)
+{
+    char *path = path_join(directory, "side");
+    file_write(path, sidecar->data, sidecar->size);
+    free(path);
+    int join_exit = -1;
+    int verify_exit = -1;
+    int show_exit = -1;
+    if (!run_words(directory, "join --sidecar side -o joined ../sample/stripped", &join_exit,
+                   verdict) ||
+        !run_words(directory, "verify --image ../sample/stripped side", &verify_exit, verdict) ||
+        !run_words(directory, "show side", &show_exit, verdict) ||
+        !holds(directory, "side", sidecar, verdict)) {
+        return false;
+    }
+    if (verify_exit == 0 && join_exit != 0) {
+        return verdict_fail(verdict, "verify accepts what join refuses");
+    }
+    if (must_fail && (verify_exit == 0 || join_exit == 0)) {
+        return verdict_fail(verdict, "a sidecar that is cut short was accepted");
+    }
+    if (join_exit == 1) {
+        return only_these(directory, "side", verdict);
+    }
+    return holds(directory, "joined", original, verdict) &&
+           only_these(directory, "side joined", verdict);
+}
+
+/* ---- files that are no images ---- */
+
+START_TEST(test_no_image)
+{
+    static const char *const texts[] = {
+        "",   "\n",       "hello, world\n", "#!/bin/sh\nexit 0\n", "\177ELF", "\177ELF\2\1\1",
+        "MZ", "!<arch>\n"};
+    char *directory = sample_directory(&sample);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct verdict verdict = {0};
+        struct contents input = {(uint8_t *)(uintptr_t)texts[i], strlen(texts[i])};
+        int exit_code = -1;
+        check_split(directory, &input, &exit_code, &verdict);
+        verdict_assert(&verdict, texts[i]);
+        ck_assert_msg(exit_code == 1, "'%s' was accepted", texts[i]);
+        unlink(path_join(directory, "input"));
+        struct contents original = file_read(sample.image);
+        check_sidecar(directory, &input, &original, true, &verdict);
+        verdict_assert(&verdict, texts[i]);
+        unlink(path_join(directory, "side"));
+    }
+}
+END_TEST
+
+START_TEST(test_object_file)
+{
+    char *directory = sample_directory(&sample);
+    struct contents object = file_read(path_join(sample.scratch, "sample/main.o"));
+    struct verdict verdict = {0};
+    int exit_code = -1;
+    check_split(directory, &object, &exit_code, &verdict);
+    verdict_assert(&verdict, "an object file");
+    ck_assert_int_eq(exit_code, 1);
+}
+END_TEST
+
+START_TEST(test_truncated_image)
+{
+    char *directory = sample_directory(&sample);
+    struct contents image = file_read(sample.image);
+    ck_assert_uint_gt(image.size, 100 * TRUNCATION_STEP);
+    for (size_t size = 0; size < image.size; size += TRUNCATION_STEP) {
+        struct verdict verdict = {0};
+        struct contents cut = {image.data, size};
+        int exit_code = -1;
+        check_split(directory, &cut, &exit_code, &verdict);
+        const char *label = text_format("%zu of %zu bytes", size, image.size);
+        verdict_assert(&verdict, label);
+        ck_assert_msg(exit_code == 1, "%s were accepted", label);
+    }
+}
+END_TEST
+
+START_TEST(test_truncated_sidecar)
+{
+    char *directory = sample_directory(&sample);
+    struct contents original = file_read(sample.image);
+    struct contents sidecar = file_read(sample.sidecar);
+    ck_assert_uint_gt(sidecar.size, 20 * SIDECAR_STEP);
+    for (size_t size = 0; size < sidecar.size; size += SIDECAR_STEP) {
+        struct verdict verdict = {0};
+        struct contents cut = {sidecar.data, size};
+        check_sidecar(directory, &cut, &original, true, &verdict);
+        verdict_assert(&verdict, text_format("%zu of %zu bytes", size, sidecar.size));
+    }
+}
+END_TEST
+
+/* ---- mutations ---- */
+
+/* The seeds of one loop index. */
+static unsigned long seeds_from(int index)
+{
+    return first_seed + (unsigned long)index * SEEDS_IN_A_TEST;
+}
+
+static unsigned long seeds_to(int index)
+{
+    unsigned long end = seeds_from(index) + SEEDS_IN_A_TEST;
+    return end < first_seed + seed_count ? end : first_seed + seed_count;
+}
+
+START_TEST(test_damaged_image)
+{
+    char *directory = sample_directory(&sample);
+    struct elf_file image = elf_file_read(sample.image);
+    unsigned refused = 0;
+    unsigned accepted = 0;
+    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+        struct verdict verdict = {0};
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_elf(&image, seed, &description);
+        check_split(directory, &damaged, &exit_code, &verdict);
+        verdict_assert(&verdict, description);
+        refused += exit_code == 1;
+        accepted += exit_code == 0;
+        contents_free(&damaged);
+        free(description);
+    }
+    /* Mutations that are all refused, or all harmless, would show little. */
+    ck_assert_msg(accepted + refused < SEEDS_IN_A_TEST || (accepted != 0 && refused != 0),
+                  "%u accepted, %u refused", accepted, refused);
+}
+END_TEST
+
+START_TEST(test_damaged_sidecar)
+{
+    char *directory = sample_directory(&sample);
+    struct elf_file sidecar = elf_file_read(sample.sidecar);
+    struct contents original = file_read(sample.image);
+    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+        struct verdict verdict = {0};
+        char *description = NULL;
+        struct contents damaged = seed % 8 == 0 ? mutate_bytes(&sidecar.file, seed, &description)
+                                                : mutate_elf(&sidecar, seed, &description);
+        check_sidecar(directory, &damaged, &original, false, &verdict);
+        verdict_assert(&verdict, description);
+        contents_free(&damaged);
+        free(description);
+    }
+}
+END_TEST
+
+START_TEST(test_damaged_profile)
+{
+    char *directory = sample_directory(&sample);
+    struct command command = {.directory = directory};
+    text_list_add(&command.arguments, _i % 2 == 0 ? sample.image : sample.stripped);
+    text_list_add(&command.environment, "LLVM_PROFILE_FILE=good.profraw");
+    struct outcome outcome = command_run(&command);
+    ck_assert_int_eq(outcome.exit_code, 3);
+    struct contents profile = file_read(path_join(directory, "good.profraw"));
+    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+        struct verdict verdict = {0};
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_bytes(&profile, seed, &description);
+        file_write(path_join(directory, "bad.profraw"), damaged.data, damaged.size);
+        run_words(directory, "show bad.profraw", &exit_code, &verdict);
+        verdict_assert(&verdict, description);
+        contents_free(&damaged);
+        free(description);
+    }
+}
+END_TEST
+
+/* Profiles of the image before and after; a damaged image may leave none, but then both do. */
+static bool check_same_counters(const char *before_path, const char *after_path,
+                                struct verdict *verdict)
+{
+    struct verdict unreadable = {0};
+    struct raw_profile before;
+    struct raw_profile after;
+    if (!raw_profile_read(before_path, &before, &unreadable)) {
+        return true;
+    }
+    if (!file_exists(after_path)) {
+        return verdict_fail(verdict, "no profile was written after the split");
+    }
+    bool good = raw_profile_read(after_path, &after, verdict) &&
+                (parts_equal(before.counters, after.counters) ||
+                 verdict_fail(verdict, "the counters differ after the split"));
+    raw_profile_free(&before);
+    raw_profile_free(&after);
+    return good;
+}
+
+/* Runs an image as a user with few rights: nobody knows what a damaged image does. */
+static struct outcome run_damaged(const char *directory, const char *image, const char *profile)
+{
+    struct command command = {.directory = directory, .timeout_seconds = RUN_TIMEOUT_SECONDS};
+    text_list_add_words(&command.arguments,
+                        "prlimit --cpu=2 --fsize=1000000 --as=4000000000 --core=0");
+    if (geteuid() == 0) {
+        text_list_add_words(&command.arguments,
+                            "setpriv --reuid 65534 --regid 65534 --clear-groups");
+    }
+    text_list_add_format(&command.arguments, "./%s", image);
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
+    struct outcome outcome = command_run(&command);
+    command_free(&command);
+    return outcome;
+}
+
+/* 3 is what the sample exits with: with anything else the damage itself was seen. */
+static bool runs_alike(const struct outcome *a, const struct outcome *b)
+{
+    return outcome_exited(a, 3) && outcome_exited(b, 3) && strcmp(a->output, b->output) == 0;
+}
+
+static bool check_same_run(const char *directory, struct verdict *verdict)
+{
+    struct outcome before = run_damaged(directory, "input", "before.profraw");
+    struct outcome again = run_damaged(directory, "input", "again.profraw");
+    bool good = true;
+    /* With some damage the output changes from run to run: nothing can be said then. */
+    if (runs_alike(&before, &again)) {
+        struct outcome after = run_damaged(directory, "out", "after.profraw");
+        char *before_path = path_join(directory, "before.profraw");
+        char *after_path = path_join(directory, "after.profraw");
+        if (!runs_alike(&before, &after)) {
+            good = verdict_fail(verdict, "it ran before the split, but not after: %s%s",
+                                after.output, after.errors);
+        } else if (file_exists(before_path)) {
+            good = check_same_counters(before_path, after_path, verdict);
+        }
+        free(before_path);
+        free(after_path);
+        outcome_free(&after);
+    }
+    outcome_free(&before);
+    outcome_free(&again);
+    return good;
+}
+
+START_TEST(test_damaged_runs)
+{
+    char *directory = sample_directory(&sample);
+    ck_assert_int_eq(chmod(sample.scratch, 0755), 0);
+    ck_assert_int_eq(chmod(directory, 0777), 0);
+    struct elf_file image = elf_file_read(sample.image);
+    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+        struct verdict verdict = {0};
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_elf(&image, seed, &description);
+        file_write(path_join(directory, "input"), damaged.data, damaged.size);
+        ck_assert_int_eq(chmod(path_join(directory, "input"), 0755), 0);
+        if (run_words(directory, "split -j1 -o out --sidecar side input", &exit_code, &verdict) &&
+            exit_code == 0) {
+            check_same_run(directory, &verdict);
+        }
+        verdict_assert(&verdict, description);
+        directory_remove(directory);
+        directory_create(directory);
+        ck_assert_int_eq(chmod(directory, 0777), 0);
+        contents_free(&damaged);
+        free(description);
+    }
+}
+END_TEST
+
+static int add_mutations(Suite *suite, const char *kind)
+{
+    TCase *test_case = suite_add_case(suite, kind, TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    int tests = (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST);
+    if (strcmp(kind, "images") == 0) {
+        tcase_add_loop_test(test_case, test_damaged_image, 0, tests);
+    } else if (strcmp(kind, "sidecars") == 0) {
+        tcase_add_loop_test(test_case, test_damaged_sidecar, 0, tests);
+    } else if (strcmp(kind, "runs") == 0) {
+        tcase_add_loop_test(test_case, test_damaged_runs, 0, tests);
+    } else if (strcmp(kind, "profiles") == 0) {
+        tcase_add_loop_test(test_case, test_damaged_profile, 0, tests);
+    } else {
+        fprintf(stderr, "unknown kind %s\n", kind);
+        return EXIT_FAILURE;
+    }
+    return suite_run(suite);
+}
+
+int main(int argument_count, char **arguments)
+{
+    /* Thousands of small files that nobody keeps: in memory, where there is a place for that. */
+    if (access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 0);
+    }
+    Suite *suite = suite_create("bad input");
+    if (argument_count == 4) {
+        first_seed = strtoul(arguments[2], NULL, 10);
+        seed_count = strtoul(arguments[3], NULL, 10);
+        return add_mutations(suite, arguments[1]);
+    }
+    if (argument_count != 2 || strcmp(arguments[1], "files") != 0) {
+        fprintf(stderr, "usage: %s files | (images | sidecars | profiles | runs) FIRST COUNT\n",
+                arguments[0]);
+        return EXIT_FAILURE;
+    }
+    TCase *test_case = suite_add_case(suite, "files", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare_large, clean_up);
+    tcase_add_test(test_case, test_no_image);
+    tcase_add_test(test_case, test_object_file);
+    tcase_add_test(test_case, test_truncated_image);
+    tcase_add_test(test_case, test_truncated_sidecar);
+    return suite_run(suite);
+}

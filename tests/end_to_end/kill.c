@@ -1,0 +1,210 @@
+/*
+ * SIGKILL in the middle of a split in place.
+ *
+ * Whenever it comes, the image is either the original or the finished stripped image, and the
+ * stripped one is never there without its sidecar; splitting again always gets to the same end.
+ * The moments are random ones (usage: kill COUNT), and then every single system call.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/random.h"
+#include "tests/support/sample.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 1500
+#define SAMPLE_FUNCTIONS     2000
+#define SEED                 2
+
+static struct sample sample;
+static unsigned long kill_count;
+
+/* What the two files of a split in place can hold. */
+static struct contents original;
+static struct contents finished;
+static struct contents finished_sidecar;
+
+static void prepare(void)
+{
+    sample = sample_create("kill", SAMPLE_FUNCTIONS);
+    original = file_read(sample.image);
+    char *directory = sample_directory(&sample);
+    char *image = sample_copy(&sample, directory, "app");
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 0, NULL, directory, "split", "app", NULL);
+    verdict_assert(&verdict, "undisturbed");
+    finished = file_read(image);
+    finished_sidecar = file_read(path_join(directory, "app.covsplit"));
+}
+
+static void clean_up(void)
+{
+    sample_remove(&sample);
+}
+
+struct place {
+    char *directory;
+    char *image;
+    char *sidecar;
+};
+
+static struct place place_create(void)
+{
+    struct place place = {.directory = sample_directory(&sample)};
+    place.image = path_join(place.directory, "app");
+    place.sidecar = path_join(place.directory, "app.covsplit");
+    return place;
+}
+
+/* Only the original is there. */
+static void place_reset(const struct place *place)
+{
+    directory_remove(place->directory);
+    directory_create(place->directory);
+    file_copy(sample.image, place->image);
+}
+
+/* Aborts where data is lost. Returns true where the split came to its end. */
+static bool assert_nothing_lost(const struct place *place, const char *moment)
+{
+    struct contents image = file_read(place->image);
+    bool is_original = contents_equal(&image, &original);
+    bool is_finished = contents_equal(&image, &finished);
+    ck_assert_msg(is_original || is_finished, "%s: the image (%zu bytes) is neither", moment,
+                  image.size);
+    contents_free(&image);
+    if (file_exists(place->sidecar)) {
+        struct contents sidecar = file_read(place->sidecar);
+        ck_assert_msg(contents_equal(&sidecar, &finished_sidecar), "%s: half a sidecar", moment);
+        contents_free(&sidecar);
+    } else {
+        ck_assert_msg(!is_finished, "%s: the sidecar is lost", moment);
+    }
+    return is_finished;
+}
+
+/* Another split gets to the end, whatever was left behind. */
+static void assert_can_finish(const struct place *place, const char *moment)
+{
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 0, NULL, place->directory, "split", "app", NULL);
+    verdict_assert(&verdict, moment);
+    ck_assert_msg(assert_nothing_lost(place, moment), "%s: a second split does not finish", moment);
+}
+
+static void sleep_seconds(double seconds)
+{
+    struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&time, NULL);
+}
+
+START_TEST(test_random_moments)
+{
+    struct place place = place_create();
+    place_reset(&place);
+    struct outcome whole = covsplit_run(place.directory, "split", "app", NULL);
+    ck_assert(outcome_exited(&whole, 0));
+    struct random_state random = random_start(SEED);
+    unsigned long early = 0;
+    unsigned long late = 0;
+    for (unsigned long i = 0; i < kill_count; i++) {
+        place_reset(&place);
+        double delay = whole.wall_seconds * 1.1 * (double)random_below(&random, 1000) / 1000;
+        const char *moment = text_format("kill %lu after %.6f s", i, delay);
+        struct command command = covsplit_command(place.directory, "split", "app", NULL);
+        pid_t process = command_start(&command);
+        command_free(&command);
+        sleep_seconds(delay);
+        kill(process, SIGKILL);
+        int status = 0;
+        ck_assert_int_eq(waitpid(process, &status, 0), process);
+        if (assert_nothing_lost(&place, moment)) {
+            late++;
+        } else {
+            early++;
+            assert_can_finish(&place, moment);
+        }
+    }
+    /* The moments must have met splits that were not done. */
+    ck_assert_msg(early > kill_count / 4, "%lu early, %lu late", early, late);
+}
+END_TEST
+
+/* Runs the split until it has stopped so many times at system calls, and kills it there. Returns
+ * false where it ended before. */
+static bool run_until_call(const struct place *place, unsigned long calls)
+{
+    pid_t process = fork();
+    if (process == 0) {
+        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || chdir(place->directory) != 0) {
+            _exit(2);
+        }
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* that needs ptrace for itself */
+        execl(covsplit_path(), covsplit_path(), "split", "-j1", "app", (char *)NULL);
+        _exit(2);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+    ck_assert(WIFSTOPPED(status)); /* at the exec */
+    ptrace(PTRACE_SETOPTIONS, process, NULL,
+           PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACESYSGOOD);
+    pid_t stopped = process;
+    for (unsigned long seen = 0; seen < calls;) {
+        ptrace(PTRACE_SYSCALL, stopped, NULL, NULL);
+        stopped = waitpid(-1, &status, __WALL);
+        if (stopped == process && !WIFSTOPPED(status)) {
+            ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the split failed");
+            return false;
+        }
+        seen += WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80);
+    }
+    kill(process, SIGKILL);
+    while (waitpid(-1, &status, __WALL) > 0) {
+    }
+    ck_assert_int_eq(errno, ECHILD);
+    return true;
+}
+
+START_TEST(test_every_system_call)
+{
+    struct place place = place_create();
+    unsigned long calls = 0;
+    bool killed = true;
+    while (killed) {
+        place_reset(&place);
+        calls++;
+        killed = run_until_call(&place, calls);
+        const char *moment = text_format("at stop %lu", calls);
+        bool done = assert_nothing_lost(&place, moment);
+        ck_assert(done || killed);
+        if (!done && calls % 8 == 0) {
+            assert_can_finish(&place, moment);
+        }
+    }
+    ck_assert_uint_gt(calls, 50);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count != 2) {
+        fprintf(stderr, "usage: %s COUNT\n", arguments[0]);
+        return EXIT_FAILURE;
+    }
+    kill_count = strtoul(arguments[1], NULL, 10);
+    Suite *suite = suite_create("kill");
+    TCase *test_case = suite_add_case(suite, "kill", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    tcase_add_test(test_case, test_random_moments);
+    tcase_add_test(test_case, test_every_system_call);
+    return suite_run(suite);
+}

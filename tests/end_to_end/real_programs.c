@@ -1,0 +1,229 @@
+/*
+ * Real programs: SQLite as one executable, LevelDB as a shared library with two programs.
+ *
+ * Usage: real_programs sqlite CLANG LINKER OPTIMIZATION
+ *        real_programs leveldb CLANG
+ * The sources are those that tests/fetch.sh has put into COVSPLIT_TEST_CACHE.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+#include "tests/support/trial.h"
+
+#define TEST_TIMEOUT_SECONDS 1500
+#define SQLITE_SOURCE        COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"
+#define LEVELDB_SOURCE       COVSPLIT_TEST_CACHE "/leveldown/deps/leveldb/leveldb-1.20"
+#define DB_BENCH_PERMILLE    20
+
+static const char *clang_version;
+static const char *linker_name;
+static const char *optimization;
+
+/* Runs a compiler in `directory`, with words of a text. */
+static void compile(const char *compiler, const char *directory, const char *words)
+{
+    struct command command = {.directory = directory, .timeout_seconds = 600};
+    text_list_add(&command.arguments, versioned_tool(compiler, clang_version));
+    text_list_add_words(&command.arguments, INSTRUMENT_COVERAGE " -w");
+    text_list_add_words(&command.arguments, words);
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+/* What llvm-cov reports for an image and the profile of an unsplit run. */
+static const char *coverage_report(const struct trial *trial, const char *image,
+                                   const char *indexed)
+{
+    return run_or_abort(trial->scratch, versioned_tool("llvm-cov", trial->clang), "report", image,
+                        text_format("-instr-profile=%s", indexed), NULL);
+}
+
+/* The joined image stands for the original in LLVM's own tools. */
+static void check_report(const struct trial *trial)
+{
+    const char *raw = path_join(trial->scratch, "report.profraw");
+    const char *indexed = path_join(trial->scratch, "report.profdata");
+    struct command run = {.directory = path_join(trial->scratch, "work")};
+    directory_remove(run.directory);
+    directory_create(run.directory);
+    text_list_add_format(&run.arguments, "%s/%s", trial->original, trial->images.items[0]);
+    text_list_add_format(&run.environment, "LLVM_PROFILE_FILE=%s", raw);
+    command_run_or_abort(&run);
+    run_or_abort(NULL, versioned_tool("llvm-profdata", trial->clang), "merge", raw, "-o", indexed,
+                 NULL);
+    const char *image = trial->images.items[trial->images.count - 1];
+    const char *original = coverage_report(trial, path_join(trial->original, image), indexed);
+    const char *joined = coverage_report(trial, path_join(trial->scratch, "joined"), indexed);
+    ck_assert_ptr_nonnull(strstr(original, "TOTAL"));
+    ck_assert_str_eq(original, joined);
+}
+
+static void check_trial(struct trial *trial, const char *function, const char *label)
+{
+    struct verdict verdict = {0};
+    if (trial_check_all(trial, &verdict)) {
+        trial_check_debugger(trial, function, &verdict);
+    }
+    verdict_assert(&verdict, label);
+}
+
+START_TEST(test_sqlite)
+{
+    struct trial trial = trial_create("sqlite");
+    trial.clang = clang_version;
+    text_list_add(&trial.images, "sqlite");
+    compile("clang", trial.original,
+            text_format("%s -fuse-ld=%s -Wl,--build-id=sha1 -I%s -DSQLITE_OMIT_LOAD_EXTENSION "
+                        "-DSQLITE_THREADSAFE=0 -DSQLITE_ENABLE_MATH_FUNCTIONS %s/sqlite3.c "
+                        "%s/sqlite_driver.c -lm -o sqlite",
+                        optimization, linker_name, SQLITE_SOURCE, SQLITE_SOURCE,
+                        COVSPLIT_FIXTURE_DIRECTORY));
+    check_trial(&trial, "sqlite3_exec", "SQLite");
+    check_report(&trial);
+    trial_remove(&trial);
+}
+END_TEST
+
+/* The sources of one part of LevelDB, without its tests and programs. */
+static void add_sources(struct text_list *words, const char *part)
+{
+    static const char *const others[] = {"_test.cc", "_bench.cc", "leveldbutil.cc",
+                                         "testharness.cc", "testutil.cc"};
+    char *directory = text_format("%s/%s", LEVELDB_SOURCE, part);
+    struct text_list names = directory_list(directory);
+    for (size_t i = 0; i < names.count; i++) {
+        size_t length = strlen(names.items[i]);
+        bool wanted = length > 3 && strcmp(names.items[i] + length - 3, ".cc") == 0;
+        for (size_t j = 0; j < sizeof others / sizeof *others && wanted; j++) {
+            wanted = strstr(names.items[i], others[j]) == NULL;
+        }
+        if (wanted) {
+            text_list_add_format(words, "%s/%s", directory, names.items[i]);
+        }
+    }
+    text_list_free(&names);
+    free(directory);
+}
+
+#define LEVELDB_OPTIONS                                                                            \
+    "-O1 -std=c++11 -fPIC -pthread -DOS_LINUX -DLEVELDB_PLATFORM_POSIX -I" LEVELDB_SOURCE          \
+    " -I" LEVELDB_SOURCE "/include "
+
+/* Compiles everything into objects, once for all linkers. */
+static char *compile_leveldb(void)
+{
+    char *scratch = scratch_create("leveldb-objects");
+    char *library = path_join(scratch, "library");
+    directory_create(library);
+    struct command command = {.directory = library, .timeout_seconds = 600};
+    text_list_add(&command.arguments, versioned_tool("clang++", clang_version));
+    text_list_add_words(&command.arguments, INSTRUMENT_COVERAGE " -w " LEVELDB_OPTIONS "-c");
+    add_sources(&command.arguments, "db");
+    add_sources(&command.arguments, "port");
+    add_sources(&command.arguments, "table");
+    add_sources(&command.arguments, "util");
+    command_run_or_abort(&command);
+    command_free(&command);
+    compile("clang++", scratch, LEVELDB_OPTIONS "-c " LEVELDB_SOURCE "/db/db_bench.cc");
+    compile("clang++", scratch, LEVELDB_OPTIONS "-c " LEVELDB_SOURCE "/util/histogram.cc");
+    compile("clang++", scratch, LEVELDB_OPTIONS "-c " LEVELDB_SOURCE "/util/testutil.cc");
+    compile("clang++", scratch,
+            LEVELDB_OPTIONS "-c " COVSPLIT_FIXTURE_DIRECTORY "/leveldb_driver.cc");
+    free(library);
+    return scratch;
+}
+
+/* Links the library and one program, which has the given objects. */
+static void link_leveldb(const struct trial *trial, const char *scratch, const char *linker,
+                         const char *objects)
+{
+    struct command command = {.directory = trial->original};
+    struct text_list *words = &command.arguments;
+    text_list_add(words, versioned_tool("clang++", clang_version));
+    text_list_add_words(words, INSTRUMENT_COVERAGE " -pthread -shared -Wl,--build-id=sha1");
+    text_list_add_format(words, "-fuse-ld=%s", linker);
+    char *library = path_join(scratch, "library");
+    struct text_list names = directory_list(library);
+    for (size_t i = 0; i < names.count; i++) {
+        text_list_add_format(words, "%s/%s", library, names.items[i]);
+    }
+    text_list_add_words(words, "-o libleveldb.so");
+    command_run_or_abort(&command);
+    command_free(&command);
+
+    struct command program = {.directory = trial->original};
+    words = &program.arguments;
+    text_list_add(words, versioned_tool("clang++", clang_version));
+    text_list_add_words(words, INSTRUMENT_COVERAGE " -pthread -Wl,--build-id=sha1");
+    text_list_add_format(words, "-fuse-ld=%s", linker);
+    struct text_list list = {0};
+    text_list_add_words(&list, objects);
+    for (size_t i = 0; i < list.count; i++) {
+        text_list_add_format(words, "%s/%s", scratch, list.items[i]);
+    }
+    text_list_add_words(words, "libleveldb.so -Wl,-rpath,$ORIGIN -o");
+    text_list_add(words, trial->images.items[0]);
+    command_run_or_abort(&program);
+    command_free(&program);
+    text_list_free(&list);
+    text_list_free(&names);
+    free(library);
+}
+
+static void check_leveldb(const char *scratch, const char *linker)
+{
+    struct trial driver = trial_create("leveldb");
+    driver.clang = clang_version;
+    text_list_add(&driver.images, "driver");
+    text_list_add(&driver.images, "libleveldb.so");
+    link_leveldb(&driver, scratch, linker, "leveldb_driver.o");
+    check_trial(&driver, "main", text_format("LevelDB driver, %s", linker));
+    check_report(&driver);
+    trial_remove(&driver);
+
+    /* db_bench starts threads: what they count while they wait for each other differs a little from
+     * run to run, and so do the times that it prints. */
+    struct trial bench = trial_create("db_bench");
+    bench.clang = clang_version;
+    bench.differing_permille = DB_BENCH_PERMILLE;
+    text_list_add(&bench.images, "db_bench");
+    text_list_add(&bench.images, "libleveldb.so");
+    text_list_add_words(&bench.arguments,
+                        "--db=database --num=2000 --benchmarks=fillseq,readseq,readrandom");
+    link_leveldb(&bench, scratch, linker, "db_bench.o histogram.o testutil.o");
+    check_trial(&bench, "main", text_format("db_bench, %s", linker));
+    trial_remove(&bench);
+}
+
+START_TEST(test_leveldb)
+{
+    char *scratch = compile_leveldb();
+    check_leveldb(scratch, "bfd");
+    check_leveldb(scratch, "lld");
+    scratch_remove(scratch);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    Suite *suite = suite_create("real programs");
+    TCase *test_case = suite_add_case(suite, "real programs", TEST_TIMEOUT_SECONDS);
+    if (argument_count == 5 && strcmp(arguments[1], "sqlite") == 0) {
+        clang_version = arguments[2];
+        linker_name = arguments[3];
+        optimization = arguments[4];
+        tcase_add_test(test_case, test_sqlite);
+    } else if (argument_count == 3 && strcmp(arguments[1], "leveldb") == 0) {
+        clang_version = arguments[2];
+        tcase_add_test(test_case, test_leveldb);
+    } else {
+        fprintf(stderr, "usage: %s sqlite CLANG LINKER OPTIMIZATION | leveldb CLANG\n",
+                arguments[0]);
+        return EXIT_FAILURE;
+    }
+    return suite_run(suite);
+}

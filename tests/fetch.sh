@@ -1,0 +1,51 @@
+#!/bin/bash
+# Fetches the sources of the real programs that the tests and the demo compile, and checks that they
+# are the ones that were meant. Nothing of them is kept in the repository.
+#
+# Usage: fetch.sh DIRECTORY
+# Afterwards there are DIRECTORY/better-sqlite3 and DIRECTORY/leveldown. What is there already is not
+# fetched again.
+set -euo pipefail
+
+# package, version, SHA-512 of the tarball
+packages="
+better-sqlite3 11.10.0 13084ea725e23842ff94acc7cfd016d66b1614dcc673fcfe2f3781dff8e7149a71bbeb61db2aafcec4966acd6ff6382cf7ec625c9703e40f02271006d936a085
+leveldown      6.1.1   f3c73e13e122ce7e029103811f0aa50896933448c6a5a1088a49f54be70835ce44f4712f27bedba98e0963f1f14f9bb471a5aab1cdcfdc370520a048d6f1edf8
+"
+
+if [ $# -ne 1 ]; then
+    echo "usage: $0 DIRECTORY" >&2
+    exit 2
+fi
+mkdir -p "$1"
+cd "$1"
+
+# Unpacked beside its final place and renamed, so that it is there whole or not at all.
+fetch() {
+    local name=$1 version=$2 digest=$3
+    local tarball=$name-$version.tgz
+    if [ -d "$name" ]; then
+        return
+    fi
+    work=$(mktemp -d "$PWD/fetch-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    if [ ! -f "$tarball" ]; then
+        (cd "$work" && npm pack --silent --ignore-scripts "$name@$version" >/dev/null)
+        mv "$work/$tarball" "$tarball"
+    fi
+    if ! echo "$digest  $tarball" | sha512sum --check --status; then
+        echo "$0: $tarball is not the file that was expected; removed" >&2
+        rm -f "$tarball"
+        exit 1
+    fi
+    tar -xzf "$tarball" -C "$work" --no-same-owner
+    mv "$work/package" "$name"
+    rm -rf "$work"
+    trap - EXIT
+}
+
+while read -r name version digest; do
+    if [ -n "$name" ]; then
+        fetch "$name" "$version" "$digest"
+    fi
+done <<<"$packages"

@@ -1,0 +1,40 @@
+#!/bin/bash
+# Installs the Debian 12 packages that building, testing and the demo need. Quick where all of them
+# are there already.
+#
+# Usage: install-packages.sh
+set -euo pipefail
+
+packages=(
+    # to build
+    cmake ninja-build pkg-config gcc g++ libelf-dev libzstd-dev libxxhash-dev zlib1g-dev
+    # to test
+    check clang-14 clang-format-14 binutils elfutils gdb python3 zstd xz-utils file util-linux
+)
+for version in 14 16 19 22; do
+    packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")
+done
+# npm is often there from elsewhere.
+if ! command -v npm >/dev/null; then
+    packages+=(nodejs npm)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+    if [ "$status" != installed ]; then
+        missing+=("$package")
+    fi
+done
+if [ ${#missing[@]} -eq 0 ]; then
+    exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+"${as_root[@]}" apt-get update -q
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -q -y --no-install-recommends "${missing[@]}"

@@ -1,0 +1,104 @@
+/*
+ * The runs behind covsplit_tool.h.
+ */
+#include "tests/support/covsplit_tool.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ERROR_PREFIX           "covsplit: error: "
+
+#define STRINGIFY_VALUE(value) #value
+#define STRINGIFY(value)       STRINGIFY_VALUE(value)
+
+const char *covsplit_path(void)
+{
+    const char *path = getenv("COVSPLIT");
+    return path != NULL ? path : COVSPLIT_COMMAND;
+}
+
+bool covsplit_is_sanitized(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+    return true;
+#else
+    return false;
+#endif
+#else
+    return false;
+#endif
+}
+
+static struct command command_of(const char *directory, va_list words)
+{
+    struct command command = {.directory = directory};
+    text_list_add(&command.arguments, covsplit_path());
+    for (const char *word = va_arg(words, const char *); word != NULL;
+         word = va_arg(words, const char *)) {
+        text_list_add(&command.arguments, word);
+    }
+    text_list_add(&command.environment, "ASAN_OPTIONS=exitcode=" STRINGIFY(SANITIZER_EXIT_CODE));
+    text_list_add(&command.environment, "LSAN_OPTIONS=exitcode=" STRINGIFY(SANITIZER_EXIT_CODE));
+    text_list_add(&command.environment,
+                  "UBSAN_OPTIONS=print_stacktrace=1:exitcode=" STRINGIFY(SANITIZER_EXIT_CODE));
+    return command;
+}
+
+struct command covsplit_command(const char *directory, ...)
+{
+    va_list words;
+    va_start(words, directory);
+    struct command command = command_of(directory, words);
+    va_end(words);
+    return command;
+}
+
+struct outcome covsplit_run(const char *directory, ...)
+{
+    va_list words;
+    va_start(words, directory);
+    struct command command = command_of(directory, words);
+    va_end(words);
+    struct outcome outcome = command_run(&command);
+    command_free(&command);
+    return outcome;
+}
+
+bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors,
+                     const char *directory, ...)
+{
+    va_list words;
+    va_start(words, directory);
+    struct command command = command_of(directory, words);
+    va_end(words);
+    struct outcome outcome = command_run(&command);
+    bool good = outcome_exited(&outcome, exit_code);
+    if (!good) {
+        verdict_fail(verdict, "exit %d was expected %s", exit_code,
+                     outcome_describe(&command, &outcome));
+    }
+    if (errors != NULL) {
+        *errors = text_format("%s", outcome.errors);
+    }
+    outcome_free(&outcome);
+    command_free(&command);
+    return good;
+}
+
+bool covsplit_refused(const struct command *command, const struct outcome *outcome,
+                      struct verdict *verdict)
+{
+    size_t prefix = strlen(ERROR_PREFIX);
+    bool one_line = strncmp(outcome->errors, ERROR_PREFIX, prefix) == 0 &&
+                    text_count(outcome->errors, ERROR_PREFIX) == 1 &&
+                    text_count(outcome->errors, "\n") == 1;
+    if (!outcome_exited(outcome, 1) || !one_line) {
+        return verdict_fail(verdict, "exit 1 and one error line were expected %s",
+                            outcome_describe(command, outcome));
+    }
+    return true;
+}

@@ -1,0 +1,34 @@
+/*
+ * Runs the covsplit command under test: $COVSPLIT, or the one of this build.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_COVSPLIT_TOOL_H
+#define COVSPLIT_TESTS_SUPPORT_COVSPLIT_TOOL_H
+
+#include <stdbool.h>
+
+#include "tests/support/process.h"
+
+/* What a sanitizer exits with when it found something: an exit code that covsplit never uses. */
+#define SANITIZER_EXIT_CODE 99
+
+const char *covsplit_path(void);
+
+/* True where the command was built with AddressSanitizer: it is then slower and larger. */
+bool covsplit_is_sanitized(void);
+
+/* A command line that starts with covsplit; more words can be added. The list ends with NULL. */
+struct command covsplit_command(const char *directory, ...) __attribute__((sentinel));
+
+/* Runs `covsplit WORDS...`. The list ends with NULL. */
+struct outcome covsplit_run(const char *directory, ...) __attribute__((sentinel));
+
+/* Runs `covsplit WORDS...` and fails the verdict unless it exits with `exit_code`. Where `errors`
+ * is not NULL, it gets what was written to standard error. The list ends with NULL. */
+bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors,
+                     const char *directory, ...) __attribute__((sentinel));
+
+/* Whether a failed run behaved: exit code 1 and just one message, "covsplit: error: ...". */
+bool covsplit_refused(const struct command *command, const struct outcome *outcome,
+                      struct verdict *verdict);
+
+#endif

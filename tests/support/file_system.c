@@ -1,0 +1,196 @@
+/*
+ * The files behind file_system.h.
+ */
+#include "tests/support/file_system.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define OPEN_DIRECTORIES_MAX 16
+
+static _Noreturn void abort_on(const char *what, const char *path)
+{
+    ck_abort_msg("cannot %s %s: %s", what, path, strerror(errno));
+    abort(); /* ck_abort_msg is not declared to be without return */
+}
+
+struct stat file_status(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        abort_on("look at", path);
+    }
+    return status;
+}
+
+uint64_t file_size(const char *path)
+{
+    return (uint64_t)file_status(path).st_size;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+struct contents file_read(const char *path)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    if (descriptor < 0 || fstat(descriptor, &status) != 0) {
+        abort_on("open", path);
+    }
+    struct contents contents = {malloc((size_t)status.st_size + 1), (size_t)status.st_size};
+    if (contents.data == NULL) {
+        abort();
+    }
+    size_t done = 0;
+    while (done < contents.size) {
+        ssize_t part = read(descriptor, contents.data + done, contents.size - done);
+        if (part <= 0) {
+            abort_on("read", path);
+        }
+        done += (size_t)part;
+    }
+    close(descriptor);
+    contents.data[contents.size] = 0;
+    return contents;
+}
+
+void contents_free(struct contents *contents)
+{
+    free(contents->data);
+    *contents = (struct contents){0};
+}
+
+bool contents_equal(const struct contents *a, const struct contents *b)
+{
+    return a->size == b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
+}
+
+void file_write(const char *path, const void *data, size_t size)
+{
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (descriptor < 0) {
+        abort_on("create", path);
+    }
+    const char *rest = data;
+    while (size > 0) {
+        ssize_t part = write(descriptor, rest, size);
+        if (part <= 0) {
+            abort_on("write", path);
+        }
+        rest += part;
+        size -= (size_t)part;
+    }
+    if (close(descriptor) != 0) {
+        abort_on("write", path);
+    }
+}
+
+void file_write_text(const char *path, const char *text)
+{
+    file_write(path, text, strlen(text));
+}
+
+void file_copy(const char *from, const char *to)
+{
+    struct contents contents = file_read(from);
+    file_write(to, contents.data, contents.size);
+    if (chmod(to, file_status(from).st_mode & 07777) != 0) {
+        abort_on("set the mode of", to);
+    }
+    contents_free(&contents);
+}
+
+bool files_equal(const char *path, const char *other, struct verdict *verdict)
+{
+    struct contents a = file_read(path);
+    struct contents b = file_read(other);
+    bool equal = contents_equal(&a, &b);
+    if (!equal) {
+        size_t same = 0;
+        while (same < a.size && same < b.size && a.data[same] == b.data[same]) {
+            same++;
+        }
+        verdict_fail(verdict, "%s (%zu bytes) and %s (%zu bytes) differ from byte %zu on", path,
+                     a.size, other, b.size, same);
+    }
+    contents_free(&a);
+    contents_free(&b);
+    return equal;
+}
+
+char *scratch_create(const char *label)
+{
+    const char *parent = getenv("TMPDIR");
+    char *directory = text_format("%s/covsplit-%s-XXXXXX", parent != NULL ? parent : "/tmp", label);
+    if (mkdtemp(directory) == NULL) {
+        abort_on("make a directory like", directory);
+    }
+    return directory;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)status;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+void directory_remove(const char *path)
+{
+    if (nftw(path, remove_entry, OPEN_DIRECTORIES_MAX, FTW_DEPTH | FTW_PHYS) != 0 &&
+        errno != ENOENT) {
+        abort_on("remove", path);
+    }
+}
+
+void scratch_remove(char *directory)
+{
+    const char *keep = getenv("COVSPLIT_TEST_KEEP");
+    if (keep == NULL || strcmp(keep, "1") != 0) {
+        directory_remove(directory);
+    }
+    free(directory);
+}
+
+void directory_create(const char *path)
+{
+    if (mkdir(path, 0755) != 0 && errno != EEXIST) {
+        abort_on("make the directory", path);
+    }
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct text_list directory_list(const char *path)
+{
+    DIR *directory = opendir(path);
+    if (directory == NULL) {
+        abort_on("list", path);
+    }
+    struct text_list names = {0};
+    for (struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            text_list_add(&names, entry->d_name);
+        }
+    }
+    closedir(directory);
+    if (names.count != 0) {
+        qsort(names.items, names.count, sizeof *names.items, compare_texts);
+    }
+    return names;
+}

@@ -1,0 +1,251 @@
+/*
+ * The damage behind mutation.h.
+ */
+#include "tests/support/mutation.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/random.h"
+
+#define CHANGES_MAX   4
+#define HEAD_SIZE     256
+#define PAGE_SIZE_MIN 4096
+
+struct mutation {
+    struct random_state random;
+    const struct elf_file *elf; /* NULL: no structure */
+    struct contents bytes;      /* the copy that is changed */
+    char *description;
+};
+
+/* A field of the file: where it is and how many bytes it has. */
+struct field {
+    uint64_t offset;
+    size_t size;
+    const char *what;
+};
+
+static uint64_t pick(struct mutation *mutation, uint64_t limit)
+{
+    return random_below(&mutation->random, limit);
+}
+
+static uint64_t odd_value(struct mutation *mutation, uint64_t old)
+{
+    uint64_t size = mutation->bytes.size;
+    const uint64_t values[] = {
+        0,
+        1,
+        2,
+        3,
+        7,
+        INT32_MAX,
+        UINT32_MAX,
+        size,
+        size - 1,
+        size + 1,
+        size / 2,
+        UINT64_MAX,
+        UINT64_MAX - 7,
+        UINT64_C(1) << 63,
+        old + 1,
+        old - 1,
+        old * 2,
+        old / 2,
+        old + 8,
+        old - 8,
+        old + PAGE_SIZE_MIN,
+        ~old,
+        0 - old,
+        old - PAGE_SIZE_MIN,
+    };
+    uint64_t choice = pick(mutation, 4);
+    if (choice == 0) {
+        return old ^ (UINT64_C(1) << pick(mutation, 64));
+    }
+    if (choice == 1) {
+        return random_next(&mutation->random) >> pick(mutation, 64);
+    }
+    return values[pick(mutation, sizeof values / sizeof *values)];
+}
+
+static void change_field(struct mutation *mutation, struct field field)
+{
+    if (field.offset > mutation->bytes.size || field.size > mutation->bytes.size - field.offset) {
+        return;
+    }
+    uint64_t old = 0;
+    memcpy(&old, mutation->bytes.data + field.offset, field.size);
+    uint64_t value = odd_value(mutation, old);
+    memcpy(mutation->bytes.data + field.offset, &value, field.size);
+    char *longer = text_format("%s [%s at %llu: %#llx -> %#llx]", mutation->description, field.what,
+                               (unsigned long long)field.offset, (unsigned long long)old,
+                               (unsigned long long)value);
+    free(mutation->description);
+    mutation->description = longer;
+}
+
+/* Sizes of the fields of a structure, in order; 0 ends the list. */
+static const size_t ehdr_fields[] = {4, 1, 1, 1, 1, 8, 2, 2, 4, 8, 8, 8, 4, 2, 2, 2, 2, 2, 2, 0};
+static const size_t shdr_fields[] = {4, 4, 8, 8, 8, 8, 4, 4, 8, 8, 0};
+static const size_t phdr_fields[] = {4, 4, 8, 8, 8, 8, 8, 8, 0};
+static const size_t dyn_fields[] = {8, 8, 0};
+static const size_t rela_fields[] = {8, 8, 8, 0};
+static const size_t sym_fields[] = {4, 1, 1, 2, 8, 8, 0};
+static const size_t word_fields[] = {8, 0};
+static const size_t half_fields[] = {4, 0};
+static const size_t byte_fields[] = {1, 0};
+
+/* A random field of a random element of a table. */
+static struct field field_of_table(struct mutation *mutation, uint64_t offset, uint64_t size,
+                                   const size_t *fields, const char *what)
+{
+    size_t element = 0;
+    size_t count = 0;
+    for (; fields[count] != 0; count++) {
+        element += fields[count];
+    }
+    struct field field = {mutation->bytes.size, 0, what};
+    if (size < element) {
+        return field;
+    }
+    field.offset = offset + pick(mutation, size / element) * element;
+    uint64_t chosen = pick(mutation, count);
+    for (uint64_t i = 0; i < chosen; i++) {
+        field.offset += fields[i];
+    }
+    field.size = fields[chosen];
+    return field;
+}
+
+static struct field field_of_section(struct mutation *mutation, const char *name,
+                                     const size_t *fields)
+{
+    const Elf64_Shdr *section = elf_file_section(mutation->elf, name);
+    if (section == NULL || section->sh_type == SHT_NOBITS) {
+        return (struct field){mutation->bytes.size, 0, name};
+    }
+    return field_of_table(mutation, section->sh_offset, section->sh_size, fields, name);
+}
+
+/* A symbol of the profile runtime or of its sections, or any: the first of a random stretch of the
+ * symbol table whose name speaks of profiles. */
+static struct field field_of_symbol(struct mutation *mutation)
+{
+    const struct elf_file *elf = mutation->elf;
+    const Elf64_Shdr *table = elf_file_section(elf, ".symtab");
+    const Elf64_Shdr *names = elf_file_section(elf, ".strtab");
+    if (table == NULL || names == NULL || table->sh_size < sizeof(Elf64_Sym)) {
+        return (struct field){mutation->bytes.size, 0, ".symtab"};
+    }
+    uint64_t count = table->sh_size / sizeof(Elf64_Sym);
+    uint64_t start = pick(mutation, count);
+    const Elf64_Sym *symbols = (const Elf64_Sym *)(const void *)(elf->file.data + table->sh_offset);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t index = (start + i) % count;
+        const char *name = (const char *)elf->file.data + names->sh_offset + symbols[index].st_name;
+        if (symbols[index].st_name < names->sh_size && strstr(name, "_prof") != NULL) {
+            return field_of_table(mutation, table->sh_offset + index * sizeof(Elf64_Sym),
+                                  sizeof(Elf64_Sym), sym_fields, name);
+        }
+    }
+    return field_of_section(mutation, ".symtab", sym_fields);
+}
+
+/* Any byte of a section that covsplit reads. */
+static struct field field_of_contents(struct mutation *mutation)
+{
+    static const char *const names[] = {
+        "__llvm_prf_data",   "__llvm_prf_names", ".note.gnu.build-id",
+        ".shstrtab",         ".strtab",          ".interp",
+        ".note.covsplit",    "__llvm_covmap",    "__llvm_covfun",
+        ".covsplit.inverse", ".dynstr",          ".note.gnu.property",
+        ".init_array",       ".gnu.hash",        ".text",
+    };
+    static const size_t *const fields[] = {byte_fields, half_fields, word_fields};
+    return field_of_section(mutation, names[pick(mutation, sizeof names / sizeof *names)],
+                            fields[pick(mutation, sizeof fields / sizeof *fields)]);
+}
+
+static struct field choose_field(struct mutation *mutation)
+{
+    const Elf64_Ehdr *header = mutation->elf->header;
+    switch (pick(mutation, 16)) {
+    case 0:
+        return field_of_table(mutation, 0, sizeof *header, ehdr_fields, "ELF header");
+    case 1:
+    case 2:
+    case 3:
+        return field_of_table(mutation, header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr),
+                              phdr_fields, "program header");
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+        return field_of_table(mutation, header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr),
+                              shdr_fields, "section header");
+    case 8:
+    case 9:
+        return field_of_section(mutation, ".dynamic", dyn_fields);
+    case 10:
+        return field_of_section(mutation, ".rela.dyn", rela_fields);
+    case 11:
+        return field_of_section(mutation, ".dynsym", sym_fields);
+    case 12:
+    case 13:
+        return field_of_symbol(mutation);
+    default:
+        return field_of_contents(mutation);
+    }
+}
+
+static struct mutation mutation_start(const struct contents *file, uint64_t seed)
+{
+    struct mutation mutation = {
+        .random = random_start(seed),
+        .bytes = {malloc(file->size + 1), file->size},
+        .description = text_format("seed %llu", (unsigned long long)seed),
+    };
+    if (mutation.bytes.data == NULL) {
+        abort();
+    }
+    memcpy(mutation.bytes.data, file->data, file->size);
+    return mutation;
+}
+
+static struct contents mutation_finish(struct mutation *mutation, char **description)
+{
+    *description = mutation->description;
+    return mutation->bytes;
+}
+
+struct contents mutate_elf(const struct elf_file *elf, uint64_t seed, char **description)
+{
+    struct mutation mutation = mutation_start(&elf->file, seed);
+    mutation.elf = elf;
+    uint64_t changes = 1 + pick(&mutation, CHANGES_MAX);
+    while (changes > 0) {
+        struct field field = choose_field(&mutation);
+        /* A field of a table that this file has not is chosen again. */
+        if (field.size != 0) {
+            change_field(&mutation, field);
+            changes--;
+        }
+    }
+    return mutation_finish(&mutation, description);
+}
+
+struct contents mutate_bytes(const struct contents *file, uint64_t seed, char **description)
+{
+    struct mutation mutation = mutation_start(file, seed);
+    uint64_t changes = 1 + pick(&mutation, CHANGES_MAX);
+    for (uint64_t i = 0; i < changes; i++) {
+        bool head = pick(&mutation, 4) != 0 && file->size > HEAD_SIZE;
+        uint64_t size = head ? HEAD_SIZE : file->size;
+        const size_t *fields = pick(&mutation, 3) == 0 ? byte_fields : word_fields;
+        change_field(&mutation, field_of_table(&mutation, 0, size, fields, "byte"));
+    }
+    return mutation_finish(&mutation, description);
+}

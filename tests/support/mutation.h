@@ -1,0 +1,23 @@
+/*
+ * Damaging files, in the places that a parser believes.
+ *
+ * A mutation changes one to four fields: of the ELF header, of a section or program header, of a
+ * dynamic entry, a relocation, a symbol or a note, or bytes of the sections that covsplit looks
+ * into. The values are the ones that break parsers: zero, the largest, the file's size, one more
+ * or less than before, single bits, noise. The seed decides everything.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_MUTATION_H
+#define COVSPLIT_TESTS_SUPPORT_MUTATION_H
+
+#include <stdint.h>
+
+#include "tests/support/elf_file.h"
+
+/* A damaged copy of the file; *description (freed by the caller) says what was done. */
+struct contents mutate_elf(const struct elf_file *elf, uint64_t seed, char **description);
+
+/* The same for a file without known structure: single bytes and 64-bit words are changed, most of
+ * them among the first 256 bytes. */
+struct contents mutate_bytes(const struct contents *file, uint64_t seed, char **description);
+
+#endif

@@ -1,0 +1,245 @@
+/*
+ * The commands behind process.h: posix_spawn, a pidfd to wait on with a time limit, and memory
+ * files for what the command prints, so that no pipe can fill up.
+ */
+#include "tests/support/process.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define EXIT_NOT_STARTED   127
+#define DESCRIBED_TEXT_MAX 6000
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static bool same_variable(const char *a, const char *b)
+{
+    size_t size = strcspn(a, "=");
+    return strcspn(b, "=") == size && strncmp(a, b, size) == 0;
+}
+
+/* Our environment with the command's variables in it. The strings are shared, the array is new. */
+static char **merge_environment(const struct text_list *added)
+{
+    size_t count = 0;
+    while (environ[count] != NULL) {
+        count++;
+    }
+    char **merged = calloc(count + added->count + 1, sizeof *merged);
+    if (merged == NULL) {
+        abort();
+    }
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool replaced = false;
+        for (size_t j = 0; j < added->count && !replaced; j++) {
+            replaced = same_variable(environ[i], added->items[j]);
+        }
+        if (!replaced) {
+            merged[used++] = environ[i];
+        }
+    }
+    for (size_t j = 0; j < added->count; j++) {
+        merged[used++] = added->items[j];
+    }
+    return merged;
+}
+
+/* Returns the process, or -1 with errno set. */
+static pid_t spawn(const struct command *command, int output, int errors)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    if (posix_spawn_file_actions_init(&actions) != 0 || posix_spawnattr_init(&attributes) != 0) {
+        abort();
+    }
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
+    if (command->directory != NULL) {
+        posix_spawn_file_actions_addchdir_np(&actions, command->directory);
+    }
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setpgroup(&attributes, 0);
+
+    char **environment = merge_environment(&command->environment);
+    pid_t process = -1;
+    int failure = posix_spawnp(&process, command->arguments.items[0], &actions, &attributes,
+                               command->arguments.items, environment);
+    free(environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    errno = failure;
+    return failure == 0 ? process : -1;
+}
+
+/* A file in memory that commands print to. */
+static int capture_open(void)
+{
+    int descriptor = memfd_create("captured", MFD_CLOEXEC);
+    if (descriptor < 0) {
+        abort();
+    }
+    return descriptor;
+}
+
+/* Everything in the file, NUL-terminated; closes it. */
+static char *capture_close(int descriptor, size_t *size)
+{
+    off_t end = lseek(descriptor, 0, SEEK_END);
+    char *text = malloc((size_t)end + 1);
+    if (text == NULL || pread(descriptor, text, (size_t)end, 0) != end) {
+        abort();
+    }
+    text[end] = '\0';
+    *size = (size_t)end;
+    close(descriptor);
+    return text;
+}
+
+/* Waits for the process, at most so long, and then has its whole group killed. */
+static void wait_for(pid_t process, unsigned timeout_seconds, struct outcome *outcome)
+{
+    int descriptor = pidfd_open(process, 0);
+    struct pollfd ended = {.fd = descriptor, .events = POLLIN};
+    int timeout = (int)timeout_seconds * 1000;
+    int ready = descriptor < 0 ? -1 : poll(&ended, 1, timeout);
+    while (ready < 0 && errno == EINTR) {
+        ready = poll(&ended, 1, timeout);
+    }
+    if (ready != 1) {
+        outcome->timed_out = true;
+        kill(-process, SIGKILL);
+    }
+    if (descriptor >= 0) {
+        close(descriptor);
+    }
+
+    int status = 0;
+    struct rusage usage = {0};
+    if (wait4(process, &status, 0, &usage) != process) {
+        abort();
+    }
+    outcome->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    outcome->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    outcome->peak_resident_kib = usage.ru_maxrss;
+    outcome->processor_seconds = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                                 (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+struct outcome command_run(const struct command *command)
+{
+    struct outcome outcome = {.exit_code = EXIT_NOT_STARTED};
+    int output = capture_open();
+    int errors = capture_open();
+    double start = seconds_now();
+    pid_t process = spawn(command, output, errors);
+    if (process > 0) {
+        unsigned timeout = command->timeout_seconds;
+        wait_for(process, timeout != 0 ? timeout : COMMAND_TIMEOUT_SECONDS, &outcome);
+    } else {
+        dprintf(errors, "cannot start %s: %s\n", command->arguments.items[0], strerror(errno));
+    }
+    outcome.wall_seconds = seconds_now() - start;
+    outcome.output = capture_close(output, &outcome.output_size);
+    outcome.errors = capture_close(errors, &outcome.errors_size);
+    return outcome;
+}
+
+pid_t command_start(const struct command *command)
+{
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    pid_t process = nowhere < 0 ? -1 : spawn(command, nowhere, nowhere);
+    if (process < 0) {
+        ck_abort_msg("cannot start %s: %s", command->arguments.items[0], strerror(errno));
+    }
+    close(nowhere);
+    return process;
+}
+
+void outcome_free(struct outcome *outcome)
+{
+    free(outcome->output);
+    free(outcome->errors);
+    *outcome = (struct outcome){0};
+}
+
+void command_free(struct command *command)
+{
+    text_list_free(&command->arguments);
+    text_list_free(&command->environment);
+}
+
+bool outcome_exited(const struct outcome *outcome, int exit_code)
+{
+    return !outcome->timed_out && outcome->signal == 0 && outcome->exit_code == exit_code;
+}
+
+/* Appends the words, each behind a blank. */
+static char *append_words(char *text, const struct text_list *words)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        char *longer = text_format("%s %s", text, words->items[i]);
+        free(text);
+        text = longer;
+    }
+    return text;
+}
+
+const char *outcome_describe(const struct command *command, const struct outcome *outcome)
+{
+    char *line = text_format("in %s:", command->directory != NULL ? command->directory : ".");
+    line = append_words(line, &command->environment);
+    line = append_words(line, &command->arguments);
+    const char *end = outcome->timed_out     ? "ran out of time"
+                      : outcome->signal != 0 ? strsignal(outcome->signal)
+                                             : text_format("exit %d", outcome->exit_code);
+    return text_format("%s\n  -> %s\n%.*s%.*s", line, end, DESCRIBED_TEXT_MAX, outcome->output,
+                       DESCRIBED_TEXT_MAX, outcome->errors);
+}
+
+const char *command_run_or_abort(const struct command *command)
+{
+    struct outcome outcome = command_run(command);
+    if (!outcome_exited(&outcome, 0)) {
+        ck_abort_msg("%s", outcome_describe(command, &outcome));
+    }
+    free(outcome.errors);
+    return outcome.output;
+}
+
+const char *run_or_abort(const char *directory, ...)
+{
+    struct command command = {.directory = directory};
+    va_list arguments;
+    va_start(arguments, directory);
+    for (const char *word = va_arg(arguments, const char *); word != NULL;
+         word = va_arg(arguments, const char *)) {
+        text_list_add(&command.arguments, word);
+    }
+    va_end(arguments);
+    const char *output = command_run_or_abort(&command);
+    command_free(&command);
+    return output;
+}

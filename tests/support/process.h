@@ -1,0 +1,61 @@
+/*
+ * Runs commands for the tests.
+ *
+ * Arguments are lists, never shell text, so no file name can be misread. Every command has a time
+ * limit, reads nothing from standard input, and what it prints is captured. A command that cannot
+ * even be started counts as a failed one (exit code 127): a missing tool fails the test.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_PROCESS_H
+#define COVSPLIT_TESTS_SUPPORT_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "tests/support/text.h"
+
+struct command {
+    struct text_list arguments;   /* the first one is looked up in PATH */
+    struct text_list environment; /* NAME=value, added to or replacing ours */
+    const char *directory;        /* NULL: ours */
+    unsigned timeout_seconds;     /* 0: COMMAND_TIMEOUT_SECONDS */
+};
+
+#define COMMAND_TIMEOUT_SECONDS 120
+
+struct outcome {
+    bool timed_out;
+    int signal;    /* that ended it; 0: none */
+    int exit_code; /* -1 where a signal ended it */
+    char *output;  /* NUL-terminated */
+    size_t output_size;
+    char *errors; /* NUL-terminated */
+    size_t errors_size;
+    long peak_resident_kib;
+    double wall_seconds;
+    double processor_seconds;
+};
+
+/* Starts the command and waits for it. Freed with outcome_free. */
+struct outcome command_run(const struct command *command);
+void outcome_free(struct outcome *outcome);
+void command_free(struct command *command);
+
+/* True where it ended by itself with this exit code. */
+bool outcome_exited(const struct outcome *outcome, int exit_code);
+
+/* The command line and what came of it, for failure messages. The text is never freed. */
+const char *outcome_describe(const struct command *command, const struct outcome *outcome);
+
+/* Starts the command in a process group of its own, with its output thrown away, and returns. The
+ * caller waits for the process. */
+pid_t command_start(const struct command *command);
+
+/* Runs a command line in `directory` and aborts the Check test unless it exits with 0. The result's
+ * standard output is returned and never freed. The list ends with NULL. */
+const char *run_or_abort(const char *directory, ...) __attribute__((sentinel));
+
+/* The same with the list at hand. */
+const char *command_run_or_abort(const struct command *command);
+
+#endif

@@ -1,0 +1,228 @@
+/*
+ * The programs behind program.h.
+ *
+ * Generated functions have long random names, so that compressed names still cover several pages.
+ * The generator's sequence is fixed: the same program comes out on every run.
+ */
+#include "tests/support/program.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/file_system.h"
+#include "tests/support/random.h"
+
+#define NAME_SIZE 40
+
+/* A random identifier; the index keeps names apart whatever the generator gives. */
+static void make_name(struct random_state *random, unsigned index, char *name, size_t size)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    char tail[NAME_SIZE + 1];
+    for (size_t i = 0; i < NAME_SIZE; i++) {
+        tail[i] = letters[random_below(random, sizeof letters - 1)];
+    }
+    tail[NAME_SIZE] = '\0';
+    snprintf(name, size, "f%u_%s", index, tail);
+}
+
+static void write_c_function(FILE *file, const char *name, unsigned index, unsigned factor)
+{
+    fprintf(file,
+            "%slong %s(long x)\n{\n"
+            "    long total = %u;\n"
+            "    for (long i = 0; i < (x & 7); i++) {\n"
+            "        if (((i ^ x) & 1) != 0 && (x > 3 || i > 2)) {\n"
+            "            total += i * %u;\n"
+            "        } else {\n"
+            "            total -= x;\n"
+            "        }\n"
+            "    }\n"
+            "    return total %% 1000 == 7 ? -total : total ^ x;\n}\n",
+            index % 3 == 0 ? "__attribute__((noinline)) " : "static ", name, index, factor);
+}
+
+static void write_cxx_function(FILE *file, const char *name, unsigned index, unsigned factor)
+{
+    if (index % 4 == 0) {
+        fprintf(file,
+                "template <typename T> T t_%s(T x)\n{\n    if (x %% 5 == 3) { throw x; }\n"
+                "    return x > %u ? x - %u : x + 1;\n}\n"
+                "static long %s(long x)\n{\n"
+                "    try { return t_%s<long>(x) + t_%s<int>((int)x); }\n"
+                "    catch (long thrown) { return thrown * 3; }\n"
+                "    catch (int thrown) { return thrown; }\n}\n",
+                name, factor, index, name, name, name);
+    } else if (index % 4 == 1) {
+        fprintf(file,
+                "struct s_%s {\n    long value = %u;\n"
+                "    virtual ~s_%s() = default;\n"
+                "    virtual long get(long x) const { return x %% 2 != 0 ? value : x; }\n};\n"
+                "static s_%s o_%s;\n"
+                "long %s(long x)\n{\n    s_%s *p = &o_%s;\n    return p->get(x) + %u;\n}\n",
+                name, factor, name, name, name, name, name, name, index);
+    } else {
+        fprintf(file,
+                "inline long i_%s(long x)\n{\n    return x > 2 ? x * %u : x - 1;\n}\n"
+                "long %s(long x)\n{\n    return i_%s(x & %u) + i_%s(x);\n}\n",
+                name, factor, name, name, index, name);
+    }
+}
+
+void source_generate(const char *path, enum language language, const char *prefix,
+                     unsigned functions)
+{
+    struct random_state random = random_start((uint64_t)(unsigned char)prefix[0] * functions);
+    char(*names)[NAME_SIZE + 16] = calloc(functions, sizeof *names);
+    FILE *file = fopen(path, "w");
+    if (names == NULL || file == NULL) {
+        abort();
+    }
+    fprintf(file, "%slong %s_run(long seed);\n", language == LANGUAGE_CXX ? "extern \"C\" " : "",
+            prefix);
+    for (unsigned i = 0; i < functions; i++) {
+        make_name(&random, i, names[i], sizeof names[i]);
+        unsigned factor = 1 + (unsigned)random_below(&random, 1000);
+        if (language == LANGUAGE_CXX) {
+            write_cxx_function(file, names[i], i, factor);
+        } else {
+            if (i % 3 == 0) {
+                fprintf(file, "long %s(long x);\n", names[i]);
+            }
+            write_c_function(file, names[i], i, factor);
+        }
+    }
+    fprintf(file, "static long (*const table[])(long) = {\n");
+    for (unsigned i = 0; i < functions; i++) {
+        fprintf(file, "    %s,\n", names[i]);
+    }
+    fprintf(file,
+            "};\n"
+            "long %s_run(long seed)\n{\n    long total = 0;\n"
+            "    for (long i = 0; i < %u; i++) {\n"
+            "        if ((i * 7 + seed) %% 3 != 0) { total += table[i](seed + i); }\n"
+            "    }\n    return total;\n}\n",
+            prefix, functions);
+    if (fclose(file) != 0) {
+        abort();
+    }
+    free(names);
+}
+
+const char *versioned_tool(const char *tool, const char *version)
+{
+    return text_format("%s-%s", tool, version);
+}
+
+static const char *const kind_names[] = {
+    [LINK_PIE] = "pie",       [LINK_NO_PIE] = "no-pie",         [LINK_SHARED] = "shared",
+    [LINK_STATIC] = "static", [LINK_STATIC_PIE] = "static-pie",
+};
+
+static const char *or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+static const char *instrumentation_of(const struct program *program)
+{
+    return program->instrumentation != NULL ? program->instrumentation : INSTRUMENT_COVERAGE;
+}
+
+const char *program_describe(const struct program *program)
+{
+    return text_format("clang-%s %s %s %s %s %s %s %s", program->clang, program->linker,
+                       kind_names[program->kind], program->language == LANGUAGE_CXX ? "C++" : "C",
+                       program->optimization, or_empty(program->instrumentation),
+                       or_empty(program->compile_options), or_empty(program->link_options));
+}
+
+static const char *compiler_of(const struct program *program)
+{
+    return versioned_tool(program->language == LANGUAGE_CXX ? "clang++" : "clang", program->clang);
+}
+
+static const char *position_option(enum link_kind kind)
+{
+    switch (kind) {
+    case LINK_NO_PIE:
+    case LINK_STATIC:
+        return "-fno-pie";
+    case LINK_SHARED:
+        return "-fPIC";
+    default:
+        return "-fPIE";
+    }
+}
+
+/* Compiles one source into OBJECT in the directory. */
+static void compile(const struct program *program, const char *directory, const char *source,
+                    const char *object)
+{
+    struct command command = {.directory = directory};
+    struct text_list *words = &command.arguments;
+    text_list_add(words, compiler_of(program));
+    text_list_add(words, program->optimization);
+    text_list_add(words, position_option(program->kind));
+    text_list_add_words(words, instrumentation_of(program));
+    text_list_add_words(words, or_empty(program->compile_options));
+    text_list_add(words, "-c");
+    text_list_add(words, source);
+    text_list_add(words, "-o");
+    text_list_add(words, object);
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+/* Links the inputs, words of a text, into OUTPUT in the directory. */
+static void link_image(const struct program *program, const char *directory, const char *kind,
+                       const char *inputs, const char *output)
+{
+    struct command command = {.directory = directory};
+    struct text_list *words = &command.arguments;
+    text_list_add(words, compiler_of(program));
+    text_list_add_format(words, "-fuse-ld=%s", program->linker);
+    text_list_add_words(words, kind);
+    text_list_add_words(words, instrumentation_of(program));
+    text_list_add_format(words, "-Wl,--build-id=%s",
+                         program->build_id != NULL ? program->build_id : "sha1");
+    text_list_add_words(words, inputs);
+    text_list_add_words(words, or_empty(program->link_options));
+    text_list_add(words, "-o");
+    text_list_add(words, output);
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+void program_build(const struct program *program, const char *directory)
+{
+    bool cxx = program->language == LANGUAGE_CXX;
+    unsigned functions = program->functions != 0 ? program->functions : PROGRAM_FUNCTIONS;
+    const char *first = cxx ? "first.cc" : "first.c";
+    const char *second = cxx ? "second.cc" : "second.c";
+    /* Not the same number of functions: the profiles of the two images of a shared program are told
+     * apart by the number of counters. */
+    source_generate(path_join(directory, first), program->language, "first", functions);
+    source_generate(path_join(directory, second), program->language, "second", functions + 20);
+    const char *main_source =
+        path_join(COVSPLIT_FIXTURE_DIRECTORY, cxx ? "program.cc" : "program.c");
+    compile(program, directory, main_source, "main.o");
+    compile(program, directory, first, "first.o");
+    compile(program, directory, second, "second.o");
+
+    static const char *const link_options[] = {
+        [LINK_PIE] = "-pie",
+        [LINK_NO_PIE] = "-no-pie",
+        [LINK_SHARED] = "-pie",
+        [LINK_STATIC] = "-static -no-pie",
+        [LINK_STATIC_PIE] = "-static-pie",
+    };
+    const char *inputs = "main.o first.o second.o";
+    if (program->kind == LINK_SHARED) {
+        link_image(program, directory, "-shared", "second.o", PROGRAM_LIBRARY);
+        inputs = "main.o first.o " PROGRAM_LIBRARY " -Wl,-rpath,$ORIGIN";
+    }
+    link_image(program, directory, link_options[program->kind], inputs, PROGRAM_NAME);
+}

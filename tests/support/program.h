@@ -1,0 +1,65 @@
+/*
+ * Programs for the tests: how one is described, and how it is compiled.
+ *
+ * A program is a hand-written main (tests/fixtures) and two generated sources with hundreds of
+ * functions, so that names and data cover several pages. As one image they are linked together; as
+ * a shared library plus main program the second source becomes the library, which has its own copy
+ * of the profile runtime.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_PROGRAM_H
+#define COVSPLIT_TESTS_SUPPORT_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tests/support/process.h"
+#include "tests/support/text.h"
+
+enum link_kind {
+    LINK_PIE,
+    LINK_NO_PIE,
+    LINK_SHARED, /* a shared library and a PIE main program */
+    LINK_STATIC,
+    LINK_STATIC_PIE,
+};
+
+enum language {
+    LANGUAGE_C,
+    LANGUAGE_CXX,
+};
+
+#define INSTRUMENT_COVERAGE "-fprofile-instr-generate -fcoverage-mapping"
+
+/* Options are words separated by blanks; NULL: none. */
+struct program {
+    const char *clang;  /* "19" */
+    const char *linker; /* for -fuse-ld */
+    enum link_kind kind;
+    enum language language;
+    const char *optimization;
+    const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
+    const char *compile_options;
+    const char *link_options;
+    const char *build_id; /* NULL: sha1; otherwise for -Wl,--build-id= */
+    unsigned functions;   /* in each generated source; 0: PROGRAM_FUNCTIONS */
+};
+
+#define PROGRAM_FUNCTIONS 300
+#define PROGRAM_NAME      "program"
+#define PROGRAM_LIBRARY   "libsecond.so"
+
+/* Writes a C or C++ source that defines `long PREFIX_run(long seed)` and `functions` functions. */
+void source_generate(const char *path, enum language language, const char *prefix,
+                     unsigned functions);
+
+/* Compiles and links the program into `directory` as PROGRAM_NAME, with PROGRAM_LIBRARY beside it
+ * where it is shared. Aborts the Check test where a tool fails. */
+void program_build(const struct program *program, const char *directory);
+
+/* "clang-19 lld pie C -O2 -fcoverage-mcdc": for messages. Never freed. */
+const char *program_describe(const struct program *program);
+
+/* The name of a tool of an LLVM version: ("llvm-strip", "19") -> "llvm-strip-19". Never freed. */
+const char *versioned_tool(const char *tool, const char *version);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * Random numbers that are the same everywhere: a test that fails prints its seed, and the seed
+ * brings the failure back. The generator is SplitMix64.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_RANDOM_H
+#define COVSPLIT_TESTS_SUPPORT_RANDOM_H
+
+#include <stdint.h>
+
+struct random_state {
+    uint64_t state;
+};
+
+static inline struct random_state random_start(uint64_t seed)
+{
+    struct random_state random = {seed};
+    return random;
+}
+
+static inline uint64_t random_next(struct random_state *random)
+{
+    random->state += UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t mixed = random->state;
+    mixed = (mixed ^ (mixed >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return mixed ^ (mixed >> 31);
+}
+
+/* A number below `limit`, which is not 0. */
+static inline uint64_t random_below(struct random_state *random, uint64_t limit)
+{
+    return random_next(random) % limit;
+}
+
+#endif

@@ -1,0 +1,202 @@
+/*
+ * The raw profiles behind raw_profile.h.
+ *
+ * The header is an array of 64-bit fields; which field is where depends on the version, so there is
+ * one table of field positions for the versions without a bitmap and two for those with one.
+ */
+#include "tests/support/raw_profile.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RAW_MAGIC     UINT64_C(0xff6c70726f667281) /* "\377lprofr\201" */
+#define VERSION_MASK  UINT64_C(0x00ffffffffffffff)
+#define BYTE_COVERAGE (UINT64_C(1) << 60)
+#define NO_FIELD      0
+
+/* Positions of header fields, counted in fields. */
+struct header_layout {
+    unsigned first_version;
+    unsigned last_version;
+    unsigned field_count;
+    unsigned record_size;
+    unsigned bitmap_size; /* the field behind it is the padding; NO_FIELD: no bitmap */
+    unsigned names_size;
+};
+
+static const struct header_layout layouts[] = {
+    {7, 8, 11, 48, NO_FIELD, 7},
+    {9, 9, 14, 64, 7, 9},
+    {10, 10, 16, 64, 7, 9},
+};
+
+enum {
+    FIELD_MAGIC,
+    FIELD_VERSION,
+    FIELD_BINARY_IDS_SIZE,
+    FIELD_RECORD_COUNT,
+    FIELD_PADDING_AFTER_DATA,
+    FIELD_COUNTER_COUNT,
+    FIELD_PADDING_AFTER_COUNTERS,
+    FIELDS_COMMON,
+};
+
+static const struct header_layout *layout_of(unsigned version)
+{
+    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        if (version >= layouts[i].first_version && version <= layouts[i].last_version) {
+            return &layouts[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t raw_profile_record_size(unsigned version)
+{
+    const struct header_layout *layout = layout_of(version);
+    return layout != NULL ? layout->record_size : 0;
+}
+
+static uint64_t field(const struct contents *file, unsigned index)
+{
+    uint64_t value = 0;
+    memcpy(&value, file->data + index * sizeof value, sizeof value);
+    return value;
+}
+
+/* Takes `size` bytes from *offset on. False where the file ends before. */
+static bool take(const struct contents *file, uint64_t *offset, uint64_t size, struct part *part)
+{
+    if (*offset > file->size || size > file->size - *offset) {
+        return false;
+    }
+    *part = (struct part){file->data + *offset, size};
+    *offset += size;
+    return true;
+}
+
+/* Takes padding, which must be zero. */
+static bool skip_padding(struct raw_profile *profile, uint64_t *offset, uint64_t size)
+{
+    struct part padding;
+    if (!take(&profile->file, offset, size, &padding)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < size; i++) {
+        if (padding.data[i] != 0) {
+            return false;
+        }
+    }
+    profile->padding += size;
+    return true;
+}
+
+static bool parse_parts(struct raw_profile *profile, const struct header_layout *layout)
+{
+    const struct contents *file = &profile->file;
+    profile->counter_size = (profile->variants & BYTE_COVERAGE) != 0 ? 1 : 8;
+    uint64_t record_count = field(file, FIELD_RECORD_COUNT);
+    uint64_t counter_count = field(file, FIELD_COUNTER_COUNT);
+    if (record_count > file->size || counter_count > file->size) {
+        return false;
+    }
+    uint64_t offset = profile->header_size;
+    profile->record_count = record_count;
+    profile->record_size = layout->record_size;
+    bool fits = take(file, &offset, field(file, FIELD_BINARY_IDS_SIZE), &profile->binary_ids) &&
+                take(file, &offset, record_count * layout->record_size, &profile->data) &&
+                skip_padding(profile, &offset, field(file, FIELD_PADDING_AFTER_DATA)) &&
+                take(file, &offset, counter_count * profile->counter_size, &profile->counters) &&
+                skip_padding(profile, &offset, field(file, FIELD_PADDING_AFTER_COUNTERS));
+    if (fits && layout->bitmap_size != NO_FIELD) {
+        fits = take(file, &offset, field(file, layout->bitmap_size), &profile->bitmap) &&
+               skip_padding(profile, &offset, field(file, layout->bitmap_size + 1));
+    }
+    return fits && take(file, &offset, field(file, layout->names_size), &profile->names) &&
+           take(file, &offset, file->size - offset, &profile->values);
+}
+
+bool raw_profile_read(const char *path, struct raw_profile *profile, struct verdict *verdict)
+{
+    *profile = (struct raw_profile){.file = file_read(path)};
+    const struct contents *file = &profile->file;
+    if (file->size < FIELDS_COMMON * sizeof(uint64_t) || field(file, FIELD_MAGIC) != RAW_MAGIC) {
+        return verdict_fail(verdict, "%s (%zu bytes) is no raw profile", path, file->size);
+    }
+    profile->version = (unsigned)(field(file, FIELD_VERSION) & VERSION_MASK);
+    profile->variants = field(file, FIELD_VERSION) & ~VERSION_MASK;
+    const struct header_layout *layout = layout_of(profile->version);
+    if (layout == NULL) {
+        return verdict_fail(verdict, "%s has the unknown raw version %u", path, profile->version);
+    }
+    profile->header_size = layout->field_count * sizeof(uint64_t);
+    if (file->size < profile->header_size || !parse_parts(profile, layout)) {
+        return verdict_fail(verdict, "%s is cut short or its padding is not zero", path);
+    }
+    return true;
+}
+
+void raw_profile_free(struct raw_profile *profile)
+{
+    contents_free(&profile->file);
+}
+
+uint64_t raw_profile_total(const struct raw_profile *profile)
+{
+    uint64_t total = 0;
+    for (uint64_t at = 0; at < profile->counters.size; at += profile->counter_size) {
+        if (profile->counter_size == 1) {
+            total += profile->counters.data[at] == 0;
+        } else {
+            uint64_t counter = 0;
+            memcpy(&counter, profile->counters.data + at, sizeof counter);
+            total += counter;
+        }
+    }
+    return total;
+}
+
+bool parts_equal(struct part a, struct part b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static int compare_profiles(const void *a, const void *b)
+{
+    uint64_t size_a = ((const struct raw_profile *)a)->counters.size;
+    uint64_t size_b = ((const struct raw_profile *)b)->counters.size;
+    return size_a < size_b ? -1 : size_a > size_b;
+}
+
+bool profile_set_read(const char *directory, struct profile_set *set, struct verdict *verdict)
+{
+    struct text_list names = directory_list(directory);
+    *set = (struct profile_set){calloc(names.count + 1, sizeof *set->profiles), 0};
+    if (set->profiles == NULL) {
+        abort();
+    }
+    bool good = true;
+    for (size_t i = 0; i < names.count && good; i++) {
+        char *path = path_join(directory, names.items[i]);
+        good = raw_profile_read(path, &set->profiles[set->count++], verdict);
+        free(path);
+    }
+    text_list_free(&names);
+    if (good && set->count == 0) {
+        return verdict_fail(verdict, "no profile was written to %s", directory);
+    }
+    if (good) {
+        qsort(set->profiles, set->count, sizeof *set->profiles, compare_profiles);
+    }
+    return good;
+}
+
+void profile_set_free(struct profile_set *set)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        raw_profile_free(&set->profiles[i]);
+    }
+    free(set->profiles);
+    *set = (struct profile_set){0};
+}

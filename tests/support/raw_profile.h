@@ -1,0 +1,60 @@
+/*
+ * A reader of raw profiles (.profraw) of the tests' own.
+ *
+ * It shares nothing with the code under test: what it knows is LLVM's InstrProfData.inc, raw
+ * versions 7 to 10, 64-bit little-endian.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
+#define COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/support/file_system.h"
+
+/* A part of the file's contents. */
+struct part {
+    const uint8_t *data;
+    uint64_t size;
+};
+
+struct raw_profile {
+    struct contents file;
+    unsigned version;  /* without the variant bits */
+    uint64_t variants; /* those bits */
+    uint64_t header_size;
+    uint64_t record_size;
+    uint64_t record_count;
+    uint64_t counter_size; /* 8; 1 with single-byte coverage */
+    uint64_t padding;      /* behind data, counters and bitmap, in sum */
+    struct part binary_ids;
+    struct part data;
+    struct part counters;
+    struct part bitmap;
+    struct part names;
+    struct part values; /* what follows the names, vtables included */
+};
+
+/* False with a reason where it is no whole raw profile. Freed with raw_profile_free either way. */
+bool raw_profile_read(const char *path, struct raw_profile *profile, struct verdict *verdict);
+void raw_profile_free(struct raw_profile *profile);
+
+/* The sum of all counters; with single-byte coverage, how many regions were executed. */
+uint64_t raw_profile_total(const struct raw_profile *profile);
+
+/* The size of a record of the data section, for a raw version. */
+uint64_t raw_profile_record_size(unsigned version);
+
+/* The raw profiles of a directory, by rising size of the counters. */
+struct profile_set {
+    struct raw_profile *profiles;
+    size_t count;
+};
+
+bool profile_set_read(const char *directory, struct profile_set *set, struct verdict *verdict);
+void profile_set_free(struct profile_set *set);
+
+bool parts_equal(struct part a, struct part b);
+
+#endif

@@ -1,0 +1,129 @@
+/*
+ * The strings behind text.h. Out of memory is an abort: there is nothing a test could do about it.
+ */
+#include "tests/support/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *format_arguments(const char *format, va_list arguments)
+{
+    char *text = NULL;
+    if (vasprintf(&text, format, arguments) < 0) {
+        abort();
+    }
+    return text;
+}
+
+char *text_format(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = format_arguments(format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+char *path_join(const char *directory, const char *name)
+{
+    return text_format("%s/%s", directory, name);
+}
+
+/* Takes ownership of the text. */
+static void list_take(struct text_list *list, char *text)
+{
+    char **items = realloc(list->items, (list->count + 2) * sizeof *items);
+    if (items == NULL || text == NULL) {
+        abort();
+    }
+    items[list->count] = text;
+    items[list->count + 1] = NULL;
+    list->items = items;
+    list->count++;
+}
+
+void text_list_add(struct text_list *list, const char *text)
+{
+    list_take(list, strdup(text));
+}
+
+void text_list_add_format(struct text_list *list, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    list_take(list, format_arguments(format, arguments));
+    va_end(arguments);
+}
+
+void text_list_add_all(struct text_list *list, const char *const *texts)
+{
+    for (size_t i = 0; texts != NULL && texts[i] != NULL; i++) {
+        text_list_add(list, texts[i]);
+    }
+}
+
+/* Adds the non-empty runs of characters between the separators. */
+static void add_parts(struct text_list *list, const char *text, const char *separators)
+{
+    while (*text != '\0') {
+        size_t size = strcspn(text, separators);
+        if (size != 0) {
+            list_take(list, strndup(text, size));
+        }
+        text += size;
+        text += strspn(text, separators);
+    }
+}
+
+void text_list_add_words(struct text_list *list, const char *words)
+{
+    add_parts(list, words, " ");
+}
+
+struct text_list text_list_of_lines(const char *text)
+{
+    struct text_list list = {0};
+    add_parts(&list, text, "\n");
+    return list;
+}
+
+bool text_list_contains(const struct text_list *list, const char *text)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void text_list_free(struct text_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i]);
+    }
+    free(list->items);
+    *list = (struct text_list){0};
+}
+
+size_t text_count(const char *text, const char *part)
+{
+    size_t count = 0;
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(at + strlen(part), part)) {
+        count++;
+    }
+    return count;
+}
+
+bool verdict_fail(struct verdict *verdict, const char *format, ...)
+{
+    if (verdict->problem == NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        verdict->problem = format_arguments(format, arguments);
+        va_end(arguments);
+    }
+    return false;
+}

@@ -1,0 +1,310 @@
+/*
+ * Compression that does not depend on the number of threads, and decompression that believes
+ * nothing.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/codec.h"
+#include "tests/support/random.h"
+
+#define NAME "test"
+#define WHAT "a section"
+
+/* Half random, half repeating, so that it is neither stored as it is nor shrunk to nothing. */
+static struct buffer make_source(size_t size, uint64_t seed)
+{
+    struct random_state random = random_start(seed);
+    struct buffer source = {0};
+
+    while (source.size < size) {
+        uint8_t block[512];
+        size_t part = size - source.size < sizeof(block) ? size - source.size : sizeof(block);
+
+        for (size_t i = 0; i < sizeof(block) / 2; i++)
+            block[i] = (uint8_t)random_next(&random);
+        memset(block + sizeof(block) / 2, 'r', sizeof(block) / 2);
+        ck_assert(buffer_append(&source, block, part));
+    }
+    return source;
+}
+
+static struct buffer compress(const struct buffer *source, int level, unsigned threads)
+{
+    const struct codec_options options = {level, threads};
+    struct buffer compressed = {0};
+    struct error error = {0};
+
+    ck_assert_msg(
+        codec_compress(buffer_view(source), &options, NULL, NULL, NAME, &compressed, &error), "%s",
+        error.message);
+    return compressed;
+}
+
+/* Opens, reads in parts of random size, finishes. */
+static bool decompress(struct bytes compressed, uint64_t size, struct buffer *out, uint64_t seed)
+{
+    struct error error = {0};
+    struct codec_stream *stream = codec_stream_open(compressed, size, NAME, WHAT, &error);
+    struct random_state random = random_start(seed);
+    bool done = stream != NULL;
+
+    while (done && codec_stream_left(stream) != 0) {
+        size_t part = 1 + (size_t)random_below(&random, 300000);
+
+        if (part > codec_stream_left(stream))
+            part = (size_t)codec_stream_left(stream);
+        ck_assert(buffer_reserve(out, part));
+        done = codec_stream_read(stream, out->data + out->size, part, &error);
+        out->size += done ? part : 0;
+    }
+    done = done && codec_stream_finish(stream, &error);
+    ck_assert(done || strncmp(error.message, NAME ": " WHAT " is damaged", 22) == 0);
+    codec_stream_free(stream);
+    return done;
+}
+
+static const size_t sizes[] = {0, 1, 100, 131072, 600000, (8 << 20) + 1, 20 << 20};
+
+START_TEST(test_round_trip)
+{
+    struct buffer source = make_source(sizes[_i], 1);
+    const int levels[] = {1, 3, 9};
+
+    for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+        struct buffer first = compress(&source, levels[i], 1), result = {0};
+        const unsigned threads[] = {2, 4, 1000};
+
+        for (size_t j = 0; j < sizeof(threads) / sizeof(threads[0]); j++) {
+            struct buffer again = compress(&source, levels[i], threads[j]);
+            ck_assert(bytes_equal(buffer_view(&first), buffer_view(&again)));
+            buffer_free(&again);
+        }
+        ck_assert(decompress(buffer_view(&first), source.size, &result, 5));
+        ck_assert(bytes_equal(buffer_view(&source), buffer_view(&result)));
+        buffer_free(&first);
+        buffer_free(&result);
+    }
+    buffer_free(&source);
+}
+END_TEST
+
+START_TEST(test_highest_level)
+{
+    struct buffer source = make_source(300000, 2), result = {0};
+    struct buffer compressed = compress(&source, CODEC_LEVEL_MAX, 2);
+
+    ck_assert(decompress(buffer_view(&compressed), source.size, &result, 6));
+    ck_assert(bytes_equal(buffer_view(&source), buffer_view(&result)));
+    buffer_free(&source);
+    buffer_free(&compressed);
+    buffer_free(&result);
+}
+END_TEST
+
+struct consumed {
+    const uint8_t *next;
+};
+
+static void check_consumed(void *context, struct bytes piece)
+{
+    struct consumed *consumed = context;
+
+    ck_assert_ptr_eq(piece.data, consumed->next);
+    ck_assert_uint_le(piece.size, 4 << 20);
+    consumed->next += piece.size;
+}
+
+/* Callers count on it to digest the source and to give back its pages. */
+START_TEST(test_every_byte_is_reported_once)
+{
+    struct buffer source = make_source(sizes[_i], 3), compressed = {0};
+    const struct codec_options options = {1, 2};
+    struct consumed consumed = {source.data};
+    struct error error = {0};
+
+    ck_assert(codec_compress(buffer_view(&source), &options, check_consumed, &consumed, NAME,
+                             &compressed, &error));
+    ck_assert(consumed.next == (source.data == NULL ? NULL : source.data + source.size));
+    buffer_free(&source);
+    buffer_free(&compressed);
+}
+END_TEST
+
+START_TEST(test_appends)
+{
+    struct buffer source = make_source(5000, 4), out = {0}, alone = compress(&source, 3, 1);
+    const struct codec_options options = {3, 1};
+    struct error error = {0};
+
+    ck_assert(buffer_append(&out, "header", 6));
+    ck_assert(codec_compress(buffer_view(&source), &options, NULL, NULL, NAME, &out, &error));
+    ck_assert_uint_eq(out.size, 6 + alone.size);
+    ck_assert_mem_eq(out.data, "header", 6);
+    ck_assert_mem_eq(out.data + 6, alone.data, alone.size);
+    buffer_free(&source);
+    buffer_free(&out);
+    buffer_free(&alone);
+}
+END_TEST
+
+START_TEST(test_skip)
+{
+    struct buffer source = make_source(100000, 5);
+    struct buffer compressed = compress(&source, 3, 1);
+    struct error error = {0};
+    struct codec_stream *stream =
+        codec_stream_open(buffer_view(&compressed), source.size, NAME, WHAT, &error);
+    uint8_t byte;
+
+    ck_assert_ptr_nonnull(stream);
+    for (uint64_t i = 0; i + 1000 < source.size; i += 1000) {
+        ck_assert(codec_stream_read(stream, &byte, 1, &error));
+        ck_assert_uint_eq(byte, source.data[i]);
+        ck_assert(codec_stream_skip(stream, 999, &error));
+    }
+    ck_assert(!codec_stream_finish(stream, &error));
+    ck_assert(!codec_stream_skip(stream, codec_stream_left(stream) + 1, &error));
+    codec_stream_free(stream);
+    buffer_free(&source);
+    buffer_free(&compressed);
+}
+END_TEST
+
+/* ---- damage ---- */
+
+START_TEST(test_wrong_sizes)
+{
+    struct buffer source = make_source(5000, 6);
+    struct buffer compressed = compress(&source, 3, 1);
+    const uint64_t wrong[] = {0, 1, 4999, 5001, UINT64_C(1) << 40, UINT64_MAX};
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct buffer result = {0};
+        ck_assert(!decompress(buffer_view(&compressed), wrong[i], &result, 7));
+        ck_assert_uint_eq(result.size, 0);
+        buffer_free(&result);
+    }
+    buffer_free(&source);
+    buffer_free(&compressed);
+}
+END_TEST
+
+START_TEST(test_truncations)
+{
+    struct buffer source = make_source(3000, 7), result = {0};
+    struct buffer compressed = compress(&source, 3, 1);
+
+    for (size_t size = 0; size < compressed.size; size++) {
+        ck_assert(!decompress((struct bytes){compressed.data, size}, source.size, &result, 8));
+        result.size = 0;
+    }
+    ck_assert(buffer_append_zeros(&compressed, 1));
+    ck_assert(!decompress(buffer_view(&compressed), source.size, &result, 8));
+    buffer_free(&result);
+    buffer_free(&source);
+    buffer_free(&compressed);
+}
+END_TEST
+
+/* Two frames whose contents add up are not one. */
+START_TEST(test_only_one_frame)
+{
+    struct buffer source = make_source(3000, 8), result = {0};
+    struct buffer compressed = compress(&source, 3, 1);
+    size_t size = compressed.size;
+
+    ck_assert(buffer_reserve(&compressed, size));
+    ck_assert(buffer_append(&compressed, compressed.data, size));
+    ck_assert(!decompress(buffer_view(&compressed), source.size, &result, 9));
+    result.size = 0;
+    ck_assert(!decompress(buffer_view(&compressed), 2 * source.size, &result, 9));
+    buffer_free(&source);
+    buffer_free(&compressed);
+    buffer_free(&result);
+}
+END_TEST
+
+START_TEST(test_random_damage)
+{
+    struct random_state random = random_start((uint64_t)_i);
+    struct buffer source = make_source(20000, 9), damaged = {0};
+    struct buffer compressed = compress(&source, 3, 1);
+
+    ck_assert(buffer_append(&damaged, compressed.data, compressed.size));
+    for (int round = 0; round < 500; round++) {
+        struct buffer result = {0};
+
+        memcpy(damaged.data, compressed.data, damaged.size);
+        damaged.data[random_below(&random, damaged.size)] ^=
+            (uint8_t)(1 + random_below(&random, 255));
+        /* What comes out may be wrong, as there is no checksum, but not of another size. */
+        if (decompress(buffer_view(&damaged), source.size, &result, 10))
+            ck_assert_uint_eq(result.size, source.size);
+        buffer_free(&result);
+    }
+    buffer_free(&source);
+    buffer_free(&damaged);
+    buffer_free(&compressed);
+}
+END_TEST
+
+/* A frame of five bytes 'a' that wants a window of so many bits, read one byte at a time: zstd
+ * needs no window where it can decompress a frame in one go. */
+static bool read_with_window(unsigned window_log)
+{
+    const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0xc0, (uint8_t)((window_log - 10) << 3),
+                             5,    0,    0,    0,    0,    0,
+                             0,    0,    0x2b, 0,    0,    'a'};
+    struct error error = {0};
+    struct codec_stream *stream =
+        codec_stream_open((struct bytes){frame, sizeof(frame)}, 5, NAME, WHAT, &error);
+    bool done = stream != NULL;
+    char byte = 'a';
+
+    while (done && codec_stream_left(stream) != 0 && byte == 'a')
+        done = codec_stream_read(stream, &byte, 1, &error);
+    done = done && byte == 'a' && codec_stream_finish(stream, &error);
+    codec_stream_free(stream);
+    return done;
+}
+
+START_TEST(test_window_is_bounded)
+{
+    ck_assert(read_with_window(23));
+    ck_assert(read_with_window(27));
+    ck_assert(!read_with_window(28));
+    ck_assert(!read_with_window(41));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("codec");
+    TCase *sound = tcase_create("sound");
+    TCase *damage = tcase_create("damage");
+    const int size_count = sizeof(sizes) / sizeof(sizes[0]);
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(sound, 300);
+    tcase_add_loop_test(sound, test_round_trip, 0, size_count);
+    tcase_add_test(sound, test_highest_level);
+    tcase_add_loop_test(sound, test_every_byte_is_reported_once, 0, size_count);
+    tcase_add_test(sound, test_appends);
+    tcase_add_test(sound, test_skip);
+    suite_add_tcase(suite, sound);
+    tcase_set_timeout(damage, 60);
+    tcase_add_test(damage, test_wrong_sizes);
+    tcase_add_test(damage, test_truncations);
+    tcase_add_test(damage, test_only_one_frame);
+    tcase_add_loop_test(damage, test_random_damage, 0, 4);
+    tcase_add_test(damage, test_window_is_bounded);
+    suite_add_tcase(suite, damage);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

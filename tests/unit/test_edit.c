@@ -1,0 +1,168 @@
+/*
+ * Edit scripts: order, overlap, and the map from old to new offsets, compared with what applying
+ * the script in memory shows.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/edit.h"
+#include "tests/support/random.h"
+#include "tests/unit/forward.h"
+
+#define SIZE 1000
+
+static struct bytes text(const char *literal)
+{
+    return (struct bytes){(const uint8_t *)literal, strlen(literal)};
+}
+
+static bool finish(struct edit_script *script)
+{
+    struct error error = {0};
+
+    return edit_script_finish(script, "test", &error);
+}
+
+START_TEST(test_map_of_each_kind)
+{
+    struct edit_script script;
+
+    edit_script_init(&script, 100);
+    ck_assert(edit_cut(&script, 60, 10));
+    ck_assert(edit_replace(&script, 20, 4, text("wxyz")));
+    ck_assert(edit_replace(&script, 40, 0, text("inserted")));
+    ck_assert(finish(&script));
+    ck_assert_uint_eq(edit_script_result_size(&script), 100 - 10 + 8);
+    ck_assert_uint_eq(edit_script_map(&script, 0), 0);
+    ck_assert_uint_eq(edit_script_map(&script, 22), 22);
+    ck_assert_uint_eq(edit_script_map(&script, 39), 39);
+    /* Behind what is inserted in front of it. */
+    ck_assert_uint_eq(edit_script_map(&script, 40), 48);
+    ck_assert_uint_eq(edit_script_map(&script, 60), 68);
+    /* What is cut is nowhere: it maps to the place of the cut. */
+    ck_assert_uint_eq(edit_script_map(&script, 65), 68);
+    ck_assert_uint_eq(edit_script_map(&script, 70), 68);
+    ck_assert_uint_eq(edit_script_map(&script, 100), 98);
+    edit_script_free(&script);
+}
+END_TEST
+
+START_TEST(test_overlap_is_refused)
+{
+    static const struct {
+        uint64_t offset, size;
+    } other[] = {{10, 10}, {5, 6}, {19, 1}, {12, 2}};
+    struct edit_script script;
+
+    edit_script_init(&script, 100);
+    ck_assert(edit_cut(&script, 10, 10));
+    ck_assert(edit_replace_by_zeros(&script, other[_i].offset, other[_i].size, 3));
+    ck_assert(!finish(&script));
+    edit_script_free(&script);
+}
+END_TEST
+
+START_TEST(test_neighbours_are_allowed)
+{
+    struct edit_script script;
+
+    edit_script_init(&script, 100);
+    ck_assert(edit_cut(&script, 10, 10));
+    ck_assert(edit_cut(&script, 20, 10));
+    ck_assert(edit_replace(&script, 10, 0, text("in front")));
+    ck_assert(finish(&script));
+    ck_assert_uint_eq(edit_script_result_size(&script), 88);
+    edit_script_free(&script);
+}
+END_TEST
+
+START_TEST(test_outside_is_refused)
+{
+    struct edit_script script;
+
+    edit_script_init(&script, 100);
+    ck_assert(!edit_cut(&script, 100, 1));
+    ck_assert(!edit_cut(&script, UINT64_MAX, 2));
+    ck_assert(!edit_cut(&script, 1, UINT64_MAX));
+    ck_assert(edit_cut(&script, 100, 0));
+    ck_assert(finish(&script));
+    ck_assert_uint_eq(script.count, 0);
+    edit_script_free(&script);
+}
+END_TEST
+
+/* Only what differs is written, and the result is as if all were. */
+START_TEST(test_overwrite_differences)
+{
+    static const char old_text[] = "the same, then something else, and the same again, twice over";
+    static const char new_text[] = "the same, then SOMETHING else, and the same again, twice OVER";
+    struct bytes original = text(old_text);
+    struct edit_script script;
+    struct buffer result;
+
+    edit_script_init(&script, original.size);
+    ck_assert(edit_overwrite_differences(&script, original, 0, text(new_text)));
+    ck_assert(finish(&script));
+    ck_assert_uint_eq(script.count, 2);
+    result = apply_forward(&script, original);
+    ck_assert(bytes_equal(buffer_view(&result), text(new_text)));
+    buffer_free(&result);
+    edit_script_free(&script);
+}
+END_TEST
+
+/* Each byte that no edit touches is where the map says. */
+START_TEST(test_map_against_result)
+{
+    struct random_state random = random_start(1000 + (uint64_t)_i);
+    uint8_t bytes[SIZE];
+    struct bytes original = {bytes, SIZE};
+    struct edit_script script;
+    struct buffer result;
+    uint64_t position = 0;
+
+    for (size_t i = 0; i < SIZE; i++)
+        bytes[i] = (uint8_t)random_next(&random);
+    edit_script_init(&script, SIZE);
+    while (position < SIZE - 60) {
+        uint64_t old_size = random_below(&random, 30), new_size = random_below(&random, 30);
+        /* Replacing nothing by nothing is no edit; two at one place are not allowed. */
+        position += 1 + random_below(&random, 25);
+        ck_assert(edit_replace_by_zeros(&script, position, old_size, new_size));
+        position += old_size;
+    }
+    ck_assert(finish(&script));
+    result = apply_forward(&script, original);
+    ck_assert_uint_eq(result.size, edit_script_result_size(&script));
+    for (size_t i = 0, edit = 0; i < SIZE; i++) {
+        while (edit < script.count && script.edits[edit].offset + script.edits[edit].old_size <= i)
+            edit++;
+        if (edit == script.count || i < script.edits[edit].offset)
+            ck_assert_uint_eq(result.data[edit_script_map(&script, i)], bytes[i]);
+    }
+    buffer_free(&result);
+    edit_script_free(&script);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("edit");
+    TCase *all = tcase_create("scripts");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(all, test_map_of_each_kind);
+    tcase_add_loop_test(all, test_overlap_is_refused, 0, 4);
+    tcase_add_test(all, test_neighbours_are_allowed);
+    tcase_add_test(all, test_outside_is_refused);
+    tcase_add_test(all, test_overwrite_differences);
+    tcase_add_loop_test(all, test_map_against_result, 0, 100);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,390 @@
+/*
+ * The inverse edit script: random scripts over random originals must come back to the byte, and no
+ * encoded inverse, however damaged, may step outside what it is given.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/inverse.h"
+#include "tests/support/random.h"
+#include "tests/unit/forward.h"
+
+#define ORIGINAL_MAX 3000
+#define NAME         "test"
+
+struct world {
+    uint8_t original[ORIGINAL_MAX];
+    uint64_t original_size;
+    struct edit_script script;
+    struct section_range ranges[SECTION_KIND_MAX];
+    size_t range_count;
+    uint64_t section_sizes[SECTION_KIND_MAX + 1];
+    uint64_t section_offsets[SECTION_KIND_MAX + 1];
+    struct buffer stripped;
+    struct buffer encoded;
+};
+
+static struct bytes original_of(const struct world *world)
+{
+    return (struct bytes){world->original, world->original_size};
+}
+
+/* Random cuts, overwrites, zeroings and insertions, apart from each other. */
+static void make_edits(struct world *world, struct random_state *random)
+{
+    uint64_t position = random_below(random, 40);
+
+    edit_script_init(&world->script, world->original_size);
+    while (position < world->original_size) {
+        uint64_t left = world->original_size - position;
+        uint64_t old_size = random_below(random, (left < 300 ? left : 300) + 1);
+        uint64_t new_size = random_below(random, 120);
+        uint8_t literals[120];
+
+        for (size_t i = 0; i < sizeof(literals); i++)
+            literals[i] = (uint8_t)random_next(random);
+        switch (random_below(random, 4)) {
+        case 0:
+            ck_assert(edit_cut(&world->script, position, old_size));
+            break;
+        case 1:
+            ck_assert(edit_replace_by_zeros(&world->script, position, old_size, old_size));
+            break;
+        case 2:
+            ck_assert(edit_replace(&world->script, position, old_size,
+                                   (struct bytes){literals, new_size}));
+            break;
+        default:
+            old_size = 0;
+            ck_assert(
+                edit_replace(&world->script, position, 0, (struct bytes){literals, new_size}));
+            break;
+        }
+        /* At times the next edit touches this one; two insertions at one place have no order. */
+        position += old_size + (old_size == 0 ? 1 : 0);
+        position += random_below(random, 3) == 0 ? 0 : random_below(random, 200);
+    }
+}
+
+static void make_ranges(struct world *world, struct random_state *random)
+{
+    uint64_t position = 0;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        struct section_range *range = &world->ranges[world->range_count];
+        uint64_t size = random_below(random, 500);
+
+        position += random_below(random, 200);
+        if ((SECTION_BIT(kind) & SECTION_REMOVABLE) == 0 || position > world->original_size ||
+            size > world->original_size - position)
+            continue;
+        *range = (struct section_range){(enum section_kind)kind, position, size};
+        world->section_sizes[kind] = size;
+        world->section_offsets[kind] = position;
+        world->range_count++;
+        position += size;
+    }
+    /* The caller need not sort them. */
+    for (size_t i = world->range_count; i > 1; i--) {
+        size_t j = (size_t)random_below(random, i);
+        struct section_range swapped = world->ranges[i - 1];
+        world->ranges[i - 1] = world->ranges[j];
+        world->ranges[j] = swapped;
+    }
+}
+
+static struct world *make_world(uint64_t seed)
+{
+    struct random_state random = random_start(seed);
+    struct world *world = calloc(1, sizeof(*world));
+    struct error error = {0};
+
+    ck_assert_ptr_nonnull(world);
+    world->original_size = random_below(&random, ORIGINAL_MAX + 1);
+    for (size_t i = 0; i < world->original_size; i++)
+        world->original[i] = (uint8_t)random_next(&random);
+    make_edits(world, &random);
+    make_ranges(world, &random);
+    ck_assert_msg(edit_script_finish(&world->script, NAME, &error), "%s", error.message);
+    world->stripped = apply_forward(&world->script, original_of(world));
+    ck_assert_uint_eq(world->stripped.size, edit_script_result_size(&world->script));
+    ck_assert_msg(inverse_encode(&world->script, original_of(world), world->ranges,
+                                 world->range_count, NAME, &world->encoded, &error),
+                  "%s", error.message);
+    return world;
+}
+
+static void free_world(struct world *world)
+{
+    edit_script_free(&world->script);
+    buffer_free(&world->stripped);
+    buffer_free(&world->encoded);
+    free(world);
+}
+
+/* Does what the steps say, with every access checked. */
+static struct buffer run_steps(const struct inverse *inverse, const struct world *world)
+{
+    struct bytes stripped = buffer_view(&world->stripped), part;
+    struct buffer result = {0};
+    uint64_t position = 0, used[SECTION_KIND_MAX + 1] = {0};
+
+    for (size_t i = 0; i < inverse->count; i++) {
+        const struct inverse_step *step = &inverse->steps[i];
+
+        ck_assert(bytes_slice(stripped, position, step->keep, &part));
+        ck_assert(buffer_append(&result, part.data, (size_t)part.size));
+        position += step->keep + step->drop;
+        if (step->source == 0) {
+            ck_assert_uint_eq(step->literals.size, step->insert);
+            part = step->literals;
+        } else {
+            ck_assert_uint_le(step->source, SECTION_KIND_MAX);
+            ck_assert_uint_ge(step->source_offset, used[step->source]);
+            used[step->source] = step->source_offset + step->insert;
+            ck_assert_uint_le(used[step->source], world->section_sizes[step->source]);
+            ck_assert(bytes_slice(original_of(world),
+                                  world->section_offsets[step->source] + step->source_offset,
+                                  step->insert, &part));
+        }
+        ck_assert(buffer_append(&result, part.data, (size_t)part.size));
+    }
+    ck_assert(bytes_slice(stripped, position, stripped.size - position, &part));
+    ck_assert(buffer_append(&result, part.data, (size_t)part.size));
+    return result;
+}
+
+static bool decode(const struct world *world, struct bytes encoded, struct inverse *inverse)
+{
+    struct error error = {0};
+    bool done = inverse_decode(encoded, world->stripped.size, world->original_size,
+                               world->section_sizes, NAME, inverse, &error);
+
+    ck_assert(done == (error.message[0] == '\0'));
+    ck_assert(done || inverse->steps == NULL);
+    return done;
+}
+
+START_TEST(test_random_scripts)
+{
+    for (uint64_t seed = (uint64_t)_i * 500; seed < (uint64_t)(_i + 1) * 500; seed++) {
+        struct world *world = make_world(seed);
+        struct inverse inverse;
+        struct buffer restored;
+
+        ck_assert_msg(decode(world, buffer_view(&world->encoded), &inverse), "seed %d", (int)seed);
+        restored = run_steps(&inverse, world);
+        ck_assert_msg(bytes_equal(buffer_view(&restored), original_of(world)), "seed %d",
+                      (int)seed);
+        buffer_free(&restored);
+        inverse_free(&inverse);
+        free_world(world);
+    }
+}
+END_TEST
+
+/* Bytes that the sidecar has as a section are not stored a second time. */
+START_TEST(test_sections_are_no_literals)
+{
+    uint8_t original[1000];
+    const struct section_range range = {SECTION_COVMAP, 100, 800};
+    const uint64_t sizes[SECTION_KIND_MAX + 1] = {[SECTION_COVMAP] = 800};
+    struct bytes view = {original, sizeof(original)};
+    struct edit_script script;
+    struct buffer encoded = {0};
+    struct inverse inverse;
+    struct error error = {0};
+
+    memset(original, 'x', sizeof(original));
+    edit_script_init(&script, sizeof(original));
+    ck_assert(edit_cut(&script, 99, 802));
+    ck_assert(edit_script_finish(&script, NAME, &error));
+    ck_assert(inverse_encode(&script, view, &range, 1, NAME, &encoded, &error));
+    ck_assert_uint_le(encoded.size, 30);
+    ck_assert(inverse_decode(buffer_view(&encoded), 198, 1000, sizes, NAME, &inverse, &error));
+    ck_assert_uint_eq(inverse.count, 3);
+    ck_assert_uint_eq(inverse.steps[1].source, SECTION_COVMAP);
+    ck_assert_uint_eq(inverse.steps[1].insert, 800);
+    inverse_free(&inverse);
+    buffer_free(&encoded);
+    edit_script_free(&script);
+}
+END_TEST
+
+START_TEST(test_no_edits)
+{
+    const uint64_t sizes[SECTION_KIND_MAX + 1] = {0};
+    struct edit_script script;
+    struct buffer encoded = {0};
+    struct inverse inverse;
+    struct error error = {0};
+    uint8_t original[5] = {0};
+
+    edit_script_init(&script, 5);
+    ck_assert(edit_script_finish(&script, NAME, &error));
+    ck_assert(
+        inverse_encode(&script, (struct bytes){original, 5}, NULL, 0, NAME, &encoded, &error));
+    ck_assert(inverse_decode(buffer_view(&encoded), 5, 5, sizes, NAME, &inverse, &error));
+    ck_assert_uint_eq(inverse.count, 0);
+    inverse_free(&inverse);
+    ck_assert(!inverse_decode(buffer_view(&encoded), 5, 6, sizes, NAME, &inverse, &error));
+    buffer_free(&encoded);
+    edit_script_free(&script);
+}
+END_TEST
+
+START_TEST(test_encode_refuses_bad_ranges)
+{
+    const struct section_range bad[][2] = {
+        {{SECTION_COVMAP, 0, 6}, {SECTION_COVFUN, 5, 5}},
+        {{SECTION_COVFUN, 5, 5}, {SECTION_COVMAP, 0, 6}},
+        {{SECTION_COVMAP, 0, 2}, {SECTION_COVMAP, 4, 2}},
+        {{SECTION_COVMAP, 0, 2}, {SECTION_COVFUN, 4, 7}},
+        {{SECTION_COVMAP, 0, 2}, {SECTION_COVFUN, UINT64_MAX, 2}},
+        {{(enum section_kind)0, 0, 2}, {SECTION_COVFUN, 4, 1}},
+        {{(enum section_kind)99, 0, 2}, {SECTION_COVFUN, 4, 1}},
+    };
+    struct edit_script script;
+    uint8_t original[10] = {0};
+
+    edit_script_init(&script, sizeof(original));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct buffer encoded = {0};
+        struct error error = {0};
+
+        ck_assert_msg(!inverse_encode(&script, (struct bytes){original, sizeof(original)}, bad[i],
+                                      2, NAME, &encoded, &error),
+                      "case %d", (int)i);
+        ck_assert_str_ne(error.message, "");
+        buffer_free(&encoded);
+    }
+    edit_script_free(&script);
+}
+END_TEST
+
+/* ---- hostile input ---- */
+
+START_TEST(test_truncations)
+{
+    struct world *world = make_world(7);
+    struct inverse inverse;
+
+    for (size_t size = 0; size < world->encoded.size; size++)
+        ck_assert_msg(!decode(world, (struct bytes){world->encoded.data, size}, &inverse),
+                      "size %d", (int)size);
+    ck_assert(buffer_append_zeros(&world->encoded, 1));
+    ck_assert(!decode(world, buffer_view(&world->encoded), &inverse));
+    free_world(world);
+}
+END_TEST
+
+/* Whatever is decoded can be run: run_steps checks every bound. */
+START_TEST(test_random_damage)
+{
+    struct random_state random = random_start((uint64_t)_i);
+    struct world *world = make_world((uint64_t)_i + 100);
+    struct buffer damaged = {0};
+
+    ck_assert(buffer_append(&damaged, world->encoded.data, world->encoded.size));
+    for (int round = 0; round < 5000 && damaged.size != 0; round++) {
+        struct inverse inverse;
+        size_t changes = 1 + (size_t)random_below(&random, 4);
+
+        memcpy(damaged.data, world->encoded.data, damaged.size);
+        while (changes-- != 0)
+            damaged.data[random_below(&random, damaged.size)] = (uint8_t)random_next(&random);
+        if (decode(world, buffer_view(&damaged), &inverse)) {
+            struct buffer result = run_steps(&inverse, world);
+            ck_assert_uint_eq(result.size, world->original_size);
+            buffer_free(&result);
+            inverse_free(&inverse);
+        }
+    }
+    buffer_free(&damaged);
+    free_world(world);
+}
+END_TEST
+
+static void append_numbers(struct buffer *encoded, const uint64_t *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ck_assert(buffer_append_uleb128(encoded, numbers[i]));
+}
+
+START_TEST(test_hostile_numbers)
+{
+    /* Steps, literals; then keep, drop, insert, source and its offset. The stripped image has 10
+     * bytes, the original 20, the names 12. */
+    static const struct {
+        uint64_t numbers[12];
+        size_t count;
+        bool sound;
+    } cases[] = {
+        {{1, 0, 5, 0, 10, SECTION_NAMES, 0}, 7, true},
+        {{1, 0, 5, 0, 10, SECTION_NAMES, 2}, 7, true},
+        {{1, 0, 5, 0, 10, SECTION_NAMES, 3}, 7, false},
+        {{1, 0, 5, 0, 10, SECTION_NAMES, UINT64_MAX}, 7, false},
+        {{1, 0, 5, 0, 10, SECTION_NAMES, UINT64_MAX - 9}, 7, false},
+        {{1, 0, 5, 0, 10, SECTION_COVMAP, 0}, 7, false},
+        {{1, 0, 5, 0, 10, SECTION_COUNTERS, 0}, 7, false},
+        {{1, 0, 5, 0, 10, SECTION_KIND_MAX + 1, 0}, 7, false},
+        {{1, 0, 5, 0, 10, UINT64_MAX, 0}, 7, false},
+        {{1, 0, 11, 0, 10, SECTION_NAMES, 0}, 7, false},
+        {{1, 0, UINT64_MAX, 0, 10, SECTION_NAMES, 0}, 7, false},
+        {{1, 0, 5, 6, 10, SECTION_NAMES, 0}, 7, false},
+        {{1, 0, 5, UINT64_MAX, 10, SECTION_NAMES, 0}, 7, false},
+        {{1, 0, 5, 0, 9, SECTION_NAMES, 0}, 7, false},
+        {{1, 0, 5, 0, UINT64_MAX, SECTION_NAMES, 0}, 7, false},
+        {{1, 0, 5, 0, 10, 0}, 6, false},
+        {{UINT64_MAX, 0, 5, 0, 10, SECTION_NAMES, 0}, 7, false},
+        {{1, UINT64_MAX, 5, 0, 10, SECTION_NAMES, 0}, 7, false},
+        {{1, 1, 5, 0, 10, SECTION_NAMES, 0}, 7, false},
+        /* Twice from one section: in ascending order, and not. */
+        {{2, 0, 5, 0, 4, SECTION_NAMES, 0, 0, 0, 6, SECTION_NAMES, 4}, 12, true},
+        {{2, 0, 5, 0, 4, SECTION_NAMES, 0, 0, 0, 6, SECTION_NAMES, 3}, 12, false},
+        /* A step that does nothing. */
+        {{2, 0, 5, 0, 10, SECTION_NAMES, 0, 0, 0, 0, 0}, 11, false},
+    };
+    const uint64_t sizes[SECTION_KIND_MAX + 1] = {[SECTION_NAMES] = 12};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buffer encoded = {0};
+        struct inverse inverse;
+        struct error error = {0};
+
+        append_numbers(&encoded, cases[i].numbers, cases[i].count);
+        ck_assert_msg(inverse_decode(buffer_view(&encoded), 10, 20, sizes, NAME, &inverse,
+                                     &error) == cases[i].sound,
+                      "case %d: %s", (int)i, error.message);
+        inverse_free(&inverse);
+        buffer_free(&encoded);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("inverse");
+    TCase *encoding = tcase_create("encoding");
+    TCase *hostile = tcase_create("hostile");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(encoding, 60);
+    tcase_add_loop_test(encoding, test_random_scripts, 0, 4);
+    tcase_add_test(encoding, test_sections_are_no_literals);
+    tcase_add_test(encoding, test_no_edits);
+    tcase_add_test(encoding, test_encode_refuses_bad_ranges);
+    suite_add_tcase(suite, encoding);
+    tcase_set_timeout(hostile, 60);
+    tcase_add_test(hostile, test_truncations);
+    tcase_add_loop_test(hostile, test_random_damage, 0, 4);
+    tcase_add_test(hostile, test_hostile_numbers);
+    suite_add_tcase(suite, hostile);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,139 @@
+/*
+ * JSON: structure, and strings of any bytes.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "split/json.h"
+
+/* What the test writes into, and what came out. */
+static struct json_writer writer;
+static char *text;
+static size_t text_size;
+
+static void open_writer(void)
+{
+    writer = (struct json_writer){.stream = open_memstream(&text, &text_size)};
+    ck_assert_ptr_nonnull(writer.stream);
+}
+
+static void expect(const char *expected)
+{
+    fclose(writer.stream);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
+static void expect_string(const char *from, const char *expected)
+{
+    open_writer();
+    json_string(&writer, from);
+    expect(expected);
+}
+
+START_TEST(test_empty_containers)
+{
+    open_writer();
+    json_begin_array(&writer);
+    json_end_array(&writer);
+    expect("[]\n");
+    open_writer();
+    json_begin_object(&writer);
+    json_end_object(&writer);
+    expect("{}\n");
+}
+END_TEST
+
+START_TEST(test_nesting)
+{
+    open_writer();
+    json_begin_array(&writer);
+    json_begin_object(&writer);
+    json_key(&writer, "a");
+    json_number(&writer, UINT64_MAX);
+    json_key(&writer, "b");
+    json_begin_array(&writer);
+    json_begin_array(&writer);
+    json_end_array(&writer);
+    json_boolean(&writer, true);
+    json_null(&writer);
+    json_end_array(&writer);
+    json_key(&writer, "c");
+    json_fraction(&writer, 10822);
+    json_end_object(&writer);
+    json_string(&writer, "x");
+    json_end_array(&writer);
+    expect("[\n"
+           "  {\n"
+           "    \"a\": 18446744073709551615,\n"
+           "    \"b\": [\n"
+           "      [],\n"
+           "      true,\n"
+           "      null\n"
+           "    ],\n"
+           "    \"c\": 1.0822\n"
+           "  },\n"
+           "  \"x\"\n"
+           "]\n");
+}
+END_TEST
+
+START_TEST(test_escapes)
+{
+    expect_string("", "\"\"");
+    expect_string("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
+    expect_string("\n\t\x01\x1f\x7f", "\"\\u000a\\u0009\\u0001\\u001f\\u007f\"");
+}
+END_TEST
+
+START_TEST(test_valid_utf8_stays)
+{
+    /* The first and the last character of each length, and those around the surrogates. */
+    expect_string("\xc2\x80\xdf\xbf", "\"\xc2\x80\xdf\xbf\"");
+    expect_string("\xe0\xa0\x80\xef\xbf\xbf", "\"\xe0\xa0\x80\xef\xbf\xbf\"");
+    expect_string("\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\"");
+    expect_string("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");
+}
+END_TEST
+
+#define REPLACED "\xef\xbf\xbd"
+
+START_TEST(test_invalid_utf8_is_replaced)
+{
+    expect_string("a\xff"
+                  "b",
+                  "\"a" REPLACED "b\"");
+    expect_string("\x80", "\"" REPLACED "\"");
+    expect_string("\xc3", "\"" REPLACED "\"");              /* cut short by the end */
+    expect_string("\xe2\x82", "\"" REPLACED REPLACED "\""); /* likewise */
+    expect_string("\xf0\x9f\x98", "\"" REPLACED REPLACED REPLACED "\"");
+    expect_string("\xc3(", "\"" REPLACED "(\"");
+    expect_string("\xc0\xaf", "\"" REPLACED REPLACED "\"");              /* overlong */
+    expect_string("\xe0\x9f\xbf", "\"" REPLACED REPLACED REPLACED "\""); /* overlong */
+    expect_string("\xed\xa0\x80", "\"" REPLACED REPLACED REPLACED "\""); /* a surrogate */
+    expect_string("\xf4\x90\x80\x80", "\"" REPLACED REPLACED REPLACED REPLACED "\"");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("json");
+    TCase *structure = tcase_create("structure");
+    TCase *strings = tcase_create("strings");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(structure, test_empty_containers);
+    tcase_add_test(structure, test_nesting);
+    suite_add_tcase(suite, structure);
+    tcase_add_test(strings, test_escapes);
+    tcase_add_test(strings, test_valid_utf8_stays);
+    tcase_add_test(strings, test_invalid_utf8_is_replaced);
+    suite_add_tcase(suite, strings);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,384 @@
+/*
+ * Command lines: every form of an option, and everything that is a usage error. Tables and --help
+ * are checked on the way, since they come from the same description.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/section.h"
+#include "split/options.h"
+#include "split/table.h"
+
+static const struct option_description table[] = {
+    {.id = OPTION_OUTPUT,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "output",
+     .short_name = 'o',
+     .argument = "OUT",
+     .help = "where to"},
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "a file",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "a directory"},
+    {.id = OPTION_SECTIONS,
+     .type = OPTION_TYPE_SECTIONS,
+     .long_name = "sections",
+     .argument = "LIST",
+     .help = "a list"},
+    {.id = OPTION_UUID,
+     .type = OPTION_TYPE_UUID,
+     .long_name = "uuid",
+     .argument = "HEX",
+     .help = "a UUID"},
+    {.id = OPTION_LEVEL,
+     .type = OPTION_TYPE_NUMBER,
+     .long_name = "level",
+     .argument = "N",
+     .help = "a level",
+     .minimum = 1,
+     .maximum = 19,
+     .fallback = 9},
+    {.id = OPTION_THREADS,
+     .type = OPTION_TYPE_NUMBER,
+     .long_name = "threads",
+     .short_name = 'j',
+     .argument = "N",
+     .help = "threads",
+     .minimum = 1,
+     .maximum = UINT64_MAX},
+    {.id = OPTION_VERBOSE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "verbose",
+     .short_name = 'v',
+     .help = "say more"},
+    {.id = OPTION_JSON,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "json",
+     .short_name = 'q',
+     .help = "as JSON"},
+};
+
+#define OPTION_TABLE_SIZE (sizeof(table) / sizeof(table[0]))
+
+static const struct command optional = {
+    .name = "test",
+    .summary = "Test",
+    .usage = "[FILE...]",
+    .description = "",
+    .options = table,
+    .option_count = OPTION_TABLE_SIZE,
+    .operand = "FILE",
+    .operand_maximum = 3,
+};
+
+#define ARGUMENTS_MAX 16
+
+/* Splits the line at blanks; "''" is an empty argument. */
+static enum parse_result parse(const struct command *command, const char *line,
+                               struct parsed_options *parsed, struct error *error)
+{
+    static char text[512];
+    char *arguments[ARGUMENTS_MAX];
+    char *rest = text;
+    char *word;
+    int count = 0;
+
+    ck_assert_uint_lt(strlen(line), sizeof(text));
+    strcpy(text, line);
+    while ((word = strsep(&rest, " ")) != NULL && count < ARGUMENTS_MAX) {
+        if (strcmp(word, "''") == 0)
+            word[0] = '\0';
+        else if (word[0] == '\0')
+            continue;
+        arguments[count++] = word;
+    }
+    return parse_options(command, count, arguments, parsed, error);
+}
+
+static void expect_wrong(const struct command *command, const char *line, const char *message)
+{
+    struct parsed_options parsed;
+    struct error error = {0};
+
+    ck_assert_msg(parse(command, line, &parsed, &error) == PARSE_WRONG, "accepted: %s", line);
+    ck_assert_msg(strstr(error.message, message) != NULL, "'%s' gives '%s', not '%s'", line,
+                  error.message, message);
+}
+
+/* ---- values ---- */
+
+START_TEST(test_every_form_of_a_value)
+{
+    static const char *const lines[] = {
+        "--output x", "--output=x", "-o x", "-ox", "-vo x", "-vox", "--out x", "--o=x", "-o y -o x",
+    };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct parsed_options parsed;
+        struct error error;
+
+        ck_assert_msg(parse(&optional, lines[i], &parsed, &error) == PARSE_DONE, "%s: %s", lines[i],
+                      error.message);
+        ck_assert(option_given(&parsed, OPTION_OUTPUT));
+        ck_assert_str_eq(option_text(&parsed, OPTION_OUTPUT), "x");
+        ck_assert_uint_eq(parsed.operand_count, 0);
+        parsed_options_free(&parsed);
+    }
+}
+END_TEST
+
+START_TEST(test_values_may_look_like_options)
+{
+    struct parsed_options parsed;
+    struct error error;
+
+    ck_assert(parse(&optional, "-o --verbose --sidecar=a=b", &parsed, &error) == PARSE_DONE);
+    ck_assert_str_eq(option_text(&parsed, OPTION_OUTPUT), "--verbose");
+    ck_assert_str_eq(option_text(&parsed, OPTION_SIDECAR), "a=b");
+    ck_assert(!option_given(&parsed, OPTION_VERBOSE));
+    parsed_options_free(&parsed);
+}
+END_TEST
+
+START_TEST(test_flags_and_operands_mix)
+{
+    struct parsed_options parsed;
+    struct error error;
+
+    ck_assert(parse(&optional, "a -qv - -- -v", &parsed, &error) == PARSE_DONE);
+    ck_assert(option_given(&parsed, OPTION_VERBOSE));
+    ck_assert(option_given(&parsed, OPTION_JSON));
+    ck_assert_uint_eq(parsed.operand_count, 3);
+    ck_assert_str_eq(parsed.operands[0], "a");
+    ck_assert_str_eq(parsed.operands[1], "-");
+    ck_assert_str_eq(parsed.operands[2], "-v");
+    parsed_options_free(&parsed);
+}
+END_TEST
+
+START_TEST(test_nothing_given)
+{
+    struct parsed_options parsed;
+    struct error error;
+
+    ck_assert(parse(&optional, "", &parsed, &error) == PARSE_DONE);
+    ck_assert_ptr_null(option_text(&parsed, OPTION_OUTPUT));
+    ck_assert_uint_eq(option_number(&parsed, OPTION_LEVEL), 9);
+    ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_REMOVABLE);
+    ck_assert_uint_eq(option_uuid(&parsed, OPTION_UUID).size, 0);
+    ck_assert_uint_ge(option_threads(&parsed), 1);
+    ck_assert_uint_le(option_threads(&parsed), 8);
+    parsed_options_free(&parsed);
+}
+END_TEST
+
+START_TEST(test_typed_values)
+{
+    struct parsed_options parsed;
+    struct error error;
+    struct uuid uuid;
+
+    ck_assert(parse(&optional, "--sections covmap,data --level=019 -j12 --uuid 0aFF", &parsed,
+                    &error) == PARSE_DONE);
+    ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS),
+                      SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_DATA));
+    ck_assert_uint_eq(option_number(&parsed, OPTION_LEVEL), 19);
+    ck_assert_uint_eq(option_threads(&parsed), 12);
+    uuid = option_uuid(&parsed, OPTION_UUID);
+    ck_assert_uint_eq(uuid.size, 2);
+    ck_assert_uint_eq(uuid.bytes[0], 0x0a);
+    ck_assert_uint_eq(uuid.bytes[1], 0xff);
+    parsed_options_free(&parsed);
+    ck_assert(parse(&optional, "--sections all -j 18446744073709551615", &parsed, &error) ==
+              PARSE_DONE);
+    ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_REMOVABLE);
+    ck_assert_uint_eq(option_number(&parsed, OPTION_THREADS), UINT64_MAX);
+    parsed_options_free(&parsed);
+}
+END_TEST
+
+/* ---- usage errors ---- */
+
+START_TEST(test_unknown_and_ambiguous_options)
+{
+    expect_wrong(&optional, "--nothing", "unknown option '--nothing'");
+    expect_wrong(&optional, "--outputs=x", "unknown option '--outputs'");
+    expect_wrong(&optional, "-x", "unknown option '-x'");
+    expect_wrong(&optional, "-vx", "unknown option '-x'");
+    expect_wrong(&optional, "--s=x", "option '--s' is ambiguous");
+    expect_wrong(&optional, "--=x", "is ambiguous");
+}
+END_TEST
+
+START_TEST(test_missing_and_superfluous_values)
+{
+    expect_wrong(&optional, "--output", "'--output' needs a value: OUT");
+    expect_wrong(&optional, "-v -o", "'-o' needs a value: OUT");
+    expect_wrong(&optional, "--verbose=yes", "'--verbose' takes no value");
+    expect_wrong(&optional, "-o ''", "'--output' is empty");
+    expect_wrong(&optional, "--output=", "'--output' is empty");
+}
+END_TEST
+
+START_TEST(test_bad_numbers)
+{
+    static const char *const lines[] = {
+        "--level 0",  "--level 20", "--level -1", "--level x", "--level 1x",
+        "--level ''", "--level +1", "--level=",   "-j0",       "-j 18446744073709551616",
+    };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+        expect_wrong(&optional, lines[i], "is no number from 1 to ");
+}
+END_TEST
+
+START_TEST(test_bad_lists_and_uuids)
+{
+    expect_wrong(&optional, "--sections counters", "'counters' is not one of");
+    expect_wrong(&optional, "--sections covmap,", "'' is not one of");
+    expect_wrong(&optional, "--sections ,covmap", "'' is not one of");
+    expect_wrong(&optional, "--sections covmap,all", "'all' is not one of");
+    expect_wrong(&optional, "--sections cov", "'cov' is not one of");
+    expect_wrong(&optional, "--sections ''", "'' is not one of");
+    expect_wrong(&optional, "--uuid abc", "is no UUID");
+    expect_wrong(&optional, "--uuid ''", "is no UUID");
+    expect_wrong(&optional, "--uuid xy", "is no UUID");
+}
+END_TEST
+
+START_TEST(test_operand_counts)
+{
+    struct command one = optional;
+
+    one.operand_minimum = 1;
+    one.operand_maximum = 1;
+    expect_wrong(&one, "", "FILE is missing");
+    expect_wrong(&one, "-v --", "FILE is missing");
+    expect_wrong(&one, "a b", "'b' is one operand too many");
+    expect_wrong(&one, "''", "FILE is empty");
+}
+END_TEST
+
+START_TEST(test_required_and_exclusive_options)
+{
+    struct option_description options[OPTION_TABLE_SIZE];
+    struct command strict = optional;
+    struct parsed_options parsed;
+    struct error error;
+
+    memcpy(options, table, sizeof(options));
+    options[0].required = true;
+    strict.options = options;
+    expect_wrong(&strict, "a", "'--output OUT' is missing");
+    expect_wrong(&strict, "-o x --sidecar a --store b", "exclude each other");
+    ck_assert(parse(&strict, "-o x --store b", &parsed, &error) == PARSE_DONE);
+    parsed_options_free(&parsed);
+    /* Whoever asks for help need not get the rest right. */
+    ck_assert(parse(&strict, "a b c d --help", &parsed, &error) == PARSE_HELP);
+    ck_assert(parse(&strict, "-h", &parsed, &error) == PARSE_HELP);
+}
+END_TEST
+
+/* ---- help and tables ---- */
+
+START_TEST(test_help_has_every_option)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+
+    ck_assert_ptr_nonnull(stream);
+    ck_assert(print_command_help(&optional, stream));
+    fclose(stream);
+    ck_assert_ptr_nonnull(strstr(text, "Usage: covsplit test [FILE...]\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  -o, --output OUT     where to\n"));
+    ck_assert_ptr_nonnull(strstr(text, "      --level N        a level (default: 9)\n"));
+    ck_assert_ptr_nonnull(strstr(text, "  -h, --help           print this text\n"));
+    for (size_t i = 0; i < OPTION_TABLE_SIZE; i++)
+        ck_assert_ptr_nonnull(strstr(text, table[i].long_name));
+    free(text);
+}
+END_TEST
+
+START_TEST(test_table_aligns_and_cleans)
+{
+    static const struct table_column columns[] = {
+        {"name", TABLE_LEFT}, {"size", TABLE_RIGHT}, {"empty", TABLE_LEFT}, {"note", TABLE_LEFT}};
+    struct table *aligned = table_new(columns, 4, 1);
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+
+    ck_assert_ptr_nonnull(aligned);
+    ck_assert_ptr_nonnull(stream);
+    table_cell(aligned, "%s", "a\033b\n");
+    table_cell(aligned, "%d", 7);
+    table_cell(aligned, "%s", "");
+    table_cell(aligned, "%s", "");
+    table_cell(aligned, "%s", "\xc3\xa4");
+    table_cell(aligned, "%d", 12345);
+    table_cell(aligned, "%s", "");
+    table_cell(aligned, "%s", "x");
+    ck_assert(table_print(aligned, stream));
+    fclose(stream);
+    ck_assert_str_eq(text, " name   size  note\n"
+                           " a?b?      7\n"
+                           " \xc3\xa4     12345  x\n");
+    free(text);
+    table_free(aligned);
+}
+END_TEST
+
+START_TEST(test_human_sizes)
+{
+    char text[HUMAN_SIZE_MAX];
+
+    ck_assert_str_eq(human_size(0, text), "0 B");
+    ck_assert_str_eq(human_size(1023, text), "1023 B");
+    ck_assert_str_eq(human_size(1024, text), "1.0 KiB");
+    ck_assert_str_eq(human_size(1536 * 1024, text), "1.5 MiB");
+    ck_assert_str_eq(human_size(UINT64_MAX, text), "15.9 EiB");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("options");
+    TCase *values = tcase_create("values");
+    TCase *errors = tcase_create("usage errors");
+    TCase *output = tcase_create("help and tables");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(values, test_every_form_of_a_value);
+    tcase_add_test(values, test_values_may_look_like_options);
+    tcase_add_test(values, test_flags_and_operands_mix);
+    tcase_add_test(values, test_nothing_given);
+    tcase_add_test(values, test_typed_values);
+    suite_add_tcase(suite, values);
+    tcase_add_test(errors, test_unknown_and_ambiguous_options);
+    tcase_add_test(errors, test_missing_and_superfluous_values);
+    tcase_add_test(errors, test_bad_numbers);
+    tcase_add_test(errors, test_bad_lists_and_uuids);
+    tcase_add_test(errors, test_operand_counts);
+    tcase_add_test(errors, test_required_and_exclusive_options);
+    suite_add_tcase(suite, errors);
+    tcase_add_test(output, test_help_has_every_option);
+    tcase_add_test(output, test_table_aligns_and_cleans);
+    tcase_add_test(output, test_human_sizes);
+    suite_add_tcase(suite, output);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

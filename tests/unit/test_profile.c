@@ -1,0 +1,564 @@
+/*
+ * Raw profiles: made by hand for every version, pointer size and byte order, then cut short and
+ * mutated.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/profile.h"
+#include "tests/support/random.h"
+
+/* What a profile is made of. */
+struct recipe {
+    unsigned version;
+    bool is_64_bit;
+    bool big_endian;
+    uint64_t variants;
+    uint64_t num_data;
+    uint64_t num_counters;
+    uint64_t num_bitmap_bytes;
+    uint64_t names_size;
+    uint64_t num_vtables;
+    uint64_t vnames_size;
+    size_t binary_id_size; /* 0: none */
+    uint32_t value_size;   /* of the value data of each record; 0: none */
+    bool stub;             /* the first record covers all counters and bitmap bytes */
+};
+
+#define COUNTERS_DELTA UINT64_C(0xffffffffffffffc0)
+#define STUB_BYTE      0xab
+
+static void put_64(struct buffer *profile, const struct recipe *recipe, uint64_t value)
+{
+    uint8_t bytes[8];
+
+    store_u64(bytes, value, recipe->big_endian);
+    ck_assert(buffer_append(profile, bytes, sizeof(bytes)));
+}
+
+static void put_32(struct buffer *profile, const struct recipe *recipe, uint32_t value)
+{
+    uint8_t bytes[4];
+
+    store_u32(bytes, value, recipe->big_endian);
+    ck_assert(buffer_append(profile, bytes, sizeof(bytes)));
+}
+
+static void put_pointer(struct buffer *profile, const struct recipe *recipe, uint64_t value)
+{
+    if (recipe->is_64_bit)
+        put_64(profile, recipe, value);
+    else
+        put_32(profile, recipe, (uint32_t)value);
+}
+
+static void put_filled(struct buffer *profile, size_t size, uint8_t byte)
+{
+    while (size-- != 0)
+        ck_assert(buffer_append(profile, &byte, 1));
+}
+
+static void pad(struct buffer *profile)
+{
+    ck_assert(buffer_append_zeros(profile, -profile->size % 8));
+}
+
+static uint64_t counters_size(const struct recipe *recipe)
+{
+    return (recipe->variants >> 60 & 1) != 0 ? recipe->num_counters : 8 * recipe->num_counters;
+}
+
+static uint64_t binary_ids_size(const struct recipe *recipe)
+{
+    uint64_t size = 8 + recipe->binary_id_size;
+
+    if (recipe->binary_id_size == 0)
+        return 0;
+    return recipe->version >= 8 ? align_up(size, 8) : size;
+}
+
+static void put_header(struct buffer *profile, const struct recipe *recipe)
+{
+    uint64_t letter = recipe->is_64_bit ? 'r' : 'R';
+
+    put_64(profile, recipe, UINT64_C(0xff6c70726f660081) | letter << 8);
+    put_64(profile, recipe, recipe->version | recipe->variants);
+    put_64(profile, recipe, binary_ids_size(recipe));
+    put_64(profile, recipe, recipe->num_data);
+    put_64(profile, recipe, 0);
+    put_64(profile, recipe, recipe->num_counters);
+    put_64(profile, recipe, -counters_size(recipe) % 8);
+    if (recipe->version >= 9) {
+        put_64(profile, recipe, recipe->num_bitmap_bytes);
+        put_64(profile, recipe, -recipe->num_bitmap_bytes % 8);
+    }
+    put_64(profile, recipe, recipe->names_size);
+    put_64(profile, recipe, COUNTERS_DELTA);
+    if (recipe->version >= 9)
+        put_64(profile, recipe, 0);
+    put_64(profile, recipe, 0x1000);
+    if (recipe->version >= 10) {
+        put_64(profile, recipe, recipe->num_vtables);
+        put_64(profile, recipe, recipe->vnames_size);
+    }
+    put_64(profile, recipe, recipe->version >= 10 ? 2 : 1);
+}
+
+static void put_record(struct buffer *profile, const struct recipe *recipe, bool covers_all)
+{
+    size_t kinds = recipe->version >= 10 ? 3 : 2;
+    uint8_t sites[6] = {0};
+
+    if (recipe->value_size != 0)
+        store_u16(sites, 1, recipe->big_endian);
+    put_filled(profile, 16, STUB_BYTE);
+    put_pointer(profile, recipe, COUNTERS_DELTA);
+    if (recipe->version >= 9)
+        put_pointer(profile, recipe, 0);
+    put_pointer(profile, recipe, 0);
+    put_pointer(profile, recipe, 0);
+    put_32(profile, recipe, covers_all ? (uint32_t)recipe->num_counters : 1);
+    ck_assert(buffer_append(profile, sites, 2 * kinds));
+    if (recipe->version >= 9) {
+        ck_assert(buffer_append_zeros(profile, -profile->size % 4));
+        put_32(profile, recipe, covers_all ? (uint32_t)recipe->num_bitmap_bytes : 0);
+    }
+}
+
+static void put_binary_id(struct buffer *profile, const struct recipe *recipe)
+{
+    put_64(profile, recipe, recipe->binary_id_size);
+    put_filled(profile, recipe->binary_id_size, STUB_BYTE);
+    if (recipe->version >= 8)
+        pad(profile);
+}
+
+static void make(const struct recipe *recipe, struct buffer *profile)
+{
+    size_t start;
+
+    put_header(profile, recipe);
+    if (recipe->binary_id_size != 0)
+        put_binary_id(profile, recipe);
+    start = profile->size;
+    for (uint64_t i = 0; i < recipe->num_data; i++) {
+        put_record(profile, recipe, recipe->stub && i == 0);
+        ck_assert(buffer_append_zeros(profile, (start - profile->size) % 8));
+    }
+    put_filled(profile, (size_t)counters_size(recipe), 1);
+    ck_assert(buffer_append_zeros(profile, -counters_size(recipe) % 8));
+    put_filled(profile, (size_t)recipe->num_bitmap_bytes, 2);
+    ck_assert(buffer_append_zeros(profile, -recipe->num_bitmap_bytes % 8));
+    put_filled(profile, (size_t)recipe->names_size, 3);
+    ck_assert(buffer_append_zeros(profile, -recipe->names_size % 8));
+    put_filled(profile, (size_t)recipe->num_vtables * (recipe->is_64_bit ? 24 : 16), 4);
+    put_filled(profile, (size_t)recipe->vnames_size, 5);
+    ck_assert(buffer_append_zeros(profile, -recipe->vnames_size % 8));
+    for (uint64_t i = 0; recipe->value_size != 0 && i < recipe->num_data; i++) {
+        put_32(profile, recipe, recipe->value_size);
+        put_32(profile, recipe, 1);
+        put_filled(profile, recipe->value_size - 8, 6);
+    }
+}
+
+static struct recipe ordinary(unsigned version, bool is_64_bit, bool big_endian)
+{
+    struct recipe recipe = {
+        .version = version,
+        .is_64_bit = is_64_bit,
+        .big_endian = big_endian,
+        .num_data = 3,
+        .num_counters = 5,
+        .names_size = 21,
+        .binary_id_size = 20,
+        .value_size = 24,
+    };
+
+    if (version >= 9)
+        recipe.num_bitmap_bytes = 11;
+    if (version >= 10) {
+        recipe.num_vtables = 3;
+        recipe.vnames_size = 9;
+    }
+    return recipe;
+}
+
+static struct profile parse_good(const struct buffer *file)
+{
+    struct profile profile;
+    struct error error = {0};
+
+    ck_assert_msg(profile_parse(buffer_view(file), 0, "p", &profile, &error), "%s", error.message);
+    return profile;
+}
+
+/* ---- the layout ---- */
+
+#define SHAPES ((PROFILE_VERSION_MAX - PROFILE_VERSION_MIN + 1) * 4)
+
+static struct recipe shape(int index)
+{
+    return ordinary((unsigned)(PROFILE_VERSION_MIN + index / 4), (index & 1) != 0,
+                    (index & 2) != 0);
+}
+
+START_TEST(test_every_shape)
+{
+    struct recipe recipe = shape(_i);
+    struct buffer file = {0};
+    struct profile profile;
+
+    make(&recipe, &file);
+    ck_assert(profile_recognize(buffer_view(&file)));
+    profile = parse_good(&file);
+    ck_assert_uint_eq(profile.size, file.size);
+    ck_assert_uint_eq(profile.version, recipe.version);
+    ck_assert(profile.is_64_bit == recipe.is_64_bit);
+    ck_assert(profile.big_endian == recipe.big_endian);
+    ck_assert_uint_eq(profile.header.num_data, recipe.num_data);
+    ck_assert_uint_eq(profile.header.counters_delta, COUNTERS_DELTA);
+    ck_assert_uint_eq(profile.header.names_delta, 0x1000);
+    ck_assert_uint_eq(profile.counters.size, 8 * recipe.num_counters);
+    ck_assert_uint_eq(profile.counters.data[0], 1);
+    ck_assert_uint_eq(profile.bitmap.size, recipe.num_bitmap_bytes);
+    ck_assert_uint_eq(profile.names.size, recipe.names_size);
+    ck_assert_uint_eq(profile.names.data[0], 3);
+    ck_assert_uint_eq(profile.vtable_names.size, recipe.vnames_size);
+    ck_assert_uint_eq(profile.value_data.size, recipe.num_data * recipe.value_size);
+    ck_assert(!profile.lightweight);
+    buffer_free(&file);
+}
+END_TEST
+
+START_TEST(test_record_sizes)
+{
+    static const struct {
+        unsigned version;
+        size_t pointer_size, record_size;
+    } sizes[] = {
+        {7, 8, 48}, {8, 8, 48}, {9, 8, 64}, {10, 8, 64},
+        {7, 4, 40}, {8, 4, 40}, {9, 4, 48}, {10, 4, 48},
+    };
+    struct profile_record_layout layout;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        uint64_t raw_version = sizes[i].version | UINT64_C(1) << 55 | UINT64_C(1) << 56;
+
+        ck_assert(profile_record_layout(raw_version, sizes[i].pointer_size, &layout));
+        ck_assert_uint_eq(layout.record_size, sizes[i].record_size);
+    }
+    ck_assert(!profile_record_layout(6, 8, &layout));
+    ck_assert(!profile_record_layout(11, 8, &layout));
+    ck_assert(!profile_record_layout(8, 2, &layout));
+}
+END_TEST
+
+START_TEST(test_byte_coverage)
+{
+    struct recipe recipe = ordinary(10, true, false);
+    struct buffer file = {0};
+    struct profile profile;
+
+    recipe.variants = PROFILE_VARIANT_BYTE_COVERAGE;
+    make(&recipe, &file);
+    profile = parse_good(&file);
+    ck_assert_uint_eq(profile.counters.size, recipe.num_counters);
+    ck_assert_uint_eq(profile.size, file.size);
+    buffer_free(&file);
+}
+END_TEST
+
+START_TEST(test_variant_names)
+{
+    ck_assert_str_eq(profile_variant_name(56), "IR");
+    ck_assert_str_eq(profile_variant_name(63), "temporal");
+    ck_assert_ptr_null(profile_variant_name(40));
+}
+END_TEST
+
+START_TEST(test_several_profiles)
+{
+    struct recipe first = ordinary(8, true, false);
+    struct recipe second = ordinary(10, true, false);
+    struct buffer file = {0};
+    struct profile profile;
+    struct error error;
+    uint64_t offset = 0;
+    unsigned count = 0;
+
+    make(&first, &file);
+    ck_assert(buffer_append_zeros(&file, 4096));
+    make(&second, &file);
+    ck_assert(buffer_append_zeros(&file, 40));
+    while (profile_find_next(buffer_view(&file), &offset)) {
+        ck_assert(profile_parse(buffer_view(&file), offset, "p", &profile, &error));
+        ck_assert_uint_eq(profile.version, count == 0 ? 8 : 10);
+        offset += profile.size;
+        count++;
+    }
+    ck_assert_uint_eq(count, 2);
+    buffer_free(&file);
+}
+END_TEST
+
+/* ---- whose profile it is ---- */
+
+static struct recipe lightweight(int index)
+{
+    struct recipe recipe = shape(index);
+
+    recipe.num_data = 1;
+    recipe.names_size = 0;
+    recipe.num_vtables = 0;
+    recipe.vnames_size = 0;
+    recipe.value_size = 0;
+    recipe.binary_id_size = 0;
+    recipe.stub = true;
+    return recipe;
+}
+
+static bool is_lightweight(const struct recipe *recipe)
+{
+    struct buffer file = {0};
+    bool result;
+
+    make(recipe, &file);
+    result = parse_good(&file).lightweight;
+    buffer_free(&file);
+    return result;
+}
+
+START_TEST(test_lightweight)
+{
+    struct recipe recipe = lightweight(_i);
+    struct buffer file = {0};
+    struct profile profile;
+    struct uuid uuid;
+    bool is_prefix;
+
+    make(&recipe, &file);
+    profile = parse_good(&file);
+    ck_assert(profile.lightweight);
+    uuid = profile_uuid(&profile, &is_prefix);
+    ck_assert(is_prefix);
+    ck_assert_uint_eq(uuid.size, PROFILE_STUB_UUID_SIZE);
+    ck_assert_uint_eq(uuid.bytes[15], STUB_BYTE);
+    buffer_free(&file);
+}
+END_TEST
+
+START_TEST(test_not_lightweight)
+{
+    struct recipe two_records = lightweight(_i);
+    struct recipe one_function = lightweight(_i);
+    struct recipe value_sites = lightweight(_i);
+    struct recipe partial = lightweight(_i);
+
+    two_records.num_data = 2;
+    ck_assert(!is_lightweight(&two_records));
+    one_function.names_size = 8;
+    ck_assert(!is_lightweight(&one_function));
+    /* Names were kept by --sections, but the record has the image's UUID. */
+    one_function.binary_id_size = 20;
+    ck_assert(is_lightweight(&one_function));
+    value_sites.value_size = 16;
+    ck_assert(!is_lightweight(&value_sites));
+    partial.stub = false;
+    ck_assert(!is_lightweight(&partial));
+}
+END_TEST
+
+START_TEST(test_binary_ids)
+{
+    struct recipe recipe = shape(_i);
+    struct buffer file = {0};
+    struct profile profile;
+    struct bytes rest, binary_id;
+    struct uuid uuid;
+    bool is_prefix;
+
+    make(&recipe, &file);
+    profile = parse_good(&file);
+    rest = profile.binary_ids;
+    ck_assert(profile_take_binary_id(&profile, &rest, &binary_id));
+    ck_assert_uint_eq(binary_id.size, 20);
+    ck_assert(!profile_take_binary_id(&profile, &rest, &binary_id));
+    uuid = profile_uuid(&profile, &is_prefix);
+    ck_assert(!is_prefix);
+    ck_assert_uint_eq(uuid.size, 20);
+    buffer_free(&file);
+}
+END_TEST
+
+/* ---- damage ---- */
+
+static void expect_bad(struct bytes bytes, const char *message)
+{
+    struct profile profile;
+    struct error error = {0};
+
+    ck_assert(!profile_parse(bytes, 0, "p", &profile, &error));
+    ck_assert_msg(strstr(error.message, message) != NULL, "'%s' is not '%s'", error.message,
+                  message);
+}
+
+START_TEST(test_every_truncation_fails)
+{
+    struct recipe recipe = shape(_i);
+    struct buffer file = {0};
+    /* In continuous mode the value data is not written: a profile that ends there is whole. */
+    size_t whole;
+
+    make(&recipe, &file);
+    whole = file.size - (size_t)recipe.num_data * recipe.value_size;
+    for (size_t size = 0; size < file.size; size++) {
+        /* A copy of just that size, so that AddressSanitizer sees what is read behind it. */
+        uint8_t *copy = malloc(size + 1);
+        struct bytes bytes = {copy, size};
+        struct profile profile;
+        struct error error = {0};
+
+        memcpy(copy, file.data, size);
+        ck_assert_msg(profile_parse(bytes, 0, "p", &profile, &error) == (size == whole),
+                      "%zu of %zu bytes", size, file.size);
+        ck_assert(size == whole || strncmp(error.message, "p: ", 3) == 0);
+        free(copy);
+    }
+    buffer_free(&file);
+}
+END_TEST
+
+START_TEST(test_impossible_sizes)
+{
+    static const uint64_t values[] = {
+        1, UINT64_MAX, UINT64_MAX / 2, UINT64_MAX - 1000, UINT64_C(1) << 61, UINT64_C(1) << 32};
+    struct recipe recipe = ordinary(10, true, false);
+    struct buffer file = {0};
+
+    make(&recipe, &file);
+    /* The words from BinaryIdsSize to NamesSize, and those of the vtables. */
+    for (size_t word = 2; word < 15; word++) {
+        uint64_t old = load_u64(file.data + 8 * word, false);
+
+        if (word >= 10 && word < 13)
+            continue;
+        for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+            struct profile profile;
+            struct error error;
+
+            store_u64(file.data + 8 * word, old + values[i], false);
+            if (profile_parse(buffer_view(&file), 0, "p", &profile, &error))
+                ck_assert_uint_le(profile.size, file.size);
+            else
+                ck_assert(strncmp(error.message, "p: ", 3) == 0);
+        }
+        store_u64(file.data + 8 * word, old, false);
+    }
+    parse_good(&file);
+    buffer_free(&file);
+}
+END_TEST
+
+START_TEST(test_bad_headers)
+{
+    struct recipe recipe = ordinary(8, true, false);
+    struct buffer file = {0};
+
+    make(&recipe, &file);
+    expect_bad((struct bytes){file.data, 0}, "not a raw profile");
+    expect_bad((struct bytes){file.data, 12}, "cut short");
+    store_u64(file.data + 8, 6, false);
+    expect_bad(buffer_view(&file), "raw profile version 6");
+    store_u64(file.data + 8, 11, false);
+    expect_bad(buffer_view(&file), "raw profile version 11");
+    store_u64(file.data + 8, 8, false);
+    store_u64(file.data + 80, 2, false);
+    expect_bad(buffer_view(&file), "last value kind 2");
+    store_u64(file.data + 80, UINT64_MAX, false);
+    expect_bad(buffer_view(&file), "last value kind");
+    store_u64(file.data + 80, 1, false);
+    store_u64(file.data + 88, 0, false);
+    expect_bad(buffer_view(&file), "binary ID");
+    store_u64(file.data + 88, UINT64_MAX, false);
+    expect_bad(buffer_view(&file), "binary ID");
+    buffer_free(&file);
+}
+END_TEST
+
+START_TEST(test_random_mutations)
+{
+    struct recipe recipe = shape(_i);
+    struct buffer file = {0};
+    struct random_state random = random_start((uint64_t)_i + 1);
+    uint8_t *copy;
+
+    make(&recipe, &file);
+    copy = malloc(file.size);
+    ck_assert_ptr_nonnull(copy);
+    for (int round = 0; round < 5000; round++) {
+        struct bytes bytes = {copy, file.size - random_below(&random, 16)};
+        struct profile profile;
+        struct error error;
+
+        memcpy(copy, file.data, file.size);
+        for (uint64_t i = random_below(&random, 4) + 1; i != 0; i--)
+            copy[random_below(&random, file.size)] = (uint8_t)random_next(&random);
+        if (profile_parse(bytes, 0, "p", &profile, &error)) {
+            bool is_prefix;
+
+            ck_assert_uint_le(profile.size, bytes.size);
+            profile_uuid(&profile, &is_prefix);
+        }
+    }
+    free(copy);
+    buffer_free(&file);
+}
+END_TEST
+
+START_TEST(test_recognizes_only_profiles)
+{
+    static const uint8_t indexed[] = {0xff, 'l', 'p', 'r', 'o', 'f', 'i', 0x81};
+    static const uint8_t elf[] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0};
+    struct bytes empty = {NULL, 0};
+
+    ck_assert(!profile_recognize((struct bytes){indexed, sizeof(indexed)}));
+    ck_assert(profile_recognize_indexed((struct bytes){indexed, sizeof(indexed)}));
+    ck_assert(!profile_recognize_indexed((struct bytes){indexed, 7}));
+    ck_assert(!profile_recognize((struct bytes){elf, sizeof(elf)}));
+    ck_assert(!profile_recognize(empty));
+    ck_assert(!profile_recognize_indexed(empty));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("profile");
+    TCase *layout = tcase_create("layout");
+    TCase *identity = tcase_create("identity");
+    TCase *damage = tcase_create("damage");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(layout, test_every_shape, 0, SHAPES);
+    tcase_add_test(layout, test_record_sizes);
+    tcase_add_test(layout, test_byte_coverage);
+    tcase_add_test(layout, test_variant_names);
+    tcase_add_test(layout, test_several_profiles);
+    suite_add_tcase(suite, layout);
+    tcase_add_loop_test(identity, test_lightweight, 0, SHAPES);
+    tcase_add_loop_test(identity, test_not_lightweight, 0, SHAPES);
+    tcase_add_loop_test(identity, test_binary_ids, 0, SHAPES);
+    suite_add_tcase(suite, identity);
+    tcase_add_loop_test(damage, test_every_truncation_fails, 0, SHAPES);
+    tcase_add_test(damage, test_impossible_sizes);
+    tcase_add_test(damage, test_bad_headers);
+    tcase_add_loop_test(damage, test_random_mutations, 0, SHAPES);
+    tcase_add_test(damage, test_recognizes_only_profiles);
+    suite_add_tcase(suite, damage);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

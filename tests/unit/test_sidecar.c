@@ -1,0 +1,297 @@
+/*
+ * Sidecars that are sound: what was written is read, whatever the class and byte order, and the
+ * original comes back.
+ */
+#include <check.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/unit/sidecar_sample.h"
+
+START_TEST(test_round_trip)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    struct sidecar *sidecar = sample_open(&file);
+    struct error error = {0};
+
+    ck_assert(sidecar_recognize(buffer_view(&file)));
+    ck_assert_str_eq(sidecar_name(sidecar), "sample");
+    ck_assert_uint_eq(sidecar_format_version(sidecar), SIDECAR_FORMAT_VERSION);
+    ck_assert(sample_agrees(sample, sidecar));
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    ck_assert(sample_restores(sample, sidecar));
+    ck_assert_ptr_null(sidecar_find(sidecar, SECTION_COVNAMES));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* libelf wants its structures aligned; a caller's memory need not be. */
+START_TEST(test_unaligned_memory)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+
+    for (size_t shift = 1; shift < 8; shift++) {
+        struct buffer moved = {0};
+        struct error error = {0};
+        struct sidecar *sidecar;
+
+        ck_assert(buffer_append_zeros(&moved, shift));
+        ck_assert(buffer_append(&moved, file.data, file.size));
+        sidecar = sidecar_open((struct bytes){moved.data + shift, file.size}, "unaligned", &error);
+        ck_assert_msg(sidecar != NULL, "%s", error.message);
+        ck_assert(sample_agrees(sample, sidecar));
+        ck_assert(sample_restores(sample, sidecar));
+        sidecar_close(sidecar);
+        buffer_free(&moved);
+    }
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* An image without coverage gets an empty sidecar. */
+START_TEST(test_empty)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    const uint8_t no_steps[] = {0, 0};
+    struct buffer file;
+    struct sidecar *sidecar;
+    struct error error = {0};
+
+    sample->source.section_count = 0;
+    sample->source.kept_count = 0;
+    sample->source.image_name = "";
+    sample->source.inverse = (struct bytes){no_steps, sizeof(no_steps)};
+    sample->source.facts.stripped_size = sample->source.facts.original_size;
+    sample->source.facts.stripped_digest = sample->source.facts.original_digest;
+    buffer_free(&sample->stripped);
+    ck_assert(buffer_append(&sample->stripped, sample->original.data, sample->original.size));
+    file = sample_write(&sample->source, 9, 1);
+    sidecar = sample_open(&file);
+    ck_assert(sample_agrees(sample, sidecar));
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    ck_assert(sample_restores(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_uuid_sizes)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+
+    for (size_t size = 1; size <= UUID_SIZE_MAX; size++) {
+        struct buffer file;
+        struct sidecar *sidecar;
+
+        memset(sample->source.facts.uuid.bytes, (int)size, size);
+        sample->source.facts.uuid.size = size;
+        file = sample_write(&sample->source, 1, 1);
+        sidecar = sample_open(&file);
+        ck_assert(sample_agrees(sample, sidecar));
+        sidecar_close(sidecar);
+        buffer_free(&file);
+    }
+    sample_free(sample);
+}
+END_TEST
+
+/* Large enough for the writer to use all four threads. */
+START_TEST(test_threads_change_nothing)
+{
+    const size_t size = (size_t)160 << 20;
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    uint8_t *large = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct buffer one, two, four;
+
+    ck_assert(large != MAP_FAILED);
+    for (size_t i = 0; i < size; i += 1 + i % 4093)
+        large[i] = (uint8_t)(i >> 7);
+    sample->sections[1].size = size;
+    sample->sections[1].content = (struct bytes){large, size};
+    one = sample_write(&sample->source, 1, 1);
+    two = sample_write(&sample->source, 1, 2);
+    four = sample_write(&sample->source, 1, 4);
+    ck_assert(bytes_equal(buffer_view(&one), buffer_view(&two)));
+    ck_assert(bytes_equal(buffer_view(&one), buffer_view(&four)));
+    buffer_free(&one);
+    buffer_free(&two);
+    buffer_free(&four);
+    munmap(large, size);
+    sample_free(sample);
+}
+END_TEST
+
+/* ---- restoring ---- */
+
+static bool ignore(void *context, struct bytes part, struct error *error)
+{
+    (void)context;
+    (void)part;
+    (void)error;
+    return true;
+}
+
+START_TEST(test_refuses_another_image)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    struct sidecar *sidecar = sample_open(&file);
+    char text[DIGEST_HEX_MAX];
+    struct error error = {0};
+    struct digest wrong;
+
+    sample->stripped.data[sample->stripped.size - 1] ^= 1;
+    wrong = digest_of(buffer_view(&sample->stripped));
+    ck_assert(
+        !sidecar_restore(sidecar, buffer_view(&sample->stripped), "other", ignore, NULL, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "other: "));
+    ck_assert_ptr_nonnull(strstr(error.message, SAMPLE_UUID));
+    ck_assert_ptr_nonnull(strstr(error.message, digest_format(&wrong, text)));
+    ck_assert_ptr_nonnull(
+        strstr(error.message, digest_format(&sample->source.facts.stripped_digest, text)));
+    ck_assert(!sidecar_restore(sidecar, (struct bytes){0}, "nothing", ignore, NULL, &error));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* A sidecar made with a wrong digest of the original: the last check of all. */
+START_TEST(test_original_is_checked)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file;
+    struct sidecar *sidecar;
+
+    sample->source.facts.original_digest.bytes[3] ^= 1;
+    file = sample_write(&sample->source, 9, 1);
+    sidecar = sample_open(&file);
+    ck_assert(!sample_restores(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+static bool stop_at_third(void *context, struct bytes part, struct error *error)
+{
+    int *calls = context;
+
+    (void)part;
+    return ++*calls < 3 || error_set(error, "stopped");
+}
+
+START_TEST(test_sink_can_stop)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    struct sidecar *sidecar = sample_open(&file);
+    struct error error = {0};
+    int calls = 0;
+
+    ck_assert(!sidecar_restore(sidecar, buffer_view(&sample->stripped), "stripped", stop_at_third,
+                               &calls, &error));
+    ck_assert_int_eq(calls, 3);
+    ck_assert_str_eq(error.message, "stopped");
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* ---- what cannot be written ---- */
+
+START_TEST(test_refuses_unsound_sources)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct sidecar_source source = sample->source;
+
+    source.facts.uuid.size = 0;
+    sample_write_refused(&source);
+    source = sample->source;
+    sample->sections[1].kind = SECTION_COVMAP;
+    sample_write_refused(&source);
+    sample->sections[1].kind = SECTION_COVFUN;
+    sample->sections[2].alignment = 3;
+    sample_write_refused(&source);
+    sample->sections[2].alignment = 1;
+    sample->sections[2].size++;
+    sample_write_refused(&source);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_32_bits_hold_no_more)
+{
+    struct sample *sample = sample_make(&sample_shapes[1]);
+    struct buffer file;
+    struct sidecar *sidecar;
+
+    sample->sections[2].address = UINT32_MAX;
+    file = sample_write(&sample->source, 3, 1);
+    sidecar = sample_open(&file);
+    ck_assert(sample_agrees(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample->sections[2].address++;
+    ck_assert_ptr_nonnull(strstr(sample_write_refused(&sample->source), "32-bit"));
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_counters_have_no_contents)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1), content = {0};
+    struct sidecar *sidecar = sample_open(&file);
+    struct error error = {0};
+
+    ck_assert(
+        !sidecar_read_section(sidecar, sidecar_find(sidecar, SECTION_COUNTERS), &content, &error));
+    ck_assert_str_ne(error.message, "");
+    ck_assert_uint_eq(content.size, 0);
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sidecar");
+    TCase *sound = tcase_create("sound");
+    TCase *restoring = tcase_create("restoring");
+    TCase *writing = tcase_create("writing");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(sound, 120);
+    tcase_add_loop_test(sound, test_round_trip, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(sound, test_unaligned_memory, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(sound, test_empty, 0, SAMPLE_SHAPES);
+    tcase_add_test(sound, test_uuid_sizes);
+    tcase_add_test(sound, test_threads_change_nothing);
+    suite_add_tcase(suite, sound);
+    tcase_add_test(restoring, test_refuses_another_image);
+    tcase_add_test(restoring, test_original_is_checked);
+    tcase_add_test(restoring, test_sink_can_stop);
+    suite_add_tcase(suite, restoring);
+    tcase_add_test(writing, test_refuses_unsound_sources);
+    tcase_add_test(writing, test_32_bits_hold_no_more);
+    tcase_add_test(writing, test_counters_have_no_contents);
+    suite_add_tcase(suite, writing);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,458 @@
+/*
+ * Sidecars that are damaged or hostile: no byte may change unnoticed, nothing may be read outside
+ * the file, and no size in it may be believed.
+ *
+ * Most damage fails at the seal. So that the checks behind it are tried as well, there is a second
+ * round in which the seal is put right again, by code of its own that follows sidecar_note.h.
+ */
+#include <check.h>
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/sidecar_note.h"
+#include "tests/support/random.h"
+#include "tests/unit/sidecar_sample.h"
+
+/* ---- the layout of an intact file, found without the code under test ---- */
+
+struct layout {
+    uint64_t section_headers;
+    unsigned count;
+    uint64_t notes; /* offset of .note.covsplit */
+    uint64_t notes_size;
+    uint64_t contents[16]; /* offsets of the compressed sections, in order */
+    uint64_t content_sizes[16];
+    unsigned content_count;
+};
+
+/* For the first sample shape: ELFCLASS64, little-endian. */
+static Elf64_Shdr section_header(const struct buffer *file, uint64_t offset)
+{
+    const uint8_t *at = file->data + offset;
+
+    return (Elf64_Shdr){.sh_type = load_u32(at + 4, false),
+                        .sh_flags = load_u64(at + 8, false),
+                        .sh_offset = load_u64(at + 24, false),
+                        .sh_size = load_u64(at + 32, false)};
+}
+
+static struct layout layout_of(const struct buffer *file)
+{
+    struct layout layout = {.section_headers = load_u64(file->data + 40, false),
+                            .count = load_u16(file->data + 60, false)};
+
+    for (unsigned i = 1; i < layout.count; i++) {
+        Elf64_Shdr header = section_header(file, layout.section_headers + i * sizeof(Elf64_Shdr));
+        if (i == 2) {
+            ck_assert_uint_eq(header.sh_type, SHT_NOTE);
+            layout.notes = header.sh_offset;
+            layout.notes_size = header.sh_size;
+        }
+        if ((header.sh_flags & SHF_COMPRESSED) == 0)
+            continue;
+        layout.contents[layout.content_count] = header.sh_offset;
+        layout.content_sizes[layout.content_count++] = header.sh_size;
+    }
+    return layout;
+}
+
+static void reseal(struct buffer *file, const struct layout *layout)
+{
+    struct buffer sealed = {0};
+    uint8_t *seal = file->data + layout->notes + layout->notes_size - DIGEST_SIZE;
+    uint64_t position = 0;
+    struct digest digest;
+
+    memset(seal, 0, DIGEST_SIZE);
+    for (unsigned i = 0; i < layout->content_count; i++) {
+        ck_assert(buffer_append(&sealed, file->data + position,
+                                (size_t)(layout->contents[i] + sizeof(Elf64_Chdr) - position)));
+        position = layout->contents[i] + layout->content_sizes[i];
+    }
+    ck_assert(buffer_append(&sealed, file->data + position, file->size - (size_t)position));
+    digest = digest_of(buffer_view(&sealed));
+    memcpy(seal, digest.bytes, DIGEST_SIZE);
+    buffer_free(&sealed);
+}
+
+/* Offset in the file of the description of the first note of a type. */
+static uint64_t find_note(const struct buffer *file, const struct layout *layout, uint32_t type)
+{
+    uint64_t offset = layout->notes;
+
+    for (;;) {
+        uint32_t size = load_u32(file->data + offset + 4, false);
+
+        ck_assert_uint_lt(offset, layout->notes + layout->notes_size);
+        ck_assert_uint_eq(load_u32(file->data + offset, false), sizeof(SIDECAR_NOTE_OWNER));
+        if (load_u32(file->data + offset + 8, false) == type)
+            return offset + 24;
+        offset += 24 + align_up(size, 4);
+    }
+}
+
+static const char *refusal(const struct buffer *file)
+{
+    static struct error error;
+    struct sidecar *sidecar;
+
+    error = (struct error){0};
+    sidecar = sidecar_open(buffer_view(file), "bad", &error);
+    ck_assert_ptr_null(sidecar);
+    ck_assert_ptr_nonnull(strstr(error.message, "bad: "));
+    return error.message;
+}
+
+/* Everything that can be done with bytes that may be a sidecar. True where all of it went well. */
+static bool try_everything(const struct sample *sample, struct bytes file)
+{
+    struct error error = {0};
+    struct sidecar *sidecar = sidecar_open(file, "damaged", &error);
+    bool good = sidecar != NULL && sidecar_verify(sidecar, &error);
+
+    ck_assert(good == (error.message[0] == '\0'));
+    sidecar_recognize(file);
+    if (sidecar != NULL) {
+        bool restored = sample_restores(sample, sidecar);
+        ck_assert(!good || restored);
+        for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+            struct buffer content = {0};
+            sidecar_read_section(sidecar, sidecar_section(sidecar, i), &content, &error);
+            buffer_free(&content);
+        }
+        if (good)
+            ck_assert(sample_agrees(sample, sidecar));
+    }
+    sidecar_close(sidecar);
+    return good;
+}
+
+/* ---- damage ---- */
+
+/* What is not noticed (bits of a zstd frame that say nothing) must not change a thing. */
+START_TEST(test_every_byte)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    const uint8_t flips[] = {0x01, 0x80, 0xff};
+    size_t harmless = 0;
+
+    ck_assert(try_everything(sample, buffer_view(&file)));
+    for (size_t i = 0; i < file.size; i++) {
+        for (size_t j = 0; j < sizeof(flips); j++) {
+            file.data[i] ^= flips[j];
+            harmless += try_everything(sample, buffer_view(&file));
+            file.data[i] ^= flips[j];
+        }
+    }
+    ck_assert_uint_le(harmless, 3 * 5); /* some bits of frame headers */
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_every_truncation)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+
+    for (size_t size = 0; size < file.size; size++) {
+        /* A copy of just this size, so that reading behind it is noticed. */
+        struct buffer part = {0};
+        ck_assert(buffer_append(&part, file.data, size));
+        if (size != 0) {
+            uint8_t *exact = realloc(part.data, size);
+            ck_assert_ptr_nonnull(exact);
+            part.data = exact;
+        }
+        refusal(&part);
+        ck_assert(!try_everything(sample, buffer_view(&part)));
+        buffer_free(&part);
+    }
+    ck_assert(buffer_append_zeros(&file, 1));
+    refusal(&file);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_random_damage_with_a_good_seal)
+{
+    struct random_state random = random_start((uint64_t)_i);
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1), damaged = {0};
+    const struct layout layout = layout_of(&file);
+    /* Twice as often in what is sealed than would be by chance. */
+    const uint64_t starts[] = {0, layout.notes, layout.section_headers, 0};
+    const uint64_t sizes[] = {64, layout.notes_size, 64 * layout.count, file.size};
+
+    ck_assert(buffer_append(&damaged, file.data, file.size));
+    for (int round = 0; round < 2500; round++) {
+        uint64_t changes = 1 + random_below(&random, 3);
+
+        memcpy(damaged.data, file.data, file.size);
+        while (changes-- != 0) {
+            uint64_t part = random_below(&random, 4);
+            uint64_t offset = starts[part] + random_below(&random, sizes[part]);
+            damaged.data[offset] = (uint8_t)random_next(&random);
+        }
+        if (round % 4 != 0)
+            reseal(&damaged, &layout);
+        struct error error = {0};
+        struct sidecar *sidecar = sidecar_open(buffer_view(&damaged), "damaged", &error);
+        if (sidecar != NULL) {
+            sidecar_verify(sidecar, &error);
+            sample_restores(sample, sidecar);
+            sample_agrees(sample, sidecar);
+        }
+        sidecar_close(sidecar);
+        sidecar_recognize(buffer_view(&damaged));
+    }
+    buffer_free(&file);
+    buffer_free(&damaged);
+    sample_free(sample);
+}
+END_TEST
+
+/* Section headers with numbers chosen to wrap around. */
+START_TEST(test_hostile_section_headers)
+{
+    static const uint64_t numbers[] = {
+        1,          UINT32_MAX, UINT64_MAX,        UINT64_MAX - 7,    UINT64_MAX - 63,
+        0x10000000, INT64_MAX,  UINT64_C(1) << 63, UINT64_C(1) << 40, 0};
+    static const unsigned fields[] = {0, 4, 8, 16, 24, 32, 40, 48, 56};
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1), damaged = {0};
+    const struct layout layout = layout_of(&file);
+
+    ck_assert(buffer_append(&damaged, file.data, file.size));
+    for (unsigned i = 0; i < layout.count; i++) {
+        for (size_t field = 0; field < sizeof(fields) / sizeof(fields[0]); field++) {
+            for (size_t j = 0; j < sizeof(numbers) / sizeof(numbers[0]); j++) {
+                uint8_t *at = damaged.data + layout.section_headers + 64 * i + fields[field];
+
+                memcpy(damaged.data, file.data, file.size);
+                if (fields[field] < 8)
+                    store_u32(at, (uint32_t)numbers[j], false);
+                else
+                    store_u64(at, numbers[j], false);
+                reseal(&damaged, &layout);
+                struct error error = {0};
+                struct sidecar *sidecar = sidecar_open(buffer_view(&damaged), "damaged", &error);
+                if (sidecar != NULL)
+                    sidecar_verify(sidecar, &error);
+                sidecar_close(sidecar);
+            }
+        }
+    }
+    buffer_free(&file);
+    buffer_free(&damaged);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_hostile_elf_headers)
+{
+    static const struct {
+        unsigned offset, size;
+        uint64_t value;
+    } cases[] = {
+        {40, 8, 0},      {40, 8, UINT64_MAX}, {40, 8, UINT64_MAX - 63},
+        {40, 8, 1},      {58, 2, 0},          {58, 2, 63},
+        {58, 2, 65},     {60, 2, 0},          {60, 2, 0xffff},
+        {60, 2, 0xfeff}, {60, 2, 65},         {62, 2, 0},
+        {62, 2, 0xffff}, {62, 2, 0xfff1},     {4, 1, 0},
+        {4, 1, 1},       {4, 1, 3},           {5, 1, 0},
+        {5, 1, 2},       {6, 1, 0},           {6, 1, 2},
+        {16, 2, ET_REL}, {16, 2, ET_CORE},    {18, 2, EM_AARCH64},
+    };
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    const struct layout layout = layout_of(&file);
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct buffer damaged = {0};
+        uint8_t number[8];
+
+        ck_assert(buffer_append(&damaged, file.data, file.size));
+        store_u64(number, cases[i].value, false);
+        memcpy(damaged.data + cases[i].offset, number, cases[i].size);
+        reseal(&damaged, &layout);
+        refusal(&damaged);
+        buffer_free(&damaged);
+    }
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* ---- versions ---- */
+
+START_TEST(test_newer_format_is_refused)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    const struct layout layout = layout_of(&file);
+
+    store_u32(file.data + find_note(&file, &layout, SIDECAR_NOTE_FORMAT), 2, false);
+    ck_assert(sidecar_recognize(buffer_view(&file)));
+    ck_assert_str_eq(refusal(&file), "bad: sidecar of format version 2; this covsplit reads 1; "
+                                     "use a newer covsplit");
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_unknown_notes_are_ignored)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    const struct layout layout = layout_of(&file);
+    uint64_t kept = find_note(&file, &layout, SIDECAR_NOTE_KEPT);
+    struct sidecar *sidecar;
+    struct error error = {0};
+
+    store_u32(file.data + kept - 16, 0x1fff, false);
+    reseal(&file, &layout);
+    sidecar = sample_open(&file);
+    ck_assert_uint_eq(sidecar_kept_count(sidecar), 0);
+    ck_assert(sidecar_verify(sidecar, &error));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_needed_notes_are_missed)
+{
+    const uint32_t needed[] = {SIDECAR_NOTE_FORMAT, SIDECAR_NOTE_IMAGE, SIDECAR_NOTE_REMOVED,
+                               SIDECAR_NOTE_INVERSE, SIDECAR_NOTE_SEAL};
+    struct sample *sample = sample_make(&sample_shapes[0]);
+
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        struct buffer file = sample_write(&sample->source, 9, 1);
+        const struct layout layout = layout_of(&file);
+
+        store_u32(file.data + find_note(&file, &layout, needed[i]) - 16, 0x1fff, false);
+        reseal(&file, &layout);
+        refusal(&file);
+        buffer_free(&file);
+    }
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_no_sidecar)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+
+    ck_assert(!sidecar_recognize((struct bytes){0}));
+    ck_assert(!sidecar_recognize(buffer_view(&sample->original)));
+    ck_assert_ptr_nonnull(strstr(refusal(&sample->original), "not a sidecar"));
+    sample_free(sample);
+}
+END_TEST
+
+/* ---- sizes ---- */
+
+/* A frame of five bytes that claims, like its section, to hold 1 TiB. */
+START_TEST(test_claimed_terabyte)
+{
+    const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0xc0, 17 << 3, 0, 0, 0,
+                             0,    0,    1,    0,    0,    0x2b,    0, 0, 'a'};
+    const uint64_t claimed = UINT64_C(1) << 40;
+    const struct rlimit limit = {UINT64_C(8) << 30, UINT64_C(8) << 30};
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1), content = {0};
+    const struct layout layout = layout_of(&file);
+    struct sidecar *sidecar;
+    struct error error = {0};
+
+    /* The first removed section is the first compressed one, too. */
+    store_u64(file.data + find_note(&file, &layout, SIDECAR_NOTE_REMOVED) + 8, claimed, false);
+    store_u64(file.data + layout.contents[0] + 8, claimed, false);
+    memcpy(file.data + layout.contents[0] + sizeof(Elf64_Chdr), frame, sizeof(frame));
+    reseal(&file, &layout);
+#if !defined(__SANITIZE_ADDRESS__)
+    setrlimit(RLIMIT_AS, &limit);
+#else
+    (void)limit; /* a sanitizer's shadow memory is larger than that */
+#endif
+    sidecar = sample_open(&file);
+    ck_assert_uint_eq(sidecar_section(sidecar, 0)->size, claimed);
+    ck_assert(!sidecar_read_section(sidecar, sidecar_section(sidecar, 0), &content, &error));
+    ck_assert_uint_le(content.capacity, 4 << 20);
+    ck_assert(!sidecar_verify(sidecar, &error));
+    ck_assert(!sample_restores(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&content);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* Many zeros in a small file take what they are, and no more. */
+START_TEST(test_many_zeros)
+{
+    const size_t size = ((size_t)200 << 20) + 1;
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    uint8_t *zeros = calloc(1, size);
+    struct buffer file, content = {0};
+    struct sidecar *sidecar;
+    struct error error = {0};
+
+    ck_assert_ptr_nonnull(zeros);
+    sample->sections[1].size = size;
+    sample->sections[1].content = (struct bytes){zeros, size};
+    file = sample_write(&sample->source, 1, 2);
+    free(zeros);
+    ck_assert_uint_le(file.size, 100000);
+    sidecar = sample_open(&file);
+    ck_assert_msg(
+        sidecar_read_section(sidecar, sidecar_find(sidecar, SECTION_COVFUN), &content, &error),
+        "%s", error.message);
+    ck_assert_uint_eq(content.size, size);
+    ck_assert_uint_eq(content.capacity, size);
+    ck_assert(bytes_all_zero(buffer_view(&content)));
+    ck_assert(sidecar_verify(sidecar, &error));
+    sidecar_close(sidecar);
+    buffer_free(&content);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sidecar damage");
+    TCase *damage = tcase_create("damage");
+    TCase *versions = tcase_create("versions");
+    TCase *sizes = tcase_create("sizes");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(damage, 300);
+    tcase_add_loop_test(damage, test_every_byte, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(damage, test_every_truncation, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(damage, test_random_damage_with_a_good_seal, 0, 4);
+    tcase_add_test(damage, test_hostile_section_headers);
+    tcase_add_test(damage, test_hostile_elf_headers);
+    suite_add_tcase(suite, damage);
+    tcase_add_test(versions, test_newer_format_is_refused);
+    tcase_add_test(versions, test_unknown_notes_are_ignored);
+    tcase_add_test(versions, test_needed_notes_are_missed);
+    tcase_add_test(versions, test_no_sidecar);
+    suite_add_tcase(suite, versions);
+    tcase_set_timeout(sizes, 120);
+    tcase_add_test(sizes, test_claimed_terabyte);
+    tcase_add_test(sizes, test_many_zeros);
+    suite_add_tcase(suite, sizes);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
