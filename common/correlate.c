@@ -19,7 +19,7 @@
 
 /* ---- fields of records ---- */
 
-static bool is_big_endian(const struct correlation *correlation)
+bool correlation_is_big_endian(const struct correlation *correlation)
 {
     return sidecar_facts(correlation->sidecar)->elf_data == 2; /* ELFDATA2MSB */
 }
@@ -31,14 +31,14 @@ static uint64_t pointer_mask(const struct profile_record_layout *layout)
 
 static uint64_t load_pointer(const struct correlation *correlation, const uint8_t *from)
 {
-    bool big = is_big_endian(correlation);
+    bool big = correlation_is_big_endian(correlation);
 
     return correlation->layout.pointer_size == 4 ? load_u32(from, big) : load_u64(from, big);
 }
 
 static void store_pointer(const struct correlation *correlation, uint8_t *to, uint64_t value)
 {
-    bool big = is_big_endian(correlation);
+    bool big = correlation_is_big_endian(correlation);
 
     if (correlation->layout.pointer_size == 4)
         store_u32(to, (uint32_t)value, big);
@@ -63,7 +63,7 @@ static uint64_t counter_size(const struct correlation *correlation)
 
 static uint64_t load_count(const struct correlation *correlation, const uint8_t *from)
 {
-    return load_u32(from, is_big_endian(correlation));
+    return load_u32(from, correlation_is_big_endian(correlation));
 }
 
 /* ---- loading ---- */

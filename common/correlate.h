@@ -46,6 +46,9 @@ bool correlation_load(struct correlation *correlation, const struct sidecar *sid
                       struct error *error);
 void correlation_free(struct correlation *correlation);
 
+/* The byte order of the records. */
+bool correlation_is_big_endian(const struct correlation *correlation);
+
 /* The counters and bitmap bytes of a data record. Counted in counters and in bytes. */
 struct correlation_range {
     uint64_t first_counter;

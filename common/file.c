@@ -18,6 +18,22 @@
 /* Small writes are gathered up to this size, and files are copied in pieces of it. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
+bool file_is(const char *path, const struct stat *status)
+{
+    struct stat other;
+
+    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
+           other.st_ino == status->st_ino;
+}
+
+mode_t file_new_mode(void)
+{
+    mode_t mask = umask(0); /* the only way to read it */
+
+    umask(mask);
+    return 0666 & ~mask;
+}
+
 /* ---- inputs ---- */
 
 /* Opens for reading, without waiting for a pipe's other end and without side effects. */

@@ -16,6 +16,12 @@
 #include "common/bytes.h"
 #include "common/error.h"
 
+/* True where there is a file at `path`, and it is the one that `status` is of. */
+bool file_is(const char *path, const struct stat *status);
+
+/* The permission bits of a new file: 0666 without those of the umask. */
+mode_t file_new_mode(void);
+
 /* ---- inputs ---- */
 
 struct input {

@@ -33,6 +33,7 @@
 #define PROFILE_VARIANT_BIT_LAST      63
 
 #define PROFILE_VARIANT_BYTE_COVERAGE (UINT64_C(1) << 60)
+#define PROFILE_VARIANT_TEMPORAL      (UINT64_C(1) << 63)
 
 /* What a variant bit stands for: "IR", "byte-coverage", ...; NULL for a bit without a meaning. */
 const char *profile_variant_name(unsigned bit);

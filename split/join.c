@@ -34,8 +34,7 @@ static bool restore_into(struct output *output, const covsplit_sidecar *sidecar,
     struct sink sink = {.output = output};
     covsplit_error *reader_error = NULL;
 
-    if (covsplit_sidecar_restore(sidecar, stripped->bytes.data, (size_t)stripped->bytes.size,
-                                 stripped->path, write_part, &sink, &reader_error))
+    if (covsplit_sidecar_restore_file(sidecar, stripped->path, write_part, &sink, &reader_error))
         return true;
     error_from_reader(error, reader_error);
     /* The reader only knows that the sink stopped; the sink knows why. */
@@ -44,21 +43,13 @@ static bool restore_into(struct output *output, const covsplit_sidecar *sidecar,
     return false;
 }
 
-static bool is_same_file(const char *path, const struct stat *status)
-{
-    struct stat other;
-
-    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
-           other.st_ino == status->st_ino;
-}
-
 static bool write_original(const covsplit_sidecar *sidecar, const struct input *stripped,
                            const char *path, struct error *error)
 {
     struct output output;
     struct output_options output_options = {
         .mode = stripped->status.st_mode & PERMISSION_BITS,
-        .in_place = is_same_file(path, &stripped->status),
+        .in_place = file_is(path, &stripped->status),
     };
     enum output_result result;
 
@@ -80,7 +71,7 @@ static bool join(const struct parsed_options *options, const struct input *strip
     struct stat status;
     bool done;
 
-    if (stat(sidecar_path, &status) == 0 && is_same_file(output, &status))
+    if (stat(sidecar_path, &status) == 0 && file_is(output, &status))
         return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
                          output);
     sidecar = covsplit_sidecar_open(sidecar_path, &reader_error);

@@ -37,14 +37,6 @@ struct split {
 
 /* ---- what was named on the command line ---- */
 
-static bool is_same_file(const char *path, const struct stat *status)
-{
-    struct stat other;
-
-    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
-           other.st_ino == status->st_ino;
-}
-
 /* --sidecar, or the place in --store, or IMAGE.covsplit. */
 static bool choose_sidecar_path(struct split *split, struct error *error)
 {
@@ -59,7 +51,7 @@ static bool choose_sidecar_path(struct split *split, struct error *error)
         split->sidecar_path = NULL;
     if (split->sidecar_path == NULL)
         return error_out_of_memory(error, split->image_path, strlen(split->image_path));
-    if (is_same_file(split->sidecar_path, &split->image.status) ||
+    if (file_is(split->sidecar_path, &split->image.status) ||
         strcmp(split->sidecar_path, split->output_path) == 0)
         return error_set(error,
                          "%s: is the image, which the sidecar would replace; give another "
@@ -150,14 +142,12 @@ static bool give_uuid(struct split *split, struct error *error)
 
 static bool create_outputs(struct split *split, struct error *error)
 {
-    mode_t mask = umask(0);
     struct output_options image_options = {
         .mode = split->image.status.st_mode & PERMISSION_BITS,
-        .in_place = is_same_file(split->output_path, &split->image.status),
+        .in_place = file_is(split->output_path, &split->image.status),
     };
-    struct output_options sidecar_options = {.mode = 0666 & ~mask};
+    struct output_options sidecar_options = {.mode = file_new_mode()};
 
-    umask(mask);
     if (option_text(split->options, OPTION_SIDECAR) == NULL &&
         option_text(split->options, OPTION_STORE) != NULL &&
         !make_directories(split->sidecar_path, error))
