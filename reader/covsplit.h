@@ -208,6 +208,11 @@ size_t covsplit_profile_uuid(const covsplit_profile *profile, uint8_t *uuid, siz
 uint64_t covsplit_profile_counter_count(const covsplit_profile *profile);
 uint64_t covsplit_profile_counter(const covsplit_profile *profile, uint64_t index);
 
+/* Whether the sidecar is the one of the image that wrote the profile: by UUID where the profile
+ * tells it, and by what it counts. Decompresses nothing. */
+bool covsplit_profile_check(const covsplit_profile *profile, const covsplit_sidecar *sidecar,
+                            covsplit_error **error);
+
 /* Correlates: gives the sink a full raw profile, which LLVM's tools read as they would read that of
  * the unsplit image. The sidecar may be NULL for a profile that needs none, which comes out as it
  * is. Fails before the sink is called where the sidecar is of another image, or damaged. */

@@ -135,6 +135,15 @@ uint64_t covsplit_profile_counter(const covsplit_profile *profile, uint64_t inde
 
 /* ---- correlating ---- */
 
+bool covsplit_profile_check(const covsplit_profile *profile, const covsplit_sidecar *sidecar,
+                            covsplit_error **error)
+{
+    struct error why = {0};
+
+    return check_result(correlation_check(sidecar->sidecar, &profile->profile, profile->name, &why),
+                        error, &why);
+}
+
 static bool write_correlated(const covsplit_profile *profile, covsplit_sidecar *sidecar,
                              struct caller_sink *caller, struct error *error)
 {

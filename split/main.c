@@ -97,6 +97,27 @@ static const struct option_description join_options[] = {
      .help = "look for the sidecar in the store DIR, by UUID"},
 };
 
+static const struct option_description correlate_options[] = {
+    {.id = OPTION_OUTPUT,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "output",
+     .short_name = 'o',
+     .argument = "OUT",
+     .help = "write the full raw profile to OUT",
+     .required = true},
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "the sidecar of the image that wrote the profile",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "look for the sidecar in the store DIR, by UUID"},
+};
+
 static const struct option_description show_options[] = {
     {.id = OPTION_JSON,
      .type = OPTION_TYPE_FLAG,
@@ -131,6 +152,13 @@ static const struct command commands[] = {
      "directories of COVSPLIT_STORE (a list with ':' between), and then as\n"
      "STRIPPED.covsplit.\n",
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
+    {"correlate", "Make a full raw profile of a lightweight one",
+     "[--sidecar FILE | --store DIR] -o OUT PROFILE",
+     "OUT is what the unsplit image would have written, for llvm-profdata to read.\n"
+     "Without --sidecar and --store, the sidecar is looked for by UUID in the\n"
+     "directories of COVSPLIT_STORE (a list with ':' between). A profile that lacks\n"
+     "nothing is copied.\n",
+     OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
     {"show", "Describe images, sidecars and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays'; after a split, what is 'left' of it. In a sidecar: it is 'stored',\n"
