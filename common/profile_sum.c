@@ -361,14 +361,14 @@ bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more
 
 /* ---- the result ---- */
 
-const struct profile *profile_sum_combined(struct profile_sum *sum)
+struct bytes profile_sum_combined(struct profile_sum *sum)
 {
     for (unsigned plane = 0; plane < sum->plane_count; plane++) {
         for (uint64_t i = 0; i < sum->profile.counters.size; i++)
             sum->counters[i] =
                 (uint8_t)((plane == 0 ? NOT_EXECUTED : sum->counters[i]) & sum->planes[plane][i]);
     }
-    return &sum->profile;
+    return (struct bytes){sum->bytes, sum->size};
 }
 
 unsigned profile_sum_plane_count(const struct profile_sum *sum)
@@ -376,9 +376,9 @@ unsigned profile_sum_plane_count(const struct profile_sum *sum)
     return sum->plane_count == 0 ? 1 : sum->plane_count;
 }
 
-const struct profile *profile_sum_plane(struct profile_sum *sum, unsigned plane)
+struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane)
 {
     if (sum->plane_count != 0)
         memcpy(sum->counters, sum->planes[plane], (size_t)sum->profile.counters.size);
-    return &sum->profile;
+    return (struct bytes){sum->bytes, sum->size};
 }

@@ -53,14 +53,14 @@ bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more
 
 /* The following are for when all has been added. */
 
-/* One profile that stands for all: the sum; with byte coverage the AND. It lives as long as the
- * sum, and what profile_sum_plane gives must not be used after it. */
-const struct profile *profile_sum_combined(struct profile_sum *sum);
+/* One raw profile that stands for all: the sum; with byte coverage the AND. It lives as long as the
+ * sum, and what profile_sum_plane gave before must not be used any more. */
+struct bytes profile_sum_combined(struct profile_sum *sum);
 
 /* 1 without byte coverage. */
 unsigned profile_sum_plane_count(const struct profile_sum *sum);
 
-/* Plane k, to be counted 2^k times. Good until the next call. */
-const struct profile *profile_sum_plane(struct profile_sum *sum, unsigned plane);
+/* Plane k, a raw profile to be counted 2^k times. Good until the next call. */
+struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane);
 
 #endif
