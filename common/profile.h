@@ -149,6 +149,9 @@ typedef bool (*profile_sink)(void *context, struct bytes part, struct error *err
  * bytes each, as outside of continuous mode. */
 void profile_set_padding(struct profile *profile);
 
+/* How many bytes profile_write writes. */
+uint64_t profile_written_size(const struct profile *profile);
+
 /* Writes a profile: the header and the parts that it describes, which must have just those sizes.
  * A parsed profile comes out as it was read. */
 bool profile_write(const struct profile *profile, profile_sink sink, void *context,

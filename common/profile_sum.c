@@ -126,8 +126,9 @@ static bool copy_profile(struct profile_sum *sum, const struct profile *first, c
 {
     struct profile source = *first;
 
-    source.size -= source.value_data.size;
     source.value_data.size = 0;
+    profile_set_padding(&source);
+    source.size = profile_written_size(&source);
     sum->bytes = malloc((size_t)source.size);
     if (sum->bytes == NULL)
         return error_out_of_memory(error, name, source.size);
@@ -357,6 +358,38 @@ bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more
     }
     add_bitmap(sum, more->bitmap);
     return true;
+}
+
+/* ---- what comes from one profile ---- */
+
+struct adoption {
+    struct profile_sum *sum;
+    uint64_t position;
+};
+
+/* Writes over the sum, but for counters and bitmap: each part is at the same place in both. */
+static bool adopt_part(void *context, struct bytes part, struct error *error)
+{
+    struct adoption *adoption = context;
+    uint8_t *to = adoption->sum->bytes + adoption->position;
+
+    (void)error;
+    if (to != adoption->sum->counters && to != adoption->sum->bitmap)
+        memcpy(to, part.data, (size_t)part.size);
+    adoption->position += part.size;
+    return true;
+}
+
+void profile_sum_adopt(struct profile_sum *sum, const struct profile *profile)
+{
+    struct profile source = *profile;
+    struct adoption adoption = {.sum = sum};
+    struct error none;
+
+    source.value_data.size = 0;
+    profile_set_padding(&source);
+    if (profile_written_size(&source) == sum->size)
+        profile_write(&source, adopt_part, &adoption, &none);
 }
 
 /* ---- the result ---- */

@@ -51,6 +51,10 @@ bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsign
 bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more,
                          struct error *error);
 
+/* Takes over what a profile of the same identity says beside its counters: the addresses in header
+ * and data. Other threads may add meanwhile, but not do this. */
+void profile_sum_adopt(struct profile_sum *sum, const struct profile *profile);
+
 /* The following are for when all has been added. */
 
 /* One raw profile that stands for all: the sum; with byte coverage the AND. It lives as long as the

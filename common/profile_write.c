@@ -55,6 +55,19 @@ void profile_set_padding(struct profile *profile)
     header->padding_bytes_after_bitmap_bytes = (0 - profile->bitmap.size) % sizeof(uint64_t);
 }
 
+uint64_t profile_written_size(const struct profile *profile)
+{
+    uint8_t words[PROFILE_HEADER_WORD_COUNT * sizeof(uint64_t)];
+    struct profile_part parts[PROFILE_PART_COUNT_MAX];
+    struct profile copy = *profile;
+    size_t count = profile_list_parts(&copy, parts);
+    uint64_t size = encode_header(profile, words) + profile->value_data.size;
+
+    for (size_t i = 0; i < count; i++)
+        size += parts[i].count * parts[i].item_size;
+    return size;
+}
+
 bool profile_write(const struct profile *profile, profile_sink sink, void *context,
                    struct error *error)
 {

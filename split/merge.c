@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -71,6 +72,11 @@ static bool write_raw(const struct merge *merge, struct output *output, struct e
     for (size_t i = 0; i < merge->group_count; i++) {
         const struct merge_group *group = merge->groups[i];
 
+        if (group->is_temporal)
+            return error_set(error,
+                             "%s: a temporal profile, and one file cannot keep the order of "
+                             "events of several runs; merge into a .profdata file",
+                             merge->inputs->paths[group->first_input]);
         if (group->sum != NULL
                 ? !write_sum(merge, group, profile_sum_combined(group->sum), output, error)
                 : !write_read_again(merge, group, output, error))
@@ -88,18 +94,6 @@ struct spools {
     size_t count;
 };
 
-static size_t count_spools(const struct merge *merge)
-{
-    size_t count = 0;
-
-    for (size_t i = 0; i < merge->group_count; i++) {
-        const struct profile_sum *sum = merge->groups[i]->sum;
-
-        count += sum == NULL ? 1 : profile_sum_plane_count(sum);
-    }
-    return count;
-}
-
 static void free_spools(struct spools *spools)
 {
     for (size_t i = 0; i < spools->count; i++)
@@ -108,18 +102,28 @@ static void free_spools(struct spools *spools)
     free(spools->inputs);
 }
 
-/* Beside the output, where there is room for things of that size. */
+/* One more, beside the output, where there is room for things of that size. Good until the next. */
 static struct output *add_spool(struct spools *spools, const char *path, uint64_t weight,
                                 struct error *error)
 {
     struct output_options options = {.mode = 0600};
-    struct output *file = &spools->files[spools->count];
+    struct output *files = realloc(spools->files, (spools->count + 1) * sizeof(*files));
+    struct llvm_profdata_input *inputs;
 
-    if (!output_create(file, path, &options, error))
+    if (files != NULL)
+        spools->files = files;
+    inputs = realloc(spools->inputs, (spools->count + 1) * sizeof(*inputs));
+    if (inputs != NULL)
+        spools->inputs = inputs;
+    if (files == NULL || inputs == NULL) {
+        error_out_of_memory(error, path, (spools->count + 1) * sizeof(*files));
         return NULL;
-    spools->inputs[spools->count++] =
-        (struct llvm_profdata_input){.fd = file->fd, .weight = weight};
-    return file;
+    }
+    if (!output_create(&files[spools->count], path, &options, error))
+        return NULL;
+    inputs[spools->count] =
+        (struct llvm_profdata_input){.fd = files[spools->count].fd, .weight = weight};
+    return &files[spools->count++];
 }
 
 /* A file for each plane: they differ in how often they count. */
@@ -139,23 +143,50 @@ static bool spool_sum(const struct merge *merge, const struct merge_group *group
     return true;
 }
 
+struct spool_target {
+    struct spools *spools;
+    const char *path;
+    covsplit_sidecar *sidecar;
+};
+
+static bool spool_profile(void *context, const covsplit_profile *profile, struct error *error)
+{
+    const struct spool_target *target = context;
+    struct output *file = add_spool(target->spools, target->path, 1, error);
+
+    return file != NULL && correlate_into(file, profile, target->sidecar, error) &&
+           output_lend(file, error);
+}
+
+/* Value profiles follow each other in one file. Temporal ones need a file each: llvm-profdata takes
+ * the events in a file for one run. */
 static bool spool_read_again(const struct merge *merge, const struct merge_group *group,
                              const char *path, struct spools *spools, struct error *error)
 {
-    struct output *file = add_spool(spools, path, 1, error);
+    struct spool_target target = {spools, path, group->sidecar};
+    struct output *file;
 
+    if (group->is_temporal)
+        return merge_read_again(merge, group, spool_profile, &target, error);
+    file = add_spool(spools, path, 1, error);
     return file != NULL && write_read_again(merge, group, file, error) && output_lend(file, error);
+}
+
+/* Every spool is an open file, here and in llvm-profdata. */
+static void allow_many_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
 }
 
 static bool spool_all(const struct merge *merge, const char *path, struct spools *spools,
                       struct error *error)
 {
-    size_t count = count_spools(merge);
-
-    spools->files = calloc(count, sizeof(*spools->files));
-    spools->inputs = calloc(count, sizeof(*spools->inputs));
-    if (spools->files == NULL || spools->inputs == NULL)
-        return error_out_of_memory(error, path, count * sizeof(*spools->files));
+    allow_many_descriptors();
     for (size_t i = 0; i < merge->group_count; i++) {
         const struct merge_group *group = merge->groups[i];
 

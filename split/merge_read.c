@@ -29,6 +29,14 @@ struct entry {
 
 /* ---- groups ---- */
 
+/* Of a group that has no profile yet: behind all others. */
+#define NO_INPUT SIZE_MAX
+
+static bool is_earlier(const struct merge_group *group, size_t input, uint64_t offset)
+{
+    return input != group->first_input ? input < group->first_input : offset < group->first_offset;
+}
+
 static bool is_of_group(const struct merge_group *group, const struct digest *identity,
                         const struct profile *profile)
 {
@@ -92,11 +100,13 @@ static struct merge_group *add_group(struct reader *reader, const struct entry *
         error_out_of_memory(error, reader->path, sizeof(*group));
         return NULL;
     }
-    *group = (struct merge_group){.identity = *identity,
-                                  .version = entry->profile.version,
-                                  .can_be_summed = profile_can_be_summed(&entry->profile),
-                                  .first_input = reader->input,
-                                  .first_offset = entry->offset};
+    *group = (struct merge_group){
+        .identity = *identity,
+        .version = entry->profile.version,
+        .can_be_summed = profile_can_be_summed(&entry->profile),
+        .is_temporal = (entry->profile.header.version & PROFILE_VARIANT_TEMPORAL) != 0,
+        .first_input = reader->input,
+        .first_offset = entry->offset};
     if (profile_needs_sidecar(&entry->profile) &&
         !find_sidecar_of(reader->merge, group, bytes, reader->path, error)) {
         free_group(reader->merge, group);
@@ -108,11 +118,6 @@ static struct merge_group *add_group(struct reader *reader, const struct entry *
         return NULL;
     }
     return group;
-}
-
-static bool is_earlier(const struct merge_group *group, size_t input, uint64_t offset)
-{
-    return input != group->first_input ? input < group->first_input : offset < group->first_offset;
 }
 
 /* NULL with an error where the profile cannot be correlated. */
@@ -128,10 +133,6 @@ static bool find_or_add_group(struct reader *reader, struct entry *entry, struct
     group = find_group(merge, &identity, &entry->profile);
     if (group == NULL)
         group = add_group(reader, entry, &identity, error);
-    else if (is_earlier(group, reader->input, entry->offset)) {
-        group->first_input = reader->input;
-        group->first_offset = entry->offset;
-    }
     pthread_mutex_unlock(&merge->lock);
     entry->group = group;
     return group != NULL;
@@ -172,27 +173,45 @@ static bool check_file(struct reader *reader, size_t *count, struct entry *first
                      reader->path);
 }
 
-/* The first profile of a group becomes its sum, all others are added. */
+/* The sum is made of the first profile that comes, and takes its header and data from the first one
+ * in the order of the inputs: the addresses in them differ from run to run. */
+static bool add_to_group(struct reader *reader, const struct entry *entry, bool *is_new,
+                         struct error *error)
+{
+    struct merge_group *group = entry->group;
+    bool is_first = is_earlier(group, reader->input, entry->offset);
+
+    *is_new = false;
+    if (is_first) {
+        group->first_input = reader->input;
+        group->first_offset = entry->offset;
+    }
+    if (!group->can_be_summed) {
+        reader->merge->must_be_read_again[reader->input] = true;
+        return true;
+    }
+    if (group->sum == NULL) {
+        *is_new = true;
+        group->sum = profile_sum_new(&entry->profile, reader->path, error);
+        return group->sum != NULL;
+    }
+    if (is_first)
+        profile_sum_adopt(group->sum, &entry->profile);
+    return true;
+}
+
 static bool add_entry(struct reader *reader, const struct entry *entry, struct error *error)
 {
     struct merge *merge = reader->merge;
-    struct merge_group *group = entry->group;
-    bool is_first, added = true;
+    bool is_new, added;
 
-    if (!group->can_be_summed) {
-        merge->must_be_read_again[reader->input] = true;
-        return true;
-    }
     pthread_mutex_lock(&merge->lock);
-    is_first = group->sum == NULL;
-    if (is_first) {
-        group->sum = profile_sum_new(&entry->profile, reader->path, error);
-        added = group->sum != NULL;
-    }
+    added = add_to_group(reader, entry, &is_new, error);
     pthread_mutex_unlock(&merge->lock);
-    if (is_first)
+    if (!added || is_new || !entry->group->can_be_summed)
         return added;
-    return profile_sum_add(group->sum, &entry->profile, reader->share, merge->threads, error);
+    return profile_sum_add(entry->group->sum, &entry->profile, reader->share, merge->threads,
+                           error);
 }
 
 static bool add_file(struct reader *reader, size_t count, const struct entry *first,
@@ -341,7 +360,7 @@ static void drop_unused_groups(struct merge *merge)
     for (size_t i = 0; i < merge->group_count; i++) {
         struct merge_group *group = merge->groups[i];
 
-        if (group->can_be_summed && group->sum == NULL)
+        if (group->first_input == NO_INPUT)
             free_group(merge, group);
         else
             merge->groups[kept++] = group;

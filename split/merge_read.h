@@ -29,6 +29,7 @@ struct merge_group {
     struct digest identity;
     unsigned version; /* of its raw profiles */
     bool can_be_summed;
+    bool is_temporal;
     struct profile_sum *sum;   /* NULL where nothing is summed */
     covsplit_sidecar *sidecar; /* NULL: the profiles need none */
     size_t first_input;        /* where its first profile is: the order of the output */
