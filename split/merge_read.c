@@ -105,8 +105,7 @@ static struct merge_group *add_group(struct reader *reader, const struct entry *
         .version = entry->profile.version,
         .can_be_summed = profile_can_be_summed(&entry->profile),
         .is_temporal = (entry->profile.header.version & PROFILE_VARIANT_TEMPORAL) != 0,
-        .first_input = reader->input,
-        .first_offset = entry->offset};
+        .first_input = NO_INPUT};
     if (profile_needs_sidecar(&entry->profile) &&
         !find_sidecar_of(reader->merge, group, bytes, reader->path, error)) {
         free_group(reader->merge, group);
