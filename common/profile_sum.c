@@ -21,6 +21,11 @@
 
 #define NOT_EXECUTED 0xff
 
+struct stripe {
+    pthread_mutex_t lock;
+    bool limited; /* something was added, and no counter is above the limit any more */
+};
+
 struct profile_sum {
     uint8_t *bytes;         /* the whole profile, without value data */
     uint64_t size;          /* of it */
@@ -32,7 +37,7 @@ struct profile_sum {
     uint8_t *planes[PLANES_MAX];
     unsigned plane_count; /* 0: no byte coverage */
     pthread_mutex_t plane_lock;
-    pthread_mutex_t *stripes;
+    struct stripe *stripes;
     uint64_t stripe_count;
 };
 
@@ -143,11 +148,11 @@ static bool copy_profile(struct profile_sum *sum, const struct profile *first, c
 static bool make_stripes(struct profile_sum *sum)
 {
     sum->stripe_count = sum->profile.counters.size / STRIPE_SIZE + 1;
-    sum->stripes = malloc((size_t)sum->stripe_count * sizeof(*sum->stripes));
+    sum->stripes = calloc((size_t)sum->stripe_count, sizeof(*sum->stripes));
     if (sum->stripes == NULL)
         return false;
     for (uint64_t i = 0; i < sum->stripe_count; i++)
-        pthread_mutex_init(&sum->stripes[i], NULL);
+        pthread_mutex_init(&sum->stripes[i].lock, NULL);
     return true;
 }
 
@@ -200,7 +205,7 @@ void profile_sum_free(struct profile_sum *sum)
     for (unsigned i = 0; i < sum->plane_count; i++)
         free(sum->planes[i]);
     for (uint64_t i = 0; sum->stripes != NULL && i < sum->stripe_count; i++)
-        pthread_mutex_destroy(&sum->stripes[i]);
+        pthread_mutex_destroy(&sum->stripes[i].lock);
     pthread_mutex_destroy(&sum->plane_lock);
     free(sum->stripes);
     free(sum->bytes);
@@ -219,7 +224,7 @@ static uint64_t saturating_sum(uint64_t a, uint64_t b)
 }
 
 /* Counters may be at any address: memcpy is how C loads from there, and costs nothing. */
-static void add_native(uint8_t *to, const uint8_t *from, uint64_t count)
+static void add_run(uint8_t *to, const uint8_t *from, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
         uint64_t a, b;
@@ -229,6 +234,27 @@ static void add_native(uint8_t *to, const uint8_t *from, uint64_t count)
         a = saturating_sum(a, b);
         memcpy(to + i * sizeof(a), &a, sizeof(a));
     }
+}
+
+/* Most of a program does not run, so counters are mostly zero: so many at a time are looked at
+ * once, and passed over where there is nothing to add. */
+#define RUN_LENGTH 8
+
+static void add_native(uint8_t *to, const uint8_t *from, uint64_t count)
+{
+    while (count >= RUN_LENGTH) {
+        uint64_t run[RUN_LENGTH], any = 0;
+
+        memcpy(run, from, sizeof(run));
+        for (size_t i = 0; i < RUN_LENGTH; i++)
+            any |= run[i];
+        if (any != 0)
+            add_run(to, from, RUN_LENGTH);
+        to += sizeof(run);
+        from += sizeof(run);
+        count -= RUN_LENGTH;
+    }
+    add_run(to, from, count);
 }
 
 static void add_swapped(uint8_t *to, const uint8_t *from, uint64_t count)
@@ -243,11 +269,24 @@ static void add_swapped(uint8_t *to, const uint8_t *from, uint64_t count)
     }
 }
 
-static void add_counts(const struct profile_sum *sum, uint64_t offset, const uint8_t *from,
-                       uint64_t size)
+/* A number of the first profile that is above the limit stays as it is until something is added,
+ * were it zero: so llvm-profdata has it. Adding passes over zeros, so this is done before. */
+static void limit_counts(uint8_t *counters, uint64_t size, bool big_endian)
+{
+    for (uint64_t i = 0; i < size; i += sizeof(uint64_t)) {
+        if (load_u64(counters + i, big_endian) > COUNT_MAX)
+            store_u64(counters + i, COUNT_MAX, big_endian);
+    }
+}
+
+static void add_counts(const struct profile_sum *sum, struct stripe *stripe, uint64_t offset,
+                       const uint8_t *from, uint64_t size)
 {
     bool swapped = sum->profile.big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 
+    if (!stripe->limited)
+        limit_counts(sum->counters + offset, size, sum->profile.big_endian);
+    stripe->limited = true;
     (swapped ? add_swapped : add_native)(sum->counters + offset, from, size / sizeof(uint64_t));
 }
 
@@ -309,22 +348,22 @@ static bool add_stripe(struct profile_sum *sum, unsigned plane, uint64_t stripe,
     uint64_t size = left < STRIPE_SIZE ? left : STRIPE_SIZE;
     bool added = true;
 
-    pthread_mutex_lock(&sum->stripes[stripe]);
+    pthread_mutex_lock(&sum->stripes[stripe].lock);
     if (is_byte_coverage(sum))
         added = add_coverage(sum, plane, offset, counters + offset, size);
     else
-        add_counts(sum, offset, counters + offset, size);
-    pthread_mutex_unlock(&sum->stripes[stripe]);
+        add_counts(sum, &sum->stripes[stripe], offset, counters + offset, size);
+    pthread_mutex_unlock(&sum->stripes[stripe].lock);
     return added;
 }
 
 /* The bitmap has the lock of the last stripe. */
 static void add_bitmap(struct profile_sum *sum, const uint8_t *from)
 {
-    pthread_mutex_lock(&sum->stripes[sum->stripe_count - 1]);
+    pthread_mutex_lock(&sum->stripes[sum->stripe_count - 1].lock);
     for (uint64_t i = 0; i < sum->profile.bitmap.size; i++)
         sum->bitmap[i] |= from[i];
-    pthread_mutex_unlock(&sum->stripes[sum->stripe_count - 1]);
+    pthread_mutex_unlock(&sum->stripes[sum->stripe_count - 1].lock);
 }
 
 static bool no_memory(const struct profile_sum *sum, struct error *error)

@@ -326,8 +326,12 @@ static void check_merge(const struct application *application, const char *expec
     if (!variant->byte_coverage) {
         struct text_list one = {0};
         text_list_add(&one, raw);
-        assert_same_files(application, "all runs, merged as a raw profile", expected,
-                          llvm_merge(application, &one, "merged-raw.profdata", false));
+        char *from_raw = llvm_merge(application, &one, "merged-raw.profdata", false);
+        ck_assert_str_eq(show_counts(application, expected), show_counts(application, from_raw));
+        /* Of several profiles in one file, LLVM 16 keeps the last one's binary ID only. */
+        if (application->images.count == 1 || strcmp(variant->program.clang, "16") != 0) {
+            assert_same_files(application, "all runs, merged as a raw profile", expected, from_raw);
+        }
     }
 }
 
