@@ -19,7 +19,47 @@
 /* Small writes are gathered up to this size, and files are copied in pieces of it. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
+bool file_is(const char *path, const struct stat *status)
+{
+    struct stat other;
+
+    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
+           other.st_ino == status->st_ino;
+}
+
+mode_t file_new_mode(void)
+{
+    mode_t mask = umask(0); /* the only way to read it */
+
+    umask(mask);
+    return 0666 & ~mask;
+}
+
 /* ---- inputs ---- */
+
+/* Opens for reading, without waiting for a pipe's other end and without side effects. */
+static bool open_regular(const char *path, int *fd, struct stat *status, struct error *error)
+{
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (*fd < 0 || fstat(*fd, status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", path);
+    if (!S_ISREG(status->st_mode))
+        return error_set(error, "%s: not a regular file; name a file", path);
+    return true;
+}
+
+static bool map_input(struct input *input, struct error *error)
+{
+    void *map;
+
+    if (input->status.st_size == 0)
+        return true;
+    map = mmap(NULL, (size_t)input->status.st_size, PROT_READ, MAP_PRIVATE, input->fd, 0);
+    if (map == MAP_FAILED)
+        return error_set_errno(error, errno, "%s: cannot be mapped into memory", input->path);
+    input->bytes = (struct bytes){map, (uint64_t)input->status.st_size};
+    return true;
+}
 
 bool input_open(struct input *input, const char *path, struct error *error)
 {
@@ -27,27 +67,60 @@ bool input_open(struct input *input, const char *path, struct error *error)
     input->path = strdup(path);
     if (input->path == NULL)
         return error_out_of_memory(error, path, strlen(path));
-    input->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (input->fd < 0 || fstat(input->fd, &input->status) != 0) {
-        error_set_errno(error, errno, "%s: cannot be read", path);
-        goto fail;
-    }
-    if (!S_ISREG(input->status.st_mode)) {
-        error_set(error, "%s: not a regular file; name a file", path);
-        goto fail;
-    }
-    if (input->status.st_size > 0) {
-        void *map = mmap(NULL, (size_t)input->status.st_size, PROT_READ, MAP_PRIVATE, input->fd, 0);
-        if (map == MAP_FAILED) {
-            error_set_errno(error, errno, "%s: cannot be mapped into memory", path);
-            goto fail;
-        }
-        input->bytes = (struct bytes){map, (uint64_t)input->status.st_size};
-    }
-    return true;
-fail:
+    if (open_regular(path, &input->fd, &input->status, error) && map_input(input, error))
+        return true;
     input_close(input);
     return false;
+}
+
+bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error)
+{
+    *input = (struct input){.fd = -1};
+    input->path = strdup(name);
+    if (input->path == NULL)
+        return error_out_of_memory(error, name, strlen(name));
+    input->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (input->fd < 0 || fstat(input->fd, &input->status) != 0)
+        error_set_errno(error, errno, "%s: cannot be read", name);
+    else if (!S_ISREG(input->status.st_mode))
+        error_set(error, "%s: not a regular file; name a file", name);
+    else if (map_input(input, error))
+        return true;
+    input_close(input);
+    return false;
+}
+
+/* False with errno: a read failed. What the file lost meanwhile is missing from the buffer. */
+static bool read_all(int fd, struct buffer *buffer, size_t size)
+{
+    while (buffer->size < size) {
+        ssize_t have = read(fd, buffer->data + buffer->size, size - buffer->size);
+
+        if (have < 0 && errno == EINTR)
+            continue;
+        if (have < 0)
+            return false;
+        if (have == 0)
+            break;
+        buffer->size += (size_t)have;
+    }
+    return true;
+}
+
+bool file_read_into(struct buffer *buffer, const char *path, struct error *error)
+{
+    struct stat status;
+    int fd;
+    bool done = open_regular(path, &fd, &status, error);
+
+    buffer->size = 0;
+    if (done && !buffer_reserve(buffer, (size_t)status.st_size))
+        done = error_out_of_memory(error, path, (uint64_t)status.st_size);
+    else if (done && !read_all(fd, buffer, (size_t)status.st_size))
+        done = error_set_errno(error, errno, "%s: cannot be read", path);
+    if (fd >= 0)
+        close(fd);
+    return done;
 }
 
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size)
@@ -316,6 +389,21 @@ static void copy_attributes(const char *from, int to)
         if (length >= 0)
             fsetxattr(to, names + i, value, (size_t)length, 0);
     }
+}
+
+bool output_lend(struct output *output, struct error *error)
+{
+    return flush_pending(output, error);
+}
+
+bool output_take_back(struct output *output, struct error *error)
+{
+    struct stat status;
+
+    if (fstat(output->fd, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", output->path);
+    output->size = (uint64_t)status.st_size;
+    return true;
 }
 
 bool output_sync(struct output *output, struct error *error)

@@ -16,6 +16,12 @@
 #include "common/bytes.h"
 #include "common/error.h"
 
+/* True where there is a file at `path`, and it is the one that `status` is of. */
+bool file_is(const char *path, const struct stat *status);
+
+/* The permission bits of a new file: 0666 without those of the umask. */
+mode_t file_new_mode(void);
+
 /* ---- inputs ---- */
 
 struct input {
@@ -31,6 +37,14 @@ struct input {
 
 /* Maps a regular file. An empty file gives an empty view. On failure nothing is left open. */
 bool input_open(struct input *input, const char *path, struct error *error);
+
+/* The same for a descriptor, which stays the caller's. `name` stands for the file in messages. */
+bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error);
+
+/* Reads a whole regular file into the buffer, over what it held: for files that are looked at once,
+ * one after the other, where reading into memory that is there costs less than mapping. A file that
+ * grows meanwhile is read up to the size it had. */
+bool file_read_into(struct buffer *buffer, const char *path, struct error *error);
 
 /* Gives back the pages of [offset, offset + size), which have been used and are not needed soon:
  * the resident size then stays bounded however large the file is. Reading them again works. */
@@ -92,6 +106,11 @@ bool output_write_zeros(struct output *output, uint64_t size, struct error *erro
  * before it is committed. The input is closed with input_close, and must be before the output is.
  */
 bool output_map(struct output *output, struct input *input, struct error *error);
+
+/* Writes out what is gathered, and flushes: from here on another process may write to the file. */
+bool output_lend(struct output *output, struct error *error);
+/* Takes the file back, as large as it is now. */
+bool output_take_back(struct output *output, struct error *error);
 
 /* Writes out what is gathered and has it on the disk, ready for output_commit. */
 bool output_sync(struct output *output, struct error *error);

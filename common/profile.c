@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/profile_file.h"
+
 /* The bytes of the magic number from its most significant to its least significant one. The sixth
  * letter tells the pointer size ('r': 64 bits, 'R': 32) and the kind ('i': an indexed profile). */
 #define MAGIC(letter)                                                                              \
@@ -29,10 +31,7 @@
 /* TotalSize and NumValueKinds, 32 bits each, in front of each block of value profile data. */
 #define VALUE_DATA_HEADER_SIZE 8
 
-static const struct {
-    size_t offset; /* in struct profile_header */
-    unsigned since;
-} header_words[] = {
+const struct profile_header_word profile_header_words[PROFILE_HEADER_WORD_COUNT] = {
     {offsetof(struct profile_header, magic), 0},
     {offsetof(struct profile_header, version), 0},
     {offsetof(struct profile_header, binary_ids_size), 0},
@@ -50,8 +49,6 @@ static const struct {
     {offsetof(struct profile_header, vnames_size), VERSION_VTABLES},
     {offsetof(struct profile_header, value_kind_last), 0},
 };
-
-#define HEADER_WORD_COUNT (sizeof(header_words) / sizeof(header_words[0]))
 
 const char *profile_variant_name(unsigned bit)
 {
@@ -185,15 +182,15 @@ static bool read_header(struct bytes bytes, const char *name, struct profile *pr
                          "%s: raw profile version %u, but only %d to %d are known; use the LLVM "
                          "tools that belong to the compiler",
                          name, profile->version, PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
-    for (size_t i = 0; i < HEADER_WORD_COUNT; i++) {
+    for (size_t i = 0; i < PROFILE_HEADER_WORD_COUNT; i++) {
         uint64_t value;
 
-        if (profile->version < header_words[i].since)
+        if (profile->version < profile_header_words[i].since)
             continue;
         if (!bytes_slice(bytes, position, sizeof(uint64_t), &word))
             return error_set(error, "%s: cut short in its header; run the program again", name);
         value = load_u64(word.data, profile->big_endian);
-        memcpy((char *)&profile->header + header_words[i].offset, &value, sizeof(value));
+        memcpy((char *)&profile->header + profile_header_words[i].offset, &value, sizeof(value));
         position += sizeof(uint64_t);
     }
     profile->size = position;
@@ -214,27 +211,19 @@ static bool read_layout(const char *name, struct profile *profile, struct error 
 
 /* ---- the parts ---- */
 
-/* A part of the profile, as the header describes it. */
-struct part {
-    uint64_t count;
-    uint64_t item_size;
-    struct bytes *view; /* NULL for padding */
-};
-
 /* Bytes that the runtime fills up with to a multiple of 8, where the header does not say. */
 static uint64_t padding_after(uint64_t count, uint64_t item_size)
 {
     return (0 - count * item_size) % sizeof(uint64_t);
 }
 
-#define PART_COUNT_MAX 16
-
-static size_t list_parts(struct profile *profile, struct part parts[PART_COUNT_MAX])
+size_t profile_list_parts(struct profile *profile,
+                          struct profile_part parts[PROFILE_PART_COUNT_MAX])
 {
     const struct profile_header *header = &profile->header;
     /* A hash, a pointer and a 32-bit size, aligned to 8. */
     uint64_t vtable_size = profile->is_64_bit ? 24 : 16;
-    const struct part all[] = {
+    const struct profile_part all[] = {
         {header->binary_ids_size, 1, &profile->binary_ids},
         {header->num_data, profile->layout.record_size, &profile->data},
         {header->padding_bytes_before_counters, 1, NULL},
@@ -250,7 +239,7 @@ static size_t list_parts(struct profile *profile, struct part parts[PART_COUNT_M
         {padding_after(header->vnames_size, 1), 1, NULL},
     };
 
-    _Static_assert(sizeof(all) / sizeof(all[0]) <= PART_COUNT_MAX, "room for all parts");
+    _Static_assert(sizeof(all) / sizeof(all[0]) <= PROFILE_PART_COUNT_MAX, "room for all parts");
     memcpy(parts, all, sizeof(all));
     return sizeof(all) / sizeof(all[0]);
 }
@@ -259,8 +248,8 @@ static size_t list_parts(struct profile *profile, struct part parts[PART_COUNT_M
 static bool place_parts(struct bytes bytes, const char *name, struct profile *profile,
                         struct error *error)
 {
-    struct part parts[PART_COUNT_MAX];
-    size_t count = list_parts(profile, parts);
+    struct profile_part parts[PROFILE_PART_COUNT_MAX];
+    size_t count = profile_list_parts(profile, parts);
     uint64_t needed = profile->size;
 
     for (size_t i = 0; i < count; i++) {
@@ -437,4 +426,9 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
         return false;
     detect_stub(profile);
     return true;
+}
+
+bool profile_needs_sidecar(const struct profile *profile)
+{
+    return profile->lightweight || (profile->names.size == 0 && profile->header.num_counters != 0);
 }

@@ -24,7 +24,7 @@
 #define PROFILE_VERSION_MAX 10
 
 /* Bytes of a UUID that the stub record of a split image holds: NameRef and FuncHash. */
-#define PROFILE_STUB_UUID_SIZE 16
+#define PROFILE_STUB_UUID_SIZE UUID_STUB_SIZE
 
 /* The version word, here as in __llvm_profile_raw_version: the version itself is in the low half,
  * each bit of the high half is a variant. */
@@ -33,6 +33,7 @@
 #define PROFILE_VARIANT_BIT_LAST      63
 
 #define PROFILE_VARIANT_BYTE_COVERAGE (UINT64_C(1) << 60)
+#define PROFILE_VARIANT_TEMPORAL      (UINT64_C(1) << 63)
 
 /* What a variant bit stands for: "IR", "byte-coverage", ...; NULL for a bit without a meaning. */
 const char *profile_variant_name(unsigned bit);
@@ -135,5 +136,25 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
  * or else what the stub record holds. Size 0: neither. *is_prefix: the UUID comes from the stub
  * record, so it may be cut short or filled up with zeros. */
 struct uuid profile_uuid(const struct profile *profile, bool *is_prefix);
+
+/* True where the profile tells nothing without the sidecar of its image: it lacks data or names. */
+bool profile_needs_sidecar(const struct profile *profile);
+
+/* ---- writing ---- */
+
+/* Called with a profile's bytes in order. False stops, with the error filled in. */
+typedef bool (*profile_sink)(void *context, struct bytes part, struct error *error);
+
+/* Sets the padding that the header declares to the least: counters and bitmap are filled up to 8
+ * bytes each, as outside of continuous mode. */
+void profile_set_padding(struct profile *profile);
+
+/* How many bytes profile_write writes. */
+uint64_t profile_written_size(const struct profile *profile);
+
+/* Writes a profile: the header and the parts that it describes, which must have just those sizes.
+ * A parsed profile comes out as it was read. */
+bool profile_write(const struct profile *profile, profile_sink sink, void *context,
+                   struct error *error);
 
 #endif

@@ -153,8 +153,13 @@ const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t in
 bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                           struct buffer *content, struct error *error);
 
-/* Called with the original's bytes in order. False stops, with the error filled in. */
+/* Called with bytes in order. False stops, with the error filled in. */
 typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *error);
+
+/* The same with a fixed amount of memory: the sink gets the content piece by piece. It is only good
+ * when the function has returned true, since the digest is checked at the end. */
+bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+                            sidecar_sink sink, void *context, struct error *error);
 
 /* Decompresses everything as streams and checks every digest, the notes, and the bounds of the
  * inverse script. */

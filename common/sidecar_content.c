@@ -86,20 +86,29 @@ bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_co
     return done;
 }
 
+/* NULL where only address and size are recorded. */
+static const struct sidecar_content *content_of(const struct sidecar *sidecar,
+                                                const struct sidecar_section *section,
+                                                struct error *error)
+{
+    if (section->has_content)
+        return &sidecar->contents[section - sidecar->sections];
+    error_set(error, "%s: of %s only address and size are recorded; read it from the image",
+              sidecar->name, section->name);
+    return NULL;
+}
+
 bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                           struct buffer *content, struct error *error)
 {
-    if (!section->has_content)
-        return error_set(error,
-                         "%s: of %s only address and size are recorded; read it from the "
-                         "image",
-                         sidecar->name, section->name);
-    return sidecar_content_load(sidecar, &sidecar->contents[section - sidecar->sections], content,
-                                error);
+    const struct sidecar_content *stored = content_of(sidecar, section, error);
+
+    return stored != NULL && sidecar_content_load(sidecar, stored, content, error);
 }
 
-static bool digest_content(struct codec_stream *stream, struct digest_stream *digest, uint8_t *part,
-                           struct error *error)
+/* The sink may be NULL: then only the digest is wanted. */
+static bool pass_content(struct codec_stream *stream, struct digest_stream *digest, uint8_t *part,
+                         sidecar_sink sink, void *context, struct error *error)
 {
     uint64_t left;
 
@@ -109,13 +118,15 @@ static bool digest_content(struct codec_stream *stream, struct digest_stream *di
         if (!codec_stream_read(stream, part, size, error))
             return false;
         digest_stream_add(digest, (struct bytes){part, size});
+        if (sink != NULL && !sink(context, (struct bytes){part, size}, error))
+            return false;
     }
     return codec_stream_finish(stream, error);
 }
 
 /* Decompresses with constant memory and checks the digest. */
-static bool verify_content(const struct sidecar *sidecar, const struct sidecar_content *content,
-                           struct error *error)
+static bool stream_content(const struct sidecar *sidecar, const struct sidecar_content *content,
+                           sidecar_sink sink, void *context, struct error *error)
 {
     struct codec_stream *stream =
         codec_stream_open(content->frame, content->size, sidecar->name, content->what, error);
@@ -125,7 +136,7 @@ static bool verify_content(const struct sidecar *sidecar, const struct sidecar_c
 
     if (digest == NULL || part == NULL) {
         error_out_of_memory(error, sidecar->name, STREAM_STEP);
-    } else if (stream != NULL && digest_content(stream, digest, part, error)) {
+    } else if (stream != NULL && pass_content(stream, digest, part, sink, context, error)) {
         struct digest found = digest_stream_finish(digest);
         done = check_digest(sidecar, content, &found, error);
     }
@@ -133,6 +144,14 @@ static bool verify_content(const struct sidecar *sidecar, const struct sidecar_c
     digest_stream_free(digest);
     codec_stream_free(stream);
     return done;
+}
+
+bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+                            sidecar_sink sink, void *context, struct error *error)
+{
+    const struct sidecar_content *stored = content_of(sidecar, section, error);
+
+    return stored != NULL && stream_content(sidecar, stored, sink, context, error);
 }
 
 bool sidecar_inverse_load(const struct sidecar *sidecar, struct buffer *encoded,
@@ -159,7 +178,7 @@ bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
 
     for (size_t i = 0; i < sidecar->section_count; i++) {
         if (sidecar->sections[i].has_content &&
-            !verify_content(sidecar, &sidecar->contents[i], error))
+            !stream_content(sidecar, &sidecar->contents[i], NULL, NULL, error))
             return false;
     }
     done = sidecar_inverse_load(sidecar, &encoded, &inverse, error);

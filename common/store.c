@@ -1,11 +1,16 @@
 /*
- * Paths in stores: see store.h.
+ * Paths and searches in stores: see store.h.
  */
 #include "common/store.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#define SUFFIX ".covsplit"
 
 char *store_path(const char *directory, const struct uuid *uuid)
 {
@@ -15,7 +20,102 @@ char *store_path(const char *directory, const struct uuid *uuid)
     char *path;
 
     uuid_format(uuid, hex);
-    if (asprintf(&path, "%s%s.build-id/%.2s/%s.covsplit", directory, separator, hex, hex + 2) < 0)
+    if (asprintf(&path, "%s%s.build-id/%.2s/%s" SUFFIX, directory, separator, hex, hex + 2) < 0)
         return NULL;
     return path;
+}
+
+/* Whether the UUID in the store is one that is looked for. */
+static bool fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
+{
+    if (query == STORE_STUB)
+        return uuid_has_stub(found, wanted->bytes);
+    return found->size >= wanted->size && memcmp(found->bytes, wanted->bytes, wanted->size) == 0;
+}
+
+/* Takes the path over. */
+static bool add_match(struct store_match *match, const struct uuid *uuid, char *path,
+                      struct error *error)
+{
+    if (path == NULL)
+        return error_out_of_memory(error, "the store", UUID_HEX_MAX);
+    if (match->path == NULL) {
+        *match = (struct store_match){*uuid, path};
+        return true;
+    }
+    if (!uuid_equal(&match->uuid, uuid)) {
+        error_set(error, "%s: fits as well as %s; give more digits of the UUID, or --sidecar", path,
+                  match->path);
+        free(path);
+        return false;
+    }
+    free(path);
+    return true;
+}
+
+/* A file that is there but cannot be used counts as found: opening it then says what is wrong. */
+static bool find_exact(const char *directory, const struct uuid *uuid, struct store_match *match,
+                       struct error *error)
+{
+    char *path = store_path(directory, uuid);
+    struct stat status;
+
+    if (path != NULL && stat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        free(path);
+        return true;
+    }
+    return add_match(match, uuid, path, error);
+}
+
+/* Reads the UUID that a sidecar in the directory of `first` is named after. */
+static bool parse_name(const char *name, uint8_t first, struct uuid *uuid)
+{
+    char hex[UUID_HEX_MAX + 2];
+    size_t length = strlen(name);
+
+    if (length <= strlen(SUFFIX) || length - strlen(SUFFIX) + 3 > sizeof(hex) ||
+        strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0)
+        return false;
+    snprintf(hex, sizeof(hex), "%02x%.*s", first, (int)(length - strlen(SUFFIX)), name);
+    return uuid_parse(hex, uuid);
+}
+
+/* The names in a store are in the directory of the first byte. */
+static bool search(const char *directory, DIR *names, const struct uuid *wanted,
+                   enum store_query query, struct store_match *match, struct error *error)
+{
+    const struct dirent *entry;
+
+    while ((entry = readdir(names)) != NULL) {
+        struct uuid found;
+
+        if (parse_name(entry->d_name, wanted->bytes[0], &found) && fits(&found, wanted, query) &&
+            !add_match(match, &found, store_path(directory, &found), error))
+            return false;
+    }
+    return true;
+}
+
+bool store_find(const char *directory, const struct uuid *uuid, enum store_query query,
+                struct store_match *match, struct error *error)
+{
+    char *path;
+    DIR *names;
+    bool done = true;
+
+    if (query == STORE_EXACT)
+        return find_exact(directory, uuid, match, error);
+    path = store_path(directory, uuid);
+    if (path == NULL)
+        return error_out_of_memory(error, directory, UUID_HEX_MAX);
+    *strrchr(path, '/') = '\0';
+    names = opendir(path);
+    if (names != NULL) {
+        done = search(directory, names, uuid, query, match, error);
+        closedir(names);
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+        done = error_set_errno(error, errno, "%s: cannot be read", path);
+    }
+    free(path);
+    return done;
 }

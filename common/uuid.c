@@ -57,3 +57,17 @@ bool uuid_equal(const struct uuid *a, const struct uuid *b)
 {
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
+
+void uuid_stub(const struct uuid *uuid, uint8_t stub[UUID_STUB_SIZE])
+{
+    memset(stub, 0, UUID_STUB_SIZE);
+    memcpy(stub, uuid->bytes, uuid->size < UUID_STUB_SIZE ? uuid->size : UUID_STUB_SIZE);
+}
+
+bool uuid_has_stub(const struct uuid *uuid, const uint8_t stub[UUID_STUB_SIZE])
+{
+    uint8_t own[UUID_STUB_SIZE];
+
+    uuid_stub(uuid, own);
+    return memcmp(own, stub, sizeof(own)) == 0;
+}

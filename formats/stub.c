@@ -59,8 +59,5 @@ bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_versio
 
 void stub_set_uuid(uint8_t record[STUB_UUID_SIZE], const struct uuid *uuid)
 {
-    size_t size = uuid->size < STUB_UUID_SIZE ? uuid->size : STUB_UUID_SIZE;
-
-    memset(record, 0, STUB_UUID_SIZE);
-    memcpy(record, uuid->bytes, size);
+    uuid_stub(uuid, record);
 }

@@ -4,17 +4,9 @@
  * A thin cover over common/sidecar.h, which does the work: it turns errors into objects of the
  * caller and keeps the types of the inside out of the public header.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "common/error.h"
-#include "common/file.h"
-#include "common/sidecar.h"
-
-/* The project hides all symbols; those of the public header are what the library is there for. */
-#pragma GCC visibility push(default)
-#include "reader/covsplit.h"
-#pragma GCC visibility pop
+#include "reader/internal.h"
 
 /* ---- errors ---- */
 
@@ -38,7 +30,7 @@ void covsplit_error_free(covsplit_error *error)
         free(error);
 }
 
-static void report(covsplit_error **out, const struct error *error)
+void report_error(covsplit_error **out, const struct error *error)
 {
     covsplit_error *copy;
 
@@ -52,61 +44,73 @@ static void report(covsplit_error **out, const struct error *error)
     *out = copy;
 }
 
-/* For returning from functions that return bool. */
-static bool check(bool result, covsplit_error **out, const struct error *error)
+bool check_result(bool result, covsplit_error **out, const struct error *error)
 {
     if (!result)
-        report(out, error);
+        report_error(out, error);
     return result;
 }
 
 /* ---- sidecars ---- */
 
-struct covsplit_sidecar {
-    struct input input; /* zeroed where the sidecar is in the caller's memory */
-    struct sidecar *sidecar;
-};
-
-covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error)
+/* Takes the input over, whatever the result. */
+static covsplit_sidecar *open_input(struct input *input, struct bytes bytes, const char *name,
+                                    covsplit_error **error)
 {
     covsplit_sidecar *opened = calloc(1, sizeof(*opened));
     struct error why = {0};
 
-    if (opened == NULL) {
-        error_out_of_memory(&why, path, sizeof(*opened));
-    } else if (input_open(&opened->input, path, &why)) {
-        opened->sidecar = sidecar_open(opened->input.bytes, path, &why);
-        if (opened->sidecar != NULL)
-            return opened;
-        input_close(&opened->input);
+    if (opened == NULL)
+        error_out_of_memory(&why, name, sizeof(*opened));
+    else
+        opened->sidecar = sidecar_open(bytes, name, &why);
+    if (opened != NULL && opened->sidecar != NULL) {
+        opened->input = *input;
+        return opened;
     }
+    input_close(input);
     free(opened);
-    report(error, &why);
+    report_error(error, &why);
+    return NULL;
+}
+
+covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error)
+{
+    struct input input;
+    struct error why = {0};
+
+    if (input_open(&input, path, &why))
+        return open_input(&input, input.bytes, path, error);
+    report_error(error, &why);
+    return NULL;
+}
+
+covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_error **error)
+{
+    struct input input;
+    struct error why = {0};
+
+    if (input_open_descriptor(&input, fd, name, &why))
+        return open_input(&input, input.bytes, name, error);
+    report_error(error, &why);
     return NULL;
 }
 
 covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, const char *name,
                                                covsplit_error **error)
 {
-    covsplit_sidecar *opened = calloc(1, sizeof(*opened));
-    struct error why = {0};
+    struct input none = {0};
 
-    if (opened == NULL) {
-        error_out_of_memory(&why, name, sizeof(*opened));
-    } else {
-        opened->sidecar = sidecar_open((struct bytes){data, size}, name, &why);
-        if (opened->sidecar != NULL)
-            return opened;
-    }
-    free(opened);
-    report(error, &why);
-    return NULL;
+    return open_input(&none, (struct bytes){data, size}, name, error);
 }
 
 void covsplit_sidecar_close(covsplit_sidecar *sidecar)
 {
     if (sidecar == NULL)
         return;
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+        buffer_free(&sidecar->sections[kind].content);
+    correlation_free(&sidecar->correlation);
     sidecar_close(sidecar->sidecar);
     input_close(&sidecar->input);
     free(sidecar);
@@ -157,45 +161,115 @@ size_t covsplit_sidecar_section_count(const covsplit_sidecar *sidecar)
     return sidecar_section_count(sidecar->sidecar);
 }
 
-bool covsplit_sidecar_section(const covsplit_sidecar *sidecar, size_t index,
-                              covsplit_section *section)
+static void describe(const struct sidecar_section *found, covsplit_section *section)
 {
-    const struct sidecar_section *found;
-
-    if (index >= sidecar_section_count(sidecar->sidecar))
-        return false;
-    found = sidecar_section(sidecar->sidecar, index);
     *section = (covsplit_section){.name = found->name,
                                   .address = found->address,
                                   .size = found->size,
                                   .stored_size = found->stored_size};
+}
+
+bool covsplit_sidecar_section(const covsplit_sidecar *sidecar, size_t index,
+                              covsplit_section *section)
+{
+    if (index >= sidecar_section_count(sidecar->sidecar))
+        return false;
+    describe(sidecar_section(sidecar->sidecar, index), section);
     return true;
+}
+
+/* NULL where the sidecar has none of that name. */
+static const struct sidecar_section *find(const covsplit_sidecar *sidecar, const char *name)
+{
+    enum section_kind kind;
+
+    return section_kind_of_name(name, &kind) ? sidecar_find(sidecar->sidecar, kind) : NULL;
+}
+
+bool covsplit_sidecar_find(const covsplit_sidecar *sidecar, const char *name,
+                           covsplit_section *section)
+{
+    const struct sidecar_section *found = find(sidecar, name);
+
+    if (found != NULL)
+        describe(found, section);
+    return found != NULL;
+}
+
+static const struct sidecar_section *find_or_explain(const covsplit_sidecar *sidecar,
+                                                     const char *name, struct error *error)
+{
+    const struct sidecar_section *found = find(sidecar, name);
+
+    if (found == NULL)
+        error_set(error, "%s: holds no section %s; ask for one that it lists",
+                  sidecar_name(sidecar->sidecar), name);
+    return found;
+}
+
+/* An empty section has a block all the same. */
+static bool read_section(const covsplit_sidecar *sidecar, const struct sidecar_section *section,
+                         struct buffer *content, struct error *error)
+{
+    if (!sidecar_read_section(sidecar->sidecar, section, content, error))
+        return false;
+    return content->data != NULL || buffer_reserve(content, 1) ||
+           error_out_of_memory(error, sidecar_name(sidecar->sidecar), 1);
 }
 
 void *covsplit_sidecar_read(const covsplit_sidecar *sidecar, const char *name, size_t *size,
                             covsplit_error **error)
 {
-    const struct sidecar_section *section = NULL;
     struct buffer content = {0};
     struct error why = {0};
-    enum section_kind kind;
+    const struct sidecar_section *section = find_or_explain(sidecar, name, &why);
 
-    if (section_kind_of_name(name, &kind))
-        section = sidecar_find(sidecar->sidecar, kind);
-    if (section == NULL) {
-        error_set(&why, "%s: holds no section %s; ask for one that it lists",
-                  sidecar_name(sidecar->sidecar), name);
-    } else if (sidecar_read_section(sidecar->sidecar, section, &content, &why)) {
-        /* An empty section has a block all the same. */
-        if (content.data != NULL || buffer_reserve(&content, 1)) {
-            *size = content.size;
-            return content.data;
-        }
-        error_out_of_memory(&why, sidecar_name(sidecar->sidecar), 1);
+    if (section != NULL && read_section(sidecar, section, &content, &why)) {
+        *size = content.size;
+        return content.data;
     }
     buffer_free(&content);
-    report(error, &why);
+    report_error(error, &why);
     return NULL;
+}
+
+const void *covsplit_sidecar_content(covsplit_sidecar *sidecar, const char *name, size_t *size,
+                                     covsplit_error **error)
+{
+    struct error why = {0};
+    const struct sidecar_section *section = find_or_explain(sidecar, name, &why);
+    struct loaded_section *loaded = section == NULL ? NULL : &sidecar->sections[section->kind];
+
+    if (loaded != NULL &&
+        (loaded->loaded || read_section(sidecar, section, &loaded->content, &why))) {
+        loaded->loaded = true;
+        *size = loaded->content.size;
+        return loaded->content.data;
+    }
+    if (loaded != NULL)
+        buffer_free(&loaded->content);
+    report_error(error, &why);
+    return NULL;
+}
+
+bool pass_to_caller(void *context, struct bytes part, struct error *error)
+{
+    const struct caller_sink *caller = context;
+
+    return caller->sink(caller->context, part.data, (size_t)part.size) ||
+           error_set(error, "%s: reading was stopped by the program; run it again", caller->name);
+}
+
+bool covsplit_sidecar_stream(const covsplit_sidecar *sidecar, const char *name, covsplit_sink sink,
+                             void *context, covsplit_error **error)
+{
+    struct caller_sink caller = {sink, context, sidecar_name(sidecar->sidecar)};
+    struct error why = {0};
+    const struct sidecar_section *section = find_or_explain(sidecar, name, &why);
+
+    return check_result(section != NULL && sidecar_stream_section(sidecar->sidecar, section,
+                                                                  pass_to_caller, &caller, &why),
+                        error, &why);
 }
 
 /* ---- whole sidecars ---- */
@@ -204,21 +278,7 @@ bool covsplit_sidecar_verify(const covsplit_sidecar *sidecar, covsplit_error **e
 {
     struct error why = {0};
 
-    return check(sidecar_verify(sidecar->sidecar, &why), error, &why);
-}
-
-struct caller_sink {
-    covsplit_sink sink;
-    void *context;
-    const char *name;
-};
-
-static bool pass_on(void *context, struct bytes part, struct error *error)
-{
-    const struct caller_sink *caller = context;
-
-    return caller->sink(caller->context, part.data, (size_t)part.size) ||
-           error_set(error, "%s: restoring was stopped by the program; run it again", caller->name);
+    return check_result(sidecar_verify(sidecar->sidecar, &why), error, &why);
 }
 
 bool covsplit_sidecar_restore(const covsplit_sidecar *sidecar, const void *stripped, size_t size,
@@ -228,7 +288,23 @@ bool covsplit_sidecar_restore(const covsplit_sidecar *sidecar, const void *strip
     struct caller_sink caller = {sink, context, stripped_name};
     struct error why = {0};
 
-    return check(sidecar_restore(sidecar->sidecar, (struct bytes){stripped, size}, stripped_name,
-                                 pass_on, &caller, &why),
-                 error, &why);
+    return check_result(sidecar_restore(sidecar->sidecar, (struct bytes){stripped, size},
+                                        stripped_name, pass_to_caller, &caller, &why),
+                        error, &why);
+}
+
+bool covsplit_sidecar_restore_file(const covsplit_sidecar *sidecar, const char *stripped_path,
+                                   covsplit_sink sink, void *context, covsplit_error **error)
+{
+    struct caller_sink caller = {sink, context, stripped_path};
+    struct error why = {0};
+    struct input stripped;
+    bool done = false;
+
+    if (input_open(&stripped, stripped_path, &why)) {
+        done = sidecar_restore_input(sidecar->sidecar, &stripped, pass_to_caller, &caller, &why) &&
+               input_unchanged(&stripped, &why);
+        input_close(&stripped);
+    }
+    return check_result(done, error, &why);
 }

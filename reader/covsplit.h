@@ -1,9 +1,12 @@
 /*
- * libcovsplit: reads covsplit sidecars.
+ * libcovsplit: reads covsplit sidecars, and the profiles that split images write.
  *
  * A sidecar holds the coverage mapping, profile names and profile data that `covsplit split` took
  * out of an instrumented image, and what brings the image back byte for byte. Its layout is that of
- * an ELF file with zstd-compressed sections (ELF gABI, "Section Compression").
+ * an ELF file with zstd-compressed sections (ELF gABI, "Section Compression"). Profiles are LLVM's
+ * raw profiles, versions 7 to 10 (LLVM's InstrProfData.inc).
+ *
+ * All sizes, offsets and addresses are in bytes, unless their name says what they count.
  *
  * The library has no global state. Different objects may be used by different threads at the same
  * time; one object by one thread at a time. A function that can fail returns NULL or false and, if
@@ -41,12 +44,17 @@ typedef struct covsplit_sidecar covsplit_sidecar;
  * change while it is open. */
 covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error);
 
+/* The same by a descriptor, which must be of a regular file and open for reading; its position does
+ * not matter. It stays the caller's, and may be closed right after. `name` stands for the file in
+ * messages and is copied. */
+covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_error **error);
+
 /* Opens a sidecar in memory. The `size` bytes at `data` must stay as they are until it is closed;
  * `name` stands for the file in messages and is copied. */
 covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, const char *name,
                                                covsplit_error **error);
 
-/* NULL is allowed. */
+/* NULL is allowed. What lives as long as the sidecar is gone afterwards. */
 void covsplit_sidecar_close(covsplit_sidecar *sidecar);
 
 /* True where the bytes look like a sidecar, of this or another format version. */
@@ -84,19 +92,70 @@ size_t covsplit_sidecar_section_count(const covsplit_sidecar *sidecar);
 bool covsplit_sidecar_section(const covsplit_sidecar *sidecar, size_t index,
                               covsplit_section *section);
 
-/* Decompresses a section by its ELF name and checks its digest. The result is a new block of *size
- * bytes that the caller frees with free(); never NULL on success, even for an empty section. Fails
- * where the sidecar holds no contents under that name. */
+/* Looks a section up by its ELF name, whatever the image's format: "__llvm_covmap",
+ * "__llvm_covfun", "__llvm_prf_names", "__llvm_prf_data", "__llvm_covnames", "__llvm_covdata",
+ * "__llvm_prf_cnts", "__llvm_prf_bits". False where the sidecar has none of that name. */
+bool covsplit_sidecar_find(const covsplit_sidecar *sidecar, const char *name,
+                           covsplit_section *section);
+
+/* Receives `size` bytes at a time, in order. Returns false to stop. */
+typedef bool (*covsplit_sink)(void *context, const void *data, size_t size);
+
+/* Three ways to a section's contents, by its ELF name. Each fails where the sidecar holds no
+ * contents under that name, or its digest shows that they are damaged.
+ *
+ * Decompresses into a new block of *size bytes that the caller frees with free(). Never NULL on
+ * success, even for an empty section. */
 void *covsplit_sidecar_read(const covsplit_sidecar *sidecar, const char *name, size_t *size,
                             covsplit_error **error);
+
+/* Decompresses at the first call; the *size bytes live as long as the sidecar. Never NULL on
+ * success. */
+const void *covsplit_sidecar_content(covsplit_sidecar *sidecar, const char *name, size_t *size,
+                                     covsplit_error **error);
+
+/* Decompresses piece by piece, in a fixed amount of memory however large the section is. What the
+ * sink got is only good when the function has returned true, since the digest is checked at the
+ * end. */
+bool covsplit_sidecar_stream(const covsplit_sidecar *sidecar, const char *name, covsplit_sink sink,
+                             void *context, covsplit_error **error);
+
+/* ---- functions ---- */
+
+/* The instrumented functions of an image, in the order of its profile data records. */
+typedef struct covsplit_functions covsplit_functions;
+
+/* A function may come several times, if the image has several records for it. */
+typedef struct {
+    /* As in profiles: "main", "file.c:static_function". NULL where the image does not have the
+     * name. Lives as long as the covsplit_functions. */
+    const char *name;
+    uint64_t name_hash; /* NameRef: the MD5 of the name, its first 8 bytes as little-endian */
+    uint64_t hash;      /* FuncHash: of the function's structure */
+    /* Which of a profile's counters are the function's (see covsplit_profile_counter), and which
+     * bytes of the MC/DC bitmap. */
+    uint64_t first_counter;
+    uint64_t counter_count;
+    uint64_t first_bitmap_byte;
+    uint64_t bitmap_byte_count;
+} covsplit_function;
+
+/* Decompresses profile data and names, and no other section. The sidecar must stay open. Fails
+ * where the image's data stayed in the image (it collects value profiles), and where the sidecar is
+ * damaged. */
+covsplit_functions *covsplit_functions_open(covsplit_sidecar *sidecar, covsplit_error **error);
+/* NULL is allowed. */
+void covsplit_functions_close(covsplit_functions *functions);
+
+size_t covsplit_functions_count(const covsplit_functions *functions);
+/* False where index is not below the count. */
+bool covsplit_functions_get(const covsplit_functions *functions, size_t index,
+                            covsplit_function *function);
 
 /* ---- whole sidecars ---- */
 
 /* Decompresses everything and checks every digest and bound. */
 bool covsplit_sidecar_verify(const covsplit_sidecar *sidecar, covsplit_error **error);
-
-/* Receives `size` bytes of the original image at a time, in order. Returns false to stop. */
-typedef bool (*covsplit_sink)(void *context, const void *data, size_t size);
 
 /* Brings the original image back: `stripped` is the whole stripped image, `stripped_name` stands
  * for it in messages. The sink gets the original's bytes in order; they are only good when the
@@ -104,6 +163,86 @@ typedef bool (*covsplit_sink)(void *context, const void *data, size_t size);
 bool covsplit_sidecar_restore(const covsplit_sidecar *sidecar, const void *stripped, size_t size,
                               const char *stripped_name, covsplit_sink sink, void *context,
                               covsplit_error **error);
+
+/* The same for a file. Its pages are given back as they are used, so that the memory needed does
+ * not grow with the image; fails too where the file changes meanwhile. */
+bool covsplit_sidecar_restore_file(const covsplit_sidecar *sidecar, const char *stripped_path,
+                                   covsplit_sink sink, void *context, covsplit_error **error);
+
+/* ---- profiles ---- */
+
+/* A file of raw profiles, and the one of them that is looked at. */
+typedef struct covsplit_profile covsplit_profile;
+
+/* Opens a file and looks at its first profile. The file is mapped, and must not change while it is
+ * open. Fails where there is no whole profile. */
+covsplit_profile *covsplit_profile_open(const char *path, covsplit_error **error);
+
+/* The same in memory. The `size` bytes at `data` must stay as they are until it is closed; `name`
+ * stands for the file in messages and is copied. */
+covsplit_profile *covsplit_profile_open_memory(const void *data, size_t size, const char *name,
+                                               covsplit_error **error);
+
+/* NULL is allowed. */
+void covsplit_profile_close(covsplit_profile *profile);
+
+/* Looks at the next profile of the file: *found is false, and nothing changed, where there is none.
+ * Fails where what follows is no whole profile. */
+bool covsplit_profile_next(covsplit_profile *profile, bool *found, covsplit_error **error);
+
+/* The version word of the profile's header: version in the low bits, variants in the high ones. */
+uint64_t covsplit_profile_raw_version(const covsplit_profile *profile);
+
+/* True where the profile lacks names or data, as that of a split image does, and that of an image
+ * built with -profile-correlate=binary. */
+bool covsplit_profile_needs_sidecar(const covsplit_profile *profile);
+
+/* The UUID of the image that wrote the profile, as far as the profile tells: its first binary ID,
+ * or else what the stub record of a split image holds, which is the first 16 bytes of the UUID,
+ * filled up with zeros. Returns the whole size in bytes, of which at most `size` are written to
+ * `uuid`; 0: the profile does not tell. */
+size_t covsplit_profile_uuid(const covsplit_profile *profile, uint8_t *uuid, size_t size);
+
+/* The number of counters, and the value of one; 0 where index is not below the number. With byte
+ * coverage, 1 stands for executed. */
+uint64_t covsplit_profile_counter_count(const covsplit_profile *profile);
+uint64_t covsplit_profile_counter(const covsplit_profile *profile, uint64_t index);
+
+/* Whether the sidecar is the one of the image that wrote the profile: by UUID where the profile
+ * tells it, and by what it counts. Decompresses nothing. */
+bool covsplit_profile_check(const covsplit_profile *profile, const covsplit_sidecar *sidecar,
+                            covsplit_error **error);
+
+/* Correlates: gives the sink a full raw profile, which LLVM's tools read as they would read that of
+ * the unsplit image. The sidecar may be NULL for a profile that needs none, which comes out as it
+ * is. Fails before the sink is called where the sidecar is of another image, or damaged. */
+bool covsplit_profile_correlate(const covsplit_profile *profile, covsplit_sidecar *sidecar,
+                                covsplit_sink sink, void *context, covsplit_error **error);
+
+/* ---- stores ---- */
+
+/* Directories of sidecars: DIR/.build-id/ab/cdef....covsplit, by UUID in hexadecimal digits. */
+typedef struct covsplit_store covsplit_store;
+
+/* Takes directories to look in, in this order: a list with ':' between, as in the environment
+ * variable COVSPLIT_STORE, which the library itself does not look at. The text is copied. A
+ * directory that does not exist is an empty store. */
+covsplit_store *covsplit_store_open(const char *directories, covsplit_error **error);
+/* One directory, whose name may have a ':' in it. */
+covsplit_store *covsplit_store_open_directory(const char *directory, covsplit_error **error);
+/* NULL is allowed. */
+void covsplit_store_close(covsplit_store *store);
+
+/* Opens the sidecar of that UUID, or of the only UUID that begins with these bytes (at least one).
+ * Fails where there is none, and where several fit: the message names two of them. */
+covsplit_sidecar *covsplit_store_find(const covsplit_store *store, const uint8_t *uuid, size_t size,
+                                      covsplit_error **error);
+
+/* Opens the sidecar of the image that wrote the profile: by its binary IDs, then by its stub
+ * record. */
+covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
+                                                  const covsplit_profile *profile,
+                                                  covsplit_error **error);
 
 #ifdef __cplusplus
 }

@@ -12,36 +12,19 @@
 #include "split/commands.h"
 #include "split/find_sidecar.h"
 #include "split/message.h"
+#include "split/output_sink.h"
 
 #define PERMISSION_BITS 07777
-
-struct sink {
-    struct output *output;
-    struct error error; /* of the last write */
-};
-
-static bool write_part(void *context, const void *data, size_t size)
-{
-    struct sink *sink = context;
-    struct bytes part = {data, size};
-
-    return output_write(sink->output, part, &sink->error);
-}
 
 static bool restore_into(struct output *output, const covsplit_sidecar *sidecar,
                          const struct input *stripped, struct error *error)
 {
-    struct sink sink = {.output = output};
+    struct output_sink sink = {.output = output};
     covsplit_error *reader_error = NULL;
 
-    if (covsplit_sidecar_restore(sidecar, stripped->bytes.data, (size_t)stripped->bytes.size,
-                                 stripped->path, write_part, &sink, &reader_error))
-        return true;
-    error_from_reader(error, reader_error);
-    /* The reader only knows that the sink stopped; the sink knows why. */
-    if (sink.error.message[0] != '\0')
-        *error = sink.error;
-    return false;
+    return covsplit_sidecar_restore_file(sidecar, stripped->path, output_sink_write, &sink,
+                                         &reader_error) ||
+           output_sink_error(&sink, reader_error, error);
 }
 
 static bool write_original(const covsplit_sidecar *sidecar, const struct input *stripped,

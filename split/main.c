@@ -97,6 +97,73 @@ static const struct option_description join_options[] = {
      .help = "look for the sidecar in the store DIR, by UUID"},
 };
 
+static const struct option_description correlate_options[] = {
+    {.id = OPTION_OUTPUT,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "output",
+     .short_name = 'o',
+     .argument = "OUT",
+     .help = "write the full raw profile to OUT",
+     .required = true},
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "the sidecar of the image that wrote the profile",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "look for the sidecar in the store DIR, by UUID"},
+};
+
+static const char *const failure_modes[] = {"any", "all", NULL};
+
+static const struct option_description merge_options[] = {
+    {.id = OPTION_OUTPUT,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "output",
+     .short_name = 'o',
+     .argument = "OUT",
+     .help = "write to OUT, which ends in .profraw or .profdata",
+     .required = true},
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "the sidecar of the image that wrote the profiles",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "look for sidecars in the store DIR, by UUID"},
+    {.id = OPTION_FAILURE_MODE,
+     .type = OPTION_TYPE_WORD,
+     .long_name = "failure-mode",
+     .argument = "MODE",
+     .help = "fail at a bad profile: any (default), or where all are bad: all",
+     .words = failure_modes},
+    {.id = OPTION_SPARSE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "sparse",
+     .help = "leave out functions that never ran (.profdata only)"},
+    {.id = OPTION_LLVM_PROFDATA,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "llvm-profdata",
+     .argument = "PROGRAM",
+     .help = "the llvm-profdata that writes the .profdata file"},
+    {.id = OPTION_THREADS,
+     .type = OPTION_TYPE_NUMBER,
+     .long_name = "threads",
+     .short_name = 'j',
+     .argument = "N",
+     .help = "read with N threads (default: one a processor, at most 8)",
+     .minimum = 1,
+     .maximum = THREADS_MAX},
+};
+
 static const struct option_description show_options[] = {
     {.id = OPTION_JSON,
      .type = OPTION_TYPE_FLAG,
@@ -131,6 +198,23 @@ static const struct command commands[] = {
      "directories of COVSPLIT_STORE (a list with ':' between), and then as\n"
      "STRIPPED.covsplit.\n",
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
+    {"correlate", "Make a full raw profile of a lightweight one",
+     "[--sidecar FILE | --store DIR] -o OUT PROFILE",
+     "OUT is what the unsplit image would have written, for llvm-profdata to read.\n"
+     "Without --sidecar and --store, the sidecar is looked for by UUID in the\n"
+     "directories of COVSPLIT_STORE (a list with ':' between). A profile that lacks\n"
+     "nothing is copied.\n",
+     OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
+    {"merge", "Add up profiles of any images into one file",
+     "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
+     "                      [--llvm-profdata PROGRAM] [-j N] -o OUT PROFILE...",
+     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
+     "those, one a line). Lightweight and full raw profiles may be mixed. OUT.profraw\n"
+     "has one full raw profile for each image, OUT.profdata is what llvm-profdata makes\n"
+     "of that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH\n"
+     "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
+     "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"show", "Describe images, sidecars and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays'; after a split, what is 'left' of it. In a sidecar: it is 'stored',\n"

@@ -137,6 +137,23 @@ static bool parse_sections(const struct option_description *option, const char *
     return true;
 }
 
+static bool parse_word(const struct option_description *option, const char *text, uint64_t *index,
+                       struct error *error)
+{
+    struct error list = {0};
+
+    for (*index = 0; option->words[*index] != NULL; ++*index) {
+        struct error before = list;
+
+        if (strcmp(option->words[*index], text) == 0)
+            return true;
+        error_set(&list, "%.900s%s%s", before.message, *index == 0 ? "" : ", ",
+                  option->words[*index]);
+    }
+    return error_set(error, "'--%s %s' is not one of %.900s", option->long_name, text,
+                     list.message);
+}
+
 static bool set_value(const struct option_description *option, const char *text,
                       struct parsed_options *parsed, struct error *error)
 {
@@ -155,6 +172,10 @@ static bool set_value(const struct option_description *option, const char *text,
         break;
     case OPTION_TYPE_SECTIONS:
         if (!parse_sections(option, text, &value.number, error))
+            return false;
+        break;
+    case OPTION_TYPE_WORD:
+        if (!parse_word(option, text, &value.number, error))
             return false;
         break;
     case OPTION_TYPE_UUID:

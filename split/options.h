@@ -12,6 +12,7 @@
  *     int level = (int)option_number(options, OPTION_LEVEL);          or the table's fallback
  *     bool verbose = option_given(options, OPTION_VERBOSE);
  *     unsigned sections = option_sections(options, OPTION_SECTIONS);  a mask of SECTION_BIT
+ *     unsigned word = (unsigned)option_number(options, OPTION_FAILURE_MODE);  its index in `words`
  *     struct uuid uuid = option_uuid(options, OPTION_UUID);           size 0: not given
  *     const char *image = options->operands[0];
  *
@@ -33,13 +34,16 @@
 enum option_id {
     OPTION_NONE, /* no option: not to be used in a table */
     OPTION_HELP, /* every subcommand has it, without a line in its table */
+    OPTION_FAILURE_MODE,
     OPTION_IMAGE,
     OPTION_JSON,
     OPTION_LEVEL,
+    OPTION_LLVM_PROFDATA,
     OPTION_OUTPUT,
     OPTION_PORTABLE,
     OPTION_SECTIONS,
     OPTION_SIDECAR,
+    OPTION_SPARSE,
     OPTION_STORE,
     OPTION_THREADS,
     OPTION_UUID,
@@ -53,6 +57,7 @@ enum option_type {
     OPTION_TYPE_NUMBER,   /* decimal, from `minimum` to `maximum` */
     OPTION_TYPE_SECTIONS, /* section words with ',' between, or "all" */
     OPTION_TYPE_UUID,     /* hexadecimal digits */
+    OPTION_TYPE_WORD,     /* one of `words` */
 };
 
 struct option_description {
@@ -64,6 +69,7 @@ struct option_description {
     const char *help;
     uint64_t minimum, maximum; /* numbers only */
     uint64_t fallback;         /* numbers only: the value where the option is not given */
+    const char *const *words;  /* words only: what is understood; ends with NULL */
     bool required;
     enum option_id excludes; /* an option that cannot be given together with this one */
 };
@@ -85,7 +91,7 @@ struct command {
 struct option_value {
     bool given;
     const char *text; /* as on the command line */
-    uint64_t number;  /* numbers; section masks */
+    uint64_t number;  /* numbers; section masks; indices of words */
     struct uuid uuid;
 };
 

@@ -199,14 +199,12 @@ static bool give_uuid(struct split *split, struct error *error)
 
 static bool create_outputs(struct split *split, struct error *error)
 {
-    mode_t mask = umask(0);
     struct output_options image_options = {
         .mode = split->image.status.st_mode & PERMISSION_BITS,
         .in_place = paths_meet(split->output_path, split->image_path),
     };
-    struct output_options sidecar_options = {.mode = 0666 & ~mask};
+    struct output_options sidecar_options = {.mode = file_new_mode()};
 
-    umask(mask);
     if (is_for_store(split) && !make_directories(split->sidecar_path, error))
         return false;
     return output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error) &&

@@ -3,7 +3,6 @@
  * --image that joining would give the original.
  */
 #include "common/error.h"
-#include "common/file.h"
 #include "reader/covsplit.h"
 #include "split/commands.h"
 #include "split/message.h"
@@ -18,7 +17,7 @@ static bool drop_part(void *context, const void *data, size_t size)
 }
 
 /* `stripped` is NULL without --image. */
-static bool verify(const char *path, const struct input *stripped, struct error *error)
+static bool verify(const char *path, const char *stripped, struct error *error)
 {
     covsplit_error *reader_error = NULL;
     covsplit_sidecar *sidecar = covsplit_sidecar_open(path, &reader_error);
@@ -28,43 +27,24 @@ static bool verify(const char *path, const struct input *stripped, struct error 
         return error_from_reader(error, reader_error);
     good = covsplit_sidecar_verify(sidecar, &reader_error) &&
            (stripped == NULL ||
-            covsplit_sidecar_restore(sidecar, stripped->bytes.data, (size_t)stripped->bytes.size,
-                                     stripped->path, drop_part, NULL, &reader_error));
+            covsplit_sidecar_restore_file(sidecar, stripped, drop_part, NULL, &reader_error));
     covsplit_sidecar_close(sidecar);
     return good ? true : error_from_reader(error, reader_error);
 }
 
-static int verify_all(const struct parsed_options *options, const struct input *stripped)
+int command_verify(const struct parsed_options *options)
 {
     int status = STATUS_DONE;
 
     for (size_t i = 0; i < options->operand_count; i++) {
         struct error error;
 
-        if (!verify(options->operands[i], stripped, &error)) {
+        if (!verify(options->operands[i], option_text(options, OPTION_IMAGE), &error)) {
             message_error(&error);
             status = STATUS_FAILED;
         } else if (option_given(options, OPTION_VERBOSE)) {
             message_line(stdout, "%s: ok", options->operands[i]);
         }
     }
-    return status;
-}
-
-int command_verify(const struct parsed_options *options)
-{
-    const char *image = option_text(options, OPTION_IMAGE);
-    struct input stripped;
-    struct error error;
-    int status;
-
-    if (image == NULL)
-        return verify_all(options, NULL);
-    if (!input_open(&stripped, image, &error)) {
-        message_error(&error);
-        return STATUS_FAILED;
-    }
-    status = verify_all(options, &stripped);
-    input_close(&stripped);
     return status;
 }

@@ -1,0 +1,423 @@
+/*
+ * Correlating: see correlate.h.
+ *
+ * Pointers in records. From version 8 on CounterPtr is the distance of the counters from the record
+ * itself, a number that the linker knows, so the data section of the file is what a profile has.
+ * The header's CountersDelta is that of the counters section from the data section; a reader takes
+ * CounterPtr - (CountersDelta - position of the record) for the offset of the counters. In version
+ * 7, CounterPtr is an address: the file has the linked one and a profile the one in memory, further
+ * on by the load bias, which CountersDelta (there the address of the counters) tells. Where the
+ * image can be loaded anywhere, version 7 has nothing but zeros there, as the addresses are in the
+ * dynamic relocations: then the counters are taken to follow each other in the order of the
+ * records, provided that they fill their section exactly.
+ */
+#include "common/correlate.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- fields of records ---- */
+
+bool correlation_is_big_endian(const struct correlation *correlation)
+{
+    return sidecar_facts(correlation->sidecar)->elf_data == 2; /* ELFDATA2MSB */
+}
+
+static uint64_t pointer_mask(const struct profile_record_layout *layout)
+{
+    return layout->pointer_size == 4 ? UINT32_MAX : UINT64_MAX;
+}
+
+static uint64_t load_pointer(const struct correlation *correlation, const uint8_t *from)
+{
+    bool big = correlation_is_big_endian(correlation);
+
+    return correlation->layout.pointer_size == 4 ? load_u32(from, big) : load_u64(from, big);
+}
+
+static void store_pointer(const struct correlation *correlation, uint8_t *to, uint64_t value)
+{
+    bool big = correlation_is_big_endian(correlation);
+
+    if (correlation->layout.pointer_size == 4)
+        store_u32(to, (uint32_t)value, big);
+    else
+        store_u64(to, value, big);
+}
+
+static uint8_t *record_at(const struct correlation *correlation, uint64_t index)
+{
+    return correlation->data.data + index * correlation->layout.record_size;
+}
+
+static uint64_t record_count(const struct correlation *correlation)
+{
+    return correlation->data.size / correlation->layout.record_size;
+}
+
+static uint64_t counter_size(const struct correlation *correlation)
+{
+    return profile_counter_size(sidecar_facts(correlation->sidecar)->raw_version);
+}
+
+static uint64_t load_count(const struct correlation *correlation, const uint8_t *from)
+{
+    return load_u32(from, correlation_is_big_endian(correlation));
+}
+
+/* ---- loading ---- */
+
+static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)
+{
+    return error_set(error, "%s: the sidecar is damaged (%s); get an intact copy",
+                     sidecar_name(sidecar), how);
+}
+
+/* Reads the section of that kind where there is one. *found tells. */
+static bool load_section(const struct sidecar *sidecar, enum section_kind kind,
+                         struct buffer *content, bool *found, struct error *error)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    *found = section != NULL;
+    return section == NULL || sidecar_read_section(sidecar, section, content, error);
+}
+
+/* Addresses that need a dynamic relocation are zero in the file: see the top. */
+static bool fill_in_addresses(struct correlation *correlation, uint64_t counters,
+                              struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    uint64_t count = record_count(correlation);
+    uint64_t size = counter_size(correlation);
+    uint64_t position = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        if (load_pointer(correlation, record_at(correlation, i) + layout->counter_ptr) != 0)
+            return true;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t *record = record_at(correlation, i);
+
+        store_pointer(correlation, record + layout->counter_ptr, counters + position);
+        position += load_count(correlation, record + layout->num_counters) * size;
+    }
+    if (position != correlation->counters_size)
+        return error_set(error,
+                         "%s: raw profile version 7 of an image without fixed addresses, whose "
+                         "counters cannot be told apart; link with -no-pie, or use LLVM 14 or "
+                         "later",
+                         sidecar_name(correlation->sidecar));
+    return true;
+}
+
+/* Data as it was in the image. */
+static bool load_image_data(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
+                            struct error *error)
+{
+    const struct sidecar_section *section = sidecar_find(correlation->sidecar, SECTION_DATA);
+
+    if (correlation->data.size % correlation->layout.record_size != 0)
+        return damaged(correlation->sidecar, "its data are no whole records", error);
+    if (!correlation->layout.relative) {
+        correlation->counters_delta = counters;
+        return fill_in_addresses(correlation, counters, error);
+    }
+    correlation->counters_delta = counters - section->address;
+    correlation->bitmap_delta = bitmap - section->address;
+    return true;
+}
+
+/* Whether the record's counters are in the image: those of a function that the linker dropped are
+ * not, though its record in the section that is not loaded may stay. */
+static bool is_live(const struct correlation *correlation, const uint8_t *record, uint64_t counters,
+                    uint64_t *offset)
+{
+    uint64_t address = load_pointer(correlation, record + correlation->layout.counter_ptr);
+
+    *offset = address - counters;
+    return address >= counters && *offset < correlation->counters_size;
+}
+
+/* One bit for each byte of the counters: several records of one function (in sections that are not
+ * loaded, linkers do not fold them) must not make its counters count several times. */
+static bool is_first_for(uint8_t *seen, uint64_t offset)
+{
+    uint8_t bit = (uint8_t)(1u << (offset % 8));
+    bool first = (seen[offset / 8] & bit) == 0;
+
+    seen[offset / 8] |= bit;
+    return first;
+}
+
+/* Brings __llvm_covdata into the form that the data of a profile has: no record that stands for
+ * nothing, and distances instead of addresses. */
+static bool convert_covdata(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
+                            struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    size_t rest = correlation->data.size % layout->record_size;
+    uint64_t count, kept = 0;
+    uint8_t *seen;
+
+    /* The last record may come without its padding. */
+    if (rest != 0 && !buffer_append_zeros(&correlation->data, layout->record_size - rest))
+        return error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
+    seen = calloc(1, (size_t)(correlation->counters_size / 8 + 1));
+    if (seen == NULL)
+        return error_out_of_memory(error, sidecar_name(correlation->sidecar),
+                                   correlation->counters_size / 8);
+    count = record_count(correlation);
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t *to = record_at(correlation, kept);
+        uint64_t position = kept * layout->record_size, offset;
+
+        if (!is_live(correlation, record_at(correlation, i), counters, &offset) ||
+            !is_first_for(seen, offset))
+            continue;
+        memmove(to, record_at(correlation, i), layout->record_size);
+        store_pointer(correlation, to + layout->counter_ptr, offset - position);
+        if (load_count(correlation, to + layout->num_bitmap_bytes) != 0)
+            store_pointer(correlation, to + layout->bitmap_ptr,
+                          load_pointer(correlation, to + layout->bitmap_ptr) - bitmap - position);
+        kept++;
+    }
+    correlation->data.size = (size_t)(kept * layout->record_size);
+    free(seen);
+    return true;
+}
+
+static bool load_data(struct correlation *correlation, struct error *error)
+{
+    const struct sidecar *sidecar = correlation->sidecar;
+    const struct sidecar_section *counters = sidecar_find(sidecar, SECTION_COUNTERS);
+    const struct sidecar_section *bitmap = sidecar_find(sidecar, SECTION_BITMAP);
+    uint64_t counters_address = counters != NULL ? counters->address : 0;
+    uint64_t bitmap_address = bitmap != NULL ? bitmap->address : 0;
+
+    correlation->counters_size = counters != NULL ? counters->size : 0;
+    correlation->bitmap_size = bitmap != NULL ? bitmap->size : 0;
+    if (!load_section(sidecar, SECTION_COVDATA, &correlation->data, &correlation->is_binary, error))
+        return false;
+    correlation->has_data = correlation->is_binary;
+    if (correlation->is_binary) {
+        if (correlation->layout.num_bitmap_bytes == 0)
+            return damaged(sidecar, "its raw profile version has no binary correlation", error);
+        return convert_covdata(correlation, counters_address, bitmap_address, error);
+    }
+    if (!sidecar_facts(sidecar)->has_stub)
+        return true;
+    if (!load_section(sidecar, SECTION_DATA, &correlation->data, &correlation->has_data, error))
+        return false;
+    if (!correlation->has_data)
+        return damaged(sidecar, "it has no data for its stub record", error);
+    return load_image_data(correlation, counters_address, bitmap_address, error);
+}
+
+bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,
+                      struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+
+    *correlation = (struct correlation){.sidecar = sidecar};
+    if (!profile_record_layout(facts->raw_version, (size_t)facts->pointer_size,
+                               &correlation->layout))
+        return error_set(error,
+                         "%s: of an image that writes no profiles, or none of raw version %d to "
+                         "%d; give the sidecar of the image that wrote the profile",
+                         sidecar_name(sidecar), PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
+    return load_data(correlation, error) &&
+           load_section(sidecar, correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES,
+                        &correlation->names, &correlation->has_names, error);
+}
+
+void correlation_free(struct correlation *correlation)
+{
+    buffer_free(&correlation->data);
+    buffer_free(&correlation->names);
+    *correlation = (struct correlation){0};
+}
+
+bool correlation_range(const struct correlation *correlation, uint64_t index,
+                       struct correlation_range *range)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    const uint8_t *record = record_at(correlation, index);
+    uint64_t position = layout->relative ? index * layout->record_size : 0;
+    uint64_t mask = pointer_mask(layout), size = counter_size(correlation);
+    uint64_t offset = (load_pointer(correlation, record + layout->counter_ptr) -
+                       correlation->counters_delta + position) &
+                      mask;
+
+    *range = (struct correlation_range){
+        .first_counter = offset / size,
+        .counter_count = load_count(correlation, record + layout->num_counters),
+    };
+    if (offset % size != 0 ||
+        !range_within(offset, range->counter_count * size, 0, correlation->counters_size))
+        return false;
+    if (layout->num_bitmap_bytes == 0)
+        return true;
+    range->bitmap_byte_count = load_count(correlation, record + layout->num_bitmap_bytes);
+    if (range->bitmap_byte_count == 0)
+        return true;
+    range->first_bitmap_byte = (load_pointer(correlation, record + layout->bitmap_ptr) -
+                                correlation->bitmap_delta + position) &
+                               mask;
+    return range_within(range->first_bitmap_byte, range->bitmap_byte_count, 0,
+                        correlation->bitmap_size);
+}
+
+/* ---- whose profile is it ---- */
+
+static bool has_binary_id(const struct profile *profile, const struct uuid *uuid)
+{
+    struct bytes rest = profile->binary_ids, binary_id;
+    struct bytes wanted = {uuid->bytes, uuid->size};
+
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        if (bytes_equal(binary_id, wanted))
+            return true;
+    }
+    return false;
+}
+
+static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile *profile)
+{
+    if (facts->has_stub && profile->lightweight)
+        return uuid_has_stub(&facts->uuid, profile->stub_uuid);
+    /* With neither a stub nor a binary ID, or with a UUID that the image never knew of, there is
+     * nothing to compare. The sizes must do then. */
+    return profile->binary_ids.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID ||
+           has_binary_id(profile, &facts->uuid);
+}
+
+static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
+                             const char *name, struct error *error)
+{
+    char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
+    bool is_prefix;
+    struct uuid uuid = profile_uuid(profile, &is_prefix);
+
+    return error_set(error,
+                     "%s: written by another build than %s is of: its UUID is %s, not %s; give the "
+                     "sidecar of the image that wrote it",
+                     name, sidecar_name(sidecar), uuid_format(&uuid, found),
+                     uuid_format(&sidecar_facts(sidecar)->uuid, wanted));
+}
+
+/* The number of items of a section, as the runtime counts them: the last one may be cut short. */
+static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, uint64_t item_size)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
+}
+
+bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
+                       const char *name, struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    uint64_t counters =
+        items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
+
+    if (!uuid_agrees(facts, profile))
+        return of_another_build(sidecar, profile, name, error);
+    if (facts->raw_version != profile->header.version ||
+        facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
+        (facts->elf_data == 2) != profile->big_endian)
+        return error_set(error,
+                         "%s: of raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
+                         " (or other pointers); give the sidecar of the image that wrote it",
+                         name, profile->header.version, sidecar_name(sidecar), facts->raw_version);
+    if (counters != profile->header.num_counters ||
+        items_in(sidecar, SECTION_BITMAP, 1) != profile->header.num_bitmap_bytes)
+        return error_set(error,
+                         "%s: has %" PRIu64 " counters and %" PRIu64
+                         " bitmap bytes, but the image of %s has %" PRIu64 " and %" PRIu64
+                         "; give the sidecar of the image that wrote it",
+                         name, profile->header.num_counters, profile->header.num_bitmap_bytes,
+                         sidecar_name(sidecar), counters, items_in(sidecar, SECTION_BITMAP, 1));
+    return true;
+}
+
+/* ---- applying ---- */
+
+/* Addresses of version 7 as they were in the memory of the program that wrote the profile. */
+static bool relocate(const struct correlation *correlation, const struct profile *profile,
+                     const char *name, struct buffer *relocated, struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    uint64_t bias = profile->header.counters_delta - correlation->counters_delta;
+    uint64_t count = record_count(correlation);
+
+    relocated->size = 0;
+    if (!buffer_append(relocated, correlation->data.data, correlation->data.size))
+        return error_out_of_memory(error, name, correlation->data.size);
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t *pointer = relocated->data + i * layout->record_size + layout->counter_ptr;
+
+        store_pointer(correlation, pointer, load_pointer(correlation, pointer) + bias);
+    }
+    return true;
+}
+
+static bool put_data_back(const struct correlation *correlation, const struct profile *profile,
+                          const char *name, struct buffer *relocated, struct profile *full,
+                          struct error *error)
+{
+    full->data = buffer_view(&correlation->data);
+    full->header.num_data = record_count(correlation);
+    full->lightweight = false;
+    if (correlation->is_binary) {
+        full->header.counters_delta = 0;
+        full->header.bitmap_delta = 0;
+        return true;
+    }
+    if (correlation->layout.relative) {
+        uint64_t mask = UINT32_MAX; /* on 64-bit Windows the runtime writes no more */
+
+        if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0)
+            return true;
+        return error_set(error,
+                         "%s: its counters are not where those of the image of %s are; give the "
+                         "sidecar of the image that wrote it",
+                         name, sidecar_name(correlation->sidecar));
+    }
+    if (!relocate(correlation, profile, name, relocated, error))
+        return false;
+    full->data = buffer_view(relocated);
+    return true;
+}
+
+bool correlation_apply(const struct correlation *correlation, const struct profile *profile,
+                       const char *name, struct buffer *relocated, struct profile *full,
+                       struct error *error)
+{
+    bool lacks_data = profile->header.num_data == (correlation->is_binary ? 0 : 1);
+
+    *full = *profile;
+    if (!profile_needs_sidecar(profile))
+        return true;
+    if (!correlation_check(correlation->sidecar, profile, name, error))
+        return false;
+    if (correlation->has_data && !lacks_data)
+        return error_set(error,
+                         "%s: has %" PRIu64 " data records where the image of %s writes none of "
+                         "its own; give the sidecar of the image that wrote it",
+                         name, profile->header.num_data, sidecar_name(correlation->sidecar));
+    if (correlation->has_data && !put_data_back(correlation, profile, name, relocated, full, error))
+        return false;
+    if (profile->names.size == 0) {
+        if (!correlation->has_names)
+            return error_set(error,
+                             "%s: without names, and %s has none; give the sidecar of the image "
+                             "that wrote it",
+                             name, sidecar_name(correlation->sidecar));
+        full->names = buffer_view(&correlation->names);
+        full->header.names_size = full->names.size;
+    }
+    profile_set_padding(full);
+    return true;
+}

@@ -1,0 +1,19 @@
+/*
+ * MD5 (RFC 1321), by which profiles know functions: a NameRef is the first eight bytes of the MD5
+ * digest of the function's name, as a little-endian number. Nothing here is about security.
+ */
+#ifndef COVSPLIT_COMMON_MD5_H
+#define COVSPLIT_COMMON_MD5_H
+
+#include <stdint.h>
+
+#include "common/bytes.h"
+
+#define MD5_SIZE 16
+
+void md5_of(struct bytes view, uint8_t digest[MD5_SIZE]);
+
+/* The NameRef of a function's name. */
+uint64_t md5_name_reference(struct bytes name);
+
+#endif

@@ -1,0 +1,177 @@
+/*
+ * Profiles: see covsplit.h. A cover over common/profile.h and common/correlate.h.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader/internal.h"
+
+/* ---- opening ---- */
+
+/* Looks at the profile that follows `offset`, if any. */
+static bool look_at(covsplit_profile *opened, uint64_t offset, bool *found, struct error *error)
+{
+    struct profile profile;
+
+    *found = profile_find_next(opened->bytes, &offset);
+    if (!*found)
+        return true;
+    if (!profile_parse(opened->bytes, offset, opened->name, &profile, error))
+        return false;
+    opened->offset = offset;
+    opened->profile = profile;
+    return true;
+}
+
+static bool look_at_first(covsplit_profile *opened, struct error *error)
+{
+    bool found;
+
+    if (!look_at(opened, 0, &found, error))
+        return false;
+    return found || error_set(error,
+                              "%s: empty: the program ended before it wrote its profile; run it "
+                              "again",
+                              opened->name);
+}
+
+/* Takes the input over, whatever the result. */
+static covsplit_profile *open_input(struct input *input, struct bytes bytes, const char *name,
+                                    covsplit_error **error)
+{
+    covsplit_profile *opened = calloc(1, sizeof(*opened));
+    struct error why = {0};
+
+    if (opened != NULL)
+        opened->name = strdup(name);
+    if (opened == NULL || opened->name == NULL) {
+        error_out_of_memory(&why, name, sizeof(*opened));
+        input_close(input);
+    } else {
+        opened->input = *input;
+        opened->bytes = bytes;
+        if (look_at_first(opened, &why))
+            return opened;
+    }
+    covsplit_profile_close(opened);
+    report_error(error, &why);
+    return NULL;
+}
+
+covsplit_profile *covsplit_profile_open(const char *path, covsplit_error **error)
+{
+    struct input input;
+    struct error why = {0};
+
+    if (input_open(&input, path, &why))
+        return open_input(&input, input.bytes, path, error);
+    report_error(error, &why);
+    return NULL;
+}
+
+covsplit_profile *covsplit_profile_open_memory(const void *data, size_t size, const char *name,
+                                               covsplit_error **error)
+{
+    struct input none = {0};
+
+    return open_input(&none, (struct bytes){data, size}, name, error);
+}
+
+void covsplit_profile_close(covsplit_profile *profile)
+{
+    if (profile == NULL)
+        return;
+    input_close(&profile->input);
+    free(profile->name);
+    free(profile);
+}
+
+bool covsplit_profile_next(covsplit_profile *profile, bool *found, covsplit_error **error)
+{
+    struct error why = {0};
+
+    return check_result(look_at(profile, profile->offset + profile->profile.size, found, &why),
+                        error, &why);
+}
+
+/* ---- what it says ---- */
+
+uint64_t covsplit_profile_raw_version(const covsplit_profile *profile)
+{
+    return profile->profile.header.version;
+}
+
+bool covsplit_profile_needs_sidecar(const covsplit_profile *profile)
+{
+    return profile_needs_sidecar(&profile->profile);
+}
+
+size_t covsplit_profile_uuid(const covsplit_profile *profile, uint8_t *uuid, size_t size)
+{
+    bool is_prefix;
+    struct uuid found = profile_uuid(&profile->profile, &is_prefix);
+
+    if (found.size != 0 && size != 0)
+        memcpy(uuid, found.bytes, found.size < size ? found.size : size);
+    return found.size;
+}
+
+uint64_t covsplit_profile_counter_count(const covsplit_profile *profile)
+{
+    return profile->profile.header.num_counters;
+}
+
+uint64_t covsplit_profile_counter(const covsplit_profile *profile, uint64_t index)
+{
+    const struct profile *view = &profile->profile;
+
+    if (index >= view->header.num_counters)
+        return 0;
+    /* With byte coverage, a function that runs clears its bytes. */
+    if (profile_counter_size(view->header.version) == 1)
+        return view->counters.data[index] == 0;
+    return load_u64(view->counters.data + index * sizeof(uint64_t), view->big_endian);
+}
+
+/* ---- correlating ---- */
+
+bool covsplit_profile_check(const covsplit_profile *profile, const covsplit_sidecar *sidecar,
+                            covsplit_error **error)
+{
+    struct error why = {0};
+
+    return check_result(correlation_check(sidecar->sidecar, &profile->profile, profile->name, &why),
+                        error, &why);
+}
+
+static bool write_correlated(const covsplit_profile *profile, covsplit_sidecar *sidecar,
+                             struct caller_sink *caller, struct error *error)
+{
+    const struct correlation *correlation = sidecar_correlation(sidecar, error);
+    struct buffer relocated = {0};
+    struct profile full;
+    bool done = correlation != NULL &&
+                correlation_apply(correlation, &profile->profile, profile->name, &relocated, &full,
+                                  error) &&
+                profile_write(&full, pass_to_caller, caller, error);
+
+    buffer_free(&relocated);
+    return done;
+}
+
+bool covsplit_profile_correlate(const covsplit_profile *profile, covsplit_sidecar *sidecar,
+                                covsplit_sink sink, void *context, covsplit_error **error)
+{
+    struct caller_sink caller = {sink, context, profile->name};
+    struct error why = {0};
+    bool done;
+
+    if (!profile_needs_sidecar(&profile->profile))
+        done = profile_write(&profile->profile, pass_to_caller, &caller, &why);
+    else if (sidecar == NULL)
+        done =
+            error_set(&why, "%s: of a split image; give the sidecar of that image", profile->name);
+    else
+        done = write_correlated(profile, sidecar, &caller, &why);
+    return check_result(done, error, &why);
+}

@@ -1,0 +1,30 @@
+/*
+ * From the reader library into an output: what a sink of the library needs to write files.
+ */
+#ifndef COVSPLIT_SPLIT_OUTPUT_SINK_H
+#define COVSPLIT_SPLIT_OUTPUT_SINK_H
+
+#include <stdbool.h>
+
+#include "common/error.h"
+#include "common/file.h"
+#include "reader/covsplit.h"
+
+/* Start from {.output = ...}. */
+struct output_sink {
+    struct output *output;
+    struct error error; /* of the last write */
+};
+
+/* A covsplit_sink; the context is a struct output_sink. */
+bool output_sink_write(void *context, const void *data, size_t size);
+
+/* After a failure: the library's error is freed and *error is filled in, with what went wrong in
+ * writing if that was the reason. Returns false. */
+bool output_sink_error(const struct output_sink *sink, covsplit_error *from, struct error *error);
+
+/* Appends the full raw profile to the output (see covsplit_profile_correlate). */
+bool correlate_into(struct output *output, const covsplit_profile *profile,
+                    covsplit_sidecar *sidecar, struct error *error);
+
+#endif

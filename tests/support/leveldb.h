@@ -1,0 +1,24 @@
+/*
+ * LevelDB, compiled for the tests: a shared library, and programs that use it.
+ *
+ * The sources are those that tests/fetch.sh has put into COVSPLIT_TEST_CACHE. Whatever goes wrong
+ * aborts the Check test.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_LEVELDB_H
+#define COVSPLIT_TESTS_SUPPORT_LEVELDB_H
+
+#define LEVELDB_LIBRARY "libleveldb.so"
+/* Objects of leveldb_link: of the deterministic driver in tests/fixtures, and of db_bench, which
+ * starts threads. */
+#define LEVELDB_DRIVER   "leveldb_driver.o"
+#define LEVELDB_DB_BENCH "db_bench.o histogram.o testutil.o"
+
+/* Compiles everything into objects, once for all linkers. Returns their directory, a scratch
+ * directory. The options are words, added to those for coverage; NULL: none. */
+char *leveldb_compile(const char *clang, const char *options);
+
+/* Links the library and one program of these objects into `directory`. */
+void leveldb_link(const char *clang, const char *linker, const char *objects_directory,
+                  const char *directory, const char *program, const char *objects);
+
+#endif

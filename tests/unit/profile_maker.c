@@ -1,0 +1,153 @@
+/*
+ * Making profiles: see profile_maker.h.
+ */
+#include "tests/unit/profile_maker.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "common/error.h"
+
+#define MAGIC_64 UINT64_C(0xff6c70726f667281)
+#define MAGIC_32 UINT64_C(0xff6c70726f665281)
+
+static void put_pointer(uint8_t *to, uint64_t value, const struct profile_recipe *recipe)
+{
+    if (recipe->is_32_bit)
+        store_u32(to, (uint32_t)value, recipe->big_endian);
+    else
+        store_u64(to, value, recipe->big_endian);
+}
+
+static uint64_t counters_per_record(const struct profile_recipe *recipe)
+{
+    return recipe->stub_counters != 0 ? recipe->stub_counters : recipe->counters_each;
+}
+
+static uint64_t counter_total(const struct profile_recipe *recipe)
+{
+    return recipe->stub_counters != 0 ? recipe->stub_counters
+           : recipe->records == 0     ? recipe->counters_each
+                                      : recipe->records * recipe->counters_each;
+}
+
+struct buffer profile_make_data(const struct profile_recipe *recipe, uint64_t counters_address)
+{
+    uint64_t counter_size = profile_counter_size(recipe->raw_version);
+    struct profile_record_layout layout;
+    struct buffer data = {0};
+
+    ck_assert(profile_record_layout(recipe->raw_version, recipe->is_32_bit ? 4 : 8, &layout));
+    for (uint64_t i = 0; i < recipe->records; i++) {
+        uint64_t position = i * layout.record_size;
+        uint64_t offset = i * recipe->counters_each * counter_size;
+        uint64_t from = layout.relative ? MAKER_COUNTERS_DISTANCE - position : counters_address;
+        uint64_t bitmap_from = layout.relative ? MAKER_BITMAP_DISTANCE - position : 0;
+        uint8_t *record;
+
+        ck_assert(buffer_append_zeros(&data, layout.record_size));
+        record = data.data + position;
+        if (recipe->stub != NULL) {
+            memcpy(record, recipe->stub, PROFILE_STUB_UUID_SIZE);
+        } else {
+            store_u64(record, 0x1111 * (i + 1), recipe->big_endian);
+            store_u64(record + 8, 0xabcdef + i, recipe->big_endian);
+        }
+        put_pointer(record + layout.counter_ptr, from + offset, recipe);
+        store_u32(record + layout.num_counters, (uint32_t)counters_per_record(recipe),
+                  recipe->big_endian);
+        if (layout.bitmap_ptr != 0 && recipe->bitmap) {
+            put_pointer(record + layout.bitmap_ptr, bitmap_from + i * recipe->counters_each,
+                        recipe);
+            store_u32(record + layout.num_bitmap_bytes, (uint32_t)counters_per_record(recipe),
+                      recipe->big_endian);
+        }
+    }
+    return data;
+}
+
+static bool append_part(void *context, struct bytes part, struct error *error)
+{
+    (void)error;
+    return buffer_append(context, part.data, (size_t)part.size);
+}
+
+struct buffer profile_make(const struct profile_recipe *recipe)
+{
+    struct buffer data = profile_make_data(recipe, recipe->load_address);
+    struct buffer counters = {0}, bitmap = {0}, ids = {0}, made = {0};
+    struct profile profile = {.version = PROFILE_VERSION(recipe->raw_version),
+                              .is_64_bit = !recipe->is_32_bit,
+                              .big_endian = recipe->big_endian};
+    bool is_bytes = profile_counter_size(recipe->raw_version) == 1;
+    size_t total = (size_t)counter_total(recipe);
+    struct error error = {0};
+
+    ck_assert(
+        profile_record_layout(recipe->raw_version, recipe->is_32_bit ? 4 : 8, &profile.layout));
+    ck_assert(buffer_append_zeros(&counters, is_bytes ? total : total * 8));
+    if (is_bytes)
+        memset(counters.data, 0xff, counters.size);
+    if (recipe->bitmap && profile.layout.bitmap_ptr != 0)
+        ck_assert(buffer_append_zeros(&bitmap, total));
+    if (recipe->binary_id != NULL) {
+        ck_assert(buffer_append_zeros(&ids, 8));
+        store_u64(ids.data, strlen(recipe->binary_id), recipe->big_endian);
+        ck_assert(buffer_append(&ids, recipe->binary_id, strlen(recipe->binary_id)));
+    }
+    profile.binary_ids = buffer_view(&ids);
+    profile.data = buffer_view(&data);
+    profile.counters = buffer_view(&counters);
+    profile.bitmap = buffer_view(&bitmap);
+    if (recipe->names != NULL)
+        profile.names = (struct bytes){(const uint8_t *)recipe->names, strlen(recipe->names)};
+    profile.header = (struct profile_header){
+        .magic = recipe->is_32_bit ? MAGIC_32 : MAGIC_64,
+        .version = recipe->raw_version,
+        .binary_ids_size = ids.size,
+        .num_data = recipe->records,
+        .num_counters = total,
+        .num_bitmap_bytes = bitmap.size,
+        .names_size = profile.names.size,
+        .counters_delta = profile.layout.relative ? MAKER_COUNTERS_DISTANCE : recipe->load_address,
+        .bitmap_delta = bitmap.size != 0 ? MAKER_BITMAP_DISTANCE : 0,
+        .value_kind_last = profile.layout.value_kinds - 1,
+    };
+    profile_set_padding(&profile);
+    ck_assert(profile_write(&profile, append_part, &made, &error));
+    ck_assert_uint_eq(made.size, profile_written_size(&profile));
+    buffer_free(&data);
+    buffer_free(&counters);
+    buffer_free(&bitmap);
+    buffer_free(&ids);
+    return made;
+}
+
+struct profile profile_of(const struct buffer *made)
+{
+    struct profile profile;
+    struct error error = {0};
+
+    ck_assert_msg(profile_parse(buffer_view(made), 0, "made", &profile, &error), "%s",
+                  error.message);
+    ck_assert_uint_eq(profile.size, made->size);
+    return profile;
+}
+
+void profile_set_counter(struct buffer *made, uint64_t index, uint64_t value)
+{
+    struct profile profile = profile_of(made);
+    uint8_t *counters = made->data + (profile.counters.data - made->data);
+
+    if (profile_counter_size(profile.header.version) == 1)
+        counters[index] = (uint8_t)value;
+    else
+        store_u64(counters + index * 8, value, profile.big_endian);
+}
+
+uint64_t profile_get_counter(const struct profile *profile, uint64_t index)
+{
+    if (profile_counter_size(profile->header.version) == 1)
+        return profile->counters.data[index];
+    return load_u64(profile->counters.data + index * 8, profile->big_endian);
+}

@@ -1,0 +1,169 @@
+/*
+ * Function names and MD5: RFC 1321's own test suite, chunks of every kind, and damaged ones.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "common/md5.h"
+#include "common/names.h"
+#include "tests/support/random.h"
+
+START_TEST(test_md5)
+{
+    static const struct {
+        const char *text, *digest;
+    } cases[] = {
+        {"", "d41d8cd98f00b204e9800998ecf8427e"},
+        {"a", "0cc175b9c0f1b6a831c399e269772661"},
+        {"abc", "900150983cd24fb0d6963f7d28e17f72"},
+        {"message digest", "f96b697d7cb7938d525a2f31aaf161d0"},
+        {"abcdefghijklmnopqrstuvwxyz", "c3fcd3d76192e4007dfb496cca67e13b"},
+        {"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789",
+         "d174ab98d277d9f5a5611c2c9f419d9f"},
+        {"12345678901234567890123456789012345678901234567890123456789012345678901234567890",
+         "57edf4a22be3c955ac49da2e2107b67a"},
+    };
+    char found[2 * MD5_SIZE + 1];
+    uint8_t digest[MD5_SIZE];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        md5_of((struct bytes){(const uint8_t *)cases[i].text, strlen(cases[i].text)}, digest);
+        for (size_t byte = 0; byte < MD5_SIZE; byte++)
+            snprintf(found + 2 * byte, 3, "%02x", digest[byte]);
+        ck_assert_str_eq(found, cases[i].digest);
+    }
+    /* What LLVM has for "main" in every profile. */
+    ck_assert_uint_eq(md5_name_reference((struct bytes){(const uint8_t *)"main", 4}),
+                      UINT64_C(0xdb956436e78dd5fa));
+}
+END_TEST
+
+static void put_chunk(struct buffer *section, const char *names, bool compressed)
+{
+    uint8_t packed[1000];
+    uLongf size = sizeof(packed);
+
+    ck_assert(buffer_append_uleb128(section, strlen(names)));
+    if (!compressed) {
+        ck_assert(buffer_append_uleb128(section, 0));
+        ck_assert(buffer_append(section, names, strlen(names)));
+        return;
+    }
+    ck_assert_int_eq(compress(packed, &size, (const Bytef *)names, strlen(names)), Z_OK);
+    ck_assert(buffer_append_uleb128(section, size));
+    ck_assert(buffer_append(section, packed, size));
+}
+
+static struct buffer sample_section(void)
+{
+    struct buffer section = {0};
+
+    put_chunk(&section, "main\1helper\1file.c:static_one", false);
+    put_chunk(&section, "main\1another", true);
+    ck_assert(buffer_append_zeros(&section, 3));
+    put_chunk(&section, "last", true);
+    return section;
+}
+
+static void check_name(const struct names *names, const char *name)
+{
+    struct bytes view = {(const uint8_t *)name, strlen(name)};
+    const char *found = names_find(names, md5_name_reference(view));
+
+    ck_assert_ptr_nonnull(found);
+    ck_assert_str_eq(found, name);
+}
+
+START_TEST(test_names)
+{
+    struct buffer section = sample_section();
+    struct names names;
+    struct error error = {0};
+
+    ck_assert_msg(names_read(&names, buffer_view(&section), "file", &error), "%s", error.message);
+    ck_assert_uint_eq(names.count, 5);
+    check_name(&names, "main");
+    check_name(&names, "helper");
+    check_name(&names, "file.c:static_one");
+    check_name(&names, "another");
+    check_name(&names, "last");
+    ck_assert_ptr_null(names_find(&names, 12345));
+    names_free(&names);
+    ck_assert(names_read(&names, (struct bytes){NULL, 0}, "file", &error));
+    ck_assert_ptr_null(names_find(&names, 0));
+    names_free(&names);
+    buffer_free(&section);
+}
+END_TEST
+
+START_TEST(test_damaged)
+{
+    struct buffer section = sample_section();
+    struct random_state random = random_start(1);
+    struct names names;
+    struct error error;
+
+    for (size_t size = 0; size <= section.size; size++) {
+        names_read(&names, (struct bytes){section.data, size}, "file", &error);
+        names_free(&names);
+    }
+    for (int i = 0; i < 20000; i++) {
+        struct buffer damaged = {0};
+
+        ck_assert(buffer_append(&damaged, section.data, section.size));
+        for (int change = 0; change < 3; change++)
+            damaged.data[random_below(&random, damaged.size)] = (uint8_t)random_next(&random);
+        names_read(&names, buffer_view(&damaged), "file", &error);
+        names_free(&names);
+        buffer_free(&damaged);
+    }
+    buffer_free(&section);
+}
+END_TEST
+
+/* A chunk that claims more than there is gets no memory for it. */
+START_TEST(test_false_sizes)
+{
+    static const uint64_t sizes[] = {UINT64_MAX, UINT64_C(1) << 62, UINT64_C(1) << 40, 1 << 20};
+    struct names names;
+    struct error error;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (int stored = 0; stored < 2; stored++) {
+            struct buffer section = {0};
+
+            ck_assert(buffer_append_uleb128(&section, sizes[i]));
+            ck_assert(buffer_append_uleb128(&section, stored ? 0 : 10));
+            ck_assert(buffer_append(&section, "0123456789", 10));
+            ck_assert(!names_read(&names, buffer_view(&section), "file", &error));
+            ck_assert_ptr_nonnull(strstr(error.message, "file: "));
+            ck_assert_uint_le(names.text.capacity, 1 << 20);
+            names_free(&names);
+            buffer_free(&section);
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("names");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(all, 300);
+    tcase_add_test(all, test_md5);
+    tcase_add_test(all, test_names);
+    tcase_add_test(all, test_damaged);
+    tcase_add_test(all, test_false_sizes);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

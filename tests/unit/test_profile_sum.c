@@ -1,0 +1,367 @@
+/*
+ * Sums of profiles: every version and form, numbers that do not fit, byte coverage against
+ * counting, threads, and what must not be added to each other.
+ */
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/profile_sum.h"
+#include "tests/support/random.h"
+#include "tests/unit/profile_maker.h"
+
+#define LIMIT (UINT64_MAX - 2)
+#define BYTES PROFILE_VARIANT_BYTE_COVERAGE
+
+/* Versions 7 to 10 in each of the four forms. */
+#define FORMS 16
+
+static struct profile_recipe form(int index)
+{
+    struct profile_recipe recipe = {.raw_version = 7 + (unsigned)index % 4,
+                                    .is_32_bit = (index & 4) != 0,
+                                    .big_endian = (index & 8) != 0,
+                                    .bitmap = true,
+                                    .records = 5,
+                                    .counters_each = 3,
+                                    .names = "some names",
+                                    .binary_id = "build-id",
+                                    .load_address = 0x4000};
+    return recipe;
+}
+
+static struct profile sum_profile(struct profile_sum *sum)
+{
+    struct bytes bytes = profile_sum_combined(sum);
+    struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0};
+
+    return profile_of(&view);
+}
+
+static struct profile_sum *new_sum(const struct buffer *first)
+{
+    struct profile profile = profile_of(first);
+    struct error error = {0};
+    struct profile_sum *sum = profile_sum_new(&profile, "first", &error);
+
+    ck_assert_msg(sum != NULL, "%s", error.message);
+    return sum;
+}
+
+static void add(struct profile_sum *sum, const struct buffer *more)
+{
+    struct profile profile = profile_of(more);
+    struct error error = {0};
+
+    ck_assert_msg(profile_sum_add(sum, &profile, 0, 1, &error), "%s", error.message);
+}
+
+static struct digest identity_of(const struct profile_recipe *recipe)
+{
+    struct buffer made = profile_make(recipe);
+    struct profile profile = profile_of(&made);
+    struct digest identity;
+    struct error error = {0};
+
+    ck_assert(profile_identity(&profile, "made", &identity, &error));
+    buffer_free(&made);
+    return identity;
+}
+
+START_TEST(test_counts)
+{
+    static const struct {
+        uint64_t first, more, sum;
+    } cases[] = {
+        {1, 2, 3},
+        {0, 0, 0},
+        {UINT64_C(1) << 40, UINT64_C(1) << 40, UINT64_C(1) << 41},
+        {LIMIT, 0, LIMIT},
+        {LIMIT, 1, LIMIT},
+        {LIMIT - 1, 1, LIMIT},
+        {UINT64_MAX, 0, LIMIT},
+        {UINT64_MAX, UINT64_MAX, LIMIT},
+        {UINT64_C(1) << 63, UINT64_C(1) << 63, LIMIT},
+    };
+    struct profile_recipe recipe = form(_i);
+    struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
+    struct profile_sum *sum;
+    struct profile result;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        profile_set_counter(&first, i, cases[i].first);
+        profile_set_counter(&more, i, cases[i].more);
+    }
+    sum = new_sum(&first);
+    add(sum, &more);
+    result = sum_profile(sum);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        ck_assert_uint_eq(profile_get_counter(&result, i), cases[i].sum);
+    ck_assert_uint_eq(profile_sum_plane_count(sum), 1);
+    /* All else is as it was. */
+    ck_assert(bytes_equal(result.names, profile_of(&first).names));
+    ck_assert(bytes_equal(result.data, profile_of(&first).data));
+    ck_assert(bytes_equal(result.binary_ids, profile_of(&first).binary_ids));
+    ck_assert_uint_eq(profile_sum_combined(sum).size, first.size);
+    profile_sum_free(sum);
+    buffer_free(&first);
+    buffer_free(&more);
+}
+END_TEST
+
+START_TEST(test_one_profile_is_unchanged)
+{
+    struct profile_recipe recipe = form(_i);
+    struct buffer first = profile_make(&recipe);
+    struct profile_sum *sum;
+
+    profile_set_counter(&first, 0, UINT64_MAX);
+    sum = new_sum(&first);
+    ck_assert(bytes_equal(profile_sum_combined(sum), buffer_view(&first)));
+    ck_assert(bytes_equal(profile_sum_plane(sum, 0), buffer_view(&first)));
+    profile_sum_free(sum);
+    buffer_free(&first);
+}
+END_TEST
+
+START_TEST(test_bitmap)
+{
+    struct profile_recipe recipe = form(_i);
+    struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
+    struct profile profile = profile_of(&first);
+    struct profile_sum *sum;
+    struct profile result;
+
+    if (profile.bitmap.size != 0) {
+        first.data[profile.bitmap.data - first.data] = 0x0f;
+        more.data[profile.bitmap.data - first.data] = 0x3c;
+        sum = new_sum(&first);
+        add(sum, &more);
+        result = sum_profile(sum);
+        ck_assert_uint_eq(result.bitmap.data[0], 0x3f);
+        ck_assert_uint_eq(result.bitmap.data[1], 0);
+        profile_sum_free(sum);
+    }
+    buffer_free(&first);
+    buffer_free(&more);
+}
+END_TEST
+
+/* The planes, weighted, say in how many profiles each byte was 0; combined they say whether it was
+ * in any. */
+static void check_planes(struct profile_sum *sum, const unsigned *expected, size_t count)
+{
+    unsigned found[1000] = {0};
+    struct profile combined = sum_profile(sum);
+
+    for (size_t i = 0; i < count; i++)
+        ck_assert_uint_eq(profile_get_counter(&combined, i), expected[i] != 0 ? 0 : 0xff);
+    for (unsigned plane = 0; plane < profile_sum_plane_count(sum); plane++) {
+        struct bytes bytes = profile_sum_plane(sum, plane);
+        struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0};
+        struct profile profile = profile_of(&view);
+
+        for (size_t i = 0; i < count; i++) {
+            uint64_t counter = profile_get_counter(&profile, i);
+            ck_assert(counter == 0 || counter == 0xff);
+            found[i] += counter == 0 ? 1u << plane : 0;
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        ck_assert_uint_eq(found[i], expected[i]);
+}
+
+START_TEST(test_byte_coverage)
+{
+    struct profile_recipe recipe = form(_i);
+    struct random_state random = random_start((uint64_t)_i);
+    unsigned expected[1000] = {0};
+    struct profile_sum *sum = NULL, *other = NULL;
+    struct error error = {0};
+
+    recipe.raw_version |= BYTES;
+    recipe.counters_each = 200;
+    for (int run = 0; run < 41; run++) {
+        struct buffer made = profile_make(&recipe);
+        struct profile_sum **into = run % 3 == 2 ? &other : &sum;
+
+        for (size_t i = 0; i < 1000; i++) {
+            bool executed = random_below(&random, 1000) < i;
+            /* Any byte but 0 means "not executed". */
+            profile_set_counter(&made, i, executed ? 0 : 1 + random_below(&random, 255));
+            expected[i] += executed;
+        }
+        if (*into == NULL)
+            *into = new_sum(&made);
+        else
+            add(*into, &made);
+        buffer_free(&made);
+    }
+    ck_assert(profile_sum_add_sum(sum, other, &error));
+    ck_assert_uint_le(profile_sum_plane_count(sum), 6);
+    check_planes(sum, expected, 1000);
+    profile_sum_free(sum);
+    profile_sum_free(other);
+}
+END_TEST
+
+/* ---- threads ---- */
+
+#define THREADS 4
+#define ROUNDS  50
+
+struct adder {
+    struct profile_sum *sum;
+    struct profile profile;
+    unsigned share;
+};
+
+static void *add_often(void *context)
+{
+    const struct adder *adder = context;
+    struct error error = {0};
+
+    for (int i = 0; i < ROUNDS; i++) {
+        if (!profile_sum_add(adder->sum, &adder->profile, adder->share, THREADS, &error))
+            return context;
+    }
+    return NULL;
+}
+
+/* More counters than one stripe has. */
+START_TEST(test_threads)
+{
+    struct profile_recipe recipe = form(3);
+    pthread_t threads[THREADS];
+    struct adder adders[THREADS];
+    struct buffer made;
+    struct profile result;
+    uint64_t total, each = _i == 0 ? 1 : 0;
+
+    recipe.raw_version |= _i == 0 ? 0 : BYTES;
+    recipe.counters_each = 60000;
+    made = profile_make(&recipe);
+    total = recipe.records * recipe.counters_each;
+    for (uint64_t i = 0; i < total; i++)
+        profile_set_counter(&made, i, each);
+    adders[0].sum = new_sum(&made);
+    for (unsigned i = 0; i < THREADS; i++) {
+        adders[i] = (struct adder){adders[0].sum, profile_of(&made), i};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, add_often, &adders[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+    }
+    if (_i != 0) { /* 201 = 0b11001001 */
+        for (unsigned plane = 0; plane < 8; plane++) {
+            struct bytes bytes = profile_sum_plane(adders[0].sum, plane);
+            struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0};
+            result = profile_of(&view);
+            for (uint64_t i = 0; i < total; i++)
+                ck_assert_uint_eq(profile_get_counter(&result, i), 201 >> plane & 1 ? 0 : 0xff);
+        }
+    } else {
+        result = sum_profile(adders[0].sum);
+        for (uint64_t i = 0; i < total; i++)
+            ck_assert_uint_eq(profile_get_counter(&result, i), 1 + THREADS * ROUNDS);
+    }
+    profile_sum_free(adders[0].sum);
+    buffer_free(&made);
+}
+END_TEST
+
+/* ---- what belongs together ---- */
+
+START_TEST(test_identity)
+{
+    struct profile_recipe recipe = form(_i), other = recipe;
+    struct digest identity = identity_of(&recipe), found;
+
+    other.load_address = 0x7000000;
+    found = identity_of(&other);
+    ck_assert(digest_equal(&identity, &found)); /* loaded somewhere else */
+    other = recipe;
+    other.names = "other name";
+    found = identity_of(&other);
+    ck_assert(!digest_equal(&identity, &found));
+    other = recipe;
+    other.binary_id = "build-i2";
+    found = identity_of(&other);
+    ck_assert(!digest_equal(&identity, &found));
+    other = recipe;
+    other.records = 3;
+    other.counters_each = 5;
+    found = identity_of(&other);
+    ck_assert(!digest_equal(&identity, &found));
+    other = recipe;
+    other.raw_version |= UINT64_C(1) << 56;
+    found = identity_of(&other);
+    ck_assert(!digest_equal(&identity, &found));
+}
+END_TEST
+
+START_TEST(test_adopt)
+{
+    struct profile_recipe recipe = form(_i);
+    struct buffer first, more;
+    struct profile_sum *sum;
+    struct profile profile;
+
+    first = profile_make(&recipe);
+    recipe.load_address = 0x123000;
+    more = profile_make(&recipe);
+    profile_set_counter(&first, 2, 7);
+    profile_set_counter(&more, 2, 100);
+    sum = new_sum(&first);
+    profile = profile_of(&more);
+    profile_sum_adopt(sum, &profile);
+    profile_set_counter(&more, 2, 7);
+    ck_assert(bytes_equal(profile_sum_combined(sum), buffer_view(&more)));
+    profile_sum_free(sum);
+    buffer_free(&first);
+    buffer_free(&more);
+}
+END_TEST
+
+START_TEST(test_can_be_summed)
+{
+    struct profile_recipe recipe = form(3);
+    struct buffer made = profile_make(&recipe);
+    struct profile profile = profile_of(&made);
+
+    ck_assert(profile_can_be_summed(&profile));
+    profile.value_data = profile.names;
+    ck_assert(!profile_can_be_summed(&profile));
+    profile.value_data.size = 0;
+    profile.header.version |= PROFILE_VARIANT_TEMPORAL;
+    ck_assert(!profile_can_be_summed(&profile));
+    buffer_free(&made);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("profile_sum");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(all, 300);
+    tcase_add_loop_test(all, test_counts, 0, FORMS);
+    tcase_add_loop_test(all, test_one_profile_is_unchanged, 0, FORMS);
+    tcase_add_loop_test(all, test_bitmap, 0, FORMS);
+    tcase_add_loop_test(all, test_byte_coverage, 0, FORMS);
+    tcase_add_loop_test(all, test_threads, 0, 2);
+    tcase_add_loop_test(all, test_identity, 0, FORMS);
+    tcase_add_loop_test(all, test_adopt, 0, FORMS);
+    tcase_add_test(all, test_can_be_summed);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
