@@ -1,5 +1,7 @@
 # The suites of profiles: included by CMakeLists.txt.
-foreach(name names profile_sum)
+foreach(name correlate names profile_sum store)
   add_unit(${name})
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()
+add_unit(reader_profiles covsplit_reader)
+target_sources(test_reader_profiles PRIVATE profile_maker.c)

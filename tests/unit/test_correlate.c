@@ -1,0 +1,394 @@
+/*
+ * Correlating: for every version and form, what comes out is the profile that the image would have
+ * written unsplit; and sidecars of other builds are refused.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/correlate.h"
+#include "tests/unit/profile_maker.h"
+#include "tests/unit/sidecar_sample.h"
+
+#define DATA_ADDRESS     UINT64_C(0x20000)
+#define COUNTERS_ADDRESS (DATA_ADDRESS + MAKER_COUNTERS_DISTANCE)
+#define BITMAP_ADDRESS   (DATA_ADDRESS + MAKER_BITMAP_DISTANCE)
+#define LOAD_BIAS        UINT64_C(0x555000)
+
+#define RECORDS          5
+#define EACH             3
+#define NAMES            "names of functions"
+#define ID               "build-id"
+
+#define FORMS            16
+
+static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = ID;
+
+/* A split image: what it would have written, what it writes, and its sidecar. */
+struct image {
+    struct profile_recipe full, light;
+    struct buffer data;
+    struct sidecar_section_source sections[4];
+    struct sample *sample;
+    struct sidecar_source source;
+    struct buffer file;
+    struct sidecar *sidecar;
+};
+
+static struct sidecar_section_source *section_of(struct image *image, enum section_kind kind)
+{
+    for (size_t i = 0; i < image->source.section_count; i++) {
+        if (image->sections[i].kind == kind)
+            return &image->sections[i];
+    }
+    ck_abort_msg("no such section");
+    return NULL;
+}
+
+static void add_section(struct image *image, enum section_kind kind, uint64_t address,
+                        uint64_t size, struct bytes content)
+{
+    image->sections[image->source.section_count++] = (struct sidecar_section_source){
+        .kind = kind, .address = address, .alignment = 8, .size = size, .content = content};
+}
+
+/* Everything but the sidecar itself, so that a test can change something. */
+static struct image describe(int form)
+{
+    struct image image = {.full = {.raw_version = 7 + (unsigned)form % 4,
+                                   .is_32_bit = (form & 4) != 0,
+                                   .big_endian = (form & 8) != 0,
+                                   .bitmap = true,
+                                   .records = RECORDS,
+                                   .counters_each = EACH,
+                                   .names = NAMES,
+                                   .binary_id = ID,
+                                   .load_address = COUNTERS_ADDRESS + LOAD_BIAS}};
+    struct sidecar_facts *facts = &image.source.facts;
+
+    image.light = image.full;
+    image.light.names = NULL;
+    image.light.records = 1;
+    image.light.stub_counters = RECORDS * EACH;
+    image.light.stub = stub;
+    image.data = profile_make_data(&image.full, COUNTERS_ADDRESS);
+    image.sample = sample_make(
+        &sample_shapes[(image.full.is_32_bit ? 2 : 0) + (image.full.big_endian ? 1 : 0)]);
+    image.source = image.sample->source;
+    image.source.section_count = 0;
+    image.source.kept_count = 0;
+    facts->elf_class = image.full.is_32_bit ? 1 : 2;
+    facts->elf_data = image.full.big_endian ? 2 : 1;
+    facts->pointer_size = image.full.is_32_bit ? 4 : 8;
+    facts->raw_version = image.full.raw_version;
+    facts->has_stub = true;
+    facts->uuid = (struct uuid){.size = strlen(ID)};
+    facts->uuid_source = UUID_FROM_BUILD_ID;
+    memcpy(facts->uuid.bytes, ID, strlen(ID));
+    return image;
+}
+
+static void add_sections(struct image *image)
+{
+    add_section(image, SECTION_NAMES, 0x10000, strlen(NAMES),
+                (struct bytes){(const uint8_t *)NAMES, strlen(NAMES)});
+    add_section(image, SECTION_DATA, DATA_ADDRESS, image->data.size, buffer_view(&image->data));
+    add_section(image, SECTION_COUNTERS, COUNTERS_ADDRESS, RECORDS * EACH * 8, (struct bytes){0});
+    if (PROFILE_VERSION(image->full.raw_version) >= 9)
+        add_section(image, SECTION_BITMAP, BITMAP_ADDRESS, RECORDS * EACH, (struct bytes){0});
+}
+
+static void finish(struct image *image)
+{
+    image->source.sections = image->sections;
+    image->file = sample_write(&image->source, 3, 1);
+    image->sidecar = sample_open(&image->file);
+}
+
+static struct image make_image(int form)
+{
+    struct image image = describe(form);
+
+    add_sections(&image);
+    finish(&image);
+    return image;
+}
+
+static void free_image(struct image *image)
+{
+    sidecar_close(image->sidecar);
+    buffer_free(&image->file);
+    buffer_free(&image->data);
+    sample_free(image->sample);
+}
+
+static bool append_part(void *context, struct bytes part, struct error *error)
+{
+    (void)error;
+    return buffer_append(context, part.data, (size_t)part.size);
+}
+
+/* Correlates; *error says why not. */
+static bool correlate(const struct sidecar *sidecar, const struct buffer *light,
+                      struct buffer *full, struct error *error)
+{
+    struct correlation correlation;
+    struct buffer relocated = {0};
+    struct profile profile = profile_of(light), result;
+    bool done = correlation_load(&correlation, sidecar, error) &&
+                correlation_apply(&correlation, &profile, "light", &relocated, &result, error) &&
+                profile_write(&result, append_part, full, error);
+
+    buffer_free(&relocated);
+    correlation_free(&correlation);
+    return done;
+}
+
+static void assert_correlates(const struct image *image, const struct profile_recipe *light,
+                              const struct profile_recipe *full)
+{
+    struct buffer from = profile_make(light), expected = profile_make(full), found = {0};
+    struct error error = {0};
+
+    for (uint64_t i = 0; i < RECORDS * EACH; i++) {
+        profile_set_counter(&from, i, i * i);
+        profile_set_counter(&expected, i, i * i);
+    }
+    ck_assert_msg(correlate(image->sidecar, &from, &found, &error), "%s", error.message);
+    ck_assert_uint_eq(found.size, expected.size);
+    ck_assert(bytes_equal(buffer_view(&found), buffer_view(&expected)));
+    buffer_free(&from);
+    buffer_free(&expected);
+    buffer_free(&found);
+}
+
+static void assert_refused(const struct image *image, const struct profile_recipe *light,
+                           const char *message)
+{
+    struct buffer from = profile_make(light), found = {0};
+    struct error error = {0};
+
+    ck_assert(!correlate(image->sidecar, &from, &found, &error));
+    ck_assert_msg(strstr(error.message, message) != NULL, "%s", error.message);
+    ck_assert_uint_eq(found.size, 0);
+    buffer_free(&from);
+}
+
+START_TEST(test_stub)
+{
+    struct image image = make_image(_i);
+
+    assert_correlates(&image, &image.light, &image.full);
+    assert_correlates(&image, &image.full, &image.full);
+    free_image(&image);
+}
+END_TEST
+
+/* Without a binary ID the stub record tells whose profile it is. */
+START_TEST(test_without_binary_id)
+{
+    struct image image = make_image(_i);
+    static const uint8_t other[PROFILE_STUB_UUID_SIZE] = "build-iX";
+
+    image.light.binary_id = NULL;
+    image.full.binary_id = NULL;
+    assert_correlates(&image, &image.light, &image.full);
+    image.light.stub = other;
+    assert_refused(&image, &image.light, "another build");
+    free_image(&image);
+}
+END_TEST
+
+/* The data stayed in the image. */
+START_TEST(test_names_only)
+{
+    struct image image = describe(_i);
+    struct profile_recipe kept = image.full;
+
+    add_sections(&image);
+    image.source.facts.has_stub = false;
+    memmove(&image.sections[1], &image.sections[2], 2 * sizeof(image.sections[0]));
+    image.source.section_count--;
+    finish(&image);
+    kept.names = NULL;
+    assert_correlates(&image, &kept, &image.full);
+    free_image(&image);
+}
+END_TEST
+
+/* In version 7 of an image that can be loaded anywhere, the file has no addresses. */
+START_TEST(test_addresses_by_relocation)
+{
+    struct image image = describe(_i * 4);
+    struct profile_record_layout layout;
+
+    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, &layout));
+    for (size_t i = 0; i < RECORDS; i++)
+        memset(image.data.data + i * layout.record_size + layout.counter_ptr, 0,
+               layout.pointer_size);
+    add_sections(&image);
+    finish(&image);
+    assert_correlates(&image, &image.light, &image.full);
+    free_image(&image);
+}
+END_TEST
+
+START_TEST(test_addresses_unknown)
+{
+    struct image image = describe(_i * 4);
+    struct profile_record_layout layout;
+
+    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, &layout));
+    for (size_t i = 0; i < RECORDS; i++)
+        memset(image.data.data + i * layout.record_size + layout.counter_ptr, 0,
+               layout.pointer_size);
+    store_u32(image.data.data + layout.num_counters, 2, image.full.big_endian);
+    add_sections(&image);
+    finish(&image);
+    assert_refused(&image, &image.light, "cannot be told apart");
+    free_image(&image);
+}
+END_TEST
+
+/* __llvm_covdata: addresses, a record of a function that is not there, and one that comes twice. */
+START_TEST(test_binary)
+{
+    struct image image = describe(_i);
+    struct profile_record_layout layout;
+    struct buffer data = {0};
+    struct profile_recipe light = image.full, full = image.full;
+    bool big = image.full.big_endian;
+
+    ck_assert(profile_record_layout(image.full.raw_version, image.full.is_32_bit ? 4 : 8, &layout));
+    if (layout.bitmap_ptr == 0) {
+        free_image(&image);
+        return;
+    }
+    for (size_t i = 0; i < RECORDS + 2; i++) {
+        size_t from = i == 0 ? 0 : i > 2 ? i - 2 : i - 1;
+        uint64_t offset = i == 0 ? 0xf000 : from * EACH * 8;
+        uint8_t *record;
+
+        ck_assert(
+            buffer_append(&data, image.data.data + from * layout.record_size, layout.record_size));
+        record = data.data + i * layout.record_size;
+        if (image.full.is_32_bit) {
+            store_u32(record + layout.counter_ptr, (uint32_t)(COUNTERS_ADDRESS + offset), big);
+            store_u32(record + layout.bitmap_ptr, (uint32_t)(BITMAP_ADDRESS + from * EACH), big);
+        } else {
+            store_u64(record + layout.counter_ptr, COUNTERS_ADDRESS + offset, big);
+            store_u64(record + layout.bitmap_ptr, BITMAP_ADDRESS + from * EACH, big);
+        }
+    }
+    add_sections(&image);
+    section_of(&image, SECTION_DATA)->kind = SECTION_COVDATA;
+    section_of(&image, SECTION_COVDATA)->address = 0;
+    /* The last record may come without its padding. */
+    section_of(&image, SECTION_COVDATA)->size = data.size;
+    section_of(&image, SECTION_COVDATA)->content = buffer_view(&data);
+    section_of(&image, SECTION_NAMES)->kind = SECTION_COVNAMES;
+    image.source.facts.has_stub = false;
+    finish(&image);
+
+    light.records = 0;
+    light.counters_each = RECORDS * EACH;
+    light.names = NULL;
+    {
+        struct buffer from = profile_make(&light), found = {0};
+        struct buffer expected = profile_make(&full);
+        struct profile result, wanted = profile_of(&expected);
+        struct error error = {0};
+
+        ck_assert_msg(correlate(image.sidecar, &from, &found, &error), "%s", error.message);
+        result = profile_of(&found);
+        ck_assert_uint_eq(result.header.num_data, RECORDS);
+        ck_assert(bytes_equal(result.names, wanted.names));
+        for (size_t i = 0; i < RECORDS; i++) {
+            const uint8_t *record = result.data.data + i * layout.record_size;
+            uint64_t pointer = image.full.is_32_bit ? load_u32(record + layout.counter_ptr, big)
+                                                    : load_u64(record + layout.counter_ptr, big);
+            uint64_t mask = image.full.is_32_bit ? UINT32_MAX : UINT64_MAX;
+
+            ck_assert_uint_eq((pointer - result.header.counters_delta + i * layout.record_size) &
+                                  mask,
+                              i * EACH * 8);
+            ck_assert_mem_eq(record, wanted.data.data + i * layout.record_size, 16);
+        }
+        buffer_free(&from);
+        buffer_free(&found);
+        buffer_free(&expected);
+    }
+    buffer_free(&data);
+    free_image(&image);
+}
+END_TEST
+
+START_TEST(test_ranges)
+{
+    struct image image = make_image(_i);
+    struct correlation correlation;
+    struct correlation_range range;
+    struct error error = {0};
+    bool has_bitmap = PROFILE_VERSION(image.full.raw_version) >= 9;
+
+    ck_assert(correlation_load(&correlation, image.sidecar, &error));
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        ck_assert(correlation_range(&correlation, i, &range));
+        ck_assert_uint_eq(range.first_counter, i * EACH);
+        ck_assert_uint_eq(range.counter_count, EACH);
+        ck_assert_uint_eq(range.first_bitmap_byte, has_bitmap ? i * EACH : 0);
+        ck_assert_uint_eq(range.bitmap_byte_count, has_bitmap ? EACH : 0);
+    }
+    correlation_free(&correlation);
+    free_image(&image);
+}
+END_TEST
+
+START_TEST(test_other_builds)
+{
+    struct image image = make_image(_i);
+    struct profile_recipe other = image.light;
+    static const uint8_t stub_2[PROFILE_STUB_UUID_SIZE] = "build-i2";
+
+    other.binary_id = "build-i2";
+    other.stub = stub_2;
+    assert_refused(&image, &other, "6275696c642d6932"); /* the UUIDs are named */
+    assert_refused(&image, &other, "6275696c642d6964");
+    other = image.light;
+    other.stub_counters++;
+    assert_refused(&image, &other, "16 counters");
+    other = image.light;
+    other.raw_version |= UINT64_C(1) << 56;
+    assert_refused(&image, &other, "raw version");
+    other = image.light;
+    other.is_32_bit = !other.is_32_bit;
+    assert_refused(&image, &other, "raw version");
+    other = image.light;
+    other.big_endian = !other.big_endian;
+    assert_refused(&image, &other, "raw version");
+    free_image(&image);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("correlate");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(all, test_stub, 0, FORMS);
+    tcase_add_loop_test(all, test_without_binary_id, 0, FORMS);
+    tcase_add_loop_test(all, test_names_only, 0, FORMS);
+    tcase_add_loop_test(all, test_addresses_by_relocation, 0, FORMS / 4);
+    tcase_add_loop_test(all, test_addresses_unknown, 0, FORMS / 4);
+    tcase_add_loop_test(all, test_binary, 0, FORMS);
+    tcase_add_loop_test(all, test_ranges, 0, FORMS);
+    tcase_add_loop_test(all, test_other_builds, 0, FORMS);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,358 @@
+/*
+ * The library's profiles, functions and stores as its users see them: only the public header.
+ */
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "reader/covsplit.h"
+#include "tests/unit/profile_maker.h"
+#include "tests/unit/sidecar_sample.h"
+
+#define ID      "build-id"
+#define ID_HEX  "6275696c642d6964"
+#define RECORDS 4
+#define EACH    2
+
+static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = ID;
+/* One chunk of 12 bytes, stored as it is. */
+static const char names[] = "\014\0main\1first\1x";
+#define NAMES_SIZE (sizeof(names) - 1)
+#define MAIN_HASH  UINT64_C(0xdb956436e78dd5fa)
+
+static const struct profile_recipe full_recipe = {
+    .raw_version = 10, .bitmap = true, .records = RECORDS, .counters_each = EACH, .binary_id = ID};
+
+/* A directory with a store, the sidecar in it, and a lightweight profile. */
+struct fixture {
+    char directory[32];
+    char sidecar[128];
+    char profile[128];
+    struct buffer sidecar_bytes;
+    struct buffer profile_bytes;
+};
+
+static void write_file(const char *path, const struct buffer *bytes)
+{
+    FILE *file = fopen(path, "w");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(bytes->data, 1, bytes->size, file), bytes->size);
+    fclose(file);
+}
+
+static void make_sidecar(struct fixture *fixture)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer data = profile_make_data(&full_recipe, 0);
+    struct sidecar_section_source sections[] = {
+        {.kind = SECTION_NAMES,
+         .address = 0x100,
+         .alignment = 1,
+         .size = NAMES_SIZE,
+         .content = {(const uint8_t *)names, NAMES_SIZE}},
+        {.kind = SECTION_DATA,
+         .address = 0x1000,
+         .alignment = 8,
+         .size = data.size,
+         .content = buffer_view(&data)},
+        {.kind = SECTION_COUNTERS,
+         .address = 0x1000 + MAKER_COUNTERS_DISTANCE,
+         .alignment = 8,
+         .size = RECORDS * EACH * 8},
+        {.kind = SECTION_BITMAP,
+         .address = 0x1000 + MAKER_BITMAP_DISTANCE,
+         .alignment = 1,
+         .size = RECORDS * EACH},
+    };
+    struct sidecar_source source = sample->source;
+
+    store_u64(data.data, MAIN_HASH, false);
+    source.sections = sections;
+    source.section_count = sizeof(sections) / sizeof(sections[0]);
+    source.kept_count = 0;
+    source.facts.raw_version = 10;
+    source.facts.has_stub = true;
+    source.facts.pointer_size = 8;
+    source.facts.uuid = (struct uuid){.size = strlen(ID)};
+    source.facts.uuid_source = UUID_FROM_BUILD_ID;
+    memcpy(source.facts.uuid.bytes, ID, strlen(ID));
+    fixture->sidecar_bytes = sample_write(&source, 3, 1);
+    buffer_free(&data);
+    sample_free(sample);
+}
+
+static void set_up(struct fixture *fixture)
+{
+    struct profile_recipe light = full_recipe;
+    char path[64];
+
+    *fixture = (struct fixture){.directory = "/tmp/covsplit-unit-XXXXXX"};
+    ck_assert_ptr_nonnull(mkdtemp(fixture->directory));
+    snprintf(path, sizeof(path), "%s/.build-id", fixture->directory);
+    mkdir(path, 0755);
+    snprintf(path, sizeof(path), "%s/.build-id/62", fixture->directory);
+    mkdir(path, 0755);
+    snprintf(fixture->sidecar, sizeof(fixture->sidecar), "%s/%s.covsplit", path, ID_HEX + 2);
+    snprintf(fixture->profile, sizeof(fixture->profile), "%s/profraw", fixture->directory);
+    make_sidecar(fixture);
+    write_file(fixture->sidecar, &fixture->sidecar_bytes);
+    light.records = 1;
+    light.stub_counters = RECORDS * EACH;
+    light.stub = stub;
+    fixture->profile_bytes = profile_make(&light);
+    profile_set_counter(&fixture->profile_bytes, 5, 77);
+    write_file(fixture->profile, &fixture->profile_bytes);
+}
+
+static void tear_down(struct fixture *fixture)
+{
+    char path[64];
+
+    unlink(fixture->sidecar);
+    unlink(fixture->profile);
+    snprintf(path, sizeof(path), "%s/.build-id/62", fixture->directory);
+    rmdir(path);
+    snprintf(path, sizeof(path), "%s/.build-id", fixture->directory);
+    rmdir(path);
+    rmdir(fixture->directory);
+    buffer_free(&fixture->sidecar_bytes);
+    buffer_free(&fixture->profile_bytes);
+}
+
+static void assert_message(covsplit_error *error, const char *part)
+{
+    ck_assert_ptr_nonnull(error);
+    ck_assert_msg(strstr(covsplit_error_message(error), part) != NULL, "%s",
+                  covsplit_error_message(error));
+    covsplit_error_free(error);
+}
+
+static bool collect(void *context, const void *data, size_t size)
+{
+    return buffer_append(context, data, size);
+}
+
+static bool stop(void *context, const void *data, size_t size)
+{
+    (void)context;
+    (void)data;
+    (void)size;
+    return false;
+}
+
+START_TEST(test_sections)
+{
+    struct fixture fixture;
+    covsplit_error *error = NULL;
+    covsplit_sidecar *sidecar;
+    covsplit_section section;
+    struct buffer streamed = {0};
+    const void *content;
+    size_t size;
+    int fd;
+
+    set_up(&fixture);
+    fd = open(fixture.sidecar, O_RDONLY);
+    sidecar = covsplit_sidecar_open_fd(fd, "by descriptor", &error);
+    ck_assert_ptr_nonnull(sidecar);
+    close(fd);
+    ck_assert(covsplit_sidecar_find(sidecar, "__llvm_prf_names", &section));
+    ck_assert_uint_eq(section.size, NAMES_SIZE);
+    ck_assert(!covsplit_sidecar_find(sidecar, "__llvm_covmap", &section));
+    content = covsplit_sidecar_content(sidecar, "__llvm_prf_names", &size, &error);
+    ck_assert_uint_eq(size, NAMES_SIZE);
+    ck_assert_mem_eq(content, names, size);
+    ck_assert_ptr_eq(covsplit_sidecar_content(sidecar, "__llvm_prf_names", &size, NULL), content);
+    ck_assert(covsplit_sidecar_stream(sidecar, "__llvm_prf_names", collect, &streamed, &error));
+    ck_assert_uint_eq(streamed.size, NAMES_SIZE);
+    ck_assert_mem_eq(streamed.data, names, NAMES_SIZE);
+    ck_assert(!covsplit_sidecar_stream(sidecar, "__llvm_prf_names", stop, NULL, &error));
+    assert_message(error, "by descriptor: ");
+    ck_assert(!covsplit_sidecar_stream(sidecar, "__llvm_prf_cnts", collect, &streamed, &error));
+    assert_message(error, "only address and size");
+    ck_assert_ptr_null(covsplit_sidecar_content(sidecar, "__llvm_covfun", &size, &error));
+    assert_message(error, "holds no section");
+    ck_assert_ptr_null(covsplit_sidecar_open_fd(-1, "no descriptor", &error));
+    assert_message(error, "no descriptor: ");
+    buffer_free(&streamed);
+    covsplit_sidecar_close(sidecar);
+    tear_down(&fixture);
+}
+END_TEST
+
+START_TEST(test_functions)
+{
+    struct fixture fixture;
+    covsplit_error *error = NULL;
+    covsplit_sidecar *sidecar;
+    covsplit_functions *functions;
+    covsplit_function function;
+
+    set_up(&fixture);
+    sidecar = covsplit_sidecar_open(fixture.sidecar, &error);
+    functions = covsplit_functions_open(sidecar, &error);
+    ck_assert_ptr_nonnull(functions);
+    ck_assert_uint_eq(covsplit_functions_count(functions), RECORDS);
+    for (size_t i = 0; i < RECORDS; i++) {
+        ck_assert(covsplit_functions_get(functions, i, &function));
+        ck_assert_uint_eq(function.first_counter, i * EACH);
+        ck_assert_uint_eq(function.counter_count, EACH);
+        ck_assert_uint_eq(function.first_bitmap_byte, i * EACH);
+        ck_assert_uint_eq(function.bitmap_byte_count, EACH);
+        ck_assert_uint_eq(function.hash, 0xabcdef + i);
+        if (i == 0)
+            ck_assert_str_eq(function.name, "main");
+        else
+            ck_assert_ptr_null(function.name);
+    }
+    ck_assert(!covsplit_functions_get(functions, RECORDS, &function));
+    covsplit_functions_close(functions);
+    covsplit_functions_close(NULL);
+    covsplit_sidecar_close(sidecar);
+    tear_down(&fixture);
+}
+END_TEST
+
+START_TEST(test_profile)
+{
+    struct fixture fixture;
+    covsplit_error *error = NULL;
+    covsplit_sidecar *sidecar;
+    covsplit_profile *profile, *full;
+    struct buffer correlated = {0};
+    uint8_t uuid[4];
+    bool found = true;
+
+    set_up(&fixture);
+    sidecar = covsplit_sidecar_open(fixture.sidecar, &error);
+    profile = covsplit_profile_open(fixture.profile, &error);
+    ck_assert_ptr_nonnull(profile);
+    ck_assert(covsplit_profile_needs_sidecar(profile));
+    ck_assert_uint_eq(covsplit_profile_raw_version(profile), 10);
+    ck_assert_uint_eq(covsplit_profile_uuid(profile, uuid, sizeof(uuid)), strlen(ID));
+    ck_assert_mem_eq(uuid, ID, sizeof(uuid));
+    ck_assert_uint_eq(covsplit_profile_counter_count(profile), RECORDS * EACH);
+    ck_assert_uint_eq(covsplit_profile_counter(profile, 5), 77);
+    ck_assert_uint_eq(covsplit_profile_counter(profile, 6), 0);
+    ck_assert_uint_eq(covsplit_profile_counter(profile, RECORDS * EACH), 0);
+    ck_assert(covsplit_profile_check(profile, sidecar, &error));
+    ck_assert(!covsplit_profile_correlate(profile, NULL, collect, &correlated, &error));
+    assert_message(error, "of a split image");
+    ck_assert(!covsplit_profile_correlate(profile, sidecar, stop, NULL, &error));
+    assert_message(error, "stopped");
+    ck_assert(covsplit_profile_correlate(profile, sidecar, collect, &correlated, &error));
+    ck_assert(covsplit_profile_next(profile, &found, &error));
+    ck_assert(!found);
+    full = covsplit_profile_open_memory(correlated.data, correlated.size, "full", &error);
+    ck_assert_ptr_nonnull(full);
+    ck_assert(!covsplit_profile_needs_sidecar(full));
+    ck_assert_uint_eq(covsplit_profile_counter(full, 5), 77);
+    covsplit_profile_close(full);
+    covsplit_profile_close(profile);
+    covsplit_profile_close(NULL);
+    covsplit_sidecar_close(sidecar);
+    buffer_free(&correlated);
+    tear_down(&fixture);
+}
+END_TEST
+
+/* Several profiles in one file, with zeros between; then something that is none. */
+START_TEST(test_concatenated)
+{
+    struct fixture fixture;
+    covsplit_error *error = NULL;
+    covsplit_profile *profile;
+    struct buffer file = {0};
+    bool found = false;
+
+    set_up(&fixture);
+    ck_assert(buffer_append(&file, fixture.profile_bytes.data, fixture.profile_bytes.size));
+    ck_assert(buffer_append_zeros(&file, 24));
+    ck_assert(buffer_append(&file, fixture.profile_bytes.data, fixture.profile_bytes.size));
+    ck_assert(buffer_append(&file, "rest", 4));
+    profile = covsplit_profile_open_memory(file.data, file.size, "two", &error);
+    ck_assert(covsplit_profile_next(profile, &found, &error));
+    ck_assert(found);
+    ck_assert_uint_eq(covsplit_profile_counter(profile, 5), 77);
+    ck_assert(!covsplit_profile_next(profile, &found, &error));
+    assert_message(error, "two: ");
+    covsplit_profile_close(profile);
+    ck_assert_ptr_null(covsplit_profile_open_memory("", 0, "nothing", &error));
+    assert_message(error, "nothing: empty");
+    buffer_free(&file);
+    tear_down(&fixture);
+}
+END_TEST
+
+static void assert_finds(const covsplit_store *store, const char *prefix, size_t size)
+{
+    covsplit_error *error = NULL;
+    covsplit_sidecar *sidecar = covsplit_store_find(store, (const uint8_t *)prefix, size, &error);
+    const uint8_t *uuid;
+    size_t found;
+
+    ck_assert_msg(sidecar != NULL, "%s", error == NULL ? "" : covsplit_error_message(error));
+    uuid = covsplit_sidecar_uuid(sidecar, &found);
+    ck_assert_uint_eq(found, strlen(ID));
+    ck_assert_mem_eq(uuid, ID, found);
+    covsplit_sidecar_close(sidecar);
+}
+
+START_TEST(test_store)
+{
+    struct fixture fixture;
+    covsplit_error *error = NULL;
+    covsplit_profile *profile;
+    covsplit_sidecar *sidecar;
+    covsplit_store *store;
+    char list[128];
+
+    set_up(&fixture);
+    snprintf(list, sizeof(list), ":/nowhere:%s:", fixture.directory);
+    store = covsplit_store_open(list, &error);
+    ck_assert_ptr_nonnull(store);
+    assert_finds(store, ID, strlen(ID));
+    assert_finds(store, ID, 1);
+    ck_assert_ptr_null(covsplit_store_find(store, (const uint8_t *)"other", 5, &error));
+    assert_message(error, "/nowhere");
+    ck_assert_ptr_null(covsplit_store_find(store, (const uint8_t *)"", 0, &error));
+    assert_message(error, "0 bytes");
+    profile = covsplit_profile_open(fixture.profile, &error);
+    sidecar = covsplit_store_find_for_profile(store, profile, &error);
+    ck_assert_ptr_nonnull(sidecar);
+    covsplit_sidecar_close(sidecar);
+    covsplit_store_close(store);
+    store = covsplit_store_open_directory("/nowhere", &error);
+    ck_assert_ptr_null(covsplit_store_find_for_profile(store, profile, &error));
+    assert_message(error, ID_HEX);
+    covsplit_store_close(store);
+    covsplit_store_close(NULL);
+    covsplit_profile_close(profile);
+    tear_down(&fixture);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("reader_profiles");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(all, test_sections);
+    tcase_add_test(all, test_functions);
+    tcase_add_test(all, test_profile);
+    tcase_add_test(all, test_concatenated);
+    tcase_add_test(all, test_store);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
