@@ -140,15 +140,54 @@ static bool is_live(const struct correlation *correlation, const uint8_t *record
     return address >= counters && *offset < correlation->counters_size;
 }
 
-/* One bit for each byte of the counters: several records of one function (in sections that are not
- * loaded, linkers do not fold them) must not make its counters count several times. */
-static bool is_first_for(uint8_t *seen, uint64_t offset)
-{
-    uint8_t bit = (uint8_t)(1u << (offset % 8));
-    bool first = (seen[offset / 8] & bit) == 0;
+/* A record and where its counters are. */
+struct live_record {
+    uint64_t offset;
+    uint64_t index;
+};
 
-    seen[offset / 8] |= bit;
-    return first;
+static int compare_offsets(const void *a, const void *b)
+{
+    const struct live_record *left = a, *right = b;
+
+    if (left->offset != right->offset)
+        return left->offset < right->offset ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static int compare_indices(const void *a, const void *b)
+{
+    const struct live_record *left = a, *right = b;
+
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* Keeps the first record for each offset: several records of one function (in sections that are not
+ * loaded, linkers do not fold them) must not make its counters count several times. */
+static uint64_t drop_repeated(struct live_record *records, uint64_t count)
+{
+    uint64_t kept = 0;
+
+    qsort(records, (size_t)count, sizeof(*records), compare_offsets);
+    for (uint64_t i = 0; i < count; i++) {
+        if (kept == 0 || records[i].offset != records[kept - 1].offset)
+            records[kept++] = records[i];
+    }
+    qsort(records, (size_t)kept, sizeof(*records), compare_indices);
+    return kept;
+}
+
+static uint64_t find_live_records(const struct correlation *correlation, uint64_t counters,
+                                  struct live_record *records)
+{
+    uint64_t count = record_count(correlation), live = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        records[live].index = i;
+        if (is_live(correlation, record_at(correlation, i), counters, &records[live].offset))
+            live++;
+    }
+    return drop_repeated(records, live);
 }
 
 /* Brings __llvm_covdata into the form that the data of a profile has: no record that stands for
@@ -158,33 +197,29 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
 {
     const struct profile_record_layout *layout = &correlation->layout;
     size_t rest = correlation->data.size % layout->record_size;
-    uint64_t count, kept = 0;
-    uint8_t *seen;
+    struct live_record *records;
+    uint64_t live;
 
     /* The last record may come without its padding. */
     if (rest != 0 && !buffer_append_zeros(&correlation->data, layout->record_size - rest))
         return error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
-    seen = calloc(1, (size_t)(correlation->counters_size / 8 + 1));
-    if (seen == NULL)
+    records = malloc((size_t)(record_count(correlation) + 1) * sizeof(*records));
+    if (records == NULL)
         return error_out_of_memory(error, sidecar_name(correlation->sidecar),
-                                   correlation->counters_size / 8);
-    count = record_count(correlation);
-    for (uint64_t i = 0; i < count; i++) {
-        uint8_t *to = record_at(correlation, kept);
-        uint64_t position = kept * layout->record_size, offset;
+                                   correlation->data.size);
+    live = find_live_records(correlation, counters, records);
+    for (uint64_t i = 0; i < live; i++) {
+        uint8_t *to = record_at(correlation, i);
+        uint64_t position = i * layout->record_size;
 
-        if (!is_live(correlation, record_at(correlation, i), counters, &offset) ||
-            !is_first_for(seen, offset))
-            continue;
-        memmove(to, record_at(correlation, i), layout->record_size);
-        store_pointer(correlation, to + layout->counter_ptr, offset - position);
+        memmove(to, record_at(correlation, records[i].index), layout->record_size);
+        store_pointer(correlation, to + layout->counter_ptr, records[i].offset - position);
         if (load_count(correlation, to + layout->num_bitmap_bytes) != 0)
             store_pointer(correlation, to + layout->bitmap_ptr,
                           load_pointer(correlation, to + layout->bitmap_ptr) - bitmap - position);
-        kept++;
     }
-    correlation->data.size = (size_t)(kept * layout->record_size);
-    free(seen);
+    correlation->data.size = (size_t)(live * layout->record_size);
+    free(records);
     return true;
 }
 

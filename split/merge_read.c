@@ -6,6 +6,7 @@
  */
 #include "split/merge_read.h"
 
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ struct reader {
 };
 
 /* One profile in a file that is in memory. */
-struct entry {
+struct found_profile {
     uint64_t offset;
     struct profile profile;
     struct merge_group *group;
@@ -44,14 +45,27 @@ static bool is_of_group(const struct merge_group *group, const struct digest *id
            group->can_be_summed == profile_can_be_summed(profile);
 }
 
+static int compare_contents(const void *a, const void *b)
+{
+    const struct merge_group *left = a, *right = b;
+    int order = memcmp(left->identity.bytes, right->identity.bytes, DIGEST_SIZE);
+
+    return order != 0 ? order : (int)left->can_be_summed - (int)right->can_be_summed;
+}
+
 static struct merge_group *find_group(const struct merge *merge, const struct digest *identity,
                                       const struct profile *profile)
 {
-    for (size_t i = 0; i < merge->group_count; i++) {
-        if (is_of_group(merge->groups[i], identity, profile))
-            return merge->groups[i];
-    }
-    return NULL;
+    const struct merge_group wanted = {.identity = *identity,
+                                       .can_be_summed = profile_can_be_summed(profile)};
+    struct merge_group *const *found = tfind(&wanted, &merge->group_tree, compare_contents);
+
+    return found == NULL ? NULL : *found;
+}
+
+static void keep_node(void *node)
+{
+    (void)node; /* the groups are not the tree's */
 }
 
 static void free_group(const struct merge *merge, struct merge_group *group)
@@ -78,19 +92,24 @@ static bool find_sidecar_of(const struct merge *merge, struct merge_group *group
     return group->sidecar != NULL;
 }
 
+/* Grows at powers of two: a file may have thousands of profiles. */
 static bool keep_group(struct merge *merge, struct merge_group *group)
 {
-    struct merge_group **groups =
-        realloc(merge->groups, (merge->group_count + 1) * sizeof(*groups));
+    if ((merge->group_count & (merge->group_count - 1)) == 0) {
+        size_t capacity = merge->group_count == 0 ? 1 : merge->group_count * 2;
+        struct merge_group **groups = realloc(merge->groups, capacity * sizeof(*groups));
 
-    if (groups == NULL)
+        if (groups == NULL)
+            return false;
+        merge->groups = groups;
+    }
+    if (tsearch(group, &merge->group_tree, compare_contents) == NULL)
         return false;
-    merge->groups = groups;
     merge->groups[merge->group_count++] = group;
     return true;
 }
 
-static struct merge_group *add_group(struct reader *reader, const struct entry *entry,
+static struct merge_group *add_group(struct reader *reader, const struct found_profile *entry,
                                      const struct digest *identity, struct error *error)
 {
     struct merge_group *group = calloc(1, sizeof(*group));
@@ -120,7 +139,8 @@ static struct merge_group *add_group(struct reader *reader, const struct entry *
 }
 
 /* NULL with an error where the profile cannot be correlated. */
-static bool find_or_add_group(struct reader *reader, struct entry *entry, struct error *error)
+static bool find_or_add_group(struct reader *reader, struct found_profile *entry,
+                              struct error *error)
 {
     struct merge *merge = reader->merge;
     struct merge_group *group;
@@ -140,7 +160,8 @@ static bool find_or_add_group(struct reader *reader, struct entry *entry, struct
 /* ---- a file ---- */
 
 /* Looks at the next profile of the file and finds its group. *found is false at the end. */
-static bool next_entry(struct reader *reader, struct entry *entry, bool *found, struct error *error)
+static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
+                       struct error *error)
 {
     struct bytes file = buffer_view(&reader->file);
 
@@ -150,10 +171,10 @@ static bool next_entry(struct reader *reader, struct entry *entry, bool *found, 
                        find_or_add_group(reader, entry, error));
 }
 
-static bool check_file(struct reader *reader, size_t *count, struct entry *first,
+static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
                        struct error *error)
 {
-    struct entry entry = {0};
+    struct found_profile entry = {0};
     bool found = true;
 
     if (profile_recognize_indexed(buffer_view(&reader->file)))
@@ -174,7 +195,7 @@ static bool check_file(struct reader *reader, size_t *count, struct entry *first
 
 /* The sum is made of the first profile that comes, and takes its header and data from the first one
  * in the order of the inputs: the addresses in them differ from run to run. */
-static bool add_to_group(struct reader *reader, const struct entry *entry, bool *is_new,
+static bool add_to_group(struct reader *reader, const struct found_profile *entry, bool *is_new,
                          struct error *error)
 {
     struct merge_group *group = entry->group;
@@ -199,7 +220,7 @@ static bool add_to_group(struct reader *reader, const struct entry *entry, bool 
     return true;
 }
 
-static bool add_entry(struct reader *reader, const struct entry *entry, struct error *error)
+static bool add_entry(struct reader *reader, const struct found_profile *entry, struct error *error)
 {
     struct merge *merge = reader->merge;
     bool is_new, added;
@@ -213,10 +234,10 @@ static bool add_entry(struct reader *reader, const struct entry *entry, struct e
                            error);
 }
 
-static bool add_file(struct reader *reader, size_t count, const struct entry *first,
+static bool add_file(struct reader *reader, size_t count, const struct found_profile *first,
                      struct error *error)
 {
-    struct entry entry = {0};
+    struct found_profile entry = {0};
     bool found = true;
 
     if (count == 1)
@@ -275,7 +296,7 @@ static void note_empty(struct reader *reader)
 /* False: no more is to be read. */
 static bool read_one(struct reader *reader)
 {
-    struct entry first = {0};
+    struct found_profile first = {0};
     struct error error = {0};
     size_t count = 0;
 
@@ -395,6 +416,8 @@ bool merge_read(struct merge *merge, struct error *error)
         error_out_of_memory(&merge->error, "the list of profiles", merge->inputs->count);
     } else {
         run_threads(merge, readers, threads);
+        tdestroy(merge->group_tree, keep_node);
+        merge->group_tree = NULL;
         put_in_order(merge);
     }
     free(readers);

@@ -60,6 +60,7 @@ struct merge {
 
     /* For the threads. */
     pthread_mutex_t lock;
+    void *group_tree; /* of tsearch: the groups by what is in them */
     size_t next_input;
     bool failed; /* no memory: the error is below */
     struct error error;

@@ -293,6 +293,37 @@ START_TEST(test_failure_modes)
 }
 END_TEST
 
+/* A file of very many small profiles, all of them different: it takes the time and the memory that
+ * its size justifies. */
+START_TEST(test_many_profiles)
+{
+    char *directory = new_directory("many", 0);
+    struct verdict verdict = {0};
+    struct raw_profile profile;
+    ck_assert(raw_profile_read(path_join(scratch, "1.profraw"), &profile, &verdict));
+    /* Nothing but a header: no data, no counters, no names, another version word each time. */
+    uint64_t header[16] = {0};
+    uint64_t count = 50000;
+    uint8_t *file = malloc(count * profile.header_size);
+    memcpy(header, profile.file.data, 2 * sizeof *header);
+    header[profile.header_size / 8 - 1] = 2;
+    ck_assert_uint_eq(profile.header_size, sizeof header);
+    for (uint64_t i = 0; i < count; i++) {
+        header[1] = (profile.version | i << 32) & ~(UINT64_C(1) << 63);
+        memcpy(file + i * sizeof header, header, sizeof header);
+    }
+    file_write(path_join(directory, "many.profraw"), file, count * sizeof header);
+    int exit_code = -1;
+    run_words(directory, "merge -j1 -o out.profraw many.profraw",
+              good_peaks[0] + (long)(count * sizeof header / 1024) * 16, &exit_code, &verdict);
+    verdict_assert(&verdict, "many profiles");
+    ck_assert_int_eq(exit_code, 0);
+    ck_assert_uint_eq(file_size(path_join(directory, "out.profraw")), count * sizeof header);
+    free(file);
+    raw_profile_free(&profile);
+}
+END_TEST
+
 START_TEST(test_wrong_sidecars)
 {
     char *directory = new_directory("wrong", 0);
@@ -344,6 +375,7 @@ int main(int argument_count, char **arguments)
     tcase_add_loop_test(test_case, test_truncations, 0, (int)PROFILE_COUNT);
     tcase_add_test(test_case, test_failure_modes);
     tcase_add_test(test_case, test_wrong_sidecars);
+    tcase_add_test(test_case, test_many_profiles);
     tcase_add_loop_test(test_case, test_mutations, 0,
                         (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
     return suite_run(suite);

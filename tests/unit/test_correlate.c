@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/correlate.h"
+#include "tests/support/random.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -370,6 +371,47 @@ START_TEST(test_other_builds)
 }
 END_TEST
 
+/* A sidecar with true digests may hold anything: noise for data, and addresses and sizes that do
+ * not go together. Nothing of it is believed. */
+START_TEST(test_hostile)
+{
+    static const uint64_t numbers[] = {
+        0, 1, COUNTERS_ADDRESS, UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_MAX - 7, UINT64_MAX};
+    struct random_state random = random_start((uint64_t)_i);
+
+    for (int round = 0; round < 40; round++) {
+        struct image image = describe(_i);
+        struct correlation correlation;
+        struct correlation_range range;
+        struct error error;
+
+        for (size_t i = 0; i < image.data.size; i++) {
+            if (random_below(&random, 4) == 0)
+                image.data.data[i] = (uint8_t)random_next(&random);
+        }
+        add_sections(&image);
+        image.source.facts.has_stub = random_below(&random, 4) != 0;
+        if (random_below(&random, 2) == 0)
+            section_of(&image, SECTION_DATA)->kind = SECTION_COVDATA;
+        for (size_t i = 1; i < image.source.section_count; i++) {
+            if (random_below(&random, 2) == 0 && !image.full.is_32_bit)
+                image.sections[i].address = numbers[random_below(&random, 7)];
+            if (random_below(&random, 2) == 0 && i > 1 && !image.full.is_32_bit)
+                image.sections[i].size = numbers[random_below(&random, 7)];
+        }
+        finish(&image);
+        if (correlation_load(&correlation, image.sidecar, &error) && correlation.has_data) {
+            uint64_t count = correlation.data.size / correlation.layout.record_size;
+
+            for (uint64_t i = 0; i < count; i++)
+                correlation_range(&correlation, i, &range);
+        }
+        correlation_free(&correlation);
+        free_image(&image);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("correlate");
@@ -385,6 +427,7 @@ int main(void)
     tcase_add_loop_test(all, test_binary, 0, FORMS);
     tcase_add_loop_test(all, test_ranges, 0, FORMS);
     tcase_add_loop_test(all, test_other_builds, 0, FORMS);
+    tcase_add_loop_test(all, test_hostile, 0, FORMS);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

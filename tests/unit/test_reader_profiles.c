@@ -1,8 +1,10 @@
 /*
- * The library's profiles, functions and stores as its users see them: only the public header.
+ * The library's profiles, functions and stores as its users see them, on one thread and on several:
+ * only the public header.
  */
 #include <check.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -337,6 +339,71 @@ START_TEST(test_store)
 }
 END_TEST
 
+/* ---- threads ---- */
+
+#define THREADS 4
+#define ROUNDS  30
+
+struct user {
+    const struct fixture *fixture;
+    const covsplit_store *store; /* shared: searching changes nothing in it */
+    struct buffer correlated;
+};
+
+/* NULL where all went well. */
+static void *use_library(void *context)
+{
+    struct user *user = context;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        covsplit_profile *profile = covsplit_profile_open(user->fixture->profile, NULL);
+        covsplit_sidecar *sidecar =
+            profile == NULL ? NULL : covsplit_store_find_for_profile(user->store, profile, NULL);
+        covsplit_functions *functions =
+            sidecar == NULL ? NULL : covsplit_functions_open(sidecar, NULL);
+        bool done;
+
+        user->correlated.size = 0;
+        done = functions != NULL && covsplit_functions_count(functions) == RECORDS &&
+               covsplit_profile_correlate(profile, sidecar, collect, &user->correlated, NULL);
+        covsplit_functions_close(functions);
+        covsplit_sidecar_close(sidecar);
+        covsplit_profile_close(profile);
+        if (!done)
+            return context;
+    }
+    return NULL;
+}
+
+START_TEST(test_threads)
+{
+    struct fixture fixture;
+    pthread_t threads[THREADS];
+    struct user users[THREADS];
+    covsplit_store *store;
+
+    set_up(&fixture);
+    store = covsplit_store_open_directory(fixture.directory, NULL);
+    for (int i = 0; i < THREADS; i++) {
+        users[i] = (struct user){.fixture = &fixture, .store = store};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_library, &users[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failed;
+
+        pthread_join(threads[i], &failed);
+        ck_assert_ptr_null(failed);
+        ck_assert(
+            bytes_equal(buffer_view(&users[i].correlated), buffer_view(&users[0].correlated)));
+        if (i != 0)
+            buffer_free(&users[i].correlated);
+    }
+    buffer_free(&users[0].correlated);
+    covsplit_store_close(store);
+    tear_down(&fixture);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reader_profiles");
@@ -349,6 +416,7 @@ int main(void)
     tcase_add_test(all, test_profile);
     tcase_add_test(all, test_concatenated);
     tcase_add_test(all, test_store);
+    tcase_add_test(all, test_threads);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
