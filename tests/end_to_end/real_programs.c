@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "tests/support/file_system.h"
+#include "tests/support/leveldb.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 #include "tests/support/trial.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define SQLITE_SOURCE        COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"
-#define LEVELDB_SOURCE       COVSPLIT_TEST_CACHE "/leveldown/deps/leveldb/leveldb-1.20"
 #define DB_BENCH_PERMILLE    20
 
 static const char *clang_version;
@@ -88,99 +88,13 @@ START_TEST(test_sqlite)
 }
 END_TEST
 
-/* The sources of one part of LevelDB, without its tests and programs. */
-static void add_sources(struct text_list *words, const char *part)
-{
-    static const char *const others[] = {"_test.cc", "_bench.cc", "leveldbutil.cc",
-                                         "testharness.cc", "testutil.cc"};
-    char *directory = text_format("%s/%s", LEVELDB_SOURCE, part);
-    struct text_list names = directory_list(directory);
-    for (size_t i = 0; i < names.count; i++) {
-        size_t length = strlen(names.items[i]);
-        bool wanted = length > 3 && strcmp(names.items[i] + length - 3, ".cc") == 0;
-        for (size_t j = 0; j < sizeof others / sizeof *others && wanted; j++) {
-            wanted = strstr(names.items[i], others[j]) == NULL;
-        }
-        if (wanted) {
-            text_list_add_format(words, "%s/%s", directory, names.items[i]);
-        }
-    }
-    text_list_free(&names);
-    free(directory);
-}
-
-#define LEVELDB_OPTIONS                                                                            \
-    "-O1 -std=c++11 -fPIC -pthread -DOS_LINUX -DLEVELDB_PLATFORM_POSIX -I" LEVELDB_SOURCE          \
-    " -I" LEVELDB_SOURCE "/include "
-
-/* Compiles everything into objects, once for all linkers. */
-static char *compile_leveldb(void)
-{
-    char *scratch = scratch_create("leveldb-objects");
-    char *library = path_join(scratch, "library");
-    directory_create(library);
-    struct command command = {.directory = library, .timeout_seconds = 600};
-    text_list_add(&command.arguments, versioned_tool("clang++", clang_version));
-    text_list_add_words(&command.arguments, INSTRUMENT_COVERAGE " -w " LEVELDB_OPTIONS "-c");
-    add_sources(&command.arguments, "db");
-    add_sources(&command.arguments, "port");
-    add_sources(&command.arguments, "table");
-    add_sources(&command.arguments, "util");
-    command_run_or_abort(&command);
-    command_free(&command);
-    compile("clang++", scratch, LEVELDB_OPTIONS "-c " LEVELDB_SOURCE "/db/db_bench.cc");
-    compile("clang++", scratch, LEVELDB_OPTIONS "-c " LEVELDB_SOURCE "/util/histogram.cc");
-    compile("clang++", scratch, LEVELDB_OPTIONS "-c " LEVELDB_SOURCE "/util/testutil.cc");
-    compile("clang++", scratch,
-            LEVELDB_OPTIONS "-c " COVSPLIT_FIXTURE_DIRECTORY "/leveldb_driver.cc");
-    free(library);
-    return scratch;
-}
-
-/* Links the library and one program, which has the given objects. */
-static void link_leveldb(const struct trial *trial, const char *scratch, const char *linker,
-                         const char *objects)
-{
-    struct command command = {.directory = trial->original};
-    struct text_list *words = &command.arguments;
-    text_list_add(words, versioned_tool("clang++", clang_version));
-    text_list_add_words(words, INSTRUMENT_COVERAGE " -pthread -shared -Wl,--build-id=sha1");
-    text_list_add_format(words, "-fuse-ld=%s", linker);
-    char *library = path_join(scratch, "library");
-    struct text_list names = directory_list(library);
-    for (size_t i = 0; i < names.count; i++) {
-        text_list_add_format(words, "%s/%s", library, names.items[i]);
-    }
-    text_list_add_words(words, "-o libleveldb.so");
-    command_run_or_abort(&command);
-    command_free(&command);
-
-    struct command program = {.directory = trial->original};
-    words = &program.arguments;
-    text_list_add(words, versioned_tool("clang++", clang_version));
-    text_list_add_words(words, INSTRUMENT_COVERAGE " -pthread -Wl,--build-id=sha1");
-    text_list_add_format(words, "-fuse-ld=%s", linker);
-    struct text_list list = {0};
-    text_list_add_words(&list, objects);
-    for (size_t i = 0; i < list.count; i++) {
-        text_list_add_format(words, "%s/%s", scratch, list.items[i]);
-    }
-    text_list_add_words(words, "libleveldb.so -Wl,-rpath,$ORIGIN -o");
-    text_list_add(words, trial->images.items[0]);
-    command_run_or_abort(&program);
-    command_free(&program);
-    text_list_free(&list);
-    text_list_free(&names);
-    free(library);
-}
-
 static void check_leveldb(const char *scratch, const char *linker)
 {
     struct trial driver = trial_create("leveldb");
     driver.clang = clang_version;
     text_list_add(&driver.images, "driver");
-    text_list_add(&driver.images, "libleveldb.so");
-    link_leveldb(&driver, scratch, linker, "leveldb_driver.o");
+    text_list_add(&driver.images, LEVELDB_LIBRARY);
+    leveldb_link(clang_version, linker, scratch, driver.original, "driver", LEVELDB_DRIVER);
     check_trial(&driver, "main", text_format("LevelDB driver, %s", linker));
     check_report(&driver);
     trial_remove(&driver);
@@ -191,17 +105,17 @@ static void check_leveldb(const char *scratch, const char *linker)
     bench.clang = clang_version;
     bench.differing_permille = DB_BENCH_PERMILLE;
     text_list_add(&bench.images, "db_bench");
-    text_list_add(&bench.images, "libleveldb.so");
+    text_list_add(&bench.images, LEVELDB_LIBRARY);
     text_list_add_words(&bench.arguments,
                         "--db=database --num=2000 --benchmarks=fillseq,readseq,readrandom");
-    link_leveldb(&bench, scratch, linker, "db_bench.o histogram.o testutil.o");
+    leveldb_link(clang_version, linker, scratch, bench.original, "db_bench", LEVELDB_DB_BENCH);
     check_trial(&bench, "main", text_format("db_bench, %s", linker));
     trial_remove(&bench);
 }
 
 START_TEST(test_leveldb)
 {
-    char *scratch = compile_leveldb();
+    char *scratch = leveldb_compile(clang_version, NULL);
     check_leveldb(scratch, "bfd");
     check_leveldb(scratch, "lld");
     scratch_remove(scratch);
