@@ -99,7 +99,7 @@ static void set_up(struct fixture *fixture)
     mkdir(path, 0755);
     snprintf(path, sizeof(path), "%s/.build-id/62", fixture->directory);
     mkdir(path, 0755);
-    snprintf(fixture->sidecar, sizeof(fixture->sidecar), "%s/%s.covsplit", path, ID_HEX + 2);
+    snprintf(fixture->sidecar, sizeof(fixture->sidecar), "%s/%s.covsplit", path, &ID_HEX[2]);
     snprintf(fixture->profile, sizeof(fixture->profile), "%s/profraw", fixture->directory);
     make_sidecar(fixture);
     write_file(fixture->sidecar, &fixture->sidecar_bytes);
