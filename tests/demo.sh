@@ -49,9 +49,15 @@ echo "== covsplit join"
 cmp sqlite sqlite.joined
 echo "the joined image is the original, byte for byte"
 
-echo "== llvm-cov report, from the joined image"
+echo "== covsplit merge"
+"$covsplit" merge --sidecar sqlite.covsplit --llvm-profdata llvm-profdata-19 -o light.profdata \
+    light.profraw
 llvm-profdata-19 merge full.profraw -o full.profdata
-llvm-cov-19 report sqlite.joined -instr-profile=full.profdata
+cmp full.profdata light.profdata
+echo "the lightweight profile, merged, is the full one, byte for byte"
+
+echo "== llvm-cov report, from the joined image and the lightweight profile"
+llvm-cov-19 report sqlite.joined -instr-profile=light.profdata
 
 echo
 printf '%-26s %10s %10s\n' "bytes" before after
