@@ -147,6 +147,23 @@ static bool check_store(const struct split *split, const struct existing *existi
     return true;
 }
 
+/* A sidecar whose stripped image is this very image holds what is missing in it, whatever marks a
+ * tool has taken off the image. */
+static bool check_not_its_own(const struct split *split, const struct existing *existing,
+                              struct error *error)
+{
+    const struct sidecar_facts *ours = &split->plan->facts, *theirs = &existing->facts;
+
+    if (!existing->is_sidecar || digest_equal(&theirs->stripped_digest, &theirs->original_digest) ||
+        !digest_equal(&theirs->stripped_digest, &ours->original_digest))
+        return true;
+    return error_set(
+        error,
+        "%s: holds what was taken out of this image before, and would be replaced; join "
+        "the image first, or give another --sidecar",
+        split->sidecar_path);
+}
+
 /* A sidecar without sections must not replace one that has what is missing in the image: it may be
  * the image's own, of which a later tool has removed the mark. Only the sidecar of another build,
  * known by its build ID, may go. */
@@ -431,15 +448,11 @@ static bool run_split(struct split *split, struct error *error)
         !create_outputs(split, error) || !write_stripped(split, error))
         return false;
     look_at_existing(split->sidecar_path, &existing);
-    /* A sidecar whose stripped image is this very image says the same as the image itself. */
-    if (existing.is_sidecar &&
-        !digest_equal(&existing.facts.stripped_digest, &existing.facts.original_digest) &&
-        digest_equal(&existing.facts.stripped_digest, &split->plan->facts.original_digest))
-        split->plan->already_split = true;
     if (split->plan->already_split)
         return pass_on(split, &existing, error);
-    if (!check_store(split, &existing, error) || !check_empty(split, &existing, error) ||
-        !check_uuid(split, error) || !write_sidecar(split, error) || !check_outputs(split, error))
+    if (!check_not_its_own(split, &existing, error) || !check_store(split, &existing, error) ||
+        !check_empty(split, &existing, error) || !check_uuid(split, error) ||
+        !write_sidecar(split, error) || !check_outputs(split, error))
         return false;
     sidecar_size = split->sidecar.size;
     progress_finish(&split->progress);
