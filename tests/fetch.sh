@@ -3,14 +3,15 @@
 # are the ones that were meant. Nothing of them is kept in the repository.
 #
 # Usage: fetch.sh DIRECTORY
-# Afterwards there are DIRECTORY/better-sqlite3 and DIRECTORY/leveldown. What is there already is not
-# fetched again.
+# Afterwards there are the directories better-sqlite3, leveldown and re2 in it. What is there already
+# is not fetched again.
 set -euo pipefail
 
 # package, version, SHA-512 of the tarball
 packages="
 better-sqlite3 11.10.0 13084ea725e23842ff94acc7cfd016d66b1614dcc673fcfe2f3781dff8e7149a71bbeb61db2aafcec4966acd6ff6382cf7ec625c9703e40f02271006d936a085
 leveldown      6.1.1   f3c73e13e122ce7e029103811f0aa50896933448c6a5a1088a49f54be70835ce44f4712f27bedba98e0963f1f14f9bb471a5aab1cdcfdc370520a048d6f1edf8
+re2             1.24.0  a419ba70c68e6f461bd2483449fc3f9382f00cc90f49c6ff35577b1ab125943c1fb0f66cb6c648a3ddc0e8d9f4c19b96270de1e7b19dce4ace93cd44a1f298fe
 "
 
 if [ $# -ne 1 ]; then

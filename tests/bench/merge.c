@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/bench/cost.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/leveldb.h"
@@ -24,12 +25,6 @@
 #define RUNS         5
 #define REPEAT       3
 #define LONG_SECONDS 5
-
-struct cost {
-    double processor_seconds;
-    double wall_seconds;
-    long peak_kib;
-};
 
 static const char *clang_version = "19";
 static char *scratch;
@@ -45,9 +40,8 @@ struct subject {
 
 static void build_leveldb(const char *directory)
 {
-    char *objects = leveldb_compile(clang_version, NULL);
-    leveldb_link(clang_version, "bfd", objects, directory, "program", LEVELDB_DB_BENCH);
-    scratch_remove(objects);
+    leveldb_link(clang_version, "bfd", leveldb_objects(clang_version), directory, "program",
+                 LEVELDB_DB_BENCH);
 }
 
 static void build_sqlite(const char *directory)
@@ -162,28 +156,18 @@ static double mebibytes(const char *directory)
 
 /* ---- measuring ---- */
 
-/* The run of least processor time: what disturbs a run only makes it longer. Long ones are not
- * repeated. */
+/* Long ones are not repeated. */
 static struct cost measure(const char *tool, const char *words)
 {
+    struct command command = {.directory = scratch, .timeout_seconds = 600};
     struct cost best = {0};
+    text_list_add(&command.arguments, tool);
+    text_list_add_words(&command.arguments, words);
+    text_list_add_format(&command.environment, "LLVM_PROFDATA=llvm-profdata-%s", clang_version);
     for (unsigned i = 0; i < REPEAT && best.wall_seconds < LONG_SECONDS; i++) {
-        struct command command = {.directory = scratch, .timeout_seconds = 600};
-        text_list_add(&command.arguments, tool);
-        text_list_add_words(&command.arguments, words);
-        text_list_add_format(&command.environment, "LLVM_PROFDATA=llvm-profdata-%s", clang_version);
-        struct outcome outcome = command_run(&command);
-        if (!outcome_exited(&outcome, 0)) {
-            fprintf(stderr, "%s\n", outcome_describe(&command, &outcome));
-            exit(EXIT_FAILURE);
-        }
-        if (i == 0 || outcome.processor_seconds < best.processor_seconds) {
-            best = (struct cost){outcome.processor_seconds, outcome.wall_seconds,
-                                 outcome.peak_resident_kib};
-        }
-        outcome_free(&outcome);
-        command_free(&command);
+        cost_keep_best(&best, cost_of(&command));
     }
+    command_free(&command);
     return best;
 }
 

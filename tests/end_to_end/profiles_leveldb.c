@@ -155,11 +155,10 @@ static void check_program(const char *objects_directory, const char *objects, co
 
 START_TEST(test_leveldb)
 {
-    char *objects = leveldb_compile(clang_version, NULL);
+    const char *objects = leveldb_objects(clang_version);
     check_program(objects, LEVELDB_DRIVER, "", true);
     check_program(objects, LEVELDB_DB_BENCH,
                   "--db=database --num=2000 --benchmarks=fillseq,readseq,readrandom", false);
-    scratch_remove(objects);
 }
 END_TEST
 

@@ -88,13 +88,13 @@ START_TEST(test_sqlite)
 }
 END_TEST
 
-static void check_leveldb(const char *scratch, const char *linker)
+static void check_leveldb(const char *objects, const char *linker)
 {
     struct trial driver = trial_create("leveldb");
     driver.clang = clang_version;
     text_list_add(&driver.images, "driver");
     text_list_add(&driver.images, LEVELDB_LIBRARY);
-    leveldb_link(clang_version, linker, scratch, driver.original, "driver", LEVELDB_DRIVER);
+    leveldb_link(clang_version, linker, objects, driver.original, "driver", LEVELDB_DRIVER);
     check_trial(&driver, "main", text_format("LevelDB driver, %s", linker));
     check_report(&driver);
     trial_remove(&driver);
@@ -108,17 +108,16 @@ static void check_leveldb(const char *scratch, const char *linker)
     text_list_add(&bench.images, LEVELDB_LIBRARY);
     text_list_add_words(&bench.arguments,
                         "--db=database --num=2000 --benchmarks=fillseq,readseq,readrandom");
-    leveldb_link(clang_version, linker, scratch, bench.original, "db_bench", LEVELDB_DB_BENCH);
+    leveldb_link(clang_version, linker, objects, bench.original, "db_bench", LEVELDB_DB_BENCH);
     check_trial(&bench, "main", text_format("db_bench, %s", linker));
     trial_remove(&bench);
 }
 
 START_TEST(test_leveldb)
 {
-    char *scratch = leveldb_compile(clang_version, NULL);
-    check_leveldb(scratch, "bfd");
-    check_leveldb(scratch, "lld");
-    scratch_remove(scratch);
+    const char *objects = leveldb_objects(clang_version);
+    check_leveldb(objects, "bfd");
+    check_leveldb(objects, "lld");
 }
 END_TEST
 

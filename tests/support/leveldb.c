@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/compile_cache.h"
 #include "tests/support/file_system.h"
 #include "tests/support/process.h"
 #include "tests/support/program.h"
@@ -14,14 +15,15 @@
 #define OPTIONS                                                                                    \
     INSTRUMENT_COVERAGE " -w -O1 -std=c++11 -fPIC -pthread -DOS_LINUX -DLEVELDB_PLATFORM_POSIX "   \
                         "-I" SOURCE " -I" SOURCE "/include -c"
+#define PROGRAM_SOURCES                                                                            \
+    SOURCE "/db/db_bench.cc " SOURCE "/util/histogram.cc " SOURCE                                  \
+           "/util/testutil.cc " COVSPLIT_FIXTURE_DIRECTORY "/leveldb_driver.cc"
 
 static struct command compiler(const char *clang, const char *directory, const char *options)
 {
     struct command command = {.directory = directory, .timeout_seconds = 600};
     text_list_add(&command.arguments, versioned_tool("clang++", clang));
-    if (options != NULL) {
-        text_list_add_words(&command.arguments, options);
-    }
+    text_list_add_words(&command.arguments, options);
     return command;
 }
 
@@ -46,29 +48,32 @@ static void add_sources(struct text_list *words, const char *part)
     free(directory);
 }
 
-char *leveldb_compile(const char *clang, const char *options)
+static void compile(const char *directory, const char *clang)
 {
-    static const char *const parts[] = {"db", "port", "table", "util"};
-    char *scratch = scratch_create("leveldb-objects");
-    char *library = path_join(scratch, "library");
+    char *library = path_join(directory, "library");
     directory_create(library);
 
-    struct command command = compiler(clang, library, options);
-    text_list_add_words(&command.arguments, OPTIONS);
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        add_sources(&command.arguments, parts[i]);
-    }
+    struct command command = compiler(clang, library, OPTIONS);
+    add_sources(&command.arguments, "db");
+    add_sources(&command.arguments, "port");
+    add_sources(&command.arguments, "table");
+    add_sources(&command.arguments, "util");
     command_run_or_abort(&command);
     command_free(&command);
 
-    command = compiler(clang, scratch, options);
-    text_list_add_words(&command.arguments, OPTIONS
-                        " " SOURCE "/db/db_bench.cc " SOURCE "/util/histogram.cc " SOURCE
-                        "/util/testutil.cc " COVSPLIT_FIXTURE_DIRECTORY "/leveldb_driver.cc");
+    command = compiler(clang, directory, OPTIONS " " PROGRAM_SOURCES);
     command_run_or_abort(&command);
     command_free(&command);
     free(library);
-    return scratch;
+}
+
+const char *leveldb_objects(const char *clang)
+{
+    struct contents driver = file_read(COVSPLIT_FIXTURE_DIRECTORY "/leveldb_driver.cc");
+    char *inputs =
+        text_format(OPTIONS PROGRAM_SOURCES "%.*s", (int)driver.size, (const char *)driver.data);
+    contents_free(&driver);
+    return cache_directory("leveldb", clang, inputs, compile);
 }
 
 void leveldb_link(const char *clang, const char *linker, const char *objects_directory,

@@ -13,9 +13,10 @@
 #define LEVELDB_DRIVER   "leveldb_driver.o"
 #define LEVELDB_DB_BENCH "db_bench.o histogram.o testutil.o"
 
-/* Compiles everything into objects, once for all linkers. Returns their directory, a scratch
- * directory. The options are words, added to those for coverage; NULL: none. */
-char *leveldb_compile(const char *clang, const char *options);
+/* The directory with the objects that this clang makes, for all linkers: compiled where they are
+ * not there yet, and kept in COVSPLIT_TEST_CACHE for whoever wants them next. Nothing is to be
+ * changed in it. Never freed. */
+const char *leveldb_objects(const char *clang);
 
 /* Links the library and one program of these objects into `directory`. */
 void leveldb_link(const char *clang, const char *linker, const char *objects_directory,

@@ -26,6 +26,20 @@ char *text_format(const char *format, ...)
     return text;
 }
 
+char *text_replace(const char *text, const char *part, const char *replacement)
+{
+    char *result = text_format("%s", "");
+    for (const char *at = strstr(text, part); at != NULL; at = strstr(text, part)) {
+        char *longer = text_format("%s%.*s%s", result, (int)(at - text), text, replacement);
+        free(result);
+        result = longer;
+        text = at + strlen(part);
+    }
+    char *whole = text_format("%s%s", result, text);
+    free(result);
+    return whole;
+}
+
 char *path_join(const char *directory, const char *name)
 {
     return text_format("%s/%s", directory, name);

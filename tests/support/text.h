@@ -13,6 +13,9 @@
 /* A new string, made as by printf. */
 char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The text with `part` replaced wherever it occurs. */
+char *text_replace(const char *text, const char *part, const char *replacement);
+
 /* directory/name */
 char *path_join(const char *directory, const char *name);
 
