@@ -67,8 +67,9 @@
 #include "common/section.h"
 #include "common/sidecar.h"
 
-#define SIDECAR_NOTE_SECTION ".note.covsplit"
-#define SIDECAR_NOTE_OWNER   "covsplit"
+#define SIDECAR_NOTE_SECTION     ".note.covsplit"
+#define SIDECAR_NOTE_OWNER       "covsplit"
+#define SIDECAR_BUILD_ID_SECTION ".note.gnu.build-id"
 
 enum sidecar_note_type {
     SIDECAR_NOTE_FORMAT = 0x1001,

@@ -66,6 +66,10 @@ const uint8_t *covsplit_sidecar_uuid(const covsplit_sidecar *sidecar, size_t *si
 /* "ELF", "Mach-O" or "COFF". */
 const char *covsplit_sidecar_format(const covsplit_sidecar *sidecar);
 
+/* File name of the image, without directory: a label for people; "" where it is unknown. Lives as
+ * long as the sidecar. */
+const char *covsplit_sidecar_image_name(const covsplit_sidecar *sidecar);
+
 /* The ELF machine number (e_machine) of the image. */
 uint16_t covsplit_sidecar_machine(const covsplit_sidecar *sidecar);
 
@@ -168,6 +172,18 @@ bool covsplit_sidecar_restore(const covsplit_sidecar *sidecar, const void *strip
  * not grow with the image; fails too where the file changes meanwhile. */
 bool covsplit_sidecar_restore_file(const covsplit_sidecar *sidecar, const char *stripped_path,
                                    covsplit_sink sink, void *context, covsplit_error **error);
+
+/* Writes an object: an ELF file that unmodified llvm-cov and llvm-profdata read in place of the
+ * image. It has the image's UUID, the coverage mapping as it was, and the function names once each
+ * and uncompressed; and what llvm-profdata merge --binary-file wants, where the image was built for
+ * that. The sink gets it in order; it is only good when the function has returned true. Fails where
+ * the sidecar has nothing that such tools could use. In memory are the distinct names and the
+ * section that they come from. */
+bool covsplit_sidecar_export(covsplit_sidecar *sidecar, covsplit_sink sink, void *context,
+                             covsplit_error **error);
+
+/* True where the bytes are such an object, made by any version. */
+bool covsplit_is_object(const void *data, size_t size);
 
 /* ---- profiles ---- */
 
