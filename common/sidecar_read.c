@@ -163,6 +163,7 @@ static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
         if (!read_content(sidecar, file, section, note, content, &out->alignment, error))
             return false;
         out->has_content = true;
+        out->copied = note->copied;
         out->size = content->size;
         out->stored_size = section->stored.size;
         out->digest = content->digest;

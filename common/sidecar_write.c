@@ -104,6 +104,7 @@ static bool add_section(struct writer *writer, const struct sidecar_section_sour
     if (section == NULL)
         return false;
     section->header.sh_addr = source->address;
+    writer->notes.removed[source->kind].copied = source->copied;
     if (!stays)
         return compress_content(writer, section, source->content, source->alignment, &progress,
                                 &writer->notes.removed[source->kind]);

@@ -215,11 +215,12 @@ static const struct command commands[] = {
      "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
      "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
-    {"show", "Describe images, sidecars and raw profiles", "[--json] FILE...",
+    {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
-     "or it 'stays'; after a split, what is 'left' of it. In a sidecar: it is 'stored',\n"
-     "or only 'recorded' by place and size, or was 'kept' in the image. In a raw\n"
-     "profile: it is 'present'.\n",
+     "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
+     "what is 'left' of it. In a sidecar: it is 'stored', or only 'recorded' by place\n"
+     "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
+     "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [-v] SIDECAR...", "", OPTIONS(verify_options), "SIDECAR", 1, OPERANDS_ANY,

@@ -240,7 +240,8 @@ static bool write_stripped(struct split *split, struct error *error)
     return true;
 }
 
-/* The sections that go, with contents, and those of which only the place is recorded. */
+/* The sections that go or are copied, with contents, and those of which only the place is recorded.
+ */
 static size_t list_sections(const struct split *split,
                             struct sidecar_section_source sources[SECTION_KIND_MAX])
 {
@@ -251,7 +252,7 @@ static size_t list_sections(const struct split *split,
         struct sidecar_section_source *source = &sources[count];
         bool recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
 
-        if (section->fate == SECTION_STAYS && !recorded)
+        if (section->fate == SECTION_STAYS && !recorded && !section->copied)
             continue;
         *source = (struct sidecar_section_source){
             .kind = section->kind,
@@ -259,6 +260,7 @@ static size_t list_sections(const struct split *split,
             .alignment = section->alignment,
             .size = section->size,
             .image_offset = section->offset,
+            .copied = section->copied,
         };
         if (!recorded)
             bytes_slice(split->image.bytes, section->offset, section->size, &source->content);
