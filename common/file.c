@@ -241,6 +241,19 @@ static bool choose_target(struct output *output, const struct output_options *op
     return true;
 }
 
+#define TEMPORARY_RANDOM 6 /* the X of mkostemp */
+
+size_t file_temporary_final_length(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    size_t length = strlen(name), random = length - TEMPORARY_RANDOM;
+
+    if (length < TEMPORARY_RANDOM + 3 || name[0] != '.' || name[random - 1] != '.' ||
+        strspn(name + random, letters) != TEMPORARY_RANDOM)
+        return 0;
+    return random - 2;
+}
+
 /* "DIRECTORY/.NAME.XXXXXX", in the directory of the target so that a rename cannot cross file
  * systems. */
 static char *temporary_template(const char *target)
@@ -469,7 +482,8 @@ static bool give_temporary_name(struct output *output, struct error *error)
         if (name == NULL)
             return error_out_of_memory(error, output->path, strlen(output->path));
         length = strlen(name);
-        snprintf(name + length - 6, 7, "%02x%04x", attempt, (unsigned)getpid() & 0xffff);
+        snprintf(name + length - TEMPORARY_RANDOM, TEMPORARY_RANDOM + 1, "%02x%04x", attempt,
+                 (unsigned)getpid() & 0xffff);
         if (linkat(AT_FDCWD, source, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
             output->temporary = name;
             return true;

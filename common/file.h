@@ -63,6 +63,11 @@ bool paths_meet(const char *a, const char *b);
 
 /* ---- outputs ---- */
 
+/* Outputs have temporary names ".NAME.XXXXXX", with the NAME (its first 200 characters) that they
+ * are to get, where they must have a name. The length of NAME, which starts at name + 1; 0 where
+ * `name` is not of this form. */
+size_t file_temporary_final_length(const char *name);
+
 enum output_result {
     OUTPUT_WRITTEN,   /* the path has new contents */
     OUTPUT_UNCHANGED, /* the path had just these bytes (and mode) and was not touched */
