@@ -260,6 +260,20 @@ covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
                                                   const covsplit_profile *profile,
                                                   covsplit_error **error);
 
+/* Receives one sidecar of a store: its path, and the UUID (uuid_size bytes) that it is named after;
+ * both live during the call. Others may remove it at any time: one that is gone (ENOENT) is no
+ * fault. Returns false to stop. */
+typedef bool (*covsplit_store_visitor)(void *context, const char *path, const uint8_t *uuid,
+                                       size_t uuid_size);
+
+/* Calls `visit` for every sidecar, one directory after the other, in each by rising UUIDs; a UUID
+ * comes once, with the path that covsplit_store_find opens. Opens no sidecar. What is added or
+ * removed meanwhile may come or not. The memory needed is that for the names of one of the up to
+ * 256 directories inside a directory. Fails where a directory cannot be read, and where the visitor
+ * stopped. */
+bool covsplit_store_visit(const covsplit_store *store, covsplit_store_visitor visit, void *context,
+                          covsplit_error **error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -39,6 +39,10 @@ static const struct option_description split_options[] = {
      .long_name = "store",
      .argument = "DIR",
      .help = "add the sidecar to the store DIR, under the image's UUID"},
+    {.id = OPTION_REPLACE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "replace",
+     .help = "replace what the store has under the UUID, whatever it is"},
     {.id = OPTION_SECTIONS,
      .type = OPTION_TYPE_SECTIONS,
      .long_name = "sections",
@@ -186,11 +190,17 @@ static const struct option_description verify_options[] = {
 
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
-     "[-o OUT] [--sidecar FILE] [--store DIR] [--sections LIST]\n"
-     "                      [--uuid HEX] [--level N] [--portable] [-j N] [-v] IMAGE",
+     "[-o OUT] [--sidecar FILE] [--store DIR [--replace]]\n"
+     "                      [--sections LIST] [--uuid HEX] [--level N] [--portable]\n"
+     "                      [-j N] [-v] IMAGE",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
-     "IMAGE.covsplit.\n",
+     "IMAGE.covsplit.\n"
+     "\n"
+     "Any number of splits may write to one store at a time. A sidecar that is there\n"
+     "stays untouched, if it gives back the original from this stripped image: the name\n"
+     "of the image and the level may differ. That of another image, or of another split,\n"
+     "is an error, and only --replace puts the new sidecar in its place.\n",
      OPTIONS(split_options), "IMAGE", 1, 1, command_split},
     {"join", "Bring back the original image from a stripped one and its sidecar",
      "[--sidecar FILE | --store DIR] -o OUT STRIPPED",
