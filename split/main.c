@@ -168,6 +168,41 @@ static const struct option_description merge_options[] = {
      .maximum = THREADS_MAX},
 };
 
+static const struct option_description export_options[] = {
+    {.id = OPTION_OUTPUT,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "output",
+     .short_name = 'o',
+     .argument = "FILE",
+     .help = "write the object to FILE",
+     .excludes = OPTION_DEBUG_DIRECTORY},
+    {.id = OPTION_DEBUG_DIRECTORY,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "debug-dir",
+     .argument = "DIR",
+     .help = "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"},
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "export this sidecar",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "export sidecars of the store DIR: those of the UUIDs, or all"},
+    {.id = OPTION_REPLACE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "replace",
+     .help = "overwrite files too that export did not make"},
+    {.id = OPTION_VERBOSE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "verbose",
+     .short_name = 'v',
+     .help = "print the paths in --debug-dir, and of what images they are"},
+};
+
 static const struct option_description show_options[] = {
     {.id = OPTION_JSON,
      .type = OPTION_TYPE_FLAG,
@@ -225,6 +260,15 @@ static const struct command commands[] = {
      "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
      "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
+    {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
+     "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
+     "                       [--replace] [-v] [UUID...]",
+     "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
+     "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
+     "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
+     "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
+     "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
