@@ -10,6 +10,7 @@
 #include "split/options.h"
 
 int command_correlate(const struct parsed_options *options);
+int command_export(const struct parsed_options *options);
 int command_join(const struct parsed_options *options);
 int command_merge(const struct parsed_options *options);
 int command_run(const struct parsed_options *options);

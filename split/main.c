@@ -39,6 +39,10 @@ static const struct option_description split_options[] = {
      .long_name = "store",
      .argument = "DIR",
      .help = "add the sidecar to the store DIR, under the image's UUID"},
+    {.id = OPTION_REPLACE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "replace",
+     .help = "replace what the store has under the UUID, whatever it is"},
     {.id = OPTION_SECTIONS,
      .type = OPTION_TYPE_SECTIONS,
      .long_name = "sections",
@@ -164,6 +168,41 @@ static const struct option_description merge_options[] = {
      .maximum = THREADS_MAX},
 };
 
+static const struct option_description export_options[] = {
+    {.id = OPTION_OUTPUT,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "output",
+     .short_name = 'o',
+     .argument = "FILE",
+     .help = "write the object to FILE",
+     .excludes = OPTION_DEBUG_DIRECTORY},
+    {.id = OPTION_DEBUG_DIRECTORY,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "debug-dir",
+     .argument = "DIR",
+     .help = "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"},
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "export this sidecar",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "export sidecars of the store DIR: those of the UUIDs, or all"},
+    {.id = OPTION_REPLACE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "replace",
+     .help = "overwrite files too that export did not make"},
+    {.id = OPTION_VERBOSE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "verbose",
+     .short_name = 'v',
+     .help = "print the paths in --debug-dir, and of what images they are"},
+};
+
 static const struct option_description run_options[] = {
     {.id = OPTION_SIDECAR,
      .type = OPTION_TYPE_TEXT,
@@ -204,11 +243,17 @@ static const struct option_description verify_options[] = {
 
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
-     "[-o OUT] [--sidecar FILE] [--store DIR] [--sections LIST]\n"
-     "                      [--uuid HEX] [--level N] [--portable] [-j N] [-v] IMAGE",
+     "[-o OUT] [--sidecar FILE] [--store DIR [--replace]]\n"
+     "                      [--sections LIST] [--uuid HEX] [--level N] [--portable]\n"
+     "                      [-j N] [-v] IMAGE",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
-     "IMAGE.covsplit.\n",
+     "IMAGE.covsplit.\n"
+     "\n"
+     "Any number of splits may write to one store at a time. A sidecar that is there\n"
+     "stays untouched, if it gives back the original from this stripped image: the name\n"
+     "of the image and the level may differ. That of another image, or of another split,\n"
+     "is an error, and only --replace puts the new sidecar in its place.\n",
      OPTIONS(split_options), "IMAGE", 1, 1, command_split},
     {"join", "Bring back the original image from a stripped one and its sidecar",
      "[--sidecar FILE | --store DIR] -o OUT STRIPPED",
@@ -233,6 +278,15 @@ static const struct command commands[] = {
      "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
      "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
+    {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
+     "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
+     "                       [--replace] [-v] [UUID...]",
+     "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
+     "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
+     "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
+     "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
+     "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
     {"run", "Run a command that reads sidecars and what was split as if it were not",
      "[--sidecar FILE] [--store DIR] [-v] -- COMMAND [ARGUMENT...]",
      "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
@@ -241,11 +295,12 @@ static const struct command commands[] = {
      "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
      "as IMAGE.covsplit.\n",
      OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
-    {"show", "Describe images, sidecars and raw profiles", "[--json] FILE...",
+    {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
-     "or it 'stays'; after a split, what is 'left' of it. In a sidecar: it is 'stored',\n"
-     "or only 'recorded' by place and size, or was 'kept' in the image. In a raw\n"
-     "profile: it is 'present'.\n",
+     "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
+     "what is 'left' of it. In a sidecar: it is 'stored', or only 'recorded' by place\n"
+     "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
+     "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [-v] SIDECAR...", "", OPTIONS(verify_options), "SIDECAR", 1, OPERANDS_ANY,

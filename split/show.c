@@ -1,16 +1,17 @@
 /*
- * covsplit show: what images, sidecars and raw profiles are and hold.
+ * covsplit show: what images, sidecars, objects and raw profiles are and hold.
  *
  * A describer for each kind of file fills in a report (report.h), which is printed as text or as
  * JSON when nothing more can go wrong: a damaged file leaves no half object behind.
  *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
  * a kind of file does not have is not there, what is unknown is null.
- *   all       file, kind ("image", "sidecar", "raw profile"), format, file_size
+ *   all       file, kind ("image", "sidecar", "object", "raw profile"), format, file_size
  *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
  *             size_after_split, sections
  *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
  *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
+ *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
  *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
  *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
  *             lightweight, size, records, counters, value_data_size, sections
@@ -23,6 +24,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/object.h"
 #include "common/profile.h"
 #include "common/section.h"
 #include "common/sidecar.h"
@@ -64,13 +66,13 @@ static const char *machine_name(unsigned machine, unsigned elf_class)
     return NULL;
 }
 
-static void add_machine(struct report *report, const struct sidecar_facts *facts)
+static void add_machine(struct report *report, unsigned machine, unsigned elf_class)
 {
-    const char *name = machine_name(facts->machine, facts->elf_class);
+    const char *name = machine_name(machine, elf_class);
     char number[16];
 
     if (name == NULL)
-        snprintf(number, sizeof(number), "%u", facts->machine);
+        snprintf(number, sizeof(number), "%u", machine);
     report_text(report, "machine", "machine", name != NULL ? name : number);
 }
 
@@ -135,6 +137,8 @@ static void add_image_section(struct report *report, const struct image_section 
 
     if (already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
         row.status = "left";
+    else if (section->copied)
+        row.status = "copied";
     report_section(report, &row);
 }
 
@@ -147,7 +151,7 @@ static bool describe_image(const struct input *input, struct report *report, str
         return false;
     report_text(report, "kind", "kind", "image");
     report_text(report, "format", "format", image_format_name(plan->facts.format));
-    add_machine(report, &plan->facts);
+    add_machine(report, plan->facts.machine, plan->facts.elf_class);
     add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
     add_raw_version(report, plan->facts.raw_version);
     report_size(report, "file_size", "file size", input->bytes.size);
@@ -173,7 +177,7 @@ static void add_sidecar_facts(struct report *report, const struct sidecar *sidec
     report_number(report, "format_version", "format version", sidecar_format_version(sidecar));
     report_text(report, "image_name", "image", sidecar_image_name(sidecar));
     report_text(report, "format", "image format", image_format_name(facts->format));
-    add_machine(report, facts);
+    add_machine(report, facts->machine, facts->elf_class);
     add_uuid(report, &facts->uuid, uuid_source_name(facts->uuid_source));
     add_raw_version(report, facts->raw_version);
     report_size(report, "original_size", "original size", facts->original_size);
@@ -194,14 +198,21 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
             .size = report_known(section->size),
             .stored_size =
                 section->has_content ? report_known(section->stored_size) : REPORT_UNKNOWN,
-            .status = section->has_content ? "stored" : "recorded",
+            .status = section->copied        ? "copied"
+                      : section->has_content ? "stored"
+                                             : "recorded",
             .reason = "",
         };
 
+        for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
+            if (sidecar_kept(sidecar, kept)->kind == section->kind)
+                row.reason = sidecar_kept(sidecar, kept)->reason;
+        }
         report_section(report, &row);
     }
     for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
         const struct kept_section *kept = sidecar_kept(sidecar, i);
+        const struct sidecar_section *copy = sidecar_find(sidecar, kept->kind);
         struct report_section row = {
             .name = section_kind_name(kept->kind),
             .kind = section_kind_word(kept->kind),
@@ -210,7 +221,8 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
             .reason = kept->reason,
         };
 
-        report_section(report, &row);
+        if (copy == NULL || !copy->copied)
+            report_section(report, &row);
     }
 }
 
@@ -225,6 +237,45 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
     add_sidecar_sections(report, sidecar);
     sidecar_close(sidecar);
     return true;
+}
+
+/* ---- objects ---- */
+
+static void add_object_section(struct report *report, const struct object_section *section)
+{
+    struct report_section row = {
+        .name = section_kind_name(section->kind),
+        .kind = section_kind_word(section->kind),
+        .address = section->address != 0 ? report_known(section->address) : REPORT_UNKNOWN,
+        .size = report_known(section->size),
+        .status = "present",
+        .reason = "",
+    };
+
+    report_section(report, &row);
+}
+
+static bool describe_object(const struct input *input, struct report *report, struct error *error)
+{
+    struct object_facts facts;
+    char uuid[UUID_HEX_MAX];
+    bool done = object_read(input->bytes, input->path, &facts, error);
+
+    if (done) {
+        report_text(report, "kind", "kind", "object");
+        report_number(report, "format_version", "format version", facts.format_version);
+        report_text(report, "image_name", "image", facts.image_name);
+        report_text(report, "format", "image format", image_format_name(facts.format));
+        add_machine(report, facts.machine, facts.elf_class);
+        report_text(report, "uuid", "UUID", uuid_format(&facts.uuid, uuid));
+        report_size(report, "original_size", "original size", facts.original_size);
+        add_digest(report, "original_digest", "original digest", &facts.original_digest);
+        report_size(report, "file_size", "file size", input->bytes.size);
+        for (size_t i = 0; i < facts.section_count; i++)
+            add_object_section(report, &facts.sections[i]);
+    }
+    object_facts_free(&facts);
+    return done;
 }
 
 /* ---- raw profiles ---- */
@@ -353,9 +404,10 @@ static bool is_image(struct bytes bytes)
     return image_recognize(bytes, &format_name);
 }
 
-/* A sidecar is an ELF file too, so it is asked for first. */
+/* Sidecars and objects are ELF files too, so they are asked for first. */
 static const struct file_kind file_kinds[] = {
     {sidecar_recognize, describe_sidecar, false},
+    {object_recognize, describe_object, false},
     {profile_recognize, describe_raw_profile, true},
     {is_image, describe_image, false},
 };
