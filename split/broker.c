@@ -226,7 +226,7 @@ static void report_conversion(const struct broker *broker, const struct question
 
 /* The one conversion of a subject. */
 static void convert_and_answer(struct broker *broker, struct question *question,
-                               const struct subject *subject, enum cache_class class)
+                               struct subject *subject, enum cache_class class)
 {
     struct converted converted;
     struct error error = {0};
@@ -260,7 +260,7 @@ static enum cache_answer look_or_park(struct broker *broker, struct question *qu
 }
 
 static void answer_subject(struct broker *broker, struct question *question,
-                           const struct subject *subject)
+                           struct subject *subject)
 {
     enum cache_class class = subject->kind == SUBJECT_PROFILE ? CACHE_PROFILES : CACHE_OBJECTS;
     int content = -1;

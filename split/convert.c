@@ -260,15 +260,92 @@ static bool convert_profiles(const struct subject *subject, struct run_sidecars 
     return done;
 }
 
+/* ---- images and sidecars ---- */
+
+static bool export_object(const struct subject *subject, covsplit_sidecar *sidecar,
+                          struct memory_file *file, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+
+    return covsplit_sidecar_export(sidecar, write_to_memory, file, &reader_error) ||
+           conversion_failed(subject, file, reader_error, error);
+}
+
+static bool has(const covsplit_sidecar *sidecar, const char *name)
+{
+    covsplit_section section;
+
+    return covsplit_sidecar_find(sidecar, name, &section) && section.stored_size != 0;
+}
+
+/* Whether reports need nothing of the image. What was not split off (--sections, and what had to
+ * stay) is in the image alone. */
+static bool is_complete(const covsplit_sidecar *sidecar)
+{
+    return has(sidecar, "__llvm_covmap") && has(sidecar, "__llvm_covfun") &&
+           (has(sidecar, "__llvm_prf_names") || has(sidecar, "__llvm_covnames"));
+}
+
+static bool join_image(struct subject *subject, covsplit_sidecar *sidecar, struct memory_file *file,
+                       struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+
+    return read_content(subject, error) &&
+           (covsplit_sidecar_restore(sidecar, subject->content.data, subject->content.size,
+                                     subject->name, write_to_memory, file, &reader_error) ||
+            conversion_failed(subject, file, reader_error, error));
+}
+
+static bool convert_image(struct subject *subject, struct run_sidecars *sidecars,
+                          struct memory_file *file, const char **what, struct error *error)
+{
+    const char *names[] = {subject->name, NULL, NULL};
+    struct run_sidecar *sidecar;
+    bool complete, done;
+
+    if (subject->real_name[0] != '\0' && strcmp(subject->name, subject->real_name) != 0)
+        names[1] = subject->real_name;
+    sidecar = run_sidecars_for_image(sidecars, &subject->image, names, error);
+    if (sidecar == NULL)
+        return false;
+    complete = is_complete(run_sidecar_opened(sidecar));
+    *what = complete ? "the object of its sidecar" : "the original image";
+    done = complete ? export_object(subject, run_sidecar_opened(sidecar), file, error)
+                    : join_image(subject, run_sidecar_opened(sidecar), file, error);
+    run_sidecars_release(sidecars, sidecar);
+    return done;
+}
+
+static bool convert_sidecar(const struct subject *subject, struct memory_file *file,
+                            struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(
+        subject->content.data, subject->content.size, subject->name, &reader_error);
+    bool done;
+
+    if (sidecar == NULL)
+        return error_from_reader(error, reader_error);
+    done = export_object(subject, sidecar, file, error);
+    covsplit_sidecar_close(sidecar);
+    return done;
+}
+
 /* ---- the whole ---- */
 
-static bool convert_into(const struct subject *subject, struct run_sidecars *sidecars,
+static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
                          struct memory_file *file, const char **what, struct error *error)
 {
     switch (subject->kind) {
     case SUBJECT_PROFILE:
         *what = "the full raw profile";
         return convert_profiles(subject, sidecars, file, error);
+    case SUBJECT_IMAGE:
+        return convert_image(subject, sidecars, file, what, error);
+    case SUBJECT_SIDECAR:
+        *what = "its object";
+        return convert_sidecar(subject, file, error);
     default:
         return error_set(error, "%s: nothing to convert", subject->name);
     }
@@ -284,7 +361,7 @@ static int create_memory_file(const struct subject *subject)
     return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
-bool convert(const struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
+bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
              struct converted *converted, struct error *error)
 {
     struct memory_file file = {.fd = create_memory_file(subject), .stop = stop};

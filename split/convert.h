@@ -64,7 +64,7 @@ struct converted {
 
 /* Converts a subject of another kind than SUBJECT_OTHER. Stops early, with an error, once *stop is
  * true. */
-bool convert(const struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
+bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
              struct converted *converted, struct error *error);
 
 #endif

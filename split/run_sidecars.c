@@ -346,9 +346,12 @@ static struct run_sidecar *search(struct run_sidecars *sidecars, struct wanted *
     if (sidecar == NULL && wanted->names != NULL)
         sidecar = look_beside(sidecars, wanted);
     if (sidecar == NULL && wanted->problem.message[0] == '\0')
-        error_set(error, "%s: of a split image%s; give --store or --sidecar", wanted->name,
-                  wanted->names == NULL ? ", and no sidecar is named"
-                                        : ", and its sidecar is not beside it");
+        error_set(
+            error,
+            wanted->profile != NULL
+                ? "%s: of a split image, and no sidecar is named; give --store or --sidecar"
+                : "%s: a split image without its sidecar beside it; give --store or --sidecar",
+            wanted->name);
     else if (sidecar == NULL)
         *error = wanted->problem;
     return sidecar;
