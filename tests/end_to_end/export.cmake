@@ -1,0 +1,3 @@
+# The suites of exported objects: included by CMakeLists.txt.
+add_suite(export)
+add_run(export export)
