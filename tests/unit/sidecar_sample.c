@@ -244,7 +244,7 @@ static bool same_section(const struct sidecar *sidecar, const struct sidecar_sec
     bool same = found->kind == made->kind && found->address == made->address &&
                 found->alignment == made->alignment && found->size == made->size &&
                 strcmp(found->name, section_kind_name(made->kind)) == 0 &&
-                found->has_content == (made->content.size != 0) &&
+                found->has_content == (made->content.size != 0) && found->copied == made->copied &&
                 sidecar_find(sidecar, made->kind) == found;
 
     if (same && found->has_content) {

@@ -206,6 +206,33 @@ START_TEST(test_restore)
 }
 END_TEST
 
+/* The sample's own names are no chunks: without any, there is nothing that could be wrong. */
+START_TEST(test_export)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct buffer file, object = {0};
+    covsplit_sidecar *sidecar;
+    covsplit_error *error = NULL;
+
+    sample->sections[2].size = 0;
+    sample->sections[2].content.size = 0;
+    file = sample_write(&sample->source, 9, 1);
+    sidecar = open_memory(&file);
+    ck_assert_str_eq(covsplit_sidecar_image_name(sidecar), "sample-image");
+    ck_assert(!covsplit_is_object(file.data, file.size));
+    ck_assert(covsplit_sidecar_export(sidecar, collect, &object, &error));
+    ck_assert(covsplit_is_object(object.data, object.size));
+    ck_assert(!covsplit_is_sidecar(object.data, object.size));
+    ck_assert(!covsplit_sidecar_export(sidecar, stop, NULL, &error));
+    ck_assert_ptr_nonnull(strstr(message_of(error), "stopped"));
+    covsplit_error_free(error);
+    covsplit_sidecar_close(sidecar);
+    buffer_free(&object);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reader");
@@ -219,6 +246,7 @@ int main(void)
     tcase_add_test(all, test_empty_section);
     tcase_add_test(all, test_files);
     tcase_add_loop_test(all, test_restore, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(all, test_export, 0, SAMPLE_SHAPES);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
