@@ -30,6 +30,7 @@
 #include "formats/image.h"
 #include "split/commands.h"
 #include "split/json.h"
+#include "split/machine.h"
 #include "split/message.h"
 #include "split/report.h"
 
@@ -37,41 +38,11 @@
 
 /* ---- facts that several kinds share ---- */
 
-static const char *machine_name(unsigned machine, unsigned elf_class)
-{
-    static const struct {
-        unsigned machine;
-        const char *name_32, *name_64;
-    } names[] = {
-        {EM_386, "i386", NULL},
-        {EM_X86_64, "x32", "x86-64"},
-        {EM_ARM, "arm", NULL},
-        {EM_AARCH64, "aarch64-ilp32", "aarch64"},
-        {EM_RISCV, "riscv32", "riscv64"},
-        {EM_PPC, "ppc", NULL},
-        {EM_PPC64, NULL, "ppc64"},
-        {EM_S390, "s390", "s390x"},
-        {EM_MIPS, "mips", "mips64"},
-        {EM_SPARC, "sparc", NULL},
-        {EM_SPARCV9, NULL, "sparc64"},
-        {258, "loongarch32", "loongarch64"},
-    };
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (names[i].machine == machine)
-            return elf_class == ELFCLASS32 ? names[i].name_32 : names[i].name_64;
-    }
-    return NULL;
-}
-
 static void add_machine(struct report *report, const struct sidecar_facts *facts)
 {
-    const char *name = machine_name(facts->machine, facts->elf_class);
-    char number[16];
+    char text[MACHINE_TEXT_MAX];
 
-    if (name == NULL)
-        snprintf(number, sizeof(number), "%u", facts->machine);
-    report_text(report, "machine", "machine", name != NULL ? name : number);
+    report_text(report, "machine", "machine", machine_text(facts, text));
 }
 
 static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)

@@ -47,7 +47,24 @@ START_TEST(test_facts)
     ck_assert_uint_eq(covsplit_sidecar_raw_version(sidecar), facts->raw_version);
     ck_assert_uint_eq(covsplit_sidecar_original_size(sidecar), facts->original_size);
     ck_assert_uint_eq(covsplit_sidecar_stripped_size(sidecar), facts->stripped_size);
+    ck_assert(!covsplit_sidecar_is_placeholder(sidecar));
     ck_assert(covsplit_sidecar_verify(sidecar, NULL));
+    covsplit_sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_placeholder)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file;
+    covsplit_sidecar *sidecar;
+
+    sample->source.facts.is_placeholder = true;
+    file = sample_write(&sample->source, 9, 1);
+    sidecar = open_memory(&file);
+    ck_assert(covsplit_sidecar_is_placeholder(sidecar));
     covsplit_sidecar_close(sidecar);
     buffer_free(&file);
     sample_free(sample);
@@ -214,6 +231,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(all, test_facts, 0, SAMPLE_SHAPES);
+    tcase_add_test(all, test_placeholder);
     tcase_add_loop_test(all, test_sections, 0, SAMPLE_SHAPES);
     tcase_add_test(all, test_absent_section);
     tcase_add_test(all, test_empty_section);
