@@ -273,7 +273,7 @@ START_TEST(test_refusals)
     struct sidecar_section_source *sections = sample->sections;
     size_t count = sample->source.section_count;
 
-    /* The sample's own names are no chunks. */
+    set_content(&sections[NAMES], SECTION_NAMES, (struct bytes){(const uint8_t *)"\x7f", 1});
     check_refused(&sample->source, "names cannot be read");
     set_content(&sections[NAMES], SECTION_NAMES, buffer_view(&names));
     sample->source.facts.is_placeholder = true;

@@ -47,7 +47,24 @@ START_TEST(test_facts)
     ck_assert_uint_eq(covsplit_sidecar_raw_version(sidecar), facts->raw_version);
     ck_assert_uint_eq(covsplit_sidecar_original_size(sidecar), facts->original_size);
     ck_assert_uint_eq(covsplit_sidecar_stripped_size(sidecar), facts->stripped_size);
+    ck_assert(!covsplit_sidecar_is_placeholder(sidecar));
     ck_assert(covsplit_sidecar_verify(sidecar, NULL));
+    covsplit_sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_placeholder)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file;
+    covsplit_sidecar *sidecar;
+
+    sample->source.facts.is_placeholder = true;
+    file = sample_write(&sample->source, 9, 1);
+    sidecar = open_memory(&file);
+    ck_assert(covsplit_sidecar_is_placeholder(sidecar));
     covsplit_sidecar_close(sidecar);
     buffer_free(&file);
     sample_free(sample);
@@ -206,18 +223,13 @@ START_TEST(test_restore)
 }
 END_TEST
 
-/* The sample's own names are no chunks: without any, there is nothing that could be wrong. */
 START_TEST(test_export)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file, object = {0};
-    covsplit_sidecar *sidecar;
+    struct buffer file = sample_write(&sample->source, 9, 1), object = {0};
+    covsplit_sidecar *sidecar = open_memory(&file);
     covsplit_error *error = NULL;
 
-    sample->sections[2].size = 0;
-    sample->sections[2].content.size = 0;
-    file = sample_write(&sample->source, 9, 1);
-    sidecar = open_memory(&file);
     ck_assert_str_eq(covsplit_sidecar_image_name(sidecar), "sample-image");
     ck_assert(!covsplit_is_object(file.data, file.size));
     ck_assert(covsplit_sidecar_export(sidecar, collect, &object, &error));
@@ -241,6 +253,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(all, test_facts, 0, SAMPLE_SHAPES);
+    tcase_add_test(all, test_placeholder);
     tcase_add_loop_test(all, test_sections, 0, SAMPLE_SHAPES);
     tcase_add_test(all, test_absent_section);
     tcase_add_test(all, test_empty_section);
