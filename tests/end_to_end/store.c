@@ -73,6 +73,12 @@ static char *entry_of(const char *directory, unsigned image)
     return store_entry(path_join(directory, "store"), variants[image].uuid);
 }
 
+/* The path of an entry as messages name it: from `directory`, in which covsplit is run. */
+static const char *name_of(const char *directory, unsigned image)
+{
+    return entry_of(directory, image) + strlen(directory) + 1;
+}
+
 static void assert_contains(const char *text, const char *part)
 {
     ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in:\n%s", part, text);
@@ -144,7 +150,7 @@ START_TEST(test_list_goes_on_after_a_fault)
     struct outcome table = run(directory, 1, "store list store");
     struct outcome json = run(directory, 1, "store list --json store");
     ck_assert_uint_eq(text_count(table.errors, "\n"), 1);
-    assert_contains(table.errors, strstr(entry_of(directory, 1), "store/"));
+    assert_contains(table.errors, name_of(directory, 1));
     ck_assert_str_eq(table.errors, json.errors);
     assert_contains(table.output, "2 sidecars of ");
     ck_assert_uint_eq(text_count(json.output, "\"uuid\""), 2);
@@ -200,8 +206,7 @@ END_TEST
 static void assert_fault(const char *directory, unsigned image, const char *what)
 {
     struct outcome outcome = run(directory, 1, "store check store");
-    const char *line =
-        text_format("covsplit: error: %s: ", strstr(entry_of(directory, image), "store/.build-id"));
+    const char *line = text_format("covsplit: error: %s: ", name_of(directory, image));
     ck_assert_msg(text_count(outcome.errors, "\n") == 1 && strstr(outcome.errors, line) != NULL,
                   "%s: %s", what, outcome.errors);
     assert_contains(last_line(outcome.output), ", 1 faults");
@@ -366,7 +371,7 @@ START_TEST(test_gc)
         run(directory, 0, text_format("store gc %s store", gc_cases[_i].options));
     assert_left(directory, removed);
     for (unsigned i = 0; i < IMAGE_COUNT; i++) {
-        const char *path = strstr(entry_of(directory, i), "store/.build-id");
+        const char *path = name_of(directory, i);
         bool named = strstr(outcome.output, text_format("removed %s\n", path)) != NULL;
         bool foretold = strstr(dry.output, text_format("would remove %s\n", path)) != NULL;
         ck_assert(named == goes(removed, i) && foretold == named);
