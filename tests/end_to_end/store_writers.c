@@ -52,10 +52,7 @@ static struct command command_of(const char *directory, const char *words)
 /* Returns what is written to both streams. */
 static const char *run(const char *directory, int exit_code, const char *words)
 {
-    struct command command = command_of(directory, words);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
-                  outcome_describe(&command, &outcome));
+    struct outcome outcome = covsplit_run_words(directory, exit_code, words);
     return text_format("%s%s", outcome.output, outcome.errors);
 }
 

@@ -28,6 +28,10 @@ struct command covsplit_command_as_user(const char *scratch, const char *directo
 /* Runs `covsplit WORDS...`. The list ends with NULL. */
 struct outcome covsplit_run(const char *directory, ...) __attribute__((sentinel));
 
+/* Runs `covsplit WORDS` (separated by blanks) and aborts the Check test unless it exits with
+ * `exit_code`. */
+struct outcome covsplit_run_words(const char *directory, int exit_code, const char *words);
+
 /* Runs `covsplit WORDS...` and fails the verdict unless it exits with `exit_code`. Where `errors`
  * is not NULL, it gets what was written to standard error. The list ends with NULL. */
 bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors,
