@@ -33,13 +33,13 @@ static const char *machine_name(unsigned machine, unsigned elf_class)
     return NULL;
 }
 
-const char *machine_text(const struct sidecar_facts *facts, char *text)
+const char *machine_text(unsigned machine, unsigned elf_class, char *text)
 {
-    const char *name = machine_name(facts->machine, facts->elf_class);
+    const char *name = machine_name(machine, elf_class);
 
     if (name != NULL)
         snprintf(text, MACHINE_TEXT_MAX, "%s", name);
     else
-        snprintf(text, MACHINE_TEXT_MAX, "%u", facts->machine);
+        snprintf(text, MACHINE_TEXT_MAX, "%u", machine);
     return text;
 }

@@ -44,7 +44,7 @@ static void add_machine(struct report *report, const struct sidecar_facts *facts
 {
     char text[MACHINE_TEXT_MAX];
 
-    report_text(report, "machine", "machine", machine_text(facts, text));
+    report_text(report, "machine", "machine", machine_text(facts->machine, facts->elf_class, text));
 }
 
 static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)

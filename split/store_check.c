@@ -132,8 +132,10 @@ static void report_job(struct check *check, const struct job *job)
         message_warning("%s", job->error.message);
         return;
     }
-    check->sidecars += !job->is_stray;
-    check->bytes += job->size;
+    if (!job->is_stray) {
+        check->sidecars++;
+        check->bytes += job->size;
+    }
     if (job->result == RESULT_FAULT) {
         check->faults++;
         message_error(&job->error);

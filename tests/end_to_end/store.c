@@ -37,18 +37,6 @@ static void clean_up(void)
     sample_remove(&sample);
 }
 
-/* Runs covsplit with the words of a text. */
-static struct outcome run(const char *directory, int exit_code, const char *words)
-{
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
-                  outcome_describe(&command, &outcome));
-    command_free(&command);
-    return outcome;
-}
-
 /* A directory with a store of the first `count` images as "store", all a little old. */
 static char *store_directory(unsigned count)
 {
@@ -73,6 +61,12 @@ static char *entry_of(const char *directory, unsigned image)
     return store_entry(path_join(directory, "store"), variants[image].uuid);
 }
 
+/* The path of an entry as messages name it: from `directory`, in which covsplit is run. */
+static const char *name_of(const char *directory, unsigned image)
+{
+    return entry_of(directory, image) + strlen(directory) + 1;
+}
+
 static void assert_contains(const char *text, const char *part)
 {
     ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in:\n%s", part, text);
@@ -90,7 +84,7 @@ static const char *last_line(const char *text)
 START_TEST(test_list)
 {
     char *directory = store_directory(3);
-    struct outcome outcome = run(directory, 0, "store list store");
+    struct outcome outcome = covsplit_run_words(directory, 0, "store list store");
     struct text_list lines = text_list_of_lines(outcome.output);
     ck_assert_uint_eq(lines.count, 5); /* with headings and totals */
     for (unsigned i = 0; i < 3; i++) {
@@ -132,7 +126,7 @@ START_TEST(test_list_json)
 {
     char *directory = store_directory(IMAGE_COUNT);
     run_or_abort(directory, "python3", "-c", json_check, covsplit_path(), NULL);
-    struct outcome outcome = run(sample.scratch, 0, "store list --json full/.");
+    struct outcome outcome = covsplit_run_words(sample.scratch, 0, "store list --json full/.");
     ck_assert_uint_eq(text_count(outcome.output, "\"uuid\""), IMAGE_COUNT);
 }
 END_TEST
@@ -141,10 +135,10 @@ START_TEST(test_list_goes_on_after_a_fault)
 {
     char *directory = store_directory(3);
     ck_assert_int_eq(truncate(entry_of(directory, 1), 100), 0);
-    struct outcome table = run(directory, 1, "store list store");
-    struct outcome json = run(directory, 1, "store list --json store");
+    struct outcome table = covsplit_run_words(directory, 1, "store list store");
+    struct outcome json = covsplit_run_words(directory, 1, "store list --json store");
     ck_assert_uint_eq(text_count(table.errors, "\n"), 1);
-    assert_contains(table.errors, strstr(entry_of(directory, 1), "store/"));
+    assert_contains(table.errors, name_of(directory, 1));
     ck_assert_str_eq(table.errors, json.errors);
     assert_contains(table.output, "2 sidecars of ");
     ck_assert_uint_eq(text_count(json.output, "\"uuid\""), 2);
@@ -154,19 +148,19 @@ END_TEST
 START_TEST(test_empty_and_missing)
 {
     char *directory = store_directory(0);
-    struct outcome outcome = run(directory, 0, "store list store");
+    struct outcome outcome = covsplit_run_words(directory, 0, "store list store");
     ck_assert_uint_eq(text_count(outcome.output, "\n"), 1);
     assert_contains(outcome.output, "0 sidecars of ");
-    outcome = run(directory, 0, "store list --json store");
+    outcome = covsplit_run_words(directory, 0, "store list --json store");
     ck_assert_str_eq(outcome.output, "[]\n");
-    outcome = run(directory, 0, "store check store");
+    outcome = covsplit_run_words(directory, 0, "store check store");
     ck_assert_str_eq(outcome.output, "0 sidecars, 0 bytes, 0 faults\n");
-    run(directory, 0, "store gc --older-than 0 store");
+    covsplit_run_words(directory, 0, "store gc --older-than 0 store");
     static const char *const lines[] = {"store list nowhere", "store check nowhere",
                                         "store gc --older-than 1 nowhere",
                                         "verify --store nowhere"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        outcome = run(directory, 1, lines[i]);
+        outcome = covsplit_run_words(directory, 1, lines[i]);
         ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
         assert_contains(outcome.errors, "covsplit: error: nowhere: ");
     }
@@ -187,11 +181,11 @@ START_TEST(test_check_good)
     static const char *const lines[] = {"store check store", "store check -j1 store",
                                         "store check -j 16 store", "verify --store store"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        struct outcome outcome = run(directory, 0, lines[i]);
+        struct outcome outcome = covsplit_run_words(directory, 0, lines[i]);
         ck_assert_str_eq(outcome.output, total);
         ck_assert_uint_eq(outcome.errors_size, 0);
     }
-    struct outcome verbose = run(directory, 0, "store check -v store");
+    struct outcome verbose = covsplit_run_words(directory, 0, "store check -v store");
     ck_assert_uint_eq(text_count(verbose.output, ": ok\n"), IMAGE_COUNT);
 }
 END_TEST
@@ -199,9 +193,8 @@ END_TEST
 /* One line on stderr names the file. */
 static void assert_fault(const char *directory, unsigned image, const char *what)
 {
-    struct outcome outcome = run(directory, 1, "store check store");
-    const char *line =
-        text_format("covsplit: error: %s: ", strstr(entry_of(directory, image), "store/.build-id"));
+    struct outcome outcome = covsplit_run_words(directory, 1, "store check store");
+    const char *line = text_format("covsplit: error: %s: ", name_of(directory, image));
     ck_assert_msg(text_count(outcome.errors, "\n") == 1 && strstr(outcome.errors, line) != NULL,
                   "%s: %s", what, outcome.errors);
     assert_contains(last_line(outcome.output), ", 1 faults");
@@ -223,7 +216,7 @@ START_TEST(test_check_finds_every_flip)
         contents.data[offset] ^= 0x10;
     }
     file_write(path, contents.data, contents.size);
-    run(directory, 0, "store check store");
+    covsplit_run_words(directory, 0, "store check store");
 }
 END_TEST
 
@@ -262,8 +255,8 @@ START_TEST(test_check_all_kinds)
                     variants[4].uuid, variants[4].uuid + 2);
     file_write_text(temporary, "half a side");
 
-    struct outcome one = run(directory, 1, "store check -j1 store");
-    struct outcome many = run(directory, 1, "store check -j7 store");
+    struct outcome one = covsplit_run_words(directory, 1, "store check -j1 store");
+    struct outcome many = covsplit_run_words(directory, 1, "store check -j7 store");
     ck_assert_str_eq(one.errors, many.errors);
     ck_assert_str_eq(one.output, many.output);
     ck_assert_uint_eq(text_count(one.errors, "\n"), 5);
@@ -276,7 +269,7 @@ START_TEST(test_check_all_kinds)
 
     /* What may be being written now is none of its business; what is left over is no fault. */
     file_set_age(temporary, 25);
-    struct outcome late = run(directory, 1, "store check store");
+    struct outcome late = covsplit_run_words(directory, 1, "store check store");
     assert_contains(late.errors, "Ab01yz: left by a split that was killed; ");
     ck_assert_str_eq(late.output, one.output);
 }
@@ -292,8 +285,8 @@ START_TEST(test_check_many)
                                  variants[0].uuid, i);
         ck_assert_int_eq(link(from, name), 0);
     }
-    struct outcome one = run(directory, 1, "store check -j1 store");
-    struct outcome many = run(directory, 1, "store check -j5 store");
+    struct outcome one = covsplit_run_words(directory, 1, "store check -j1 store");
+    struct outcome many = covsplit_run_words(directory, 1, "store check -j5 store");
     ck_assert_str_eq(one.errors, many.errors);
     ck_assert_uint_eq(text_count(one.errors, "\n"), 300);
     assert_contains(last_line(many.output), "301 sidecars, ");
@@ -355,18 +348,18 @@ START_TEST(test_gc)
     char *directory = gc_directory();
     char *store = path_join(directory, "store");
     struct text_list before = tree_list(store);
-    struct outcome dry =
-        run(directory, 0, text_format("store gc --dry-run %s store", gc_cases[_i].options));
+    struct outcome dry = covsplit_run_words(
+        directory, 0, text_format("store gc --dry-run %s store", gc_cases[_i].options));
     struct text_list after = tree_list(store);
     ck_assert_uint_eq(before.count, after.count);
     for (size_t i = 0; i < before.count; i++) {
         ck_assert_str_eq(before.items[i], after.items[i]);
     }
     struct outcome outcome =
-        run(directory, 0, text_format("store gc %s store", gc_cases[_i].options));
+        covsplit_run_words(directory, 0, text_format("store gc %s store", gc_cases[_i].options));
     assert_left(directory, removed);
     for (unsigned i = 0; i < IMAGE_COUNT; i++) {
-        const char *path = strstr(entry_of(directory, i), "store/.build-id");
+        const char *path = name_of(directory, i);
         bool named = strstr(outcome.output, text_format("removed %s\n", path)) != NULL;
         bool foretold = strstr(dry.output, text_format("would remove %s\n", path)) != NULL;
         ck_assert(named == goes(removed, i) && foretold == named);
@@ -406,18 +399,18 @@ START_TEST(test_gc_bad_list)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         file_write_text(path_join(directory, "list"), cases[i].list);
         struct outcome outcome =
-            run(directory, 1, "store gc --older-than 0 --keep-list list store");
+            covsplit_run_words(directory, 1, "store gc --older-than 0 --keep-list list store");
         assert_contains(outcome.errors, cases[i].message);
         ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
         ck_assert_uint_eq(outcome.output_size, 0);
         assert_left(directory, "");
     }
-    run(directory, 1, "store gc --older-than 0 --keep-list nowhere store");
+    covsplit_run_words(directory, 1, "store gc --older-than 0 --keep-list nowhere store");
     file_write(path_join(directory, "list"), "00112233\0ff\n", 12);
-    run(directory, 1, "store gc --older-than 0 --keep-list list store");
+    covsplit_run_words(directory, 1, "store gc --older-than 0 --keep-list list store");
     assert_left(directory, "");
-    run(directory, 2, "store gc store");
-    run(directory, 2, "store gc --dry-run store");
+    covsplit_run_words(directory, 2, "store gc store");
+    covsplit_run_words(directory, 2, "store gc --dry-run store");
     assert_left(directory, "");
 }
 END_TEST
@@ -427,7 +420,7 @@ START_TEST(test_gc_warns_of_what_is_not_there)
     char *directory = gc_directory();
     file_write_text(path_join(directory, "list"),
                     text_format("%s\nffffffff01\n", variants[2].uuid));
-    struct outcome outcome = run(directory, 0, "store gc --keep-list list store");
+    struct outcome outcome = covsplit_run_words(directory, 0, "store gc --keep-list list store");
     ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
     assert_contains(outcome.errors, "covsplit: warning: list: ffffffff01 is not in the store");
     assert_left(directory, "01345");
@@ -457,7 +450,7 @@ START_TEST(test_gc_other_files)
         file_write_text(path_join(root, go[i]), "x");
         file_set_age(path_join(root, go[i]), 25);
     }
-    struct outcome outcome = run(directory, 0, "store gc --older-than 0 store");
+    struct outcome outcome = covsplit_run_words(directory, 0, "store gc --older-than 0 store");
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++) {
         ck_assert_msg(file_exists(path_join(root, stay[i])), "%s", stay[i]);
     }

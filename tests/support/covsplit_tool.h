@@ -28,10 +28,18 @@ struct command covsplit_command_as_user(const char *scratch, const char *directo
 /* Runs `covsplit WORDS...`. The list ends with NULL. */
 struct outcome covsplit_run(const char *directory, ...) __attribute__((sentinel));
 
+/* Runs `covsplit WORDS` (separated by blanks) and aborts the Check test unless it exits with
+ * `exit_code`. */
+struct outcome covsplit_run_words(const char *directory, int exit_code, const char *words);
+
 /* Runs `covsplit WORDS...` and fails the verdict unless it exits with `exit_code`. Where `errors`
  * is not NULL, it gets what was written to standard error. The list ends with NULL. */
 bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors,
                      const char *directory, ...) __attribute__((sentinel));
+
+/* Runs `covsplit` with the words of a text and aborts the Check test unless it exits with
+ * `exit_code`. Returns standard error, which is never freed. */
+const char *covsplit_words(const char *directory, int exit_code, const char *words);
 
 /* Whether a failed run behaved: exit code 1 and just one message, "covsplit: error: ...". */
 bool covsplit_refused(const struct command *command, const struct outcome *outcome,

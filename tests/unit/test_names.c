@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "common/md5.h"
 #include "common/name_set.h"
 #include "common/names.h"
 #include "tests/support/random.h"
+#include "tests/unit/name_chunk.h"
 
 START_TEST(test_md5)
 {
@@ -42,30 +42,14 @@ START_TEST(test_md5)
 }
 END_TEST
 
-static void put_chunk(struct buffer *section, const char *names, bool compressed)
-{
-    uint8_t packed[1000];
-    uLongf size = sizeof(packed);
-
-    ck_assert(buffer_append_uleb128(section, strlen(names)));
-    if (!compressed) {
-        ck_assert(buffer_append_uleb128(section, 0));
-        ck_assert(buffer_append(section, names, strlen(names)));
-        return;
-    }
-    ck_assert_int_eq(compress(packed, &size, (const Bytef *)names, strlen(names)), Z_OK);
-    ck_assert(buffer_append_uleb128(section, size));
-    ck_assert(buffer_append(section, packed, size));
-}
-
 static struct buffer sample_section(void)
 {
     struct buffer section = {0};
 
-    put_chunk(&section, "main\1helper\1file.c:static_one", false);
-    put_chunk(&section, "main\1another", true);
+    name_chunk_put(&section, "main\1helper\1file.c:static_one", false);
+    name_chunk_put(&section, "main\1another", true);
     ck_assert(buffer_append_zeros(&section, 3));
-    put_chunk(&section, "last", true);
+    name_chunk_put(&section, "last", true);
     return section;
 }
 
@@ -112,7 +96,7 @@ START_TEST(test_distinct)
         char name[64];
 
         snprintf(name, sizeof(name), "function_%d\1\1shared\1function_%d", i % count, i % 7);
-        put_chunk(&section, name, i % 2 == 0);
+        name_chunk_put(&section, name, i % 2 == 0);
     }
     ck_assert(buffer_append(&expected, "function_0\1shared", 17));
     for (int i = 1; i < count; i++) {
@@ -144,7 +128,7 @@ START_TEST(test_no_names)
     struct name_set set = {0};
     struct error error = {0};
 
-    put_chunk(&section, "\1\1", true);
+    name_chunk_put(&section, "\1\1", true);
     ck_assert(name_set_read(&set, buffer_view(&section), "file", &error));
     ck_assert_uint_eq(set.count, 0);
     ck_assert(name_set_encode(&set, &encoded));

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "common/object.h"
 #include "tests/support/random.h"
+#include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
 /* The places of sections in the sample. */
@@ -23,19 +23,6 @@ enum {
 
 /* ---- making ---- */
 
-static void put_chunk(struct buffer *section, const char *names, bool compressed)
-{
-    uint8_t packed[1000];
-    uLongf size = sizeof(packed);
-
-    if (compressed)
-        ck_assert_int_eq(compress(packed, &size, (const Bytef *)names, strlen(names)), Z_OK);
-    ck_assert(buffer_append_uleb128(section, strlen(names)));
-    ck_assert(buffer_append_uleb128(section, compressed ? size : 0));
-    ck_assert(compressed ? buffer_append(section, packed, size)
-                         : buffer_append(section, names, strlen(names)));
-}
-
 static const char distinct[] = "main\1shared\1first\1second";
 
 /* Names as two translation units give them. */
@@ -43,9 +30,9 @@ static struct buffer sample_names(void)
 {
     struct buffer section = {0};
 
-    put_chunk(&section, "main\1shared\1first", true);
+    name_chunk_put(&section, "main\1shared\1first", true);
     ck_assert(buffer_append_zeros(&section, 5));
-    put_chunk(&section, "shared\1second\1main", false);
+    name_chunk_put(&section, "shared\1second\1main", false);
     return section;
 }
 
@@ -112,7 +99,7 @@ static void check_names(Elf *elf, const char *name)
 {
     struct buffer expected = {0};
 
-    put_chunk(&expected, distinct, false);
+    name_chunk_put(&expected, distinct, false);
     check_content(elf, name, buffer_view(&expected));
     buffer_free(&expected);
 }
