@@ -42,6 +42,12 @@ static void assert_same_files(const char *path, const char *other)
     verdict_assert(&verdict, "contents");
 }
 
+/* Runs covsplit with words of a text and asserts the exit code; returns standard error. */
+static const char *run_words(const char *directory, int exit_code, const char *words)
+{
+    return covsplit_run_words(directory, exit_code, words).errors;
+}
+
 /* Runs a command that must refuse, in the right way: exit 1 and one line. Returns that line. */
 static const char *assert_refused(struct command *command)
 {
@@ -74,13 +80,13 @@ START_TEST(test_in_place)
     char *image = sample_copy(&sample, directory, "app");
     char *sidecar = path_join(directory, "app.covsplit");
     ck_assert_int_eq(chmod(image, 0751), 0);
-    covsplit_words(directory, 0, "split app");
+    run_words(directory, 0, "split app");
     assert_same_files(image, sample.stripped);
     ck_assert_uint_eq(file_status(image).st_mode & 07777, 0751);
     ck_assert(file_exists(sidecar));
     ck_assert_uint_eq(directory_list(directory).count, 2);
 
-    covsplit_words(directory, 0, "join -o app app");
+    run_words(directory, 0, "join -o app app");
     assert_same_files(image, sample.image);
     ck_assert_uint_eq(file_status(image).st_mode & 07777, 0751);
     ck_assert_uint_eq(directory_list(directory).count, 2);
@@ -91,9 +97,9 @@ START_TEST(test_output_is_the_input)
 {
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, "app");
-    covsplit_words(directory, 0, "split -o ./app app");
+    run_words(directory, 0, "split -o ./app app");
     assert_same_files(image, sample.stripped);
-    covsplit_words(directory, 0, "join -o app.joined app");
+    run_words(directory, 0, "join -o app.joined app");
     assert_same_files(path_join(directory, "app.joined"), sample.image);
 }
 END_TEST
@@ -105,12 +111,12 @@ START_TEST(test_symbolic_link)
     char *image = sample_copy(&sample, directory, "app");
     char *link_path = path_join(directory, "link");
     ck_assert_int_eq(symlink("app", link_path), 0);
-    covsplit_words(directory, 0, "split --sidecar side link");
+    run_words(directory, 0, "split --sidecar side link");
     struct stat status;
     ck_assert_int_eq(lstat(link_path, &status), 0);
     ck_assert(S_ISLNK(status.st_mode));
     assert_same_files(image, sample.stripped);
-    covsplit_words(directory, 0, "join --sidecar side -o joined link");
+    run_words(directory, 0, "join --sidecar side -o joined link");
     assert_same_files(path_join(directory, "joined"), sample.image);
 }
 END_TEST
@@ -122,11 +128,11 @@ START_TEST(test_hard_link)
     char *image = sample_copy(&sample, directory, "app");
     char *other = path_join(directory, "other");
     ck_assert_int_eq(link(image, other), 0);
-    covsplit_words(directory, 0, "split app");
+    run_words(directory, 0, "split app");
     ck_assert_uint_eq(file_status(image).st_ino, file_status(other).st_ino);
     assert_same_files(image, sample.stripped);
     assert_same_files(other, sample.stripped);
-    covsplit_words(directory, 0, "join -o joined app");
+    run_words(directory, 0, "join -o joined app");
     assert_same_files(path_join(directory, "joined"), sample.image);
 }
 END_TEST
@@ -138,11 +144,11 @@ START_TEST(test_mode_of_outputs)
         char *directory = sample_directory(&sample);
         char *image = sample_copy(&sample, directory, "app");
         ck_assert_int_eq(chmod(image, modes[i]), 0);
-        covsplit_words(directory, 0, "split -o out app");
+        run_words(directory, 0, "split -o out app");
         /* Another file is not to run with the rights of this one's owner. */
         ck_assert_uint_eq(file_status(path_join(directory, "out")).st_mode & 07777,
                           modes[i] & 0777);
-        covsplit_words(directory, 0, "split app");
+        run_words(directory, 0, "split app");
         ck_assert_uint_eq(file_status(image).st_mode & 07777, modes[i]);
         /* A sidecar is data. */
         mode_t sidecar = file_status(path_join(directory, "app.covsplit")).st_mode;
@@ -159,13 +165,13 @@ START_TEST(test_unchanged_outputs_keep_their_time)
     char *output = path_join(directory, "out");
     char *sidecar = path_join(directory, "side");
     char *joined = path_join(directory, "joined");
-    covsplit_words(directory, 0, "split -o out --sidecar side app");
-    covsplit_words(directory, 0, "join -o joined --sidecar side out");
+    run_words(directory, 0, "split -o out --sidecar side app");
+    run_words(directory, 0, "join -o joined --sidecar side out");
     struct stat output_before = file_status(output);
     struct stat sidecar_before = file_status(sidecar);
     struct stat joined_before = file_status(joined);
-    covsplit_words(directory, 0, "split -o out --sidecar side app");
-    covsplit_words(directory, 0, "join -o joined --sidecar side out");
+    run_words(directory, 0, "split -o out --sidecar side app");
+    run_words(directory, 0, "join -o joined --sidecar side out");
     ck_assert(same_time(output_before, file_status(output)));
     ck_assert(same_time(sidecar_before, file_status(sidecar)));
     ck_assert(same_time(joined_before, file_status(joined)));
@@ -174,7 +180,7 @@ START_TEST(test_unchanged_outputs_keep_their_time)
     struct contents bytes = file_read(output);
     bytes.data[bytes.size / 2] ^= 1;
     file_write(output, bytes.data, bytes.size);
-    covsplit_words(directory, 0, "split -o out --sidecar side app");
+    run_words(directory, 0, "split -o out --sidecar side app");
     assert_same_files(output, sample.stripped);
 }
 END_TEST
@@ -185,12 +191,12 @@ START_TEST(test_options_do_not_change_the_image)
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        covsplit_words(directory, 0,
-                       text_format("split %s -o out --sidecar side%zu app", options[i], i));
+        run_words(directory, 0,
+                  text_format("split %s -o out --sidecar side%zu app", options[i], i));
         assert_same_files(path_join(directory, "out"), sample.stripped);
-        covsplit_words(directory, 0, text_format("join --sidecar side%zu -o joined out", i));
+        run_words(directory, 0, text_format("join --sidecar side%zu -o joined out", i));
         assert_same_files(path_join(directory, "joined"), sample.image);
-        covsplit_words(directory, 0, text_format("verify --image out side%zu", i));
+        run_words(directory, 0, text_format("verify --image out side%zu", i));
     }
     assert_same_files(path_join(directory, "side0"), path_join(directory, "side1"));
     ck_assert_uint_le(file_size(path_join(directory, "side3")),
@@ -206,21 +212,20 @@ START_TEST(test_some_sections)
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        covsplit_words(directory, 0,
-                       text_format("split --sections %s --sidecar side -o out app", words[i]));
+        run_words(directory, 0,
+                  text_format("split --sections %s --sidecar side -o out app", words[i]));
         struct elf_file sidecar = elf_file_read(path_join(directory, "side"));
         for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
             ck_assert_msg((elf_file_section_file_size(&sidecar, names[j]) != 0) == (i == j),
                           "--sections %s and %s", words[i], names[j]);
         }
         elf_file_free(&sidecar);
-        covsplit_words(directory, 0, "join --sidecar side -o joined out");
+        run_words(directory, 0, "join --sidecar side -o joined out");
         assert_same_files(path_join(directory, "joined"), sample.image);
         run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=p.profraw ./out 2; test $? = 3",
                      NULL);
     }
-    covsplit_words(directory, 0,
-                   "split --sections covmap,covfun,names,data --sidecar side -o out app");
+    run_words(directory, 0, "split --sections covmap,covfun,names,data --sidecar side -o out app");
     assert_same_files(path_join(directory, "out"), sample.stripped);
 }
 END_TEST
@@ -232,11 +237,11 @@ START_TEST(test_store)
     struct elf_file image = elf_file_read(sample.image);
     const char *uuid = elf_file_build_id(&image);
     elf_file_free(&image);
-    covsplit_words(directory, 0, "split --store store -o out app");
+    run_words(directory, 0, "split --store store -o out app");
     char *path = text_format("%s/store/.build-id/%.2s/%s.covsplit", directory, uuid, uuid + 2);
     ck_assert_msg(file_exists(path), "%s is not there", path);
     ck_assert(!file_exists(path_join(directory, "out.covsplit")));
-    covsplit_words(directory, 0, "join --store store -o joined out");
+    run_words(directory, 0, "join --store store -o joined out");
     assert_same_files(path_join(directory, "joined"), sample.image);
 
     struct command command = covsplit_command(directory, "join", "-o", "joined2", "out", NULL);
@@ -261,12 +266,12 @@ START_TEST(test_uuid)
     static const char *const forms[] = {"00112233445566778899aabbccddeeff",
                                         "00112233-4455-6677-8899-AABBCCDDEEFF"};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        covsplit_words(directory, 0,
-                       text_format("split --uuid %s --sidecar side -o out plain", forms[i]));
+        run_words(directory, 0,
+                  text_format("split --uuid %s --sidecar side -o out plain", forms[i]));
         struct elf_file sidecar = elf_file_read(path_join(directory, "side"));
         ck_assert_str_eq(elf_file_build_id(&sidecar), uuid);
         elf_file_free(&sidecar);
-        covsplit_words(directory, 0, "join --sidecar side -o joined out");
+        run_words(directory, 0, "join --sidecar side -o joined out");
         assert_same_files(path_join(directory, "joined"), path_join(directory, "plain"));
     }
 }
@@ -279,19 +284,19 @@ START_TEST(test_already_split)
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, "app");
     char *sidecar = path_join(directory, "app.covsplit");
-    covsplit_words(directory, 0, "split app");
+    run_words(directory, 0, "split app");
     struct stat image_before = file_status(image);
     struct stat sidecar_before = file_status(sidecar);
-    const char *errors = covsplit_words(directory, 0, "split app");
+    const char *errors = run_words(directory, 0, "split app");
     ck_assert_ptr_nonnull(strstr(errors, "covsplit: warning: "));
     ck_assert(same_time(image_before, file_status(image)));
     ck_assert(same_time(sidecar_before, file_status(sidecar)));
 
-    errors = covsplit_words(directory, 0, "split -o copy --sidecar app.covsplit app");
+    errors = run_words(directory, 0, "split -o copy --sidecar app.covsplit app");
     ck_assert_ptr_nonnull(strstr(errors, "covsplit: warning: "));
     assert_same_files(path_join(directory, "copy"), sample.stripped);
     ck_assert(same_time(sidecar_before, file_status(sidecar)));
-    covsplit_words(directory, 0, "join -o joined app");
+    run_words(directory, 0, "join -o joined app");
     assert_same_files(path_join(directory, "joined"), sample.image);
 }
 END_TEST
@@ -301,11 +306,11 @@ START_TEST(test_no_coverage)
     char *directory = sample_directory(&sample);
     file_write_text(path_join(directory, "plain.c"), "int main(void) { return 0; }\n");
     run_or_abort(directory, "clang-19", "plain.c", "-o", "plain", NULL);
-    const char *errors = covsplit_words(directory, 0, "split -o out --sidecar side plain");
+    const char *errors = run_words(directory, 0, "split -o out --sidecar side plain");
     ck_assert_ptr_nonnull(strstr(errors, "covsplit: warning: "));
     assert_same_files(path_join(directory, "plain"), path_join(directory, "out"));
-    covsplit_words(directory, 0, "verify --image out side");
-    covsplit_words(directory, 0, "join --sidecar side -o joined out");
+    run_words(directory, 0, "verify --image out side");
+    run_words(directory, 0, "join --sidecar side -o joined out");
     assert_same_files(path_join(directory, "joined"), path_join(directory, "plain"));
 }
 END_TEST
@@ -316,7 +321,7 @@ START_TEST(test_no_symbol_table)
     char *image = sample_copy(&sample, directory, "app");
     run_or_abort(directory, "strip", "app", NULL);
     struct elf_file before = elf_file_read(image);
-    const char *errors = covsplit_words(directory, 0, "split -o out --sidecar side app");
+    const char *errors = run_words(directory, 0, "split -o out --sidecar side app");
     ck_assert_msg(strstr(errors, "symbol table") != NULL, "%s", errors);
     struct elf_file after = elf_file_read(path_join(directory, "out"));
     ck_assert_uint_eq(elf_file_section_file_size(&after, "__llvm_covmap"), 0);
@@ -326,7 +331,7 @@ START_TEST(test_no_symbol_table)
                       elf_file_section_file_size(&before, "__llvm_prf_data"));
     ck_assert_uint_eq(elf_file_section_file_size(&after, "__llvm_prf_names"),
                       elf_file_section_file_size(&before, "__llvm_prf_names"));
-    covsplit_words(directory, 0, "join --sidecar side -o joined out");
+    run_words(directory, 0, "join --sidecar side -o joined out");
     assert_same_files(path_join(directory, "joined"), image);
     run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=p.profraw ./out 2; test $? = 3", NULL);
 }
@@ -523,11 +528,10 @@ START_TEST(test_other_file_system)
     char *image = sample_copy(&sample, directory, "app");
     char *other = text_format("/dev/shm/covsplit-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(other));
-    covsplit_words(directory, 0, text_format("split -o %s/out app", other));
+    run_words(directory, 0, text_format("split -o %s/out app", other));
     assert_same_files(path_join(other, "out"), sample.stripped);
-    covsplit_words(directory, 0, text_format("split -o out --sidecar %s/side app", other));
-    covsplit_words(directory, 0,
-                   text_format("join --sidecar %s/side -o %s/joined out", other, other));
+    run_words(directory, 0, text_format("split -o out --sidecar %s/side app", other));
+    run_words(directory, 0, text_format("join --sidecar %s/side -o %s/joined out", other, other));
     assert_same_files(path_join(other, "joined"), sample.image);
     assert_same_files(image, sample.image);
     directory_remove(other);

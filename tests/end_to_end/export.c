@@ -25,6 +25,12 @@ static const char *sample_uuid;
 
 /* ---- steps ---- */
 
+/* Runs covsplit with the words of a text; returns standard error. */
+static const char *run(const char *directory, int exit_code, const char *words)
+{
+    return covsplit_run_words(directory, exit_code, words).errors;
+}
+
 /* Runs a tool of LLVM with the words of a text; returns standard output. */
 static const char *llvm(const char *directory, const char *tool, const char *clang,
                         const char *words)
@@ -103,7 +109,7 @@ static char *build_sample(void)
 {
     struct many_units program = {.clang = "19"};
     char *directory = build(&program);
-    covsplit_words(directory, 0, "split -o out --sidecar side " APP);
+    run(directory, 0, "split -o out --sidecar side " APP);
     return directory;
 }
 
@@ -140,10 +146,10 @@ START_TEST(test_reports)
     const char *clang = clangs[_i];
     struct many_units program = {.clang = clang};
     char *directory = build(&program);
-    covsplit_words(directory, 0, "split -o out --sidecar side " APP);
-    covsplit_words(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "split -o out --sidecar side " APP);
+    run(directory, 0, "export --sidecar side -o object");
     assert_same_reports(directory, clang, APP, "object");
-    covsplit_words(directory, 0, "export --sidecar side --debug-dir debug");
+    run(directory, 0, "export --sidecar side --debug-dir debug");
     assert_same(directory, "object", debug_path("debug", uuid_of(path_join(directory, APP))));
     if (strcmp(clang, "14") != 0) {
         assert_same_reports(directory, clang, APP, "-debug-file-directory=debug");
@@ -172,20 +178,19 @@ START_TEST(test_variants)
     const struct variant *variant = &variants[_i];
     struct many_units program = {.clang = "22", .options = variant->options};
     char *directory = build(&program);
-    covsplit_words(directory, 0,
-                   text_format("split %s -o out --sidecar side " APP, variant->split));
+    run(directory, 0, text_format("split %s -o out --sidecar side " APP, variant->split));
     struct outcome shown = covsplit_run(directory, "show", "side", NULL);
     ck_assert_msg((strstr(shown.output, " copied") != NULL) == (variant->copied != NULL), "%s: %s",
                   variant->options, shown.output);
-    covsplit_words(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "export --sidecar side -o object");
     assert_same_reports(directory, "22", APP, "object");
-    covsplit_words(directory, 0, "verify --image out side");
-    covsplit_words(directory, 0, "join --sidecar side -o joined out");
+    run(directory, 0, "verify --image out side");
+    run(directory, 0, "join --sidecar side -o joined out");
     assert_same(directory, "joined", APP);
     /* A profile with and without names of its own. */
     file_copy(path_join(directory, "out"), path_join(directory, APP));
     run_program(directory, "lightweight.profraw");
-    covsplit_words(directory, 0, "correlate --sidecar side -o full.profraw lightweight.profraw");
+    run(directory, 0, "correlate --sidecar side -o full.profraw lightweight.profraw");
     llvm(directory, "llvm-profdata", "22", "merge -o full.profdata full.profraw");
     assert_same(directory, "full.profdata", "app.profdata");
 }
@@ -195,9 +200,9 @@ START_TEST(test_shared_library)
 {
     struct many_units program = {.clang = "19", .shared = true};
     char *directory = build(&program);
-    covsplit_words(directory, 0, "split -o out --store store " APP);
-    covsplit_words(directory, 0, "split -o out.so --store store " LIBRARY);
-    covsplit_words(directory, 0, "export --store store --debug-dir debug");
+    run(directory, 0, "split -o out --store store " APP);
+    run(directory, 0, "split -o out.so --store store " LIBRARY);
+    run(directory, 0, "export --store store --debug-dir debug");
     const char *app = debug_path("debug", uuid_of(path_join(directory, APP)));
     const char *library = debug_path("debug", uuid_of(path_join(directory, LIBRARY)));
     assert_same_reports(directory, "19", APP " -object " LIBRARY,
@@ -218,8 +223,8 @@ START_TEST(test_binary_correlation)
     run_program(directory, "app.profraw");
     llvm(directory, "llvm-profdata", clang,
          "merge --binary-file=" APP " -o app.profdata app.profraw");
-    covsplit_words(directory, 0, "split -o out --sidecar side " APP);
-    covsplit_words(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "split -o out --sidecar side " APP);
+    run(directory, 0, "export --sidecar side -o object");
     llvm(directory, "llvm-profdata", clang,
          "merge --binary-file=object -o object.profdata app.profraw");
     assert_same(directory, "object.profdata", "app.profdata");
@@ -242,7 +247,7 @@ START_TEST(test_tools_for_debug_information)
     };
     char *directory = new_directory();
     file_copy(path_join(sample, "side"), path_join(directory, "side"));
-    covsplit_words(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "export --sidecar side -o object");
     for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
         struct command command = {.directory = directory};
         text_list_add_words(&command.arguments, quiet[i]);
@@ -262,11 +267,11 @@ START_TEST(test_an_object_is_no_image_and_no_sidecar)
 {
     char *directory = new_directory();
     file_copy(path_join(sample, "side"), path_join(directory, "side"));
-    covsplit_words(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "export --sidecar side -o object");
     file_copy(path_join(directory, "object"), path_join(directory, "copy"));
-    assert_says(covsplit_words(directory, 1, "split object"), "covsplit export made");
-    assert_says(covsplit_words(directory, 1, "verify object"), "not a sidecar");
-    assert_says(covsplit_words(directory, 1, "export --sidecar object -o other"), "not a sidecar");
+    assert_says(run(directory, 1, "split object"), "covsplit export made");
+    assert_says(run(directory, 1, "verify object"), "not a sidecar");
+    assert_says(run(directory, 1, "export --sidecar object -o other"), "not a sidecar");
     assert_same(directory, "object", "copy");
     ck_assert(!file_exists(path_join(directory, "object.covsplit")));
     ck_assert(!file_exists(path_join(directory, "other")));
@@ -277,12 +282,12 @@ START_TEST(test_same_bytes_and_untouched)
 {
     char *directory = new_directory();
     file_copy(path_join(sample, "side"), path_join(directory, "side"));
-    covsplit_words(directory, 0, "export --sidecar side -o object");
-    covsplit_words(directory, 0, "export --sidecar side -o again");
+    run(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "export --sidecar side -o again");
     assert_same(directory, "object", "again");
     struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     ck_assert_int_eq(utimensat(AT_FDCWD, path_join(directory, "object"), old, 0), 0);
-    covsplit_words(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "export --sidecar side -o object");
     ck_assert_int_eq(file_status(path_join(directory, "object")).st_mtim.tv_sec, 1000);
 }
 END_TEST
@@ -293,23 +298,21 @@ START_TEST(test_what_is_in_the_way)
     char *directory = new_directory();
     const char *path = debug_path("debug", sample_uuid);
     file_copy(path_join(sample, "side"), path_join(directory, "side"));
-    covsplit_words(directory, 0, "export --sidecar side -o object");
-    covsplit_words(directory, 0, "export --sidecar side --debug-dir debug");
+    run(directory, 0, "export --sidecar side -o object");
+    run(directory, 0, "export --sidecar side --debug-dir debug");
     run_or_abort(directory, "eu-strip", "-f", "real", path_join(sample, APP), "-o", "stripped",
                  NULL);
     file_copy(path_join(directory, "real"), path_join(directory, path));
-    assert_says(covsplit_words(directory, 1, "export --sidecar side --debug-dir debug"),
-                "--replace");
+    assert_says(run(directory, 1, "export --sidecar side --debug-dir debug"), "--replace");
     assert_same(directory, path, "real");
-    covsplit_words(directory, 0, "export --sidecar side --debug-dir debug --replace");
+    run(directory, 0, "export --sidecar side --debug-dir debug --replace");
     assert_same(directory, path, "object");
 
     file_copy(path_join(directory, "side"), path_join(directory, "kept"));
-    assert_says(covsplit_words(directory, 1, "export --sidecar kept --replace -o side"),
-                "is a sidecar");
+    assert_says(run(directory, 1, "export --sidecar kept --replace -o side"), "is a sidecar");
     assert_same(directory, "side", "kept");
     file_write_text(path_join(directory, "empty"), "");
-    covsplit_words(directory, 0, "export --sidecar side -o empty");
+    run(directory, 0, "export --sidecar side -o empty");
     assert_same(directory, "empty", "object");
 }
 END_TEST
@@ -317,14 +320,12 @@ END_TEST
 /* The sample's sidecar, and two others. */
 static void fill_store(const char *directory)
 {
-    covsplit_words(directory, 0,
-                   text_format("split --store store -o out %s", path_join(sample, APP)));
+    run(directory, 0, text_format("split --store store -o out %s", path_join(sample, APP)));
     for (size_t i = 0; i < 2; i++) {
         struct many_units program = {.clang = clangs[i]};
         char *other = new_directory();
         many_units_build(&program, other);
-        covsplit_words(directory, 0,
-                       text_format("split --store store -o out %s", path_join(other, APP)));
+        run(directory, 0, text_format("split --store store -o out %s", path_join(other, APP)));
     }
 }
 
@@ -333,14 +334,13 @@ START_TEST(test_store)
 {
     char *directory = new_directory();
     fill_store(directory);
-    covsplit_words(directory, 0, "export --store store --debug-dir debug");
+    run(directory, 0, "export --store store --debug-dir debug");
     const char *all = run_or_abort(directory, "find", "debug", "-name", "*.debug", NULL);
     ck_assert_uint_eq(text_count(all, "\n"), 3);
 
-    covsplit_words(directory, 0, text_format("export --store store -o one %.6s", sample_uuid));
+    run(directory, 0, text_format("export --store store -o one %.6s", sample_uuid));
     assert_same(directory, "one", debug_path("debug", sample_uuid));
-    assert_says(covsplit_words(
-                    directory, 1,
+    assert_says(run(directory, 1,
                     text_format("export --store store --debug-dir some 99999999 %s", sample_uuid)),
                 "no sidecar of UUID 99999999");
     assert_same(directory, debug_path("some", sample_uuid), "one");
@@ -350,7 +350,7 @@ START_TEST(test_store)
     struct contents contents = file_read(path_join(directory, sidecar));
     contents.data[contents.size / 2] ^= 1;
     file_write(path_join(directory, sidecar), contents.data, contents.size);
-    assert_says(covsplit_words(directory, 1, "export --store store --debug-dir others"), sidecar);
+    assert_says(run(directory, 1, "export --store store --debug-dir others"), sidecar);
     all = run_or_abort(directory, "find", "others", "-name", "*.debug", NULL);
     ck_assert_uint_eq(text_count(all, "\n"), 2);
 
@@ -369,18 +369,15 @@ START_TEST(test_refusals)
     file_copy(path_join(sample, "side"), path_join(directory, "side"));
     file_copy(path_join(sample, APP), path_join(directory, "image"));
     directory_create(path_join(directory, "empty"));
-    assert_says(covsplit_words(directory, 1, "export --store empty --debug-dir debug"),
-                "no sidecars");
-    assert_says(covsplit_words(directory, 1, "export --store nowhere --debug-dir debug"),
-                "no sidecars");
-    assert_says(covsplit_words(directory, 1, "export --sidecar image -o object"), "not a sidecar");
-    assert_says(covsplit_words(directory, 1, "export --sidecar nowhere -o object"), "nowhere: ");
-    covsplit_words(directory, 0, "split --sections data --sidecar data -o out image");
-    assert_says(covsplit_words(directory, 1, "export --sidecar data -o object"),
-                "no coverage mapping");
-    covsplit_words(directory, 0, "split --sections covmap --sidecar part -o out image");
-    assert_says(covsplit_words(directory, 1, "export --sidecar part -o object"), "only a part");
-    assert_says(covsplit_words(directory, 1, "export --sidecar side -o nowhere/object"), "nowhere");
+    assert_says(run(directory, 1, "export --store empty --debug-dir debug"), "no sidecars");
+    assert_says(run(directory, 1, "export --store nowhere --debug-dir debug"), "no sidecars");
+    assert_says(run(directory, 1, "export --sidecar image -o object"), "not a sidecar");
+    assert_says(run(directory, 1, "export --sidecar nowhere -o object"), "nowhere: ");
+    run(directory, 0, "split --sections data --sidecar data -o out image");
+    assert_says(run(directory, 1, "export --sidecar data -o object"), "no coverage mapping");
+    run(directory, 0, "split --sections covmap --sidecar part -o out image");
+    assert_says(run(directory, 1, "export --sidecar part -o object"), "only a part");
+    assert_says(run(directory, 1, "export --sidecar side -o nowhere/object"), "nowhere");
     ck_assert(!file_exists(path_join(directory, "object")));
     ck_assert(!file_exists(path_join(directory, "debug")));
 
@@ -395,7 +392,7 @@ START_TEST(test_refusals)
         "export -o object",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        covsplit_words(directory, 2, wrong[i]);
+        run(directory, 2, wrong[i]);
     }
 }
 END_TEST
@@ -406,14 +403,13 @@ START_TEST(test_short_uuids)
     char *directory = new_directory();
     struct many_units program = {.clang = "19", .options = "-Wl,--build-id=0xab"};
     many_units_build(&program, directory);
-    covsplit_words(directory, 0, "split -o out --sidecar side " APP);
-    covsplit_words(directory, 0, "export --sidecar side -o object");
-    assert_says(covsplit_words(directory, 1, "export --sidecar side --debug-dir debug"),
-                "too short");
+    run(directory, 0, "split -o out --sidecar side " APP);
+    run(directory, 0, "export --sidecar side -o object");
+    assert_says(run(directory, 1, "export --sidecar side --debug-dir debug"), "too short");
     program.options = "-Wl,--build-id=0xabcd";
     many_units_build(&program, directory);
-    covsplit_words(directory, 0, "split -o out --sidecar side " APP);
-    covsplit_words(directory, 0, "export --sidecar side --debug-dir debug");
+    run(directory, 0, "split -o out --sidecar side " APP);
+    run(directory, 0, "export --sidecar side --debug-dir debug");
     ck_assert(file_exists(path_join(directory, "debug/.build-id/ab/cd.debug")));
 }
 END_TEST

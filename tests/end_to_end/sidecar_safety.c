@@ -28,6 +28,12 @@ static void clean_up(void)
     sample_remove(&sample);
 }
 
+/* Runs covsplit with the words of a text; returns standard error. */
+static const char *run(const char *directory, int exit_code, const char *words)
+{
+    return covsplit_run_words(directory, exit_code, words).errors;
+}
+
 static void assert_same(const char *directory, const char *name, const char *other)
 {
     struct verdict verdict = {0};
@@ -37,7 +43,7 @@ static void assert_same(const char *directory, const char *name, const char *oth
 
 static void assert_joins(const char *directory, const char *words)
 {
-    covsplit_words(directory, 0, words);
+    run(directory, 0, words);
     assert_same(directory, "joined", sample.image);
 }
 
@@ -47,7 +53,7 @@ START_TEST(test_mark_removed_by_strip)
     static const char *const tools[] = {"llvm-strip-19", "eu-strip", "strip"};
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
-    covsplit_words(directory, 0, "split --sections covfun app");
+    run(directory, 0, "split --sections covfun app");
     file_copy(path_join(directory, "app.covsplit"), path_join(directory, "kept"));
     run_or_abort(directory, tools[_i], "app", NULL);
     struct command command = covsplit_command(directory, "split", "app", NULL);
@@ -63,10 +69,10 @@ START_TEST(test_damaged_sidecar_is_kept)
 {
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
-    covsplit_words(directory, 0, "split app");
+    run(directory, 0, "split app");
     run_or_abort(directory, "truncate", "-s", "-1", "app.covsplit", NULL);
     file_copy(path_join(directory, "app.covsplit"), path_join(directory, "kept"));
-    covsplit_words(directory, 0, "split app");
+    run(directory, 0, "split app");
     assert_same(directory, "app.covsplit", path_join(directory, "kept"));
 }
 END_TEST
@@ -77,7 +83,7 @@ START_TEST(test_rebuilt_image_replaces)
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
     file_write_text(path_join(directory, "app.covsplit"), "what an interrupted copy left");
-    covsplit_words(directory, 0, "split app");
+    run(directory, 0, "split app");
     assert_joins(directory, "join -o joined app");
 }
 END_TEST
@@ -95,7 +101,7 @@ START_TEST(test_sidecar_is_the_output)
     directory_create(path_join(directory, "d"));
     ck_assert_int_eq(symlink("d", path_join(directory, "e")), 0);
     ck_assert_int_eq(symlink("app", path_join(directory, "link")), 0);
-    covsplit_words(directory, 1, words[_i]);
+    run(directory, 1, words[_i]);
     assert_same(directory, "app", sample.image);
     ck_assert(!file_exists(path_join(directory, "x")));
     ck_assert(!file_exists(path_join(directory, "d/y")));
@@ -106,10 +112,10 @@ START_TEST(test_store_keeps_the_fuller_sidecar)
 {
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
-    covsplit_words(directory, 0, "split --store store -o full app");
-    covsplit_words(directory, 1, "split --store store --sections covmap -o part app");
+    run(directory, 0, "split --store store -o full app");
+    run(directory, 1, "split --store store --sections covmap -o part app");
     ck_assert(!file_exists(path_join(directory, "part")));
-    covsplit_words(directory, 0, "split --store store -o again app");
+    run(directory, 0, "split --store store -o again app");
     assert_joins(directory, "join --store store -o joined full");
 }
 END_TEST
@@ -120,9 +126,9 @@ START_TEST(test_stripped_image_into_a_store)
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
     file_copy(sample.stripped, path_join(directory, "stripped"));
-    covsplit_words(directory, 0, "split --store store -o copy stripped");
-    covsplit_words(directory, 1, "join --store store -o joined copy");
-    covsplit_words(directory, 0, "split --store store -o out app");
+    run(directory, 0, "split --store store -o copy stripped");
+    run(directory, 1, "join --store store -o joined copy");
+    run(directory, 0, "split --store store -o out app");
     assert_joins(directory, "join --store store -o joined copy");
 }
 END_TEST
@@ -132,13 +138,13 @@ START_TEST(test_placeholder)
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
     file_copy(sample.stripped, path_join(directory, "stripped"));
-    covsplit_words(directory, 0, "split --sidecar side -o copy stripped");
+    run(directory, 0, "split --sidecar side -o copy stripped");
     ck_assert(file_exists(path_join(directory, "side")));
-    const char *errors = covsplit_words(directory, 1, "join --sidecar side -o joined copy");
+    const char *errors = run(directory, 1, "join --sidecar side -o joined copy");
     ck_assert_msg(strstr(errors, "split before") != NULL, "%s", errors);
     ck_assert(!file_exists(path_join(directory, "joined")));
     /* The real one takes its place. */
-    covsplit_words(directory, 0, "split --sidecar side -o out app");
+    run(directory, 0, "split --sidecar side -o out app");
     assert_joins(directory, "join --sidecar side -o joined copy");
 }
 END_TEST
@@ -150,9 +156,9 @@ START_TEST(test_store_needs_a_uuid)
     file_write_text(path_join(directory, "main.c"), "int main(void) { return 0; }\n");
     run_or_abort(directory, "clang-22", "-fprofile-instr-generate", "-fcoverage-mapping",
                  "-Wl,--build-id=none", "main.c", "-o", "app", NULL);
-    covsplit_words(directory, 1, "split --store store --sections names -o out app");
-    covsplit_words(directory, 0, "split --store store -o out app");
-    covsplit_words(directory, 0, "join --store store -o joined out");
+    run(directory, 1, "split --store store --sections names -o out app");
+    run(directory, 0, "split --store store -o out app");
+    run(directory, 0, "join --store store -o joined out");
     assert_same(directory, "joined", path_join(directory, "app"));
 }
 END_TEST
@@ -165,7 +171,7 @@ START_TEST(test_empty_section_in_an_original)
     file_write_text(path_join(directory, "empty.s"), ".section __llvm_covmap,\"\",@progbits\n");
     run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fuse-ld=lld", "main.c",
                  "empty.s", "-o", "app", NULL);
-    const char *errors = covsplit_words(directory, 0, "split -o out app");
+    const char *errors = run(directory, 0, "split -o out app");
     ck_assert_msg(strstr(errors, "split already") == NULL, "%s", errors);
 }
 END_TEST
@@ -176,9 +182,9 @@ START_TEST(test_privileges)
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, "app");
     ck_assert_int_eq(chmod(image, 06755), 0);
-    covsplit_words(directory, 0, "split -o out app");
+    run(directory, 0, "split -o out app");
     ck_assert_uint_eq(file_status(path_join(directory, "out")).st_mode & 07777, 0755);
-    covsplit_words(directory, 0, "split app");
+    run(directory, 0, "split app");
     ck_assert_uint_eq(file_status(image).st_mode & 07777, 06755);
 }
 END_TEST

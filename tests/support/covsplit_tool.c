@@ -129,17 +129,6 @@ bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors
     return good;
 }
 
-const char *covsplit_words(const char *directory, int exit_code, const char *words)
-{
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
-                  outcome_describe(&command, &outcome));
-    command_free(&command);
-    return outcome.errors;
-}
-
 bool covsplit_refused(const struct command *command, const struct outcome *outcome,
                       struct verdict *verdict)
 {

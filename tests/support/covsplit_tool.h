@@ -37,10 +37,6 @@ struct outcome covsplit_run_words(const char *directory, int exit_code, const ch
 bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors,
                      const char *directory, ...) __attribute__((sentinel));
 
-/* Runs `covsplit` with the words of a text and aborts the Check test unless it exits with
- * `exit_code`. Returns standard error, which is never freed. */
-const char *covsplit_words(const char *directory, int exit_code, const char *words);
-
 /* Whether a failed run behaved: exit code 1 and just one message, "covsplit: error: ...". */
 bool covsplit_refused(const struct command *command, const struct outcome *outcome,
                       struct verdict *verdict);
