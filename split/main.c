@@ -1,10 +1,9 @@
 /*
  * covsplit: the command.
  *
- * This file has the table of subcommands with their options, and finds the one to run. A new
+ * This file has the table of subcommands with their options, and looks after the process. A new
  * subcommand is a file with its function and a line in `commands` (with its table of options, where
- * it has any). A name of two words, "store gc", is an action of a group, "store"; a group is there
- * as soon as it has an action.
+ * it has any).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,11 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "reader/covsplit.h"
 #include "split/commands.h"
+#include "split/dispatch.h"
 #include "split/message.h"
 #include "split/options.h"
-#include "split/table.h"
 
 #define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
 #define THREADS_MAX    256
@@ -353,213 +351,7 @@ static const struct command commands[] = {
      OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
 };
 
-#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-/* ---- help ---- */
-
-static int out_of_memory(void)
-{
-    struct error error;
-
-    error_set(&error, "no memory for the text; free some and run again");
-    message_error(&error);
-    return STATUS_FAILED;
-}
-
-/* Whether the command is an action of the group ("store gc" of "store"). */
-static bool is_in_group(const struct command *command, const char *group)
-{
-    size_t length = strlen(group);
-
-    return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
-}
-
-/* A table of the commands, or with a group those in it. */
-static bool print_commands(const char *group)
-{
-    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
-    struct table *table = table_new(columns, 2, 2);
-    bool printed;
-
-    if (table == NULL)
-        return false;
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (group != NULL && !is_in_group(&commands[i], group))
-            continue;
-        table_cell(table, "%s", commands[i].name);
-        table_cell(table, "%s", commands[i].summary);
-    }
-    printed = table_print(table, stdout);
-    table_free(table);
-    return printed;
-}
-
-static int print_help(void)
-{
-    bool printed;
-
-    printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
-           "Splits coverage data off instrumented images, and puts it back.\n"
-           "\n"
-           "Commands:\n");
-    printed = print_commands(NULL);
-    printf("\n"
-           "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
-           "'covsplit --version' prints the version.\n");
-    return printed ? STATUS_DONE : out_of_memory();
-}
-
-static int print_help_of_group(const char *group)
-{
-    bool printed;
-
-    printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
-           "\n"
-           "Actions:\n",
-           group);
-    printed = print_commands(group);
-    printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
-    return printed ? STATUS_DONE : out_of_memory();
-}
-
-static int print_help_of(const struct command *command)
-{
-    return print_command_help(command, stdout) ? STATUS_DONE : out_of_memory();
-}
-
-static int print_version(void)
-{
-    printf("covsplit %d.%d.%d\n", COVSPLIT_VERSION_MAJOR, COVSPLIT_VERSION_MINOR,
-           COVSPLIT_VERSION_PATCH);
-    return STATUS_DONE;
-}
-
-/* ---- dispatch ---- */
-
-static const struct command *find_command(const char *name)
-{
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
-    }
-    return NULL;
-}
-
-static bool is_group(const char *name)
-{
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (is_in_group(&commands[i], name))
-            return true;
-    }
-    return false;
-}
-
-static const struct command *find_action(const char *group, const char *action)
-{
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (is_in_group(&commands[i], group) &&
-            strcmp(commands[i].name + strlen(group) + 1, action) == 0)
-            return &commands[i];
-    }
-    return NULL;
-}
-
-static int run_command(const struct command *command, int count, char **arguments)
-{
-    struct parsed_options options;
-    struct error error;
-    int status = STATUS_USAGE;
-
-    switch (parse_options(command, count, arguments, &options, &error)) {
-    case PARSE_DONE:
-        status = command->run(&options);
-        parsed_options_free(&options);
-        break;
-    case PARSE_HELP:
-        status = print_help_of(command);
-        break;
-    case PARSE_WRONG:
-        message_usage(command->name, "%s", error.message);
-        break;
-    }
-    return status;
-}
-
-static bool is_help_option(const char *argument)
-{
-    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
-}
-
-/* `covsplit GROUP ACTION ...` */
-static int run_group(const char *group, int count, char **arguments)
-{
-    const struct command *command;
-
-    if (count == 0)
-        return message_usage(group, "no action given");
-    if (is_help_option(arguments[0]))
-        return print_help_of_group(group);
-    if (arguments[0][0] == '-')
-        return message_usage(group, "unknown option '%s'", arguments[0]);
-    command = find_action(group, arguments[0]);
-    if (command == NULL)
-        return message_usage(group, "unknown action '%s'", arguments[0]);
-    return run_command(command, count - 1, arguments + 1);
-}
-
-/* `covsplit help GROUP [ACTION]` */
-static int run_help_of_group(const char *group, int count, char **arguments)
-{
-    const struct command *command;
-
-    if (count == 0)
-        return print_help_of_group(group);
-    if (count > 1)
-        return message_usage(NULL, "'%s' is one operand too many", arguments[1]);
-    command = find_action(group, arguments[0]);
-    if (command == NULL)
-        return message_usage(group, "unknown action '%s'", arguments[0]);
-    return print_help_of(command);
-}
-
-/* `covsplit help [COMMAND]` */
-static int run_help(int count, char **arguments)
-{
-    const struct command *command;
-
-    if (count == 0)
-        return print_help();
-    if (is_group(arguments[0]))
-        return run_help_of_group(arguments[0], count - 1, arguments + 1);
-    if (count > 1)
-        return message_usage(NULL, "'%s' is one operand too many", arguments[1]);
-    command = find_command(arguments[0]);
-    if (command == NULL)
-        return message_usage(NULL, "unknown command '%s'", arguments[0]);
-    return print_help_of(command);
-}
-
-static int dispatch(int argc, char **argv)
-{
-    const struct command *command;
-
-    if (argc < 2)
-        return message_usage(NULL, "no command given");
-    if (is_help_option(argv[1]))
-        return print_help();
-    if (strcmp(argv[1], "--version") == 0)
-        return print_version();
-    if (strcmp(argv[1], "help") == 0)
-        return run_help(argc - 2, argv + 2);
-    if (argv[1][0] == '-')
-        return message_usage(NULL, "unknown option '%s'", argv[1]);
-    if (is_group(argv[1]))
-        return run_group(argv[1], argc - 2, argv + 2);
-    command = find_command(argv[1]);
-    if (command == NULL)
-        return message_usage(NULL, "unknown command '%s'", argv[1]);
-    return run_command(command, argc - 2, argv + 2);
-}
+static const struct command_table table = {commands, sizeof(commands) / sizeof(commands[0])};
 
 /* ---- the process ---- */
 
@@ -614,5 +406,5 @@ int main(int argc, char **argv)
     /* So that writing beyond a file size limit fails with EFBIG and can be reported. */
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGBUS, lost_mapped_file);
-    return finish_output(dispatch(argc, argv));
+    return finish_output(dispatch(&table, argc, argv));
 }
