@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/file_system.h"
 #include "tests/support/text.h"
@@ -31,12 +32,17 @@ const char *cache_directory(const char *label, const char *clang, const char *in
     if (file_exists(directory)) {
         return directory;
     }
-    /* Renamed when all is there: another test may be at the same, and the first one wins. */
+    /* Renamed when all is there: another test may be at the same, and the first one wins. No
+     * ck_assert: benchmarks, which are no Check tests, come here too. */
     char *work = text_format("%s-XXXXXX", directory);
-    ck_assert_msg(mkdtemp(work) != NULL, "%s: cannot be made", work);
+    if (mkdtemp(work) == NULL) {
+        ck_abort_msg("%s: cannot be made: %s", work, strerror(errno));
+    }
     make(work, clang);
     if (rename(work, directory) != 0) {
-        ck_assert_msg(errno == EEXIST || errno == ENOTEMPTY, "%s: cannot be renamed", work);
+        if (errno != EEXIST && errno != ENOTEMPTY) {
+            ck_abort_msg("%s: cannot be renamed: %s", work, strerror(errno));
+        }
         directory_remove(work);
     }
     free(work);
