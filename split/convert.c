@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/profile.h"
 #include "reader/covsplit.h"
 #include "split/message.h"
 #include "split/output_sink.h"
@@ -63,20 +64,22 @@ void convert_prepare(void)
 
 /* ---- what a file is ---- */
 
-/* True where the file has whole raw profiles, and one of them lacks what its sidecar has. */
-static bool has_lightweight_profile(const struct input *input)
+/* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. */
+static void find_profiles(struct subject *subject, const struct input *input)
 {
-    covsplit_profile *profile = covsplit_profile_open_memory(
-        input->bytes.data, (size_t)input->bytes.size, input->path, NULL);
-    bool found = profile != NULL, needed = false;
+    struct profile profile;
+    struct error ignored;
+    uint64_t offset = 0;
 
-    while (found && !needed) {
-        needed = covsplit_profile_needs_sidecar(profile);
-        if (!needed && !covsplit_profile_next(profile, &found, NULL))
-            break;
+    while (profile_find_next(input->bytes, &offset)) {
+        if (!profile_parse(input->bytes, offset, input->path, &profile, &ignored))
+            return;
+        if (profile_needs_sidecar(&profile)) {
+            subject->kind = SUBJECT_PROFILE;
+            subject->is_for_correlator |= profile.header.num_data == 0;
+        }
+        offset += profile.size;
     }
-    covsplit_profile_close(profile);
-    return needed;
 }
 
 static void find_kind(struct subject *subject, const struct input *input)
@@ -86,8 +89,8 @@ static void find_kind(struct subject *subject, const struct input *input)
         subject->kind = SUBJECT_IMAGE;
     else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
         subject->kind = SUBJECT_SIDECAR;
-    else if (has_lightweight_profile(input))
-        subject->kind = SUBJECT_PROFILE;
+    else
+        find_profiles(subject, input);
     if (watched.is_cut_short)
         subject->kind = SUBJECT_OTHER;
     watched = (struct watched){.is_cut_short = false};

@@ -149,22 +149,32 @@ static struct text_list profiles_of(const struct application *application, const
     return paths;
 }
 
-/* llvm-profdata merge of a directory of profiles. */
-static char *merge(const struct application *application, bool transparent, const char *directory,
-                   const char *threads, const char *output)
+/* llvm-profdata merge of a directory of profiles; -binary-file names the image in another one, or
+ * NULL for none. */
+static char *merge_with(const struct application *application, bool transparent,
+                        const char *binary_directory, const char *directory, const char *threads,
+                        const char *output)
 {
     struct command command = tool_command(application, transparent, "llvm-profdata");
     struct text_list profiles = profiles_of(application, directory);
     text_list_add(&command.arguments, "merge");
     text_list_add_format(&command.arguments, "-num-threads=%s", threads);
-    if (application->binary && !transparent) {
-        text_list_add_format(&command.arguments, "-binary-file=original/%s", PROGRAM_NAME);
+    if (application->binary && binary_directory != NULL) {
+        text_list_add_format(&command.arguments, "-binary-file=%s/%s", binary_directory,
+                             PROGRAM_NAME);
     }
     text_list_add_words(&command.arguments, "-o");
     text_list_add(&command.arguments, output);
     text_list_add_all(&command.arguments, (const char *const *)profiles.items);
     run_tool(&command);
     return path_join(application->scratch, output);
+}
+
+static char *merge(const struct application *application, bool transparent, const char *directory,
+                   const char *threads, const char *output)
+{
+    return merge_with(application, transparent, transparent ? NULL : "original", directory, threads,
+                      output);
 }
 
 static void assert_same_files(const char *what, const char *path, const char *other)
@@ -330,6 +340,9 @@ START_TEST(test_binary_correlation)
                               .functions = 50};
     struct application application = build(&program, true);
     check_profiles(&application);
+    /* As scripts do it that know of the correlation. */
+    assert_same_files("with the stripped image", path_join(application.scratch, "a.profdata"),
+                      merge_with(&application, true, "split", "profiles-split", "1", "g.profdata"));
     check_reports(&application);
     scratch_remove(application.scratch);
 }
