@@ -146,23 +146,48 @@ START_TEST(test_sanitizers)
 }
 END_TEST
 
+/* A file of so many profiles takes a while to convert. */
+static char *make_large_profile(unsigned copies)
+{
+    char *path = path_join(sample.scratch, "large.profraw");
+    struct contents contents = file_read(light);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    for (unsigned i = 0; i < copies; i++) {
+        ck_assert_uint_eq(fwrite(contents.data, 1, contents.size, file), contents.size);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    contents_free(&contents);
+    return path;
+}
+
 /* Each file is converted once, however many want it at once. */
 START_TEST(test_threads)
 {
-    struct command command =
-        covsplit_command(sample.scratch, "run", "-v", "--store", store, "--", opener, "threads",
-                         light, full, sample.stripped, object, sample.sidecar, object, NULL);
+    char *large = make_large_profile(300);
+    char *large_full = text_format("%s.full", large);
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 0, NULL, NULL, "correlate", "--store", store, "-o", large_full, large,
+                    NULL);
+    verdict_assert(&verdict, "correlate");
+    struct command command = covsplit_command(
+        sample.scratch, "run", "-v", "--store", store, "--", opener, "threads", large, large_full,
+        light, full, sample.stripped, object, sample.sidecar, object, NULL);
     struct outcome outcome = command_run(&command);
     ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
     struct text_list lines = text_list_of_lines(outcome.errors);
-    ck_assert_uint_eq(lines.count, 3);
-    ck_assert(text_list_contains(
-        &lines, text_format("covsplit: %s: converted to the full raw profile", light)));
+    static const char *const profiles[] = {"large.profraw", "light.profraw"};
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert(text_list_contains(
+            &lines, text_format("covsplit: %s/%s: converted to the full raw profile",
+                                sample.scratch, profiles[i])));
+    }
     ck_assert(text_list_contains(
         &lines,
         text_format("covsplit: %s: converted to the object of its sidecar", sample.stripped)));
     ck_assert(text_list_contains(
         &lines, text_format("covsplit: %s: converted to its object", sample.sidecar)));
+    ck_assert_uint_eq(lines.count, 4);
 }
 END_TEST
 
@@ -508,6 +533,47 @@ START_TEST(test_other_build)
 }
 END_TEST
 
+/* Builds and splits another image. Returns the stripped one; its sidecar is beside it. */
+static char *split_other(const char *build_id, unsigned functions)
+{
+    struct program program = {.clang = "19",
+                              .linker = "bfd",
+                              .kind = LINK_PIE,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O1",
+                              .build_id = build_id,
+                              .functions = functions};
+    char *directory = sample_directory(&sample);
+    char *image = path_join(directory, PROGRAM_NAME);
+    struct verdict verdict = {0};
+    program_build(&program, directory);
+    covsplit_expect(&verdict, 0, NULL, NULL, "split", image, NULL);
+    verdict_assert(&verdict, "split");
+    return image;
+}
+
+/* Images that are alike but for their UUID, or that have one UUID, made up by hand, and count other
+ * things. */
+START_TEST(test_similar_builds)
+{
+    static const char uuid[] = "0x0123456789abcdef", other_uuid[] = "0x0123456789abcdee";
+    char *image = split_other(uuid, SAMPLE_FUNCTIONS);
+    char *alone = path_join(sample_directory(&sample), "alone");
+    ck_assert_int_eq(rename(image, alone), 0);
+    const char *others[] = {split_other(other_uuid, SAMPLE_FUNCTIONS),
+                            split_other(uuid, SAMPLE_FUNCTIONS + 1)};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *sidecar = text_format("%s.covsplit", others[i]);
+        ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(sidecar, alone), "another build"));
+    }
+    /* The first reads as the object; so does the second, once its sidecar is named. */
+    struct command named =
+        covsplit_command(sample.scratch, "run", "--sidecar", text_format("%s.covsplit", image),
+                         "--", "cmp", text_format("%s.covsplit", image), alone, NULL);
+    expect(&named, 0, NULL);
+}
+END_TEST
+
 /* A child that goes on without its broker. */
 START_TEST(test_outliving_child)
 {
@@ -717,6 +783,7 @@ int main(void)
     tcase_add_test(test_case, test_missing_sidecar);
     tcase_add_test(test_case, test_corrupt_sidecar);
     tcase_add_test(test_case, test_other_build);
+    tcase_add_test(test_case, test_similar_builds);
     tcase_add_test(test_case, test_outliving_child);
     tcase_add_test(test_case, test_exit_codes);
     tcase_add_test(test_case, test_arguments);
