@@ -165,6 +165,11 @@ uint64_t covsplit_sidecar_stripped_size(const covsplit_sidecar *sidecar)
     return sidecar_facts(sidecar->sidecar)->stripped_size;
 }
 
+bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar)
+{
+    return sidecar_facts(sidecar->sidecar)->is_placeholder;
+}
+
 /* ---- sections ---- */
 
 size_t covsplit_sidecar_section_count(const covsplit_sidecar *sidecar)

@@ -81,6 +81,10 @@ uint64_t covsplit_sidecar_raw_version(const covsplit_sidecar *sidecar);
 uint64_t covsplit_sidecar_original_size(const covsplit_sidecar *sidecar);
 uint64_t covsplit_sidecar_stripped_size(const covsplit_sidecar *sidecar);
 
+/* True for a sidecar that holds nothing: the image had been split before, and its own sidecar was
+ * not there. */
+bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar);
+
 /* ---- sections ---- */
 
 /* One section of the sidecar. The name lives as long as the sidecar. */

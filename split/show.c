@@ -32,6 +32,7 @@
 #include "formats/image.h"
 #include "split/commands.h"
 #include "split/json.h"
+#include "split/machine.h"
 #include "split/message.h"
 #include "split/report.h"
 
@@ -39,41 +40,11 @@
 
 /* ---- facts that several kinds share ---- */
 
-static const char *machine_name(unsigned machine, unsigned elf_class)
+static void add_machine(struct report *report, const struct sidecar_facts *facts)
 {
-    static const struct {
-        unsigned machine;
-        const char *name_32, *name_64;
-    } names[] = {
-        {EM_386, "i386", NULL},
-        {EM_X86_64, "x32", "x86-64"},
-        {EM_ARM, "arm", NULL},
-        {EM_AARCH64, "aarch64-ilp32", "aarch64"},
-        {EM_RISCV, "riscv32", "riscv64"},
-        {EM_PPC, "ppc", NULL},
-        {EM_PPC64, NULL, "ppc64"},
-        {EM_S390, "s390", "s390x"},
-        {EM_MIPS, "mips", "mips64"},
-        {EM_SPARC, "sparc", NULL},
-        {EM_SPARCV9, NULL, "sparc64"},
-        {258, "loongarch32", "loongarch64"},
-    };
+    char text[MACHINE_TEXT_MAX];
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (names[i].machine == machine)
-            return elf_class == ELFCLASS32 ? names[i].name_32 : names[i].name_64;
-    }
-    return NULL;
-}
-
-static void add_machine(struct report *report, unsigned machine, unsigned elf_class)
-{
-    const char *name = machine_name(machine, elf_class);
-    char number[16];
-
-    if (name == NULL)
-        snprintf(number, sizeof(number), "%u", machine);
-    report_text(report, "machine", "machine", name != NULL ? name : number);
+    report_text(report, "machine", "machine", machine_text(facts->machine, facts->elf_class, text));
 }
 
 static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)
@@ -151,7 +122,7 @@ static bool describe_image(const struct input *input, struct report *report, str
         return false;
     report_text(report, "kind", "kind", "image");
     report_text(report, "format", "format", image_format_name(plan->facts.format));
-    add_machine(report, plan->facts.machine, plan->facts.elf_class);
+    add_machine(report, &plan->facts);
     add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
     add_raw_version(report, plan->facts.raw_version);
     report_size(report, "file_size", "file size", input->bytes.size);
@@ -177,7 +148,7 @@ static void add_sidecar_facts(struct report *report, const struct sidecar *sidec
     report_number(report, "format_version", "format version", sidecar_format_version(sidecar));
     report_text(report, "image_name", "image", sidecar_image_name(sidecar));
     report_text(report, "format", "image format", image_format_name(facts->format));
-    add_machine(report, facts->machine, facts->elf_class);
+    add_machine(report, facts);
     add_uuid(report, &facts->uuid, uuid_source_name(facts->uuid_source));
     add_raw_version(report, facts->raw_version);
     report_size(report, "original_size", "original size", facts->original_size);
@@ -262,11 +233,13 @@ static bool describe_object(const struct input *input, struct report *report, st
     bool done = object_read(input->bytes, input->path, &facts, error);
 
     if (done) {
+        const struct sidecar_facts image = {.machine = facts.machine, .elf_class = facts.elf_class};
+
         report_text(report, "kind", "kind", "object");
         report_number(report, "format_version", "format version", facts.format_version);
         report_text(report, "image_name", "image", facts.image_name);
         report_text(report, "format", "image format", image_format_name(facts.format));
-        add_machine(report, facts.machine, facts.elf_class);
+        add_machine(report, &image);
         report_text(report, "uuid", "UUID", uuid_format(&facts.uuid, uuid));
         report_size(report, "original_size", "original size", facts.original_size);
         add_digest(report, "original_digest", "original digest", &facts.original_digest);
