@@ -287,6 +287,8 @@ static void answer(struct broker *broker, struct question *question)
         subject_read(&subject, question->file, question->path, question->real_path, &error);
 
     question->status = subject.status;
+    if (subject.is_for_correlator && question_correlates(question))
+        subject.kind = SUBJECT_OTHER;
     if (known && subject.kind != SUBJECT_OTHER) {
         answer_subject(broker, question, &subject);
     } else {

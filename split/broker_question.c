@@ -71,7 +71,7 @@ static void read_link(const char *link, char target[PATH_MAX])
 /* A relative path in the client becomes one that is good here. The client waits meanwhile, so its
  * directories are those at the time of the call. Where they cannot be read, the file's own path has
  * to do. */
-static void make_absolute(struct question *question, pid_t process, int directory)
+static void make_absolute(struct question *question, int directory)
 {
     char link[64], start[PATH_MAX], absolute[PATH_MAX];
     int length;
@@ -79,9 +79,9 @@ static void make_absolute(struct question *question, pid_t process, int director
     if (question->path[0] == '/')
         return;
     if (directory == AT_FDCWD)
-        snprintf(link, sizeof(link), "/proc/%d/cwd", (int)process);
+        snprintf(link, sizeof(link), "/proc/%d/cwd", (int)question->process);
     else
-        snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)process, directory);
+        snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)question->process, directory);
     read_link(link, start);
     length = snprintf(absolute, sizeof(absolute), "%s/%s", start, question->path);
     if (start[0] == '/' && length > 0 && length < PATH_MAX)
@@ -90,13 +90,13 @@ static void make_absolute(struct question *question, pid_t process, int director
         memcpy(question->path, question->real_path, sizeof(question->path));
 }
 
-static void find_paths(struct question *question, pid_t process, int directory)
+static void find_paths(struct question *question, int directory)
 {
     char link[64];
 
     snprintf(link, sizeof(link), "/proc/self/fd/%d", question->file);
     read_link(link, question->real_path);
-    make_absolute(question, process, directory);
+    make_absolute(question, directory);
 }
 
 /* False where it is no sound question. */
@@ -110,16 +110,15 @@ static bool receive(struct question *question)
                              .msg_control = &ancillary,
                              .msg_controllen = sizeof(ancillary)};
     ssize_t size = recvmsg(question->connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    pid_t process;
 
     if (size < 0)
         return false;
     question->file = take_descriptor(&message);
     if (question->file < 0 || size < (ssize_t)sizeof(start) ||
         (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-        !is_of_same_user(question->connection, &process))
+        !is_of_same_user(question->connection, &question->process))
         return false;
-    find_paths(question, process, start.directory);
+    find_paths(question, start.directory);
     return true;
 }
 
@@ -137,6 +136,44 @@ struct question *question_receive(int connection)
         return question;
     question_free(question);
     return NULL;
+}
+
+/* ---- the program ---- */
+
+/* Whether an argument is one of llvm-profdata's options that name the image, or a way to it. */
+static bool is_correlating(const char *argument)
+{
+    static const char *const names[] = {"binary-file", "debug-info", "correlate"};
+
+    if (argument[0] != '-')
+        return false;
+    argument += argument[1] == '-' ? 2 : 1;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t length = strlen(names[i]);
+
+        if (strncmp(argument, names[i], length) == 0 &&
+            (argument[length] == '\0' || argument[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+bool question_correlates(const struct question *question)
+{
+    char path[64];
+    char *argument = NULL;
+    size_t capacity = 0;
+    bool found = false;
+    FILE *arguments;
+
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)question->process);
+    arguments = fopen(path, "re");
+    while (!found && arguments != NULL && getdelim(&argument, &capacity, '\0', arguments) > 0)
+        found = is_correlating(argument);
+    free(argument);
+    if (arguments != NULL)
+        fclose(arguments);
+    return found;
 }
 
 /* ---- answering ---- */

@@ -1,17 +1,16 @@
 /*
  * Conversions: see convert.h.
  *
- * What a file is can be told from a few of its pages, so it is mapped for that. A mapped file that
- * another process cuts short raises SIGBUS, which must not end the broker of a whole process tree:
- * hence the jump out of the handler. It is only armed while the mapped file is looked at, where no
- * lock is held; some memory may be lost then. What is to be converted is read into memory, but for
- * images, of which nothing more is needed than their UUID.
+ * What a file is can be told from a few of its pages, so it is mapped for that. Where a mapped file
+ * is cut short by another process, reading it raises SIGBUS, which must not end the broker of a
+ * whole process tree: the handler puts a page of zeros there, and the file is one that is not
+ * converted. What is to be converted is read into memory, but for images, of which nothing more is
+ * needed than their UUID.
  */
 #include "split/convert.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
+#include "common/profile.h"
 #include "reader/covsplit.h"
 #include "split/message.h"
 #include "split/output_sink.h"
@@ -28,13 +28,28 @@
 
 /* ---- files that become shorter ---- */
 
-static _Thread_local sigjmp_buf *way_out; /* NULL: none */
+/* The mapped file that a thread looks at. */
+struct watched {
+    struct bytes bytes;
+    bool is_cut_short;
+};
+
+static _Thread_local struct watched watched;
 static struct sigaction action_before;
 
-static void lost_page(int signal_number)
+/* The fault comes from reading, and from no other thread, so the handler may do what it likes. */
+static void lost_page(int signal_number, siginfo_t *information, void *context)
 {
-    if (way_out != NULL)
-        siglongjmp(*way_out, 1);
+    uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t address = (uintptr_t)information->si_addr;
+    void *page = (void *)(address - address % page_size);
+
+    (void)context;
+    if (range_within(address, 1, (uintptr_t)watched.bytes.data, watched.bytes.size) &&
+        mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page) {
+        watched.is_cut_short = true;
+        return;
+    }
     if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN)
         action_before.sa_handler(signal_number);
     _exit(STATUS_FAILED);
@@ -42,53 +57,43 @@ static void lost_page(int signal_number)
 
 void convert_prepare(void)
 {
-    struct sigaction action = {.sa_handler = lost_page};
+    struct sigaction action = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
 
     sigaction(SIGBUS, &action, &action_before);
 }
 
-/* False where the file became shorter. */
-static bool survives(void (*look)(struct subject *, const struct input *), struct subject *subject,
-                     const struct input *input)
-{
-    sigjmp_buf here;
-
-    if (sigsetjmp(here, 1) != 0) {
-        way_out = NULL;
-        return false;
-    }
-    way_out = &here;
-    look(subject, input);
-    way_out = NULL;
-    return true;
-}
-
 /* ---- what a file is ---- */
 
-/* True where the file has whole raw profiles, and one of them lacks what its sidecar has. */
-static bool has_lightweight_profile(const struct input *input)
+/* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. */
+static void find_profiles(struct subject *subject, const struct input *input)
 {
-    covsplit_profile *profile = covsplit_profile_open_memory(
-        input->bytes.data, (size_t)input->bytes.size, input->path, NULL);
-    bool found = profile != NULL, needed = false;
+    struct profile profile;
+    struct error ignored;
+    uint64_t offset = 0;
 
-    while (found && !needed) {
-        needed = covsplit_profile_needs_sidecar(profile);
-        if (!needed && !covsplit_profile_next(profile, &found, NULL))
-            break;
+    while (profile_find_next(input->bytes, &offset)) {
+        if (!profile_parse(input->bytes, offset, input->path, &profile, &ignored))
+            return;
+        if (profile_needs_sidecar(&profile)) {
+            subject->kind = SUBJECT_PROFILE;
+            subject->is_for_correlator |= profile.header.num_data == 0;
+        }
+        offset += profile.size;
     }
-    covsplit_profile_close(profile);
-    return needed;
 }
 
 static void find_kind(struct subject *subject, const struct input *input)
 {
+    watched = (struct watched){.bytes = input->bytes};
     if (image_find_split(input, &subject->image))
         subject->kind = SUBJECT_IMAGE;
     else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
         subject->kind = SUBJECT_SIDECAR;
-    else if (has_lightweight_profile(input))
-        subject->kind = SUBJECT_PROFILE;
+    else
+        find_profiles(subject, input);
+    if (watched.is_cut_short)
+        subject->kind = SUBJECT_OTHER;
+    watched = (struct watched){.is_cut_short = false};
 }
 
 /* The file's position is the program's, and is not moved. */
@@ -144,8 +149,7 @@ bool subject_read(struct subject *subject, int fd, const char *name, const char 
     if (!input_open_descriptor(&input, fd, name, &ignored))
         return true;
     subject->status = input.status;
-    if (!survives(find_kind, subject, &input))
-        subject->kind = SUBJECT_OTHER;
+    find_kind(subject, &input);
     input_close(&input);
     if (subject->kind == SUBJECT_IMAGE) {
         subject->identity = image_identity(&subject->image);

@@ -40,6 +40,9 @@ struct subject {
     struct stat status;
     struct split_image image; /* of an image */
     struct buffer content;    /* of a sidecar or a profile */
+    /* Of profiles: some are of an image built with -profile-correlate, whose profiles have no data
+     * records by design. A program that is given the image too does not want them full. */
+    bool is_for_correlator;
     /* Files with the same one are converted to the same. */
     struct digest identity;
 };

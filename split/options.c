@@ -258,7 +258,8 @@ static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed
     while (cursor->next < cursor->count) {
         const char *argument = cursor->arguments[cursor->next++];
 
-        if (!options_ended && operands_are_command(parsed->command) && argument[0] != '-')
+        if (!options_ended && operands_are_command(parsed->command) &&
+            (argument[0] != '-' || argument[1] == '\0'))
             return error_set(error, "'%s' comes before '--'", argument);
         if (options_ended || argument[0] != '-' || argument[1] == '\0')
             parsed->operands[parsed->operand_count++] = argument;
