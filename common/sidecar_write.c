@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/codec.h"
+#include "common/sidecar_compact.h"
 #include "common/sidecar_file.h"
 
 /* Each further thread needs memory for its own tables, so it must have enough to do: with this much
@@ -32,6 +33,7 @@ struct writer {
     bool wide;              /* ELFCLASS64 */
     unsigned data_encoding; /* ELFDATA2LSB or ELFDATA2MSB */
     struct sidecar_notes notes;
+    struct sidecar_compact compact;
     struct part parts[SECTION_MAX];
     size_t part_count;
     struct buffer names;
@@ -150,13 +152,12 @@ static size_t compression_header_size(const struct writer *writer)
     return writer->wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
 }
 
-static bool encode_compression_header(const struct writer *writer, uint64_t size,
+static bool encode_compression_header(const struct writer *writer, uint32_t type, uint64_t size,
                                       uint64_t alignment, struct buffer *encoded)
 {
-    Elf64_Chdr wide = {.ch_type = ELFCOMPRESS_ZSTD, .ch_size = size, .ch_addralign = alignment};
-    Elf32_Chdr narrow = {.ch_type = ELFCOMPRESS_ZSTD,
-                         .ch_size = (Elf32_Word)size,
-                         .ch_addralign = (Elf32_Word)alignment};
+    Elf64_Chdr wide = {.ch_type = type, .ch_size = size, .ch_addralign = alignment};
+    Elf32_Chdr narrow = {
+        .ch_type = type, .ch_size = (Elf32_Word)size, .ch_addralign = (Elf32_Word)alignment};
 
     return writer->wide ? encode(writer, ELF_T_CHDR, &wide, sizeof(wide), encoded)
                         : encode(writer, ELF_T_CHDR, &narrow, sizeof(narrow), encoded);
@@ -202,7 +203,8 @@ static bool compress_content(struct writer *writer, struct part *part, struct by
 {
     part->header.sh_flags = SHF_COMPRESSED;
     part->header.sh_addralign = writer->wide ? 8 : 4;
-    if (!encode_compression_header(writer, content.size, alignment, &part->stored))
+    if (!encode_compression_header(writer, ELFCOMPRESS_ZSTD, content.size, alignment,
+                                   &part->stored))
         return out_of_memory(writer, sizeof(Elf64_Chdr));
     writer->digest = digest_stream_new();
     if (writer->digest == NULL)
@@ -218,6 +220,29 @@ static bool compress_content(struct writer *writer, struct part *part, struct by
     return true;
 }
 
+/* Puts the packed form of a section into a part. */
+static bool add_packed(struct writer *writer, struct part *part,
+                       const struct sidecar_section_source *section,
+                       struct sidecar_note_content *note)
+{
+    struct buffer *packed = &writer->compact.sections[section->kind].packed;
+    uint32_t type = writer->compact.sections[section->kind].transform->type;
+
+    part->header.sh_flags = SHF_COMPRESSED;
+    part->header.sh_addralign = writer->wide ? 8 : 4;
+    if (!encode_compression_header(writer, type, section->size, section->alignment,
+                                   &part->stored) ||
+        !buffer_append(&part->stored, packed->data, packed->size))
+        return out_of_memory(writer, packed->size);
+    buffer_free(packed);
+    *note = (struct sidecar_note_content){
+        .present = true, .size = section->size, .digest = digest_of(section->content)};
+    writer->notes.format_version = SIDECAR_FORMAT_VERSION_COMPACT;
+    if (writer->source->image != NULL)
+        input_release_pages(writer->source->image, section->image_offset, section->size);
+    return true;
+}
+
 static bool add_section(struct writer *writer, const struct sidecar_section_source *section)
 {
     bool stays = (SECTION_BIT(section->kind) & SECTION_REMOVABLE) == 0;
@@ -228,6 +253,8 @@ static bool add_section(struct writer *writer, const struct sidecar_section_sour
     if (part == NULL)
         return false;
     part->header.sh_addr = section->address;
+    if (!stays && writer->compact.sections[section->kind].transform != NULL)
+        return add_packed(writer, part, section, &writer->notes.removed[section->kind]);
     if (!stays)
         return compress_content(writer, part, section->content, section->alignment, &progress,
                                 &writer->notes.removed[section->kind]);
@@ -481,10 +508,13 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
     writer->name = output->path;
     writer->error = error;
     set_up(writer, options);
-    done = add_all(writer) && lay_out(writer) && write_file(writer, output);
+    done = (options->portable ||
+            sidecar_compact_encode(&writer->compact, source, options, writer->name, error)) &&
+           add_all(writer) && lay_out(writer) && write_file(writer, output);
     for (size_t i = 0; i < writer->part_count; i++)
         buffer_free(&writer->parts[i].stored);
     buffer_free(&writer->names);
+    sidecar_compact_free(&writer->compact);
     digest_stream_free(writer->digest);
     free(writer);
     return done;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/compact/zlib_memo.h"
 #include "common/edit_apply.h"
 #include "common/file.h"
 #include "common/inverse.h"
@@ -35,6 +36,7 @@ struct split {
     struct output stripped;
     struct output sidecar;
     struct progress progress;
+    struct zlib_memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
 };
 
 /* Compressing a byte takes about as long as copying so many. */
@@ -293,6 +295,8 @@ static bool write_sidecar(struct split *split, struct error *error)
     struct sidecar_write_options write_options = {
         .level = (int)option_number(split->options, OPTION_LEVEL),
         .threads = option_threads(split->options),
+        .portable = option_given(split->options, OPTION_PORTABLE),
+        .memo = split->memo,
     };
     struct buffer inverse = {0};
     struct sidecar_source source = {
@@ -338,6 +342,8 @@ static bool check_outputs(struct split *split, struct error *error)
     stripped.released_context = &split->progress;
     if (done)
         sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
+    if (sidecar != NULL)
+        sidecar_help_restore(sidecar, option_threads(split->options), split->memo);
     done = sidecar != NULL && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
     sidecar_close(sidecar);
     input_close(&sidecar_file);
@@ -491,6 +497,8 @@ int command_split(const struct parsed_options *options)
     struct error error = {0};
     bool done;
 
+    /* Without one, streams are made twice. */
+    split.memo = zlib_memo_new();
     if (split.output_path == NULL)
         split.output_path = split.image_path;
     done = start(&split, &error) && run_split(&split, &error);
@@ -499,6 +507,7 @@ int command_split(const struct parsed_options *options)
         message_error(&error);
     output_discard(&split.stripped);
     output_discard(&split.sidecar);
+    zlib_memo_free(split.memo);
     image_plan_free(split.plan);
     input_close(&split.image);
     free(split.sidecar_path);

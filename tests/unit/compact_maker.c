@@ -1,0 +1,75 @@
+/*
+ * Random sections: see compact_maker.h.
+ */
+#include "tests/unit/compact_maker.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+struct maker maker_start(uint64_t seed)
+{
+    struct maker maker = {.random = random_start(seed)};
+
+    maker.name_count = 1 + (size_t)random_below(&maker.random, MAKER_NAMES_MAX);
+    for (size_t i = 0; i < maker.name_count; i++)
+        snprintf(maker.names[i], sizeof(maker.names[i]), "_ZN%u%.*sE%zu",
+                 (unsigned)random_below(&maker.random, 20), (int)random_below(&maker.random, 16),
+                 "component_member", i);
+    return maker;
+}
+
+/* A text of names as a translation unit has them: mostly a run of all names. */
+static struct buffer random_names(struct maker *maker)
+{
+    size_t count = 1 + (size_t)random_below(&maker->random, 60);
+    size_t at = (size_t)random_below(&maker->random, maker->name_count);
+    struct buffer text = {0};
+
+    for (size_t i = 0; i < count; i++) {
+        if (i != 0)
+            ck_assert(buffer_append(&text, "\1", 1));
+        ck_assert(buffer_append(&text, maker->names[at], strlen(maker->names[at])));
+        at = random_below(&maker->random, 8) == 0
+                 ? (size_t)random_below(&maker->random, maker->name_count)
+                 : (at + 1) % maker->name_count;
+    }
+    return text;
+}
+
+/* Appends the text's sizes and its stream, of a level that zlib has; 0: the text as it is. */
+static void put_zlib(struct buffer *section, const struct buffer *text, int level)
+{
+    uint8_t packed[16 * 1024];
+    uLongf size = sizeof(packed);
+
+    ck_assert(buffer_append_uleb128(section, text->size));
+    if (level == 0) {
+        ck_assert(buffer_append_uleb128(section, 0));
+        ck_assert(buffer_append(section, text->data, text->size));
+        return;
+    }
+    ck_assert_int_eq(compress2(packed, &size, text->data, text->size, level), Z_OK);
+    ck_assert(buffer_append_uleb128(section, size));
+    ck_assert(buffer_append(section, packed, size));
+}
+
+struct buffer maker_names(struct maker *maker)
+{
+    static const int level_choice[] = {9, 9, 9, 9, 6, 6, 0, 1, 8};
+    size_t chunks = 1 + (size_t)random_below(&maker->random, 12);
+    struct buffer section = {0};
+
+    for (size_t i = 0; i < chunks; i++) {
+        struct buffer text = random_names(maker);
+
+        put_zlib(&section, &text,
+                 level_choice[random_below(&maker->random,
+                                           sizeof(level_choice) / sizeof(level_choice[0]))]);
+        buffer_free(&text);
+        if (random_below(&maker->random, 3) == 0)
+            ck_assert(buffer_append_zeros(&section, (size_t)random_below(&maker->random, 9)));
+    }
+    return section;
+}

@@ -1,0 +1,25 @@
+/*
+ * Random sections as compilers write them, for the tests of the compact codec.
+ */
+#ifndef COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
+#define COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
+
+#include "common/bytes.h"
+#include "tests/support/random.h"
+
+/* A program that was never written: its functions have names that translation units share. */
+#define MAKER_NAMES_MAX 200
+
+struct maker {
+    struct random_state random;
+    char names[MAKER_NAMES_MAX][40];
+    size_t name_count;
+};
+
+struct maker maker_start(uint64_t seed);
+
+/* __llvm_prf_names: chunks of zlib streams of all levels, stored ones, zeros between. Freed with
+ * buffer_free, as all that follow. */
+struct buffer maker_names(struct maker *maker);
+
+#endif
