@@ -9,7 +9,8 @@
  *   .note.covsplit       notes of owner "covsplit" (types and layouts: sidecar_note.h)
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
  *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD, or one of the
- *                        compact forms (compact/compact.h)
+ *                        compact forms (compact/compact.h); likewise a copy of names that stayed
+ *                        in the image although coverage mapping was removed
  *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
  *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections
  *   .shstrtab
@@ -95,6 +96,7 @@ struct sidecar_section_source {
     uint64_t size;
     struct bytes content; /* empty for counters and bitmap, of which only place and size are kept */
     uint64_t image_offset; /* file offset of `content` in the image: for input_release_pages */
+    bool copied;           /* the section stays in the image */
 };
 
 struct sidecar_source {
@@ -133,6 +135,7 @@ struct sidecar_section {
     uint64_t size;        /* decompressed */
     uint64_t stored_size; /* in the sidecar; 0 for counters and bitmap */
     bool has_content;     /* false for counters and bitmap */
+    bool copied;          /* the section stayed in the image; this is a copy */
     struct digest digest; /* of the decompressed content */
 };
 
@@ -160,6 +163,13 @@ const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t in
  * false size costs nothing. */
 bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                           struct buffer *content, struct error *error);
+
+struct name_set;
+
+/* The distinct names of a section of names, into an empty set that takes no more: in a compact form
+ * no zlib stream is made again for it. */
+bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
+                        struct name_set *set, struct error *error);
 
 /* Called with bytes in order. False stops, with the error filled in. */
 typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *error);

@@ -7,6 +7,8 @@
  */
 #include "common/sidecar_compact.h"
 
+#include "common/name_set.h"
+
 /* Those that others need first. */
 static const enum section_kind order[] = {SECTION_NAMES,   SECTION_COVNAMES, SECTION_DATA,
                                           SECTION_COVDATA, SECTION_COVMAP,   SECTION_COVFUN};
@@ -48,7 +50,7 @@ static bool take_names(struct sidecar_compact *compact, enum section_kind kind, 
     if (context->names != NULL)
         return true;
     if (!compact_decode_names(buffer_view(&compact->sections[kind].packed), size, name,
-                              section_kind_name(kind), names, error))
+                              section_kind_name(kind), names, NULL, error))
         return false;
     context->names = names;
     return name_table_hash(names, context->threads) ||
@@ -124,7 +126,7 @@ static bool load_names(const struct sidecar *sidecar, struct compact_context *co
     if (content == NULL || content->transform == NULL)
         return true;
     if (!compact_decode_names(content->frame, content->size, sidecar->name, content->what, names,
-                              error))
+                              NULL, error))
         return false;
     context->names = names;
     return name_table_hash(names, context->threads) ||
@@ -159,5 +161,40 @@ bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_co
 
     buffer_free(&data);
     name_table_free(&names);
+    return done;
+}
+
+/* *taken is false where that does not give all names, or an empty one, which is none. */
+static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
+                          struct name_set *set, bool *taken, struct error *error)
+{
+    struct name_table names;
+    bool done = compact_decode_names(content->frame, content->size, sidecar->name, content->what,
+                                     &names, taken, error);
+
+    for (size_t i = 0; *taken && i < names.count; i++)
+        *taken = name_table_get(&names, i).size != 0;
+    if (done && *taken) {
+        set->text = names.text;
+        set->count = names.count;
+        names.text = (struct buffer){0};
+    }
+    name_table_free(&names);
+    return done;
+}
+
+bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
+                        struct name_set *set, struct error *error)
+{
+    const struct sidecar_content *content = content_of_kind(sidecar, section->kind);
+    struct buffer loaded = {0};
+    bool taken = false;
+    bool done = content == NULL || content->transform == NULL ||
+                take_distinct(sidecar, content, set, &taken, error);
+
+    if (done && !taken)
+        done = sidecar_read_section(sidecar, section, &loaded, error) &&
+               name_set_read(set, buffer_view(&loaded), sidecar->name, error);
+    buffer_free(&loaded);
     return done;
 }

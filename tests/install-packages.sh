@@ -9,7 +9,8 @@ packages=(
     # to build
     cmake ninja-build pkg-config gcc g++ libelf-dev libzstd-dev libxxhash-dev zlib1g-dev
     # to test
-    check clang-14 clang-format-14 binutils elfutils gdb python3 zstd xz-utils file util-linux
+    check clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils file
+    util-linux
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")

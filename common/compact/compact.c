@@ -125,16 +125,18 @@ bool compact_decode(const struct compact_transform *transform,
 }
 
 bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
-                          struct name_table *names, struct error *error)
+                          struct name_table *names, bool *are_all, struct error *error)
 {
+    const uint64_t wanted = UINT64_C(1) << COMPACT_NAMES_TEXT | UINT64_C(1) << COMPACT_NAMES_PIECES;
     struct compact_parts parts = {0};
     bool had_memory = true;
-    bool done = compact_parts_unpack(packed, UINT64_C(1) << COMPACT_NAMES_TEXT, parts_limit(size),
-                                     name, what, &parts, error);
+    bool done = compact_parts_unpack(packed, wanted, parts_limit(size), name, what, &parts, error);
 
     *names = (struct name_table){0};
     if (done && !name_table_index(names, &parts.parts[COMPACT_NAMES_TEXT], &had_memory))
         done = had_memory ? damaged(name, what, error) : error_out_of_memory(error, name, size);
+    if (are_all != NULL)
+        *are_all = compact_names_are_all(buffer_view(&parts.parts[COMPACT_NAMES_PIECES]));
     compact_parts_free(&parts);
     return done;
 }

@@ -85,9 +85,11 @@ bool compact_decode(const struct compact_transform *transform,
                     const char *name, const char *what, struct buffer *section,
                     struct error *error);
 
-/* The distinct names of a section of names of `size` bytes, without the rest of it. Freed with
- * name_table_free, also after a failure. */
+/* The distinct names of a section of names of `size` bytes, in the order of their first appearance,
+ * without the rest of it. *are_all (NULL: nobody wants to know) is false where the section has
+ * chunks that are stored as they are, whose names are not among them. Freed with name_table_free,
+ * also after a failure. */
 bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
-                          struct name_table *names, struct error *error);
+                          struct name_table *names, bool *are_all, struct error *error);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/md5.h"
+#include "common/name_set.h"
 #include "common/parallel.h"
 
 /* Names that one thread hashes before it takes more. */

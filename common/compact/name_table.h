@@ -10,11 +10,8 @@
 
 #include "common/bytes.h"
 
-/* Between names in a section of names, and behind each in a table. */
-#define NAME_SEPARATOR '\1'
-
 struct name_table {
-    struct buffer text; /* each name with a separator behind it */
+    struct buffer text; /* each name with a NAME_SEPARATOR (name_set.h) behind it */
     uint64_t *ends;     /* of each name in the text: where its separator is */
     size_t count;
     uint64_t *references; /* NULL until name_table_hash */

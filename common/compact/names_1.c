@@ -24,12 +24,13 @@
 #include "common/compact/transforms.h"
 #include "common/digest.h"
 #include "common/inflate.h"
+#include "common/name_set.h"
 #include "common/parallel.h"
 
 enum part {
     PART_TEXT = COMPACT_NAMES_TEXT,
     PART_MEMBERS,
-    PART_PIECES,
+    PART_PIECES = COMPACT_NAMES_PIECES,
     PART_BYTES,
     PART_COUNT,
 };
@@ -107,18 +108,19 @@ static struct piece *add_piece(struct encoder *encoder, enum form form, struct b
 /* Takes the chunk at the front. False where there is none that would come back. */
 static bool take_chunk(struct bytes *section, struct piece *piece)
 {
-    struct bytes rest = *section, content;
-    uint64_t size, stored;
+    struct bytes rest = *section;
+    struct name_chunk chunk;
+    uint64_t stored;
 
-    if (!bytes_take_uleb128(&rest, &size) || !bytes_take_uleb128(&rest, &stored) ||
-        section->size - rest.size != uleb128_size(size) + uleb128_size(stored) ||
-        !bytes_slice(rest, 0, stored != 0 ? stored : size, &content) || content.size == 0)
+    if (!name_chunk_take(&rest, &chunk) || chunk.content.size == 0)
         return false;
-    rest = (struct bytes){rest.data + content.size, rest.size - content.size};
-    *piece = (struct piece){.form = stored != 0 ? FORM_ZLIB_BEST : FORM_STORED,
+    stored = chunk.compressed ? chunk.content.size : 0;
+    *piece = (struct piece){.form = chunk.compressed ? FORM_ZLIB_BEST : FORM_STORED,
                             .whole = {section->data, section->size - rest.size},
-                            .stream = content,
-                            .claimed = size};
+                            .stream = chunk.content,
+                            .claimed = chunk.size};
+    if (piece->whole.size != uleb128_size(chunk.size) + uleb128_size(stored) + chunk.content.size)
+        return false;
     *section = rest;
     return true;
 }
@@ -334,6 +336,20 @@ static enum compact_result encode(const struct compact_context *context, struct 
 }
 
 /* ---- decoding ---- */
+
+/* Whether all names of the section are in its first part. */
+bool compact_names_are_all(struct bytes pieces)
+{
+    uint64_t number, form, size;
+
+    if (!bytes_take_uleb128(&pieces, &number) || !bytes_take_uleb128(&pieces, &number))
+        return false;
+    while (bytes_take_uleb128(&pieces, &form) && bytes_take_uleb128(&pieces, &size)) {
+        if (form == FORM_BYTES)
+            return false;
+    }
+    return true;
+}
 
 /* A piece to be: its names are members first_member and following. */
 struct plan {

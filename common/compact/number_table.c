@@ -7,6 +7,8 @@
 #include "common/compact/number_table.h"
 
 #include <stdlib.h>
+#include <sys/random.h>
+#include <xxhash.h>
 
 #define FIRST_CAPACITY 1024
 
@@ -18,6 +20,8 @@ struct number_entry {
 bool number_table_start(struct number_table *table)
 {
     *table = (struct number_table){.capacity = FIRST_CAPACITY};
+    if (getrandom(&table->seed, sizeof(table->seed), GRND_NONBLOCK) != sizeof(table->seed))
+        table->seed = (uintptr_t)table;
     table->entries = calloc(FIRST_CAPACITY, sizeof(*table->entries));
     return table->entries != NULL;
 }
@@ -31,7 +35,7 @@ void number_table_free(struct number_table *table)
 /* The entry of that key, or the free one where it belongs. */
 static struct number_entry *place_of(const struct number_table *table, uint64_t key)
 {
-    size_t place = (size_t)((key ^ key >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+    size_t place = (size_t)XXH3_64bits_withSeed(&key, sizeof(key), table->seed);
 
     for (;; place++) {
         struct number_entry *entry = &table->entries[place & (table->capacity - 1)];
@@ -43,7 +47,8 @@ static struct number_entry *place_of(const struct number_table *table, uint64_t 
 
 static bool grow(struct number_table *table)
 {
-    struct number_table larger = {.capacity = table->capacity * 2, .count = table->count};
+    struct number_table larger = {
+        .capacity = table->capacity * 2, .count = table->count, .seed = table->seed};
 
     larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
     if (larger.entries == NULL)

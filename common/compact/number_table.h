@@ -11,6 +11,7 @@
 struct number_table {
     struct number_entry *entries;
     size_t capacity;
+    uint64_t seed;
     uint64_t count; /* keys that have a number: 0 to count - 1 */
 };
 

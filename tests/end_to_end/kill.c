@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
@@ -101,12 +100,6 @@ static void assert_can_finish(const struct place *place, const char *moment)
     ck_assert_msg(assert_nothing_lost(place, moment), "%s: a second split does not finish", moment);
 }
 
-static void sleep_seconds(double seconds)
-{
-    struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&time, NULL);
-}
-
 START_TEST(test_random_moments)
 {
     struct place place = place_create();
@@ -121,12 +114,8 @@ START_TEST(test_random_moments)
         double delay = whole.wall_seconds * 1.1 * (double)random_below(&random, 1000) / 1000;
         const char *moment = text_format("kill %lu after %.6f s", i, delay);
         struct command command = covsplit_command(place.directory, "split", "app", NULL);
-        pid_t process = command_start(&command);
+        command_kill_after(&command, delay);
         command_free(&command);
-        sleep_seconds(delay);
-        kill(process, SIGKILL);
-        int status = 0;
-        ck_assert_int_eq(waitpid(process, &status, 0), process);
         if (assert_nothing_lost(&place, moment)) {
             late++;
         } else {

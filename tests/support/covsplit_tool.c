@@ -3,9 +3,16 @@
  */
 #include "tests/support/covsplit_tool.h"
 
+#include <check.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/file_system.h"
+
+#define NOBODY                 "65534"
 
 #define ERROR_PREFIX           "covsplit: error: "
 
@@ -54,6 +61,28 @@ struct command covsplit_command(const char *directory, ...)
     va_start(words, directory);
     struct command command = command_of(directory, words);
     va_end(words);
+    return command;
+}
+
+struct command covsplit_command_as_user(const char *scratch, const char *directory,
+                                        const char *words)
+{
+    struct command command = covsplit_command(directory, NULL);
+    text_list_free(&command.arguments);
+    if (geteuid() == 0) {
+        /* The build directory may be closed to others. */
+        char *tool = path_join(scratch, "covsplit");
+        if (!file_exists(tool)) {
+            file_copy(covsplit_path(), tool);
+        }
+        text_list_add_words(&command.arguments,
+                            "setpriv --reuid " NOBODY " --regid " NOBODY " --clear-groups");
+        text_list_add(&command.arguments, tool);
+        ck_assert_int_eq(chmod(directory, 0777), 0);
+    } else {
+        text_list_add(&command.arguments, covsplit_path());
+    }
+    text_list_add_words(&command.arguments, words);
     return command;
 }
 

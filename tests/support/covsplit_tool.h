@@ -19,6 +19,12 @@ bool covsplit_is_sanitized(void);
 /* A command line that starts with covsplit; more words can be added. The list ends with NULL. */
 struct command covsplit_command(const char *directory, ...) __attribute__((sentinel));
 
+/* `covsplit WORDS` (separated by blanks) for a user who is not root. Where the tests run as root,
+ * the directory is opened to all, and the tool copied into `scratch`, which that user must reach.
+ */
+struct command covsplit_command_as_user(const char *scratch, const char *directory,
+                                        const char *words);
+
 /* Runs `covsplit WORDS...`. The list ends with NULL. */
 struct outcome covsplit_run(const char *directory, ...) __attribute__((sentinel));
 

@@ -235,7 +235,7 @@ START_TEST(test_distinct_names)
 
     ck_assert(encode(&subject, &packed));
     ck_assert(compact_decode_names(buffer_view(&packed), subject.section.size, "sample", "names",
-                                   &names, &error));
+                                   &names, NULL, &error));
     ck_assert_uint_gt(names.count, 1);
     ck_assert(name_table_hash(&names, 2));
     for (size_t i = 1; i < names.count; i++) {
