@@ -7,6 +7,7 @@
 
 static const struct compact_transform *const transforms[] = {
     &compact_names_1,
+    &compact_data_1,
 };
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))
@@ -91,7 +92,7 @@ bool compact_encode(const struct compact_transform *transform,
     else if (result == COMPACT_DONE)
         done = compact_parts_pack(&parts, options, name, packed, error);
     compact_parts_free(&parts);
-    if (done && *fits && packed->size - start >= section.size) {
+    if (done && *fits && packed->size - start > section.size + section.size / 8) {
         packed->size = start;
         *fits = false;
     }

@@ -21,6 +21,7 @@
 #include "common/codec.h"
 #include "common/compact/name_table.h"
 #include "common/compact/parts.h"
+#include "common/compact/result.h"
 #include "common/compact/zlib_memo.h"
 #include "common/error.h"
 #include "common/section.h"
@@ -29,13 +30,7 @@
  * transform and version. Stored in sidecars: a number never changes its meaning. */
 enum compact_type {
     COMPACT_NAMES_1 = 0x6c760101,
-};
-
-enum compact_result {
-    COMPACT_DONE,
-    /* Encoding: not of the form that the transform is for. Decoding: the parts are damaged. */
-    COMPACT_UNFIT,
-    COMPACT_NO_MEMORY,
+    COMPACT_DATA_1 = 0x6c760201,
 };
 
 /* What a transform may rely on; the same when a section is written and when it is read. */
@@ -72,8 +67,8 @@ const struct compact_transform *compact_transform_for(enum section_kind kind);
 const struct compact_transform *compact_transform_of(uint32_t type, enum section_kind kind);
 
 /* Appends the section's packed form, after it has been decoded again and compared. *fits is false,
- * and nothing appended, where the section does not come back or does not become smaller. `name` is
- * for messages. */
+ * and nothing appended, where the section does not come back or becomes clearly larger. (What is no
+ * smaller may still serve other sections.) `name` is for messages. */
 bool compact_encode(const struct compact_transform *transform,
                     const struct compact_context *context, struct bytes section,
                     const struct codec_options *options, const char *name, struct buffer *packed,

@@ -8,6 +8,10 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "common/compact/numbers.h"
+#include "common/md5.h"
+#include "common/profile.h"
+
 struct maker maker_start(uint64_t seed)
 {
     struct maker maker = {.random = random_start(seed)};
@@ -71,5 +75,64 @@ struct buffer maker_names(struct maker *maker)
         if (random_below(&maker->random, 3) == 0)
             ck_assert(buffer_append_zeros(&section, (size_t)random_below(&maker->random, 9)));
     }
+    return section;
+}
+
+static uint64_t reference_of(const struct maker *maker, size_t index)
+{
+    const char *name = maker->names[index];
+
+    return md5_name_reference((struct bytes){(const uint8_t *)name, strlen(name)});
+}
+
+/* Simple functions have small hashes. */
+static uint64_t random_hash(struct maker *maker)
+{
+    uint64_t hash = random_next(&maker->random);
+
+    return random_below(&maker->random, 2) == 0 ? hash : hash % 1000;
+}
+
+/* One field in eight has something unexpected. */
+static bool is_odd(struct maker *maker)
+{
+    return random_below(&maker->random, 8) == 0;
+}
+
+struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned pointer_size,
+                         bool big_endian)
+{
+    size_t count = 1 + (size_t)random_below(&maker->random, 100), name = 0;
+    uint64_t place = random_below(&maker->random, 100000);
+    struct profile_record_layout layout;
+    struct buffer section = {0};
+
+    ck_assert(profile_record_layout(raw_version, pointer_size, &layout));
+    ck_assert(buffer_append_zeros(&section, count * layout.record_size));
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *record = section.data + i * layout.record_size;
+        uint64_t counters = 1 + random_below(&maker->random, 20);
+        uint64_t from = layout.relative ? i * layout.record_size : 0;
+
+        if (is_odd(maker))
+            name = (size_t)random_below(&maker->random, maker->name_count);
+        store_u64(record, is_odd(maker) ? random_next(&maker->random) : reference_of(maker, name),
+                  big_endian);
+        name = (name + 1) % maker->name_count;
+        store_u64(record + 8, random_hash(maker), big_endian);
+        store_number(record + layout.counter_ptr,
+                     is_odd(maker) ? random_next(&maker->random) : place - from, pointer_size,
+                     big_endian);
+        place += counters * profile_counter_size(raw_version);
+        store_u32(record + layout.num_counters, (uint32_t)counters, big_endian);
+        if (is_odd(maker))
+            store_u16(record + layout.num_value_sites, (uint16_t)counters, big_endian);
+        if (layout.bitmap_ptr != 0 && is_odd(maker)) {
+            store_number(record + layout.bitmap_ptr, 5000 + place - from, pointer_size, big_endian);
+            store_u32(record + layout.num_bitmap_bytes, (uint32_t)counters, big_endian);
+        }
+    }
+    if (is_odd(maker))
+        ck_assert(buffer_append_zeros(&section, (size_t)random_below(&maker->random, 40)));
     return section;
 }

@@ -22,4 +22,9 @@ struct maker maker_start(uint64_t seed);
  * buffer_free, as all that follow. */
 struct buffer maker_names(struct maker *maker);
 
+/* __llvm_prf_data of that raw version and pointer size: most names in their order, counters behind
+ * each other but for some, now and then a tail that is no record. */
+struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned pointer_size,
+                         bool big_endian);
+
 #endif
