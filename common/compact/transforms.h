@@ -15,5 +15,6 @@ bool compact_names_are_all(struct bytes pieces);
 
 extern const struct compact_transform compact_names_1;
 extern const struct compact_transform compact_data_1;
+extern const struct compact_transform compact_covmap_1;
 
 #endif

@@ -136,3 +136,44 @@ struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned poi
         ck_assert(buffer_append_zeros(&section, (size_t)random_below(&maker->random, 40)));
     return section;
 }
+
+/* The names of a translation unit as a list of file names. */
+static struct buffer random_list(struct maker *maker, uint64_t *count)
+{
+    struct buffer text = {0};
+
+    *count = 1 + random_below(&maker->random, 30);
+    for (uint64_t i = 0; i < *count; i++) {
+        const char *name = maker->names[random_below(&maker->random, maker->name_count)];
+
+        ck_assert(buffer_append_uleb128(&text, strlen(name)));
+        ck_assert(buffer_append(&text, name, strlen(name)));
+    }
+    return text;
+}
+
+struct buffer maker_covmap(struct maker *maker, bool big_endian)
+{
+    static const int level_choice[] = {9, 9, 9, 6, 0, 0};
+    uint64_t records = 1 + random_below(&maker->random, 10);
+    struct buffer section = {0};
+
+    for (uint64_t i = 0; i < records; i++) {
+        size_t start = section.size;
+        uint64_t count;
+        struct buffer text = random_list(maker, &count);
+
+        ck_assert(buffer_append_zeros(&section, 16));
+        ck_assert(buffer_append_uleb128(&section, count));
+        put_zlib(&section, &text, level_choice[random_below(&maker->random, 6)]);
+        store_u32(section.data + start + 4, (uint32_t)(section.size - start - 16), big_endian);
+        store_u32(section.data + start + 12, (uint32_t)random_below(&maker->random, 7), big_endian);
+        buffer_free(&text);
+        if (i + 1 < records || is_odd(maker))
+            ck_assert(
+                buffer_append_zeros(&section, (size_t)(align_up(section.size, 8) - section.size)));
+    }
+    if (is_odd(maker))
+        ck_assert(buffer_append_zeros(&section, (size_t)random_below(&maker->random, 40)));
+    return section;
+}

@@ -22,6 +22,10 @@ struct maker maker_start(uint64_t seed);
  * buffer_free, as all that follow. */
 struct buffer maker_names(struct maker *maker);
 
+/* __llvm_covmap: records of versions 4 to 7, with lists of file names in all forms; now and then
+ * bytes at the end that are no record. */
+struct buffer maker_covmap(struct maker *maker, bool big_endian);
+
 /* __llvm_prf_data of that raw version and pointer size: most names in their order, counters behind
  * each other but for some, now and then a tail that is no record. */
 struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned pointer_size,

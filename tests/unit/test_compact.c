@@ -64,10 +64,20 @@ static void make_data(struct subject *subject, uint64_t seed)
     take_names(subject, &maker);
 }
 
+static void make_covmap(struct subject *subject, uint64_t seed)
+{
+    struct maker maker = maker_start(seed);
+    bool big_endian = seed % 7 == 0;
+
+    *subject = (struct subject){.transform = compact_transform_for(SECTION_COVMAP),
+                                .context = {.big_endian = big_endian, .threads = 2},
+                                .section = maker_covmap(&maker, big_endian)};
+}
+
 /* The subject points into itself: it stays where it was made. */
 typedef void (*subject_maker)(struct subject *subject, uint64_t seed);
 
-static const subject_maker makers[] = {make_names, make_data};
+static const subject_maker makers[] = {make_names, make_data, make_covmap};
 
 #define MAKERS ((int)(sizeof(makers) / sizeof(makers[0])))
 
