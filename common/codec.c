@@ -25,6 +25,13 @@
 /* A frame that needs more memory than this for its window is not one of ours. */
 #define WINDOW_LOG_MAX 27
 
+/* Sources that no level has a smaller window than. */
+#define WINDOW_LOG_MIN      10
+#define LONG_WINDOW_LOG_MIN 20
+
+/* The first piece of memory for decompressed bytes; more comes as they fill it. */
+#define LOAD_STEP ((size_t)1 << 20)
+
 /* ---- compressing ---- */
 
 static bool set_parameter(ZSTD_CCtx *context, ZSTD_cParameter parameter, int value)
@@ -120,6 +127,43 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
     return done;
 }
 
+/* The window covers the whole source as far as a reader takes it, and beyond what the level looks
+ * through at each place, long matches are found by a table of their own. */
+static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level)
+{
+    int window_log = WINDOW_LOG_MIN;
+
+    while (window_log < WINDOW_LOG_MAX && size >> window_log != 0)
+        window_log++;
+    return set_parameter(context, ZSTD_c_compressionLevel, level) &&
+           set_parameter(context, ZSTD_c_contentSizeFlag, 1) &&
+           (window_log <= LONG_WINDOW_LOG_MIN ||
+            (set_parameter(context, ZSTD_c_windowLog, window_log) &&
+             set_parameter(context, ZSTD_c_enableLongDistanceMatching, 1)));
+}
+
+bool codec_compress_once(struct bytes source, int level, const char *name,
+                         struct buffer *compressed, struct error *error)
+{
+    size_t bound = ZSTD_compressBound((size_t)source.size), result;
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+
+    if (zstd == NULL || !buffer_reserve(compressed, bound)) {
+        ZSTD_freeCCtx(zstd);
+        return error_out_of_memory(error, name, bound);
+    }
+    result = (size_t)-1;
+    if (set_up_once(zstd, source.size, level))
+        result = ZSTD_compress2(zstd, compressed->data + compressed->size, bound, source.data,
+                                (size_t)source.size);
+    ZSTD_freeCCtx(zstd);
+    if (ZSTD_isError(result))
+        return error_set(error, "%s: compressing failed: %s; free some memory and run again", name,
+                         ZSTD_getErrorName(result));
+    compressed->size += result;
+    return true;
+}
+
 /* ---- decompressing ---- */
 
 struct codec_stream {
@@ -210,6 +254,44 @@ bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struc
     return true;
 }
 
+/* Room for more of `left` bytes: as much again as there is, but no more than those. */
+static bool make_room(struct buffer *buffer, uint64_t left)
+{
+    size_t more = buffer->size < LOAD_STEP ? LOAD_STEP : buffer->size;
+    size_t capacity;
+    uint8_t *data;
+
+    if (more > left)
+        more = (size_t)left;
+    if (__builtin_add_overflow(buffer->size, more, &capacity))
+        return false;
+    if (capacity <= buffer->capacity)
+        return true;
+    data = realloc(buffer->data, capacity);
+    if (data == NULL)
+        return false;
+    buffer->data = data;
+    buffer->capacity = capacity;
+    return true;
+}
+
+bool codec_stream_read_all(struct codec_stream *stream, struct buffer *to, struct error *error)
+{
+    while (stream->left != 0) {
+        size_t part;
+
+        if (to->size == to->capacity && !make_room(to, stream->left))
+            return error_out_of_memory(error, stream->name, stream->left);
+        part = to->capacity - to->size;
+        if (part > stream->left)
+            part = (size_t)stream->left;
+        if (!codec_stream_read(stream, to->data + to->size, part, error))
+            return false;
+        to->size += part;
+    }
+    return true;
+}
+
 bool codec_stream_skip(struct codec_stream *stream, uint64_t size, struct error *error)
 {
     uint8_t waste[16 * 1024];
@@ -248,4 +330,15 @@ void codec_stream_free(struct codec_stream *stream)
         return;
     ZSTD_freeDCtx(stream->zstd);
     free(stream);
+}
+
+bool codec_decompress(struct bytes compressed, uint64_t size, const char *name, const char *what,
+                      struct buffer *to, struct error *error)
+{
+    struct codec_stream *stream = codec_stream_open(compressed, size, name, what, error);
+    bool done = stream != NULL && codec_stream_read_all(stream, to, error) &&
+                codec_stream_finish(stream, error);
+
+    codec_stream_free(stream);
+    return done;
 }

@@ -35,6 +35,11 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
                     codec_consumed consumed, void *context, const char *name,
                     struct buffer *compressed, struct error *error);
 
+/* The same in one go, on the caller's thread, with a window as large as the source (up to 128 MiB):
+ * for what has been brought into a form that compresses well. */
+bool codec_compress_once(struct bytes source, int level, const char *name,
+                         struct buffer *compressed, struct error *error);
+
 /* ---- decompressing ---- */
 
 struct codec_stream;
@@ -51,6 +56,10 @@ uint64_t codec_stream_left(const struct codec_stream *stream);
 /* Reads exactly `size` bytes; false where the stream does not hold them. */
 bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struct error *error);
 
+/* Appends all that has not been read yet. The buffer grows with what comes out, so a false size
+ * costs nothing. */
+bool codec_stream_read_all(struct codec_stream *stream, struct buffer *to, struct error *error);
+
 /* Reads and throws away. */
 bool codec_stream_skip(struct codec_stream *stream, uint64_t size, struct error *error);
 
@@ -58,5 +67,9 @@ bool codec_stream_skip(struct codec_stream *stream, uint64_t size, struct error 
 bool codec_stream_finish(struct codec_stream *stream, struct error *error);
 
 void codec_stream_free(struct codec_stream *stream);
+
+/* Appends what one frame decompresses to: a stream that is opened, read, finished and freed. */
+bool codec_decompress(struct bytes compressed, uint64_t size, const char *name, const char *what,
+                      struct buffer *to, struct error *error);
 
 #endif

@@ -5,14 +5,13 @@
  */
 #include "common/name_set.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <xxhash.h>
-#include <zlib.h>
 
-#define INFLATE_STEP   ((size_t)64 << 10)
+#include "common/inflate.h"
+
 #define CAPACITY_FIRST 1024
 
 static bool damaged(const char *file, struct error *error)
@@ -105,62 +104,39 @@ static bool add_names(struct name_set *set, struct bytes names)
 
 /* ---- chunks ---- */
 
-/* Appends just `size` bytes. There is always room for one more than that, so that the end of the
- * stream is reached where it should be, and a stream that is too long is seen. */
-static bool inflate_all(z_stream *stream, uint64_t size, struct buffer *text, bool *good)
+bool name_chunk_take(struct bytes *section, struct name_chunk *chunk)
 {
-    size_t end = text->size + (size_t)size;
-    int result;
+    struct bytes rest = *section;
+    uint64_t stored;
 
-    do {
-        size_t left = end - text->size + 1;
-        size_t room = left < INFLATE_STEP ? left : INFLATE_STEP;
-
-        if (!buffer_reserve(text, room))
-            return false;
-        stream->next_out = text->data + text->size;
-        stream->avail_out = (uInt)room;
-        result = inflate(stream, Z_NO_FLUSH);
-        text->size += room - stream->avail_out;
-    } while (result == Z_OK && text->size <= end);
-    *good = result == Z_STREAM_END && text->size == end && stream->avail_in == 0;
+    if (!bytes_take_uleb128(&rest, &chunk->size) || !bytes_take_uleb128(&rest, &stored) ||
+        !bytes_slice(rest, 0, stored != 0 ? stored : chunk->size, &chunk->content) ||
+        !bytes_slice(rest, chunk->content.size, rest.size - chunk->content.size, section))
+        return false;
+    chunk->compressed = stored != 0;
     return true;
-}
-
-static bool inflate_chunk(struct bytes compressed, uint64_t size, const char *file,
-                          struct buffer *text, struct error *error)
-{
-    z_stream stream = {.next_in = (Bytef *)(uintptr_t)compressed.data,
-                       .avail_in = (uInt)compressed.size};
-    bool good = false, had_memory;
-
-    /* No byte of a zlib stream stands for more than 1032 bytes. */
-    if (compressed.size > UINT_MAX || size / 1032 > compressed.size)
-        return damaged(file, error);
-    if (inflateInit(&stream) != Z_OK)
-        return error_out_of_memory(error, file, sizeof(stream));
-    had_memory = inflate_all(&stream, size, text, &good);
-    inflateEnd(&stream);
-    if (!had_memory)
-        return error_out_of_memory(error, file, size);
-    return good || damaged(file, error);
 }
 
 /* Takes a chunk off the front of the section. */
 static bool read_chunk(struct name_set *set, struct bytes *section, const char *file,
                        struct error *error)
 {
-    uint64_t size, stored;
+    struct name_chunk chunk;
     struct bytes content;
 
-    if (!bytes_take_uleb128(section, &size) || !bytes_take_uleb128(section, &stored) ||
-        !bytes_slice(*section, 0, stored != 0 ? stored : size, &content) ||
-        !bytes_slice(*section, content.size, section->size - content.size, section))
+    if (!name_chunk_take(section, &chunk))
         return damaged(file, error);
-    if (stored != 0) {
+    content = chunk.content;
+    if (chunk.compressed) {
         set->chunk.size = 0;
-        if (!inflate_chunk(content, size, file, &set->chunk, error))
-            return false;
+        switch (inflate_exactly(content, chunk.size, &set->chunk)) {
+        case INFLATE_DAMAGED:
+            return damaged(file, error);
+        case INFLATE_NO_MEMORY:
+            return error_out_of_memory(error, file, chunk.size);
+        case INFLATE_DONE:
+            break;
+        }
         content = buffer_view(&set->chunk);
     }
     return add_names(set, content) || error_out_of_memory(error, file, content.size);

@@ -22,6 +22,17 @@
 
 #define NAME_SEPARATOR '\1'
 
+/* A chunk, as it is in the section. */
+struct name_chunk {
+    uint64_t size; /* of the names, as the chunk claims it */
+    bool compressed;
+    struct bytes content; /* a zlib stream, or the names */
+};
+
+/* Takes the chunk off the front of *section, which must not begin with zero bytes between chunks.
+ * False, with *section untouched, where there is no whole one. */
+bool name_chunk_take(struct bytes *section, struct name_chunk *chunk);
+
 struct name_slot {
     uint64_t hash;
     size_t offset; /* in the text */

@@ -8,15 +8,17 @@
  *   .note.gnu.build-id   the UUID
  *   .note.covsplit       notes of owner "covsplit" (types and layouts: sidecar_note.h)
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
- *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD; likewise a copy of
- *                        names that stayed in the image although coverage mapping was removed
+ *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD, or one of the
+ *                        compact forms (compact/compact.h); likewise a copy of names that stayed
+ *                        in the image although coverage mapping was removed
  *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
  *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections
  *   .shstrtab
  *
  * The same contents and options always give the same bytes, whatever the number of threads.
  * A reader refuses a format version that it does not know, and trusts no size: what is read comes
- * as a stream, and what is kept in memory is bounded by what was really decompressed.
+ * as a stream, or for compact forms as a whole section, and what is kept in memory is bounded by
+ * what was really decompressed.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_H
 #define COVSPLIT_COMMON_SIDECAR_H
@@ -32,7 +34,9 @@
 #include "common/section.h"
 #include "common/uuid.h"
 
-#define SIDECAR_FORMAT_VERSION 1
+/* The format versions: 2 says that some section is in a compact form. */
+#define SIDECAR_FORMAT_VERSION         1
+#define SIDECAR_FORMAT_VERSION_COMPACT 2
 
 /* Stored in sidecars: the numbers never change. */
 enum image_format {
@@ -106,9 +110,13 @@ struct sidecar_source {
     const struct input *image; /* what the contents are views of; NULL: no mapped file */
 };
 
+struct zlib_memo;
+
 struct sidecar_write_options {
-    int level;        /* zstd's 1 to 19 */
-    unsigned threads; /* 1 or more */
+    int level;              /* zstd's 1 to 19 */
+    unsigned threads;       /* 1 or more */
+    bool portable;          /* no compact forms */
+    struct zlib_memo *memo; /* what is proved is remembered here; NULL: it is not */
 };
 
 /* Compresses and writes the sidecar to a started output; the caller commits it. */
@@ -156,6 +164,13 @@ const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t in
 bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                           struct buffer *content, struct error *error);
 
+struct name_set;
+
+/* The distinct names of a section of names, into an empty set that takes no more: in a compact form
+ * no zlib stream is made again for it. */
+bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
+                        struct name_set *set, struct error *error);
+
 /* Called with bytes in order. False stops, with the error filled in. */
 typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *error);
 
@@ -167,6 +182,10 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_
 /* Decompresses everything as streams and checks every digest, the notes, and the bounds of the
  * inverse script. */
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
+
+/* What is needed for that: how many threads may make zlib streams again (1 unless it is called),
+ * and a memo of streams that need not be (NULL: none), which must outlive the sidecar. */
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib_memo *memo);
 
 /* Produces the original from the stripped image: checks the stripped image's size and digest first,
  * and the original's digest at the end. The sink may have been called before a false result: what

@@ -7,10 +7,9 @@
 #include <stdlib.h>
 
 #include "common/codec.h"
+#include "common/content_stream.h"
+#include "common/sidecar_compact.h"
 #include "common/sidecar_file.h"
-
-/* The first piece of memory for decompressed bytes; more comes as they fill it. */
-#define LOAD_STEP   ((size_t)1 << 20)
 
 #define STREAM_STEP ((size_t)256 << 10)
 
@@ -25,56 +24,15 @@ static bool check_digest(const struct sidecar *sidecar, const struct sidecar_con
                      sidecar->name, content->what);
 }
 
-/* Room for more of `left` bytes: as much again as there is, but no more than those. */
-static bool make_room(struct buffer *buffer, uint64_t left)
-{
-    size_t more = buffer->size < LOAD_STEP ? LOAD_STEP : buffer->size;
-    size_t capacity;
-    uint8_t *data;
-
-    if (more > left)
-        more = (size_t)left;
-    if (__builtin_add_overflow(buffer->size, more, &capacity))
-        return false;
-    if (capacity <= buffer->capacity)
-        return true;
-    data = realloc(buffer->data, capacity);
-    if (data == NULL)
-        return false;
-    buffer->data = data;
-    buffer->capacity = capacity;
-    return true;
-}
-
-static bool load_all(const struct sidecar *sidecar, struct codec_stream *stream,
-                     struct buffer *loaded, struct error *error)
-{
-    uint64_t left;
-
-    while ((left = codec_stream_left(stream)) != 0) {
-        size_t part;
-
-        if (loaded->size == loaded->capacity && !make_room(loaded, left))
-            return error_out_of_memory(error, sidecar->name, left);
-        part = loaded->capacity - loaded->size;
-        if (part > left)
-            part = (size_t)left;
-        if (!codec_stream_read(stream, loaded->data + loaded->size, part, error))
-            return false;
-        loaded->size += part;
-    }
-    return codec_stream_finish(stream, error);
-}
-
 bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
                           struct buffer *loaded, struct error *error)
 {
-    struct codec_stream *stream =
-        codec_stream_open(content->frame, content->size, sidecar->name, content->what, error);
     size_t start = loaded->size;
-    bool done = stream != NULL && load_all(sidecar, stream, loaded, error);
+    bool done = content->transform != NULL
+                    ? sidecar_compact_load(sidecar, content, loaded, error)
+                    : codec_decompress(content->frame, content->size, sidecar->name, content->what,
+                                       loaded, error);
 
-    codec_stream_free(stream);
     if (done) {
         struct bytes view = {loaded->data == NULL ? NULL : loaded->data + start,
                              loaded->size - start};
@@ -107,29 +65,28 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_se
 }
 
 /* The sink may be NULL: then only the digest is wanted. */
-static bool pass_content(struct codec_stream *stream, struct digest_stream *digest, uint8_t *part,
+static bool pass_content(struct content_stream *stream, struct digest_stream *digest, uint8_t *part,
                          sidecar_sink sink, void *context, struct error *error)
 {
     uint64_t left;
 
-    while ((left = codec_stream_left(stream)) != 0) {
+    while ((left = content_stream_left(stream)) != 0) {
         size_t size = left < STREAM_STEP ? (size_t)left : STREAM_STEP;
 
-        if (!codec_stream_read(stream, part, size, error))
+        if (!content_stream_read(stream, part, size, error))
             return false;
         digest_stream_add(digest, (struct bytes){part, size});
         if (sink != NULL && !sink(context, (struct bytes){part, size}, error))
             return false;
     }
-    return codec_stream_finish(stream, error);
+    return content_stream_finish(stream, error);
 }
 
 /* Decompresses with constant memory and checks the digest. */
 static bool stream_content(const struct sidecar *sidecar, const struct sidecar_content *content,
                            sidecar_sink sink, void *context, struct error *error)
 {
-    struct codec_stream *stream =
-        codec_stream_open(content->frame, content->size, sidecar->name, content->what, error);
+    struct content_stream *stream = content_stream_open(sidecar, content, error);
     struct digest_stream *digest = digest_stream_new();
     uint8_t *part = malloc(STREAM_STEP);
     bool done = false;
@@ -142,7 +99,7 @@ static bool stream_content(const struct sidecar *sidecar, const struct sidecar_c
     }
     free(part);
     digest_stream_free(digest);
-    codec_stream_free(stream);
+    content_stream_free(stream);
     return done;
 }
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "common/bytes.h"
+#include "common/compact/compact.h"
 #include "common/inverse.h"
 #include "common/sidecar.h"
 #include "common/sidecar_note.h"
@@ -23,7 +24,9 @@
 
 /* A part of the sidecar that is stored compressed. */
 struct sidecar_content {
-    struct bytes frame; /* zstd */
+    /* How it is stored; NULL: as a zstd frame. */
+    const struct compact_transform *transform;
+    struct bytes frame; /* the stored bytes */
     uint64_t size;      /* decompressed */
     struct digest digest;
     const char *what; /* for messages */
@@ -36,6 +39,9 @@ struct sidecar {
     struct sidecar_content contents[SECTION_KIND_MAX]; /* of the section of the same index */
     size_t section_count;
     struct sidecar_content inverse;
+    /* See sidecar_help_restore. */
+    unsigned threads;
+    struct zlib_memo *memo;
 };
 
 /* Decompresses into a buffer that grows with what comes out, and checks the digest. */

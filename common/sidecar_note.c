@@ -228,11 +228,12 @@ static bool take_format(struct decoder *decoder, struct bytes description)
     if (description.size != FORMAT_SIZE)
         return refuse(decoder, "the format version has a wrong size");
     version = load_u32(description.data, decoder->big);
-    if (version != SIDECAR_FORMAT_VERSION)
+    if (version != SIDECAR_FORMAT_VERSION && version != SIDECAR_FORMAT_VERSION_COMPACT)
         return error_set(decoder->error,
                          "%s: sidecar of format version %" PRIu32
-                         "; this covsplit reads %d; use a newer covsplit",
-                         decoder->name, version, SIDECAR_FORMAT_VERSION);
+                         "; this covsplit reads %d and %d; use a newer covsplit",
+                         decoder->name, version, SIDECAR_FORMAT_VERSION,
+                         SIDECAR_FORMAT_VERSION_COMPACT);
     decoder->notes->format_version = version;
     return true;
 }

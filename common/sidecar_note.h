@@ -10,7 +10,7 @@
  * (digest.h). A "kind" is a number of section.h.
  *
  * FORMAT (type 0x1001): the first note; once; this layout is the same in every format version.
- *      0   4  format version; this page describes 1
+ *      0   4  format version; this page describes 1 and 2, which are the same here
  *
  * IMAGE (type 0x1002): once.
  *      0   4  format of the image: 1 ELF, 2 Mach-O, 3 COFF

@@ -3,6 +3,7 @@
  *
  * Nothing of libelf outlives sidecar_open: what was found is kept in structures of our own.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,6 +122,23 @@ static bool read_uuid(struct sidecar *sidecar, const struct elf_reader *file, st
            damaged(sidecar, "it has no UUID", error);
 }
 
+/* How the content is stored. The form of a section that stands for no kind is always zstd's. */
+static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidecar_content *content,
+                      struct error *error)
+{
+    enum section_kind kind;
+
+    if (type == ELFCOMPRESS_ZSTD)
+        return true;
+    if (section_kind_of_name(content->what, &kind))
+        content->transform = compact_transform_of(type, kind);
+    return content->transform != NULL ||
+           error_set(error,
+                     "%s: %s is stored in a form (ch_type 0x%" PRIx32
+                     ") that this covsplit does not know; use a newer covsplit",
+                     sidecar->name, content->what, type);
+}
+
 /* A compressed section and its note make a content. *alignment may be NULL. */
 static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
                          const struct elf_reader_section *section,
@@ -131,9 +149,10 @@ static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
 
     if (section->header.sh_type != SHT_PROGBITS ||
         (section->header.sh_flags & SHF_COMPRESSED) == 0 ||
-        !elf_reader_compression_header(file, section->stored, &header, &content->frame) ||
-        header.ch_type != ELFCOMPRESS_ZSTD)
-        return damaged(sidecar, "a section is not compressed with zstd", error);
+        !elf_reader_compression_header(file, section->stored, &header, &content->frame))
+        return damaged(sidecar, "a section is not compressed", error);
+    if (!read_form(sidecar, header.ch_type, content, error))
+        return false;
     if (!note->present || note->size != header.ch_size)
         return damaged(sidecar, "the size of a section is not the one in its note", error);
     if (header.ch_addralign != 0 && !is_power_of_two(header.ch_addralign))
@@ -208,8 +227,10 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     struct elf_reader *file = malloc(sizeof(*file));
     bool done = false;
 
-    if (sidecar != NULL)
+    if (sidecar != NULL) {
         sidecar->name = strdup(name);
+        sidecar->threads = 1;
+    }
     if (sidecar == NULL || sidecar->name == NULL || file == NULL) {
         error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
     } else {
@@ -225,6 +246,12 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
         return NULL;
     }
     return sidecar;
+}
+
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib_memo *memo)
+{
+    sidecar->threads = threads;
+    sidecar->memo = memo;
 }
 
 void sidecar_close(struct sidecar *sidecar)

@@ -3,11 +3,11 @@
  *
  * The inverse edit script names what to copy from the stripped image and what to take from the
  * sections, each in ascending order. So everything passes through as streams, and the memory used
- * does not depend on the size of the image.
+ * does not depend on the size of the image, but on that of the largest section in a compact form.
  */
 #include <stdlib.h>
 
-#include "common/codec.h"
+#include "common/content_stream.h"
 #include "common/sidecar_file.h"
 
 /* What goes to the sink at a time, and what is kept of a mapped image's pages. */
@@ -22,7 +22,7 @@ struct restorer {
     void *context;
     struct digest_stream *digest; /* of what was produced */
     uint8_t *piece;               /* PIECE_SIZE bytes for what comes out of a section */
-    struct codec_stream *streams[SECTION_KIND_MAX + 1];
+    struct content_stream *streams[SECTION_KIND_MAX + 1];
     struct error *error;
 };
 
@@ -110,7 +110,7 @@ static bool check_original(struct restorer *restorer)
 
 /* Opened at its first use, closed after its last byte: a stream needs some MiB, and sections are
  * mostly used up one after the other. */
-static struct codec_stream *section_stream(struct restorer *restorer, unsigned kind)
+static struct content_stream *section_stream(struct restorer *restorer, unsigned kind)
 {
     const struct sidecar *sidecar = restorer->sidecar;
 
@@ -118,39 +118,38 @@ static struct codec_stream *section_stream(struct restorer *restorer, unsigned k
         const struct sidecar_section *section = sidecar_find(sidecar, (enum section_kind)kind);
         const struct sidecar_content *content = &sidecar->contents[section - sidecar->sections];
 
-        restorer->streams[kind] = codec_stream_open(content->frame, content->size, sidecar->name,
-                                                    content->what, restorer->error);
+        restorer->streams[kind] = content_stream_open(sidecar, content, restorer->error);
     }
     return restorer->streams[kind];
 }
 
 static void close_stream(struct restorer *restorer, unsigned kind)
 {
-    codec_stream_free(restorer->streams[kind]);
+    content_stream_free(restorer->streams[kind]);
     restorer->streams[kind] = NULL;
 }
 
 static bool insert_from_section(struct restorer *restorer, const struct inverse_step *step)
 {
-    struct codec_stream *stream = section_stream(restorer, step->source);
+    struct content_stream *stream = section_stream(restorer, step->source);
     uint64_t size, left = step->insert;
 
     if (stream == NULL)
         return false;
     /* The stream's position is what was read of it; inverse_decode has checked the order. */
     size = sidecar_find(restorer->sidecar, (enum section_kind)step->source)->size;
-    if (!codec_stream_skip(stream, step->source_offset - (size - codec_stream_left(stream)),
-                           restorer->error))
+    if (!content_stream_skip(stream, step->source_offset - (size - content_stream_left(stream)),
+                             restorer->error))
         return false;
     while (left != 0) {
         size_t part = left < PIECE_SIZE ? (size_t)left : PIECE_SIZE;
 
-        if (!codec_stream_read(stream, restorer->piece, part, restorer->error) ||
+        if (!content_stream_read(stream, restorer->piece, part, restorer->error) ||
             !produce(restorer, (struct bytes){restorer->piece, part}))
             return false;
         left -= part;
     }
-    if (codec_stream_left(stream) == 0)
+    if (content_stream_left(stream) == 0)
         close_stream(restorer, step->source);
     return true;
 }

@@ -10,6 +10,7 @@
 
 #include "common/codec.h"
 #include "common/elf_writer.h"
+#include "common/sidecar_compact.h"
 #include "common/sidecar_file.h"
 
 /* Each further thread needs memory for its own tables, so it must have enough to do: with this much
@@ -24,6 +25,7 @@ struct writer {
     struct codec_options codec;
     struct elf_writer elf;
     struct sidecar_notes notes;
+    struct sidecar_compact compact;
     struct elf_writer_section *notes_section;
     struct digest_stream *digest;
     struct error *error;
@@ -41,13 +43,12 @@ static size_t compression_header_size(const struct writer *writer)
     return elf_writer_is_wide(&writer->elf) ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
 }
 
-static bool encode_compression_header(const struct writer *writer, uint64_t size,
+static bool encode_compression_header(const struct writer *writer, uint32_t type, uint64_t size,
                                       uint64_t alignment, struct buffer *encoded)
 {
-    Elf64_Chdr wide = {.ch_type = ELFCOMPRESS_ZSTD, .ch_size = size, .ch_addralign = alignment};
-    Elf32_Chdr narrow = {.ch_type = ELFCOMPRESS_ZSTD,
-                         .ch_size = (Elf32_Word)size,
-                         .ch_addralign = (Elf32_Word)alignment};
+    Elf64_Chdr wide = {.ch_type = type, .ch_size = size, .ch_addralign = alignment};
+    Elf32_Chdr narrow = {
+        .ch_type = type, .ch_size = (Elf32_Word)size, .ch_addralign = (Elf32_Word)alignment};
 
     return elf_writer_is_wide(&writer->elf)
                ? elf_writer_encode(&writer->elf, ELF_T_CHDR, &wide, sizeof(wide), encoded)
@@ -77,7 +78,8 @@ static bool compress_content(struct writer *writer, struct elf_writer_section *s
 {
     section->header.sh_flags = SHF_COMPRESSED;
     section->header.sh_addralign = elf_writer_is_wide(&writer->elf) ? 8 : 4;
-    if (!encode_compression_header(writer, content.size, alignment, &section->stored))
+    if (!encode_compression_header(writer, ELFCOMPRESS_ZSTD, content.size, alignment,
+                                   &section->stored))
         return out_of_memory(writer, sizeof(Elf64_Chdr));
     writer->digest = digest_stream_new();
     if (writer->digest == NULL)
@@ -93,6 +95,30 @@ static bool compress_content(struct writer *writer, struct elf_writer_section *s
     return true;
 }
 
+/* Puts the packed form of a section into a part. */
+static bool add_packed(struct writer *writer, struct elf_writer_section *section,
+                       const struct sidecar_section_source *source,
+                       struct sidecar_note_content *note)
+{
+    struct buffer *packed = &writer->compact.sections[source->kind].packed;
+    uint32_t type = writer->compact.sections[source->kind].transform->type;
+
+    section->header.sh_flags = SHF_COMPRESSED;
+    section->header.sh_addralign = elf_writer_is_wide(&writer->elf) ? 8 : 4;
+    if (!encode_compression_header(writer, type, source->size, source->alignment,
+                                   &section->stored) ||
+        !buffer_append(&section->stored, packed->data, packed->size))
+        return out_of_memory(writer, packed->size);
+    buffer_free(packed);
+    note->present = true;
+    note->size = source->size;
+    note->digest = digest_of(source->content);
+    writer->notes.format_version = SIDECAR_FORMAT_VERSION_COMPACT;
+    if (writer->source->image != NULL)
+        input_release_pages(writer->source->image, source->image_offset, source->size);
+    return true;
+}
+
 static bool add_section(struct writer *writer, const struct sidecar_section_source *source)
 {
     bool stays = (SECTION_BIT(source->kind) & SECTION_REMOVABLE) == 0;
@@ -105,6 +131,8 @@ static bool add_section(struct writer *writer, const struct sidecar_section_sour
         return false;
     section->header.sh_addr = source->address;
     writer->notes.removed[source->kind].copied = source->copied;
+    if (!stays && writer->compact.sections[source->kind].transform != NULL)
+        return add_packed(writer, section, source, &writer->notes.removed[source->kind]);
     if (!stays)
         return compress_content(writer, section, source->content, source->alignment, &progress,
                                 &writer->notes.removed[source->kind]);
@@ -290,7 +318,10 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
     writer->elf.name = output->path;
     writer->error = error;
     set_up(writer, options);
-    done = add_all(writer) && lay_out(writer) && write_file(writer, output);
+    done = (options->portable ||
+            sidecar_compact_encode(&writer->compact, source, options, output->path, error)) &&
+           add_all(writer) && lay_out(writer) && write_file(writer, output);
+    sidecar_compact_free(&writer->compact);
     elf_writer_free(&writer->elf);
     digest_stream_free(writer->digest);
     free(writer);

@@ -5,9 +5,12 @@
  * caller and keeps the types of the inside out of the public header.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "common/object.h"
 #include "reader/internal.h"
+
+#define THREADS_MAX 8
 
 /* ---- errors ---- */
 
@@ -54,6 +57,14 @@ bool check_result(bool result, covsplit_error **out, const struct error *error)
 
 /* ---- sidecars ---- */
 
+/* How many threads may make zlib streams again, when a whole section of names is asked for. */
+static unsigned restore_threads(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return processors < 1 ? 1 : processors > THREADS_MAX ? THREADS_MAX : (unsigned)processors;
+}
+
 /* Takes the input over, whatever the result. */
 static covsplit_sidecar *open_input(struct input *input, struct bytes bytes, const char *name,
                                     covsplit_error **error)
@@ -67,6 +78,7 @@ static covsplit_sidecar *open_input(struct input *input, struct bytes bytes, con
         opened->sidecar = sidecar_open(bytes, name, &why);
     if (opened != NULL && opened->sidecar != NULL) {
         opened->input = *input;
+        sidecar_help_restore(opened->sidecar, restore_threads(), NULL);
         return opened;
     }
     input_close(input);

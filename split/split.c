@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/compact/zlib_memo.h"
 #include "common/edit_apply.h"
 #include "common/file.h"
 #include "common/inverse.h"
@@ -36,6 +37,7 @@ struct split {
     struct output sidecar;
     uint64_t sidecar_size; /* bytes; of the one that is kept, or written */
     struct progress progress;
+    struct zlib_memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
 };
 
 /* Compressing a byte takes about as long as copying so many. */
@@ -181,6 +183,8 @@ static bool write_sidecar(struct split *split, struct error *error)
     struct sidecar_write_options write_options = {
         .level = (int)option_number(split->options, OPTION_LEVEL),
         .threads = option_threads(split->options),
+        .portable = option_given(split->options, OPTION_PORTABLE),
+        .memo = split->memo,
     };
     struct buffer inverse = {0};
     struct sidecar_source source = {
@@ -214,7 +218,7 @@ static bool ignore_part(void *context, struct bytes part, struct error *error)
 
 /* Joins what was written: sidecar_restore_input checks that the result has the digest of the
  * original. */
-static bool check_join(struct split *split, const struct sidecar *sidecar, struct error *error)
+static bool check_join(struct split *split, struct sidecar *sidecar, struct error *error)
 {
     struct input stripped = {.fd = -1};
     bool done = output_map(&split->stripped, &stripped, error);
@@ -222,6 +226,7 @@ static bool check_join(struct split *split, const struct sidecar *sidecar, struc
     split->progress.weight = 1;
     stripped.released = progress_add;
     stripped.released_context = &split->progress;
+    sidecar_help_restore(sidecar, option_threads(split->options), split->memo);
     done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
     input_close(&stripped);
     return done;
@@ -478,6 +483,8 @@ int command_split(const struct parsed_options *options)
 
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("split", "'--replace' is for '--store DIR'");
+    /* Without one, streams are made twice. */
+    split.memo = zlib_memo_new();
     if (split.output_path == NULL)
         split.output_path = split.image_path;
     done = start(&split, &error) && run_split(&split, &error);
@@ -486,6 +493,7 @@ int command_split(const struct parsed_options *options)
         message_error(&error);
     output_discard(&split.stripped);
     output_discard(&split.sidecar);
+    zlib_memo_free(split.memo);
     image_plan_free(split.plan);
     input_close(&split.image);
     free(split.sidecar_path);

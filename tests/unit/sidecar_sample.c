@@ -151,7 +151,7 @@ static bool write_to(const char *path, const struct sidecar_source *source, int 
                      unsigned threads, struct error *error)
 {
     const struct output_options options = {.mode = 0600};
-    const struct sidecar_write_options how = {level, threads};
+    const struct sidecar_write_options how = {.level = level, .threads = threads};
     struct output output = {0};
     enum output_result result;
     bool done;

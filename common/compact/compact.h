@@ -1,0 +1,91 @@
+/*
+ * The compact codec: transforms that bring a section into a form which compresses to a fraction.
+ *
+ * A transform is a pair of functions for one kind of section, and a number that says which one, and
+ * in which version, wrote the bytes at hand. It takes the section apart into parts (parts.h), which
+ * zstd compresses. Nothing is taken on trust: a section that does not come back bit for bit is not
+ * stored in this form, so a transform may give up on whatever it does not expect.
+ *
+ * Sections say the same things in several places: names imply the hashes in data and in the
+ * coverage mapping, and data implies more of the latter. So a transform sees what was decoded
+ * before it, in the order names, data, coverage mapping.
+ */
+#ifndef COVSPLIT_COMMON_COMPACT_COMPACT_H
+#define COVSPLIT_COMMON_COMPACT_COMPACT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/codec.h"
+#include "common/compact/name_table.h"
+#include "common/compact/parts.h"
+#include "common/compact/result.h"
+#include "common/compact/zlib_memo.h"
+#include "common/error.h"
+#include "common/section.h"
+
+/* ch_type of the sections in these forms, in the range that the gABI leaves to the system:
+ * transform and version. Stored in sidecars: a number never changes its meaning. */
+enum compact_type {
+    COMPACT_NAMES_1 = 0x6c760101,
+    COMPACT_DATA_1 = 0x6c760201,
+    COMPACT_COVMAP_1 = 0x6c760301,
+};
+
+/* What a transform may rely on; the same when a section is written and when it is read. */
+struct compact_context {
+    bool big_endian;
+    unsigned pointer_size;
+    uint64_t raw_version;
+    const struct name_table *names; /* NULL: the sidecar has no names in a compact form */
+    struct bytes data;              /* the data section; empty: the sidecar has none */
+    /* These do not change the result. */
+    struct zlib_memo *memo; /* NULL: none; grows when names are encoded */
+    unsigned threads;
+};
+
+struct compact_transform {
+    enum compact_type type;
+    unsigned kinds; /* mask of SECTION_BIT */
+    bool needs_names;
+    bool needs_data;
+    /* The parts are empty before. */
+    enum compact_result (*encode)(const struct compact_context *context, struct bytes section,
+                                  struct compact_parts *parts);
+    /* Appends the section, which must become `size` bytes. Parts may hold anything, and are
+     * changed as the transform likes. */
+    enum compact_result (*decode)(const struct compact_context *context,
+                                  struct compact_parts *parts, uint64_t size,
+                                  struct buffer *section);
+};
+
+/* The transform that writes sections of this kind; NULL: none does. */
+const struct compact_transform *compact_transform_for(enum section_kind kind);
+
+/* The transform that reads this ch_type for that kind of section; NULL: none does. */
+const struct compact_transform *compact_transform_of(uint32_t type, enum section_kind kind);
+
+/* Appends the section's packed form, after it has been decoded again and compared. *fits is false,
+ * and nothing appended, where the section does not come back or becomes clearly larger. (What is no
+ * smaller may still serve other sections.) `name` is for messages. */
+bool compact_encode(const struct compact_transform *transform,
+                    const struct compact_context *context, struct bytes section,
+                    const struct codec_options *options, const char *name, struct buffer *packed,
+                    bool *fits, struct error *error);
+
+/* Appends the section of `size` bytes. Messages are as those of codec_stream_open. */
+bool compact_decode(const struct compact_transform *transform,
+                    const struct compact_context *context, struct bytes packed, uint64_t size,
+                    const char *name, const char *what, struct buffer *section,
+                    struct error *error);
+
+/* The distinct names of a section of names of `size` bytes, in the order of their first appearance,
+ * without the rest of it. *are_all (NULL: nobody wants to know) is false where the section has
+ * chunks that are stored as they are, whose names are not among them. Freed with name_table_free,
+ * also after a failure. */
+bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
+                          struct name_table *names, bool *are_all, struct error *error);
+
+#endif

@@ -1,0 +1,275 @@
+/*
+ * Profile data, version 1.
+ *
+ * A record has 48 or 64 bytes, of which next to nothing is new: NameRef is the hash of a name, and
+ * names come in the order of the records; the counters of a record lie behind those of the one
+ * before, so CounterPtr follows from NumCounters; and so on. Each field is a column, in which
+ * numbers are stored as what differs from the expected.
+ *
+ * Parts, with all numbers as unsigned LEB128, a number for each record:
+ *   0, 1   NameRef, as name_numbers_put writes it
+ *   2, 3   FuncHash, as hash_put writes it
+ *   4      CounterPtr: 0 where it is 0; else 1 plus the zigzag of the place less the end of the
+ *          counters of the record before; a place is the field's value, and where that is a
+ * distance from the record, with the record's offset in the section added 5      FunctionPointer: 0
+ * where it is 0; else 1 plus the zigzag of what it is more than the last one that was not 0 6
+ * Values, likewise 7      NumCounters 8      NumValueSites, the number of each kind 9 BitmapPtr, as
+ * CounterPtr, by NumBitmapBytes 10     NumBitmapBytes 11     the bytes that make no whole record,
+ * as they are
+ */
+#include <string.h>
+
+#include "common/compact/hashes.h"
+#include "common/compact/numbers.h"
+#include "common/compact/transforms.h"
+#include "common/profile.h"
+
+enum part {
+    PART_NAMES,
+    PART_OTHER_NAMES,
+    PART_HASH_SIZES,
+    PART_HASHES,
+    PART_COUNTER_PTR,
+    PART_FUNCTION_POINTER,
+    PART_VALUES,
+    PART_NUM_COUNTERS,
+    PART_NUM_VALUE_SITES,
+    PART_BITMAP_PTR,
+    PART_NUM_BITMAP_BYTES,
+    PART_REST,
+    PART_COUNT,
+};
+
+#define NAME_REF_OFFSET  0
+#define FUNC_HASH_OFFSET 8
+
+enum form {
+    FORM_PLACE,   /* CounterPtr, BitmapPtr */
+    FORM_POINTER, /* FunctionPointer, Values */
+    FORM_NUMBER,
+};
+
+/* A field behind NameRef and FuncHash. */
+struct field {
+    enum part part;
+    enum form form;
+    size_t offset;
+    unsigned width;
+    /* Of a place: the field that counts what is there, and the size of each. */
+    size_t number_offset;
+    uint64_t number_unit;
+    uint64_t expected;
+};
+
+#define FIELDS_MAX 9
+
+struct records {
+    struct profile_record_layout layout;
+    struct field fields[FIELDS_MAX];
+    size_t field_count;
+    struct name_numbers names;
+    bool big_endian;
+};
+
+/* ---- fields ---- */
+
+static void add_field(struct records *records, struct field field)
+{
+    records->fields[records->field_count++] = field;
+}
+
+static void add_place(struct records *records, enum part part, size_t offset, size_t number_offset,
+                      uint64_t unit)
+{
+    add_field(records, (struct field){.part = part,
+                                      .form = FORM_PLACE,
+                                      .offset = offset,
+                                      .width = (unsigned)records->layout.pointer_size,
+                                      .number_offset = number_offset,
+                                      .number_unit = unit});
+}
+
+/* False for data whose records are not known. */
+static bool describe(struct records *records, const struct compact_context *context)
+{
+    const struct profile_record_layout *layout = &records->layout;
+    unsigned pointer_size = context->pointer_size;
+    size_t function;
+
+    *records = (struct records){.big_endian = context->big_endian};
+    if (!profile_record_layout(context->raw_version, pointer_size, &records->layout))
+        return false;
+    function = layout->num_counters - 2 * pointer_size;
+    add_place(records, PART_COUNTER_PTR, layout->counter_ptr, layout->num_counters,
+              profile_counter_size(context->raw_version));
+    add_field(records,
+              (struct field){PART_FUNCTION_POINTER, FORM_POINTER, function, pointer_size, 0, 0, 0});
+    add_field(records, (struct field){PART_VALUES, FORM_POINTER, function + pointer_size,
+                                      pointer_size, 0, 0, 0});
+    add_field(records, (struct field){PART_NUM_COUNTERS, FORM_NUMBER, layout->num_counters,
+                                      sizeof(uint32_t), 0, 0, 0});
+    for (size_t kind = 0; kind < layout->value_kinds; kind++)
+        add_field(records, (struct field){PART_NUM_VALUE_SITES, FORM_NUMBER,
+                                          layout->num_value_sites + kind * sizeof(uint16_t),
+                                          sizeof(uint16_t), 0, 0, 0});
+    if (layout->bitmap_ptr == 0)
+        return true;
+    add_place(records, PART_BITMAP_PTR, layout->bitmap_ptr, layout->num_bitmap_bytes, 1);
+    add_field(records, (struct field){PART_NUM_BITMAP_BYTES, FORM_NUMBER, layout->num_bitmap_bytes,
+                                      sizeof(uint32_t), 0, 0, 0});
+    return true;
+}
+
+/* What is expected of the field in the next record. */
+static void expect(const struct records *records, struct field *field, const uint8_t *record,
+                   uint64_t value, uint64_t offset)
+{
+    uint64_t number;
+
+    if (value == 0 || field->form == FORM_NUMBER)
+        return;
+    field->expected = value;
+    if (field->form == FORM_POINTER)
+        return;
+    number = load_u32(record + field->number_offset, records->big_endian);
+    field->expected += number * field->number_unit + (records->layout.relative ? offset : 0);
+}
+
+/* What is subtracted from a field's value: where it is not relative to the record, 0. */
+static uint64_t expected_value(const struct records *records, const struct field *field,
+                               uint64_t offset)
+{
+    if (field->form == FORM_PLACE && records->layout.relative)
+        return field->expected - offset;
+    return field->expected;
+}
+
+/* ---- encoding ---- */
+
+static bool put_field(struct records *records, struct field *field, const uint8_t *record,
+                      uint64_t offset, struct compact_parts *parts)
+{
+    uint64_t value = load_number(record + field->offset, field->width, records->big_endian);
+    uint64_t code = value;
+
+    if (value != 0 && field->form != FORM_NUMBER)
+        code =
+            1 + zigzag(sign_extend(value - expected_value(records, field, offset), field->width));
+    expect(records, field, record, value, offset);
+    return buffer_append_uleb128(&parts->parts[field->part], code);
+}
+
+static bool put_record(struct records *records, const uint8_t *record, uint64_t offset,
+                       struct compact_parts *parts)
+{
+    uint64_t reference = load_u64(record + NAME_REF_OFFSET, records->big_endian);
+    uint64_t hash = load_u64(record + FUNC_HASH_OFFSET, records->big_endian);
+    bool done = name_numbers_put(&records->names, reference, &parts->parts[PART_NAMES],
+                                 &parts->parts[PART_OTHER_NAMES]) &&
+                hash_put(hash, &parts->parts[PART_HASH_SIZES], &parts->parts[PART_HASHES]);
+
+    for (size_t i = 0; done && i < records->field_count; i++)
+        done = put_field(records, &records->fields[i], record, offset, parts);
+    return done;
+}
+
+static enum compact_result encode(const struct compact_context *context, struct bytes section,
+                                  struct compact_parts *parts)
+{
+    struct records records;
+    size_t size;
+    uint64_t offset = 0;
+    bool done;
+
+    if (!describe(&records, context))
+        return COMPACT_UNFIT;
+    size = records.layout.record_size;
+    parts->count = PART_COUNT;
+    done = name_numbers_start(&records.names, context->names);
+    for (; done && section.size - offset >= size; offset += size)
+        done = put_record(&records, section.data + offset, offset, parts);
+    if (done && offset != section.size)
+        done = buffer_append(&parts->parts[PART_REST], section.data + offset,
+                             (size_t)(section.size - offset));
+    name_numbers_free(&records.names);
+    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+}
+
+/* ---- decoding ---- */
+
+static bool take_field(struct records *records, struct field *field, uint8_t *record,
+                       uint64_t offset, struct bytes *columns)
+{
+    uint64_t value;
+
+    if (!bytes_take_uleb128(&columns[field->part], &value))
+        return false;
+    if (value != 0 && field->form != FORM_NUMBER)
+        value = unzigzag(value - 1) + expected_value(records, field, offset);
+    store_number(record + field->offset, value, field->width, records->big_endian);
+    return true;
+}
+
+static bool take_record(struct records *records, uint8_t *record, uint64_t offset,
+                        struct bytes *columns)
+{
+    uint64_t reference, hash;
+
+    if (!name_numbers_take(&records->names, &columns[PART_NAMES], &columns[PART_OTHER_NAMES],
+                           &reference) ||
+        !hash_take(&columns[PART_HASH_SIZES], &columns[PART_HASHES], &hash))
+        return false;
+    store_u64(record + NAME_REF_OFFSET, reference, records->big_endian);
+    store_u64(record + FUNC_HASH_OFFSET, hash, records->big_endian);
+    for (size_t i = 0; i < records->field_count; i++) {
+        if (!take_field(records, &records->fields[i], record, offset, columns))
+            return false;
+    }
+    /* Only now is known how much each place takes. */
+    for (size_t i = 0; i < records->field_count; i++) {
+        struct field *field = &records->fields[i];
+        expect(records, field, record,
+               load_number(record + field->offset, field->width, records->big_endian), offset);
+    }
+    return true;
+}
+
+static enum compact_result decode(const struct compact_context *context,
+                                  struct compact_parts *parts, uint64_t size,
+                                  struct buffer *section)
+{
+    struct bytes columns[PART_COUNT];
+    struct records records;
+    size_t record_size, start = section->size;
+    uint64_t count;
+
+    if (!describe(&records, context) || parts->count != PART_COUNT)
+        return COMPACT_UNFIT;
+    for (size_t i = 0; i < PART_COUNT; i++)
+        columns[i] = buffer_view(&parts->parts[i]);
+    record_size = records.layout.record_size;
+    records.names.names = context->names;
+    /* Each record has at least a byte in the first column. */
+    count = size / record_size;
+    if (count > columns[PART_NAMES].size || size - count * record_size != columns[PART_REST].size)
+        return COMPACT_UNFIT;
+    if (!buffer_append_zeros(section, (size_t)size))
+        return COMPACT_NO_MEMORY;
+    for (uint64_t i = 0; i < count; i++) {
+        if (!take_record(&records, section->data + start + i * record_size, i * record_size,
+                         columns))
+            return COMPACT_UNFIT;
+    }
+    if (columns[PART_REST].size != 0)
+        memcpy(section->data + start + count * record_size, columns[PART_REST].data,
+               (size_t)columns[PART_REST].size);
+    return COMPACT_DONE;
+}
+
+const struct compact_transform compact_data_1 = {
+    .type = COMPACT_DATA_1,
+    .kinds = SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVDATA),
+    .needs_names = true,
+    .encode = encode,
+    .decode = decode,
+};

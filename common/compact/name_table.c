@@ -1,0 +1,80 @@
+/*
+ * Distinct function names: see name_table.h.
+ */
+#include "common/compact/name_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/md5.h"
+#include "common/name_set.h"
+#include "common/parallel.h"
+
+/* Names that one thread hashes before it takes more. */
+#define HASH_STEP 1024
+
+static size_t count_names(const struct buffer *text)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < text->size; i++)
+        count += text->data[i] == NAME_SEPARATOR;
+    return count;
+}
+
+bool name_table_index(struct name_table *table, struct buffer *text, bool *had_memory)
+{
+    size_t count = count_names(text), number = 0;
+
+    *table = (struct name_table){.text = *text};
+    *text = (struct buffer){0};
+    *had_memory = true;
+    if (table->text.size == 0)
+        return true;
+    if (table->text.data[table->text.size - 1] != NAME_SEPARATOR)
+        return false;
+    table->ends = malloc(count * sizeof(*table->ends));
+    *had_memory = table->ends != NULL;
+    if (table->ends == NULL)
+        return false;
+    for (size_t i = 0; i < table->text.size; i++) {
+        if (table->text.data[i] == NAME_SEPARATOR)
+            table->ends[number++] = i;
+    }
+    table->count = count;
+    return true;
+}
+
+struct bytes name_table_get(const struct name_table *table, size_t number)
+{
+    uint64_t start = number == 0 ? 0 : table->ends[number - 1] + 1;
+
+    return (struct bytes){table->text.data + start, table->ends[number] - start};
+}
+
+static void hash_some(void *context, size_t index)
+{
+    struct name_table *table = context;
+
+    for (size_t i = index * HASH_STEP; i < table->count && i < (index + 1) * HASH_STEP; i++)
+        table->references[i] = md5_name_reference(name_table_get(table, i));
+}
+
+bool name_table_hash(struct name_table *table, unsigned threads)
+{
+    if (table->references != NULL || table->count == 0)
+        return true;
+    table->references = malloc(table->count * sizeof(*table->references));
+    if (table->references == NULL)
+        return false;
+    parallel_run((table->count + HASH_STEP - 1) / HASH_STEP, threads, hash_some, table);
+    return true;
+}
+
+void name_table_free(struct name_table *table)
+{
+    buffer_free(&table->text);
+    free(table->ends);
+    free(table->references);
+    *table = (struct name_table){0};
+}

@@ -1,0 +1,31 @@
+/*
+ * Distinct function names, by number and by NameRef.
+ */
+#ifndef COVSPLIT_COMMON_COMPACT_NAME_TABLE_H
+#define COVSPLIT_COMMON_COMPACT_NAME_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+
+struct name_table {
+    struct buffer text; /* each name with a NAME_SEPARATOR (name_set.h) behind it */
+    uint64_t *ends;     /* of each name in the text: where its separator is */
+    size_t count;
+    uint64_t *references; /* NULL until name_table_hash */
+};
+
+/* Takes the text over, and finds the names in it. False: no memory, or a name without its end;
+ * *had_memory tells. Freed with name_table_free, also after a failure. */
+bool name_table_index(struct name_table *table, struct buffer *text, bool *had_memory);
+
+struct bytes name_table_get(const struct name_table *table, size_t number);
+
+/* Finds out the NameRefs. False: no memory. */
+bool name_table_hash(struct name_table *table, unsigned threads);
+
+void name_table_free(struct name_table *table);
+
+#endif

@@ -1,0 +1,445 @@
+/*
+ * Function names, version 1.
+ *
+ * The section is a run of chunks (name_set.h), one a translation unit, most of them zlib streams. A
+ * function that is in a header has its name in every chunk, and what zlib makes of it is different
+ * each time. So each name is stored once, and of the chunks only which names they hold.
+ *
+ * Parts:
+ *   0  the distinct names, in the order in which they come first, each with a byte 1 behind it
+ *   1  the names of all chunks, as members.h has it
+ *   2  the width of members, the number of pieces, and of each piece its form and its size, as
+ *      unsigned LEB128:
+ *      0 zero bytes, their number; 1 a chunk that is not compressed, its number of names; 2 or 3 a
+ *      chunk of a zlib stream of level 6 or 9, its number of names; 4 bytes as they are, their
+ *      number
+ *   3  the bytes of the pieces of form 4
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/compact/members.h"
+#include "common/compact/numbers.h"
+#include "common/compact/transforms.h"
+#include "common/compact/zlib_text.h"
+#include "common/name_set.h"
+#include "common/parallel.h"
+
+enum part {
+    PART_TEXT = COMPACT_NAMES_TEXT,
+    PART_MEMBERS,
+    PART_PIECES = COMPACT_NAMES_PIECES,
+    PART_BYTES,
+    PART_COUNT,
+};
+
+/* Beside those of zlib_text.h. */
+enum {
+    FORM_ZEROS = 0,
+    FORM_BYTES = 4,
+};
+
+/* How much more the chunks may be, inflated, than what the sidecar holds of them: bounds the time
+ * that a hostile sidecar can take. Real ones are some ten times as large. */
+#define INFLATED_PER_BYTE 256
+#define INFLATED_FREE     ((uint64_t)16 << 20)
+
+static bool has_names(unsigned form)
+{
+    return form != FORM_ZEROS && form != FORM_BYTES;
+}
+
+/* ---- encoding ---- */
+
+struct piece {
+    unsigned form;
+    struct bytes whole;  /* in the section, with the sizes in front */
+    struct bytes stream; /* what follows the sizes */
+    uint64_t claimed;    /* size of the text */
+    struct buffer text;
+    size_t name_count;
+    enum compact_result result;
+};
+
+struct encoder {
+    const struct compact_context *context;
+    struct piece *pieces;
+    size_t count;
+    size_t capacity;
+    struct member_writer members;
+    struct compact_parts *parts;
+};
+
+static bool add_piece(struct encoder *encoder, struct piece piece)
+{
+    if (encoder->count == encoder->capacity) {
+        size_t capacity = encoder->capacity == 0 ? 64 : encoder->capacity * 2;
+        struct piece *pieces = realloc(encoder->pieces, capacity * sizeof(*pieces));
+
+        if (pieces == NULL)
+            return false;
+        encoder->pieces = pieces;
+        encoder->capacity = capacity;
+    }
+    encoder->pieces[encoder->count++] = piece;
+    return true;
+}
+
+/* Takes the chunk at the front. False where there is none that would come back. */
+static bool take_chunk(struct bytes *section, struct piece *piece)
+{
+    struct bytes rest = *section;
+    struct name_chunk chunk;
+    uint64_t stored;
+
+    if (!name_chunk_take(&rest, &chunk) || chunk.content.size == 0)
+        return false;
+    stored = chunk.compressed ? chunk.content.size : 0;
+    *piece = (struct piece){.form = chunk.compressed ? ZLIB_FORM_BEST : ZLIB_FORM_NONE,
+                            .whole = {section->data, section->size - rest.size},
+                            .stream = chunk.content,
+                            .claimed = chunk.size};
+    if (piece->whole.size != uleb128_size(chunk.size) + uleb128_size(stored) + chunk.content.size)
+        return false;
+    *section = rest;
+    return true;
+}
+
+static size_t leading_zeros(struct bytes view)
+{
+    size_t count = 0;
+
+    while (count < view.size && view.data[count] == 0)
+        count++;
+    return count;
+}
+
+/* Finds the pieces; what is no chunk is kept as it is, up to the end. */
+static bool find_pieces(struct encoder *encoder, struct bytes section)
+{
+    while (section.size != 0) {
+        size_t zeros = leading_zeros(section);
+        struct piece piece = {.form = FORM_ZEROS, .whole = {section.data, zeros}};
+
+        if (zeros != 0) {
+            section = (struct bytes){section.data + zeros, section.size - zeros};
+        } else if (!take_chunk(&section, &piece)) {
+            piece = (struct piece){.form = FORM_BYTES, .whole = section};
+            section.size = 0;
+        }
+        if (!add_piece(encoder, piece))
+            return false;
+    }
+    return true;
+}
+
+/* Inflates a chunk, and tries whether its stream can be made again. */
+static void prove_piece(void *context, size_t index)
+{
+    struct encoder *encoder = context;
+    struct piece *piece = &encoder->pieces[index];
+    enum zlib_form form;
+
+    if (piece->form != ZLIB_FORM_BEST)
+        return;
+    piece->result = zlib_text_prove(piece->stream, piece->claimed, &piece->text, &form);
+    piece->form = piece->result == COMPACT_DONE ? form : FORM_BYTES;
+    if (piece->result == COMPACT_UNFIT)
+        piece->result = COMPACT_DONE;
+}
+
+/* The text of a chunk, wherever it is. */
+static struct bytes text_of(const struct piece *piece)
+{
+    return piece->form == ZLIB_FORM_NONE ? piece->stream : buffer_view(&piece->text);
+}
+
+/* Takes the name at the front; the last has no separator behind it. False where none is left. */
+static bool take_name(struct bytes *text, bool *at_end, struct bytes *name)
+{
+    const uint8_t *separator;
+
+    if (*at_end)
+        return false;
+    separator = text->size == 0 ? NULL : memchr(text->data, NAME_SEPARATOR, (size_t)text->size);
+    *at_end = separator == NULL;
+    *name = (struct bytes){text->data, *at_end ? text->size : (uint64_t)(separator - text->data)};
+    if (!*at_end)
+        *text = (struct bytes){separator + 1, text->size - name->size - 1};
+    return true;
+}
+
+static enum compact_result add_names(struct encoder *encoder, struct piece *piece)
+{
+    struct bytes rest = text_of(piece), name;
+    bool at_end = false;
+
+    member_writer_start_list(&encoder->members);
+    while (take_name(&rest, &at_end, &name)) {
+        if (!member_writer_put(&encoder->members, name))
+            return COMPACT_NO_MEMORY;
+        piece->name_count++;
+    }
+    return zlib_text_remember(encoder->context->memo, text_of(piece), piece->form, piece->stream);
+}
+
+static enum compact_result put_pieces(struct encoder *encoder)
+{
+    struct buffer *pieces = &encoder->parts->parts[PART_PIECES];
+    unsigned width;
+    bool done;
+
+    if (encoder->members.numbers.count == 0 || !member_writer_finish(&encoder->members, &width))
+        return COMPACT_UNFIT;
+    done = buffer_append_uleb128(pieces, width) && buffer_append_uleb128(pieces, encoder->count);
+    for (size_t i = 0; done && i < encoder->count; i++) {
+        const struct piece *piece = &encoder->pieces[i];
+        uint64_t size = has_names(piece->form) ? piece->name_count : piece->whole.size;
+
+        done = buffer_append_uleb128(pieces, piece->form) && buffer_append_uleb128(pieces, size) &&
+               (piece->form != FORM_BYTES ||
+                buffer_append(&encoder->parts->parts[PART_BYTES], piece->whole.data,
+                              (size_t)piece->whole.size));
+    }
+    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+}
+
+static enum compact_result encode_all(struct encoder *encoder, struct bytes section)
+{
+    if (!find_pieces(encoder, section) ||
+        !member_writer_start(&encoder->members, &encoder->parts->parts[PART_TEXT],
+                             &encoder->parts->parts[PART_MEMBERS]))
+        return COMPACT_NO_MEMORY;
+    parallel_run(encoder->count, encoder->context->threads, prove_piece, encoder);
+    for (size_t i = 0; i < encoder->count; i++) {
+        struct piece *piece = &encoder->pieces[i];
+        enum compact_result result = piece->result;
+
+        if (result == COMPACT_DONE && has_names(piece->form))
+            result = add_names(encoder, piece);
+        buffer_free(&piece->text);
+        if (result != COMPACT_DONE)
+            return result;
+    }
+    return put_pieces(encoder);
+}
+
+static enum compact_result encode(const struct compact_context *context, struct bytes section,
+                                  struct compact_parts *parts)
+{
+    struct encoder encoder = {.context = context, .parts = parts};
+    enum compact_result result;
+
+    parts->count = PART_COUNT;
+    result = encode_all(&encoder, section);
+    for (size_t i = 0; i < encoder.count; i++)
+        buffer_free(&encoder.pieces[i].text);
+    free(encoder.pieces);
+    member_writer_free(&encoder.members);
+    return result;
+}
+
+/* ---- decoding ---- */
+
+/* Whether all names of the section are in its first part. */
+bool compact_names_are_all(struct bytes pieces)
+{
+    uint64_t number, form, size;
+
+    if (!bytes_take_uleb128(&pieces, &number) || !bytes_take_uleb128(&pieces, &number))
+        return false;
+    while (bytes_take_uleb128(&pieces, &form) && bytes_take_uleb128(&pieces, &size)) {
+        if (form == FORM_BYTES)
+            return false;
+    }
+    return true;
+}
+
+/* A piece to be. */
+struct plan {
+    unsigned form;
+    uint64_t size;               /* as part 2 says it */
+    struct member_reader reader; /* of its names */
+    uint64_t text_size;
+    struct buffer stream;
+    enum compact_result result;
+};
+
+struct decoder {
+    const struct compact_context *context;
+    struct name_table names;
+    struct member_reader reader; /* of the names of the pieces that are not planned yet */
+    struct plan *plans;
+    size_t count;
+    struct bytes bytes;
+    uint64_t inflated_left;
+};
+
+/* Goes over a chunk's names without copying any: how large is it? */
+static bool measure_chunk(struct decoder *decoder, struct plan *plan)
+{
+    decoder->reader.before = 0;
+    plan->reader = decoder->reader;
+    for (uint64_t i = 0; i < plan->size; i++) {
+        uint64_t number, size;
+
+        if (!member_reader_take(&decoder->reader, &number))
+            return false;
+        size = name_table_get(&decoder->names, (size_t)number).size + 1;
+        if (size > decoder->inflated_left)
+            return false;
+        decoder->inflated_left -= size;
+        plan->text_size += size;
+    }
+    plan->text_size--; /* the last has no separator */
+    return true;
+}
+
+static bool take_plan(struct decoder *decoder, struct bytes *pieces, struct plan *plan)
+{
+    uint64_t form;
+
+    if (!bytes_take_uleb128(pieces, &form) || !bytes_take_uleb128(pieces, &plan->size) ||
+        form > FORM_BYTES)
+        return false;
+    plan->form = (unsigned)form;
+    return !has_names(plan->form) || (plan->size != 0 && measure_chunk(decoder, plan));
+}
+
+static enum compact_result take_plans(struct decoder *decoder, struct bytes pieces)
+{
+    uint64_t width, count;
+
+    if (!bytes_take_uleb128(&pieces, &width) || width < MEMBER_WIDTH_MIN ||
+        width > MEMBER_WIDTH_MAX || !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2)
+        return COMPACT_UNFIT;
+    decoder->reader.width = (unsigned)width;
+    decoder->reader.names = &decoder->names;
+    decoder->plans = calloc((size_t)count + 1, sizeof(*decoder->plans));
+    if (decoder->plans == NULL)
+        return COMPACT_NO_MEMORY;
+    decoder->count = (size_t)count;
+    for (size_t i = 0; i < decoder->count; i++) {
+        if (!take_plan(decoder, &pieces, &decoder->plans[i]))
+            return COMPACT_UNFIT;
+    }
+    return COMPACT_DONE;
+}
+
+/* Puts a chunk's text together; it has been measured. */
+static bool gather_text(const struct decoder *decoder, const struct plan *plan, struct buffer *text)
+{
+    struct member_reader reader = plan->reader;
+
+    if (!buffer_reserve(text, (size_t)plan->text_size + 1))
+        return false;
+    for (uint64_t i = 0; i < plan->size; i++) {
+        uint64_t number = 0;
+        struct bytes name;
+
+        member_reader_take(&reader, &number);
+        name = name_table_get(&decoder->names, (size_t)number);
+        memcpy(text->data + text->size, name.data, (size_t)name.size + 1);
+        text->size += (size_t)name.size + 1;
+    }
+    text->size--;
+    return true;
+}
+
+static void make_stream(void *context, size_t index)
+{
+    struct decoder *decoder = context;
+    struct plan *plan = &decoder->plans[index];
+    struct buffer text = {0};
+
+    if (!has_names(plan->form))
+        return;
+    plan->result = COMPACT_NO_MEMORY;
+    if (gather_text(decoder, plan, &text))
+        plan->result = zlib_text_again(decoder->context->memo, buffer_view(&text),
+                                       (enum zlib_form)plan->form, &plan->stream);
+    buffer_free(&text);
+}
+
+/* `left`: how much the section may still grow. */
+static enum compact_result put_piece(struct decoder *decoder, struct plan *plan, uint64_t left,
+                                     struct buffer *section)
+{
+    const struct buffer *stream = &plan->stream;
+    const uint8_t *bytes;
+    bool done;
+
+    if (plan->result != COMPACT_DONE)
+        return plan->result;
+    if ((has_names(plan->form) ? stream->size : plan->size) > left)
+        return COMPACT_UNFIT;
+    if (plan->form == FORM_ZEROS) {
+        done = buffer_append_zeros(section, (size_t)plan->size);
+    } else if (plan->form == FORM_BYTES) {
+        bytes = take_bytes(&decoder->bytes, plan->size);
+        if (bytes == NULL)
+            return COMPACT_UNFIT;
+        done = buffer_append(section, bytes, (size_t)plan->size);
+    } else {
+        done = buffer_append_uleb128(section, plan->text_size) &&
+               buffer_append_uleb128(section, plan->form == ZLIB_FORM_NONE ? 0 : stream->size) &&
+               buffer_append(section, stream->data, stream->size);
+    }
+    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+}
+
+static enum compact_result put_pieces_together(struct decoder *decoder, uint64_t size,
+                                               struct buffer *section)
+{
+    size_t start = section->size;
+
+    parallel_run(decoder->count, decoder->context->threads, make_stream, decoder);
+    for (size_t i = 0; i < decoder->count; i++) {
+        uint64_t made = section->size - start;
+        enum compact_result result =
+            made > size ? COMPACT_UNFIT
+                        : put_piece(decoder, &decoder->plans[i], size - made, section);
+
+        if (result != COMPACT_DONE)
+            return result;
+        buffer_free(&decoder->plans[i].stream);
+    }
+    return COMPACT_DONE;
+}
+
+static enum compact_result decode(const struct compact_context *context,
+                                  struct compact_parts *parts, uint64_t size,
+                                  struct buffer *section)
+{
+    struct decoder decoder = {.context = context,
+                              .reader = {.members = buffer_view(&parts->parts[PART_MEMBERS])},
+                              .bytes = buffer_view(&parts->parts[PART_BYTES])};
+    bool had_memory = true;
+    enum compact_result result;
+
+    if (parts->count != PART_COUNT)
+        return COMPACT_UNFIT;
+    decoder.inflated_left = INFLATED_FREE + INFLATED_PER_BYTE * (parts->parts[PART_TEXT].size +
+                                                                 parts->parts[PART_MEMBERS].size);
+    if (name_table_index(&decoder.names, &parts->parts[PART_TEXT], &had_memory))
+        result = take_plans(&decoder, buffer_view(&parts->parts[PART_PIECES]));
+    else
+        result = had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
+    if (result == COMPACT_DONE)
+        result = put_pieces_together(&decoder, size, section);
+    /* The text was taken over; it is the parts' again. */
+    parts->parts[PART_TEXT] = decoder.names.text;
+    decoder.names.text = (struct buffer){0};
+    for (size_t i = 0; i < decoder.count; i++)
+        buffer_free(&decoder.plans[i].stream);
+    free(decoder.plans);
+    name_table_free(&decoder.names);
+    return result;
+}
+
+const struct compact_transform compact_names_1 = {
+    .type = COMPACT_NAMES_1,
+    .kinds = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES),
+    .encode = encode,
+    .decode = decode,
+};

@@ -1,0 +1,120 @@
+/*
+ * Packing parts: see parts.h.
+ */
+#include "common/compact/parts.h"
+
+#include "common/parallel.h"
+
+/* No zstd frame of a part is smaller. */
+#define FRAME_SIZE_MIN 10
+
+void compact_parts_free(struct compact_parts *parts)
+{
+    for (size_t i = 0; i < COMPACT_PARTS_MAX; i++)
+        buffer_free(&parts->parts[i]);
+    parts->count = 0;
+}
+
+/* ---- packing ---- */
+
+struct packer {
+    const struct compact_parts *parts;
+    int level;
+    const char *name;
+    struct buffer frames[COMPACT_PARTS_MAX]; /* empty: the part is stored as it is */
+    struct error errors[COMPACT_PARTS_MAX];
+    bool done[COMPACT_PARTS_MAX];
+};
+
+static void pack_part(void *context, size_t index)
+{
+    struct packer *packer = context;
+    const struct buffer *part = &packer->parts->parts[index];
+    struct buffer *frame = &packer->frames[index];
+
+    packer->done[index] = part->size <= FRAME_SIZE_MIN ||
+                          codec_compress_once(buffer_view(part), packer->level, packer->name, frame,
+                                              &packer->errors[index]);
+    if (frame->size >= part->size)
+        frame->size = 0;
+}
+
+static bool append_packed(const struct packer *packer, struct buffer *packed)
+{
+    const struct compact_parts *parts = packer->parts;
+    bool done = buffer_append_uleb128(packed, parts->count);
+
+    for (size_t i = 0; done && i < parts->count; i++)
+        done = buffer_append_uleb128(packed, parts->parts[i].size) &&
+               buffer_append_uleb128(packed, packer->frames[i].size);
+    for (size_t i = 0; done && i < parts->count; i++) {
+        const struct buffer *stored =
+            packer->frames[i].size != 0 ? &packer->frames[i] : &parts->parts[i];
+        done = buffer_append(packed, stored->data, stored->size);
+    }
+    return done;
+}
+
+bool compact_parts_pack(const struct compact_parts *parts, const struct codec_options *options,
+                        const char *name, struct buffer *packed, struct error *error)
+{
+    struct packer packer = {.parts = parts, .level = options->level, .name = name};
+    bool done = true;
+
+    parallel_run(parts->count, options->threads, pack_part, &packer);
+    for (size_t i = 0; done && i < parts->count; i++) {
+        done = packer.done[i];
+        if (!done)
+            *error = packer.errors[i];
+    }
+    if (done && !append_packed(&packer, packed))
+        done = error_out_of_memory(error, name, packed->size);
+    for (size_t i = 0; i < parts->count; i++)
+        buffer_free(&packer.frames[i]);
+    return done;
+}
+
+/* ---- unpacking ---- */
+
+static bool damaged(const char *name, const char *what, struct error *error)
+{
+    return error_set(error, "%s: %s is damaged (its parts do not fit together); get an intact copy",
+                     name, what);
+}
+
+static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
+{
+    return bytes_slice(*from, 0, size, taken) && bytes_slice(*from, size, from->size - size, from);
+}
+
+bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, const char *name,
+                          const char *what, struct compact_parts *parts, struct error *error)
+{
+    uint64_t sizes[COMPACT_PARTS_MAX], stored[COMPACT_PARTS_MAX], count;
+
+    if (!bytes_take_uleb128(&packed, &count) || count > COMPACT_PARTS_MAX)
+        return damaged(name, what, error);
+    parts->count = (size_t)count;
+    for (size_t i = 0; i < count; i++) {
+        if (!bytes_take_uleb128(&packed, &sizes[i]) || !bytes_take_uleb128(&packed, &stored[i]) ||
+            sizes[i] > limit)
+            return damaged(name, what, error);
+        limit -= sizes[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct buffer *part = &parts->parts[i];
+        struct bytes bytes;
+
+        if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes))
+            return damaged(name, what, error);
+        if ((wanted >> i & 1) == 0)
+            continue;
+        if (stored[i] != 0) {
+            if (!codec_decompress(bytes, sizes[i], name, what, part, error))
+                return false;
+        } else if (!buffer_append(part, bytes.data, (size_t)bytes.size)) {
+            return error_out_of_memory(error, name, bytes.size);
+        }
+    }
+    return packed.size == 0 || damaged(name, what, error);
+}

@@ -1,0 +1,41 @@
+/*
+ * The parts that a transform takes a section apart into, and their compressed form.
+ *
+ * Each part holds numbers or texts of one kind, so that zstd finds them like each other. Packed,
+ * the parts are, with numbers as unsigned LEB128:
+ *     number of parts,
+ *     for each: its size, and its stored size (0: stored as it is),
+ *     for each: its bytes, or a zstd frame that names its size.
+ */
+#ifndef COVSPLIT_COMMON_COMPACT_PARTS_H
+#define COVSPLIT_COMMON_COMPACT_PARTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/codec.h"
+#include "common/error.h"
+
+#define COMPACT_PARTS_MAX 64
+
+struct compact_parts {
+    struct buffer parts[COMPACT_PARTS_MAX];
+    size_t count;
+};
+
+void compact_parts_free(struct compact_parts *parts);
+
+/* Appends the packed form; the bytes do not depend on the number of threads. `name` is for
+ * messages. */
+bool compact_parts_pack(const struct compact_parts *parts, const struct codec_options *options,
+                        const char *name, struct buffer *packed, struct error *error);
+
+/* Unpacks those parts whose bits are set in `wanted`; the others are empty. Refuses parts that
+ * are more than `limit` bytes together. Messages are as those of codec_stream_open. Freed with
+ * compact_parts_free, also after a failure. */
+bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, const char *name,
+                          const char *what, struct compact_parts *parts, struct error *error);
+
+#endif

@@ -1,0 +1,20 @@
+/*
+ * The transforms, for the table of compact.c.
+ */
+#ifndef COVSPLIT_COMMON_COMPACT_TRANSFORMS_H
+#define COVSPLIT_COMMON_COMPACT_TRANSFORMS_H
+
+#include "common/compact/compact.h"
+
+/* The part of compact_names_1 that is the text of a name_table, and the one that tells whether all
+ * names are in it. */
+#define COMPACT_NAMES_TEXT   0
+#define COMPACT_NAMES_PIECES 2
+
+bool compact_names_are_all(struct bytes pieces);
+
+extern const struct compact_transform compact_names_1;
+extern const struct compact_transform compact_data_1;
+extern const struct compact_transform compact_covmap_1;
+
+#endif

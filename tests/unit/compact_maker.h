@@ -1,0 +1,34 @@
+/*
+ * Random sections as compilers write them, for the tests of the compact codec.
+ */
+#ifndef COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
+#define COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
+
+#include "common/bytes.h"
+#include "tests/support/random.h"
+
+/* A program that was never written: its functions have names that translation units share. */
+#define MAKER_NAMES_MAX 200
+
+struct maker {
+    struct random_state random;
+    char names[MAKER_NAMES_MAX][40];
+    size_t name_count;
+};
+
+struct maker maker_start(uint64_t seed);
+
+/* __llvm_prf_names: chunks of zlib streams of all levels, stored ones, zeros between. Freed with
+ * buffer_free, as all that follow. */
+struct buffer maker_names(struct maker *maker);
+
+/* __llvm_covmap: records of versions 4 to 7, with lists of file names in all forms; now and then
+ * bytes at the end that are no record. */
+struct buffer maker_covmap(struct maker *maker, bool big_endian);
+
+/* __llvm_prf_data of that raw version and pointer size: most names in their order, counters behind
+ * each other but for some, now and then a tail that is no record. */
+struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned pointer_size,
+                         bool big_endian);
+
+#endif

@@ -1,0 +1,332 @@
+/*
+ * The compact codec: whatever a section holds, it comes back bit for bit or is not taken; and
+ * whatever a sidecar holds, it gives a section or an error.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/compact/compact.h"
+#include "common/profile.h"
+#include "tests/unit/compact_maker.h"
+
+#define WHAT "sample: the section"
+
+/* A section and what it needs of others. */
+struct subject {
+    const struct compact_transform *transform;
+    struct compact_context context;
+    struct buffer section;
+    struct name_table names;
+};
+
+/* ---- what is made, and its parts ---- */
+
+static void make_names(struct subject *subject, uint64_t seed)
+{
+    struct maker maker = maker_start(seed);
+
+    *subject = (struct subject){.transform = compact_transform_for(SECTION_NAMES),
+                                .context = {.pointer_size = 8, .threads = 2},
+                                .section = maker_names(&maker)};
+}
+
+/* Names as they come out of a section of them. */
+static void take_names(struct subject *subject, struct maker *maker)
+{
+    struct buffer text = {0};
+    bool had_memory;
+
+    for (size_t i = 0; i < maker->name_count; i++) {
+        ck_assert(buffer_append(&text, maker->names[i], strlen(maker->names[i])));
+        ck_assert(buffer_append(&text, "\1", 1));
+    }
+    ck_assert(name_table_index(&subject->names, &text, &had_memory));
+    ck_assert(name_table_hash(&subject->names, 1));
+    subject->context.names = &subject->names;
+}
+
+static void make_data(struct subject *subject, uint64_t seed)
+{
+    static const uint64_t versions[] = {7, 8, 9, 10, 10 | PROFILE_VARIANT_BYTE_COVERAGE};
+    struct maker maker = maker_start(seed);
+
+    *subject = (struct subject){
+        .transform = compact_transform_for(SECTION_DATA),
+        .context = {.raw_version = versions[seed % 5],
+                    .pointer_size = seed % 3 == 0 ? 4 : 8,
+                    .big_endian = seed % 7 == 0,
+                    .threads = 2},
+    };
+
+    subject->section = maker_data(&maker, subject->context.raw_version,
+                                  subject->context.pointer_size, subject->context.big_endian);
+    take_names(subject, &maker);
+}
+
+static void make_covmap(struct subject *subject, uint64_t seed)
+{
+    struct maker maker = maker_start(seed);
+    bool big_endian = seed % 7 == 0;
+
+    *subject = (struct subject){.transform = compact_transform_for(SECTION_COVMAP),
+                                .context = {.big_endian = big_endian, .threads = 2},
+                                .section = maker_covmap(&maker, big_endian)};
+}
+
+/* The subject points into itself: it stays where it was made. */
+typedef void (*subject_maker)(struct subject *subject, uint64_t seed);
+
+static const subject_maker makers[] = {make_names, make_data, make_covmap};
+
+#define MAKERS ((int)(sizeof(makers) / sizeof(makers[0])))
+
+static void free_subject(struct subject *subject)
+{
+    buffer_free(&subject->section);
+    name_table_free(&subject->names);
+}
+
+static bool encode(const struct subject *subject, struct buffer *packed)
+{
+    const struct codec_options options = {.level = 3, .threads = 2};
+    struct error error = {0};
+    bool fits;
+
+    ck_assert_msg(compact_encode(subject->transform, &subject->context,
+                                 buffer_view(&subject->section), &options, "sample", packed, &fits,
+                                 &error),
+                  "%s", error.message);
+    return fits;
+}
+
+static bool decode(const struct subject *subject, struct bytes packed, uint64_t size,
+                   struct buffer *section)
+{
+    struct error error = {0};
+    bool done = compact_decode(subject->transform, &subject->context, packed, size, "sample",
+                               "the section", section, &error);
+
+    ck_assert(done || strncmp(error.message, WHAT, strlen(WHAT)) == 0);
+    return done;
+}
+
+/* ---- sections ---- */
+
+static bool comes_back(const struct subject *subject)
+{
+    struct buffer packed = {0}, again = {0};
+    bool fits = encode(subject, &packed);
+
+    if (fits) {
+        ck_assert(decode(subject, buffer_view(&packed), subject->section.size, &again));
+        ck_assert_uint_eq(again.size, subject->section.size);
+        ck_assert_mem_eq(again.data, subject->section.data, again.size);
+    }
+    buffer_free(&packed);
+    buffer_free(&again);
+    return fits;
+}
+
+START_TEST(test_comes_back)
+{
+    int fitted = 0;
+
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        struct subject subject;
+
+        makers[_i](&subject, seed);
+
+        fitted += comes_back(&subject);
+        free_subject(&subject);
+    }
+    /* The smallest do not become smaller. */
+    ck_assert_int_ge(fitted, 200);
+}
+END_TEST
+
+START_TEST(test_changed_section)
+{
+    struct random_state random = random_start(1);
+
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        struct subject subject;
+
+        makers[_i](&subject, seed);
+
+        for (unsigned changes = 1; changes < 40; changes *= 3) {
+            for (unsigned i = 0; i < changes; i++)
+                subject.section.data[random_below(&random, subject.section.size)] ^=
+                    (uint8_t)(1 << random_below(&random, 8));
+            comes_back(&subject);
+        }
+        subject.section.size = (size_t)random_below(&random, subject.section.size);
+        if (subject.section.size != 0)
+            comes_back(&subject);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+START_TEST(test_noise)
+{
+    struct random_state random = random_start(2);
+
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct subject subject;
+
+        makers[_i](&subject, seed);
+
+        for (size_t i = 0; i < subject.section.size; i++)
+            subject.section.data[i] = (uint8_t)random_next(&random);
+        comes_back(&subject);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+START_TEST(test_threads_change_nothing)
+{
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct subject subject;
+        struct buffer one = {0}, two = {0};
+
+        makers[_i](&subject, seed);
+        encode(&subject, &two);
+        subject.context.threads = 1;
+        encode(&subject, &one);
+        ck_assert_uint_eq(one.size, two.size);
+        ck_assert(one.size == 0 || memcmp(one.data, two.data, one.size) == 0);
+        buffer_free(&one);
+        buffer_free(&two);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+/* ---- damage ---- */
+
+START_TEST(test_changed_packed)
+{
+    struct random_state random = random_start(3);
+
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        struct subject subject;
+        struct buffer packed = {0}, again = {0};
+
+        makers[_i](&subject, seed);
+        if (encode(&subject, &packed)) {
+            for (int i = 0; i < 8; i++) {
+                packed.data[random_below(&random, packed.size)] = (uint8_t)random_next(&random);
+                decode(&subject, buffer_view(&packed), subject.section.size, &again);
+                buffer_free(&again);
+            }
+            for (int i = 0; i < 4; i++) {
+                struct bytes cut = {packed.data, random_below(&random, packed.size)};
+                ck_assert(!decode(&subject, cut, subject.section.size, &again));
+                buffer_free(&again);
+            }
+        }
+        buffer_free(&packed);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+/* What zstd would never let through, an adversary writes: each part with other bytes in it, longer
+ * or shorter. */
+static void damage_part(struct random_state *random, struct buffer *part)
+{
+    uint64_t changes = random_below(random, 4);
+
+    switch (random_below(random, 4)) {
+    case 0:
+        ck_assert(buffer_append_zeros(part, (size_t)random_below(random, 20)));
+        break;
+    case 1:
+        part->size -= (size_t)random_below(random, part->size + 1);
+        break;
+    default:
+        for (uint64_t i = 0; part->size != 0 && i <= changes; i++) {
+            uint8_t *byte = &part->data[random_below(random, part->size)];
+            *byte = random_below(random, 2) == 0 ? 0xff : (uint8_t)random_next(random);
+        }
+    }
+}
+
+START_TEST(test_changed_parts)
+{
+    struct random_state random = random_start(4);
+
+    for (uint64_t seed = 0; seed < 2000; seed++) {
+        struct subject subject;
+        struct compact_parts parts = {0};
+        struct buffer again = {0};
+
+        makers[_i](&subject, seed % 50);
+        if (subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts) ==
+            COMPACT_DONE) {
+            size_t damaged = (size_t)random_below(&random, parts.count);
+
+            damage_part(&random, &parts.parts[damaged]);
+            subject.transform->decode(&subject.context, &parts, subject.section.size, &again);
+            buffer_free(&again);
+        }
+        compact_parts_free(&parts);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+/* ---- names ---- */
+
+START_TEST(test_distinct_names)
+{
+    struct subject subject;
+    struct buffer packed = {0};
+    struct name_table names;
+    struct error error = {0};
+
+    make_names(&subject, 5);
+    ck_assert(encode(&subject, &packed));
+    ck_assert(compact_decode_names(buffer_view(&packed), subject.section.size, "sample", "names",
+                                   &names, NULL, &error));
+    ck_assert_uint_gt(names.count, 1);
+    ck_assert(name_table_hash(&names, 2));
+    for (size_t i = 1; i < names.count; i++) {
+        ck_assert(!bytes_equal(name_table_get(&names, i), name_table_get(&names, i - 1)));
+        ck_assert_uint_ne(names.references[i], names.references[i - 1]);
+    }
+    name_table_free(&names);
+    buffer_free(&packed);
+    free_subject(&subject);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("compact");
+    TCase *sections = tcase_create("sections");
+    TCase *damage = tcase_create("damage");
+    TCase *names = tcase_create("names");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(sections, 300);
+    tcase_add_loop_test(sections, test_comes_back, 0, MAKERS);
+    tcase_add_loop_test(sections, test_changed_section, 0, MAKERS);
+    tcase_add_loop_test(sections, test_noise, 0, MAKERS);
+    tcase_add_loop_test(sections, test_threads_change_nothing, 0, MAKERS);
+    suite_add_tcase(suite, sections);
+    tcase_set_timeout(damage, 300);
+    tcase_add_loop_test(damage, test_changed_packed, 0, MAKERS);
+    tcase_add_loop_test(damage, test_changed_parts, 0, MAKERS);
+    suite_add_tcase(suite, damage);
+    tcase_add_test(names, test_distinct_names);
+    suite_add_tcase(suite, names);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,201 @@
+/*
+ * zlib streams made again: the same bytes as zlib's own, over all that decides which they are: the
+ * window's end, the ends of blocks, each kind of block, codes that come out too long, short and
+ * empty inputs.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "common/compact/zlib_again.h"
+#include "common/compact/zlib_memo.h"
+#include "tests/support/random.h"
+
+static const enum zlib_level levels[] = {ZLIB_LEVEL_DEFAULT, ZLIB_LEVEL_BEST};
+
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+
+static void check_level(struct bytes text, enum zlib_level level)
+{
+    uLongf size = compressBound((uLong)text.size);
+    struct buffer expected = {0}, again = {0};
+    enum zlib_level told;
+
+    ck_assert(buffer_reserve(&expected, size));
+    ck_assert_int_eq(compress2(expected.data, &size, text.data, (uLong)text.size, (int)level),
+                     Z_OK);
+    expected.size = size;
+    ck_assert(zlib_again(text, level, &again));
+    ck_assert_uint_eq(again.size, expected.size);
+    ck_assert_mem_eq(again.data, expected.data, expected.size);
+    ck_assert(zlib_again_level(buffer_view(&again), &told));
+    ck_assert_int_eq(told, level);
+    buffer_free(&expected);
+    buffer_free(&again);
+}
+
+static void check_text(struct bytes text)
+{
+    for (size_t i = 0; i < LEVELS; i++)
+        check_level(text, levels[i]);
+}
+
+START_TEST(test_short)
+{
+    static const uint8_t text[] = "aaaaaaaaaaabcabcabcabcdabcdeabcdefabcdefg";
+
+    for (size_t size = 0; size < sizeof(text); size++)
+        check_text((struct bytes){text, size});
+}
+END_TEST
+
+/* Random texts of a small or large alphabet, with copies of what was before, near and far. */
+static struct buffer random_text(struct random_state *random, size_t size)
+{
+    uint64_t alphabet = 1 + random_below(random, (uint64_t)1 << random_below(random, 9));
+    uint64_t copies = random_below(random, 5);
+    struct buffer text = {0};
+
+    ck_assert(buffer_append_zeros(&text, size));
+    for (size_t i = 0; i < size;) {
+        uint64_t distance, length;
+
+        if (i < 4 || random_below(random, 4) >= copies) {
+            text.data[i++] = (uint8_t)random_below(random, alphabet);
+            continue;
+        }
+        distance = 1 + random_below(random, random_below(random, 2) == 0 || i < 99 ? i : 99);
+        length = 1 + random_below(random, 400);
+        for (; length != 0 && i < size; length--, i++)
+            text.data[i] = text.data[i - distance];
+    }
+    return text;
+}
+
+START_TEST(test_random)
+{
+    struct random_state random = random_start(100 + (uint64_t)_i);
+
+    for (int i = 0; i < 60; i++) {
+        size_t limit = i % 10 == 0 ? 300000 : 3000;
+        struct buffer text = random_text(&random, (size_t)random_below(&random, limit));
+
+        check_text(buffer_view(&text));
+        buffer_free(&text);
+    }
+}
+END_TEST
+
+/* Frequencies like Fibonacci's numbers make the longest codes there are. */
+START_TEST(test_long_codes)
+{
+    struct random_state random = random_start(1);
+    struct buffer text = {0};
+    size_t before = 1, count = 1;
+
+    for (int symbol = 0; symbol < 21; symbol++) {
+        size_t next = before + count;
+
+        for (size_t i = 0; i < count; i++)
+            ck_assert(buffer_append(&text, &(uint8_t){(uint8_t)symbol}, 1));
+        before = count;
+        count = next;
+    }
+    for (size_t i = text.size; i > 1; i--) {
+        size_t other = (size_t)random_below(&random, i);
+        uint8_t byte = text.data[i - 1];
+
+        text.data[i - 1] = text.data[other];
+        text.data[other] = byte;
+    }
+    for (size_t size = text.size; size > 8000; size -= 1000)
+        check_text((struct bytes){text.data, size});
+    buffer_free(&text);
+}
+END_TEST
+
+/* A copy just as far away as zlib reaches, and one further, wherever the window starts. */
+START_TEST(test_reach)
+{
+    struct random_state random = random_start(7);
+    struct buffer text = {0};
+
+    ck_assert(buffer_append_zeros(&text, 200000));
+    for (size_t i = 0; i < text.size; i++)
+        text.data[i] = (uint8_t)random_next(&random);
+    for (size_t start = 0; start < 140000; start += start < 70000 ? 32768 : 9973) {
+        for (size_t distance = 32504; distance < 32509; distance++) {
+            struct buffer copied = {0};
+
+            ck_assert(buffer_append(&copied, text.data, text.size));
+            memcpy(copied.data + start + distance, copied.data + start, 20);
+            check_text(buffer_view(&copied));
+            buffer_free(&copied);
+        }
+    }
+    buffer_free(&text);
+}
+END_TEST
+
+START_TEST(test_other_streams)
+{
+    static const uint8_t fastest[] = {0x78, 0x01, 3, 0}, gzip[] = {0x1f, 0x8b, 8, 0};
+    struct buffer stream = {0};
+    enum zlib_level level;
+
+    ck_assert(!zlib_again_level((struct bytes){fastest, sizeof(fastest)}, &level));
+    ck_assert(!zlib_again_level((struct bytes){gzip, sizeof(gzip)}, &level));
+    ck_assert(!zlib_again_level((struct bytes){fastest, 1}, &level));
+    ck_assert(!zlib_again((struct bytes){fastest, 4}, (enum zlib_level)1, &stream));
+    ck_assert(!zlib_again((struct bytes){fastest, ZLIB_AGAIN_SIZE_MAX}, ZLIB_LEVEL_BEST, &stream));
+    ck_assert_uint_eq(stream.size, 0);
+}
+END_TEST
+
+START_TEST(test_memo)
+{
+    struct zlib_memo *memo = zlib_memo_new();
+    uint8_t texts[1000][4], streams[1000];
+    struct bytes found;
+
+    ck_assert_ptr_nonnull(memo);
+    for (uint32_t i = 0; i < 1000; i++) {
+        store_u32(texts[i], i, false);
+        ck_assert(zlib_memo_add(memo, (struct bytes){texts[i], 4}, levels[i % 2],
+                                (struct bytes){&streams[i], 1}));
+    }
+    for (uint32_t i = 0; i < 1000; i++) {
+        struct bytes text = {texts[i], 4};
+
+        ck_assert(zlib_memo_find(memo, text, levels[i % 2], &found));
+        ck_assert_ptr_eq(found.data, &streams[i]);
+        ck_assert(!zlib_memo_find(memo, text, levels[(i + 1) % 2], &found));
+        ck_assert(!zlib_memo_find(memo, (struct bytes){texts[i], 3}, levels[i % 2], &found));
+    }
+    zlib_memo_free(memo);
+    zlib_memo_free(NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("zlib again");
+    TCase *same = tcase_create("same");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(same, 300);
+    tcase_add_test(same, test_short);
+    tcase_add_loop_test(same, test_random, 0, 8);
+    tcase_add_test(same, test_long_codes);
+    tcase_add_test(same, test_reach);
+    tcase_add_test(same, test_other_streams);
+    tcase_add_test(same, test_memo);
+    suite_add_tcase(suite, same);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
