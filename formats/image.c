@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/coff.h"
+#include "formats/coff_check_sum.h"
 #include "formats/elf.h"
 #include "formats/stub.h"
 
@@ -19,6 +21,7 @@ struct image_format_entry {
 
 static const struct image_format_entry formats[] = {
     {"ELF", elf_recognize, elf_plan},
+    {"COFF", coff_recognize, coff_plan},
 };
 
 static const struct image_format_entry *find_format(struct bytes bytes)
@@ -46,8 +49,10 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
     const struct image_format_entry *format = find_format(input->bytes);
 
     if (format == NULL) {
-        error_set(error, "%s: %s; name an ELF executable or shared library", input->path,
-                  input->bytes.size == 0 ? "the file is empty" : "not an image");
+        error_set(error,
+                  "%s: %s; name an ELF or COFF executable or "
+                  "shared library",
+                  input->path, input->bytes.size == 0 ? "the file is empty" : "not an image");
         return NULL;
     }
     return format->plan(input, options, error);
@@ -67,6 +72,8 @@ void image_plan_set_uuid(struct image_plan *plan, const struct uuid *uuid, enum 
     plan->facts.uuid_source = source;
     if (plan->stub_uuid_literal != SIZE_MAX)
         stub_set_uuid(plan->edits.literals.data + plan->stub_uuid_literal, uuid);
+    if (plan->check_sum_literal != SIZE_MAX)
+        coff_check_sum_store(plan);
 }
 
 /* ---- what the formats share ---- */
