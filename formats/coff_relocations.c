@@ -77,9 +77,9 @@ static bool visit_entry(const struct coff_image *image, const struct block *bloc
         *reason = "its base relocations are of a kind that covsplit does not know";
         return false;
     }
-    relocation.target = size == 8 ? load_u64(word.data, false)
-                                  : (image->image_base & ~(uint64_t)UINT32_MAX) |
-                                        load_u32(word.data, false);
+    relocation.target =
+        size == 8 ? load_u64(word.data, false)
+                  : (image->image_base & ~(uint64_t)UINT32_MAX) | load_u32(word.data, false);
     return visit(context, &relocation);
 }
 
