@@ -180,6 +180,42 @@ static void take_uuid_from_stub(struct coff_plan_state *state)
     uuid->size = STUB_UUID_SIZE;
 }
 
+/* ---- recognizing ---- */
+
+static void describe_split(struct coff_plan_state *state, struct split_image *split)
+{
+    const struct image_section *counters, *bitmap;
+
+    coff_runtime_describe(state);
+    counters = image_plan_section(state->plan, SECTION_COUNTERS);
+    bitmap = image_plan_section(state->plan, SECTION_BITMAP);
+    split->uuid_is_stub = state->plan->facts.uuid.size == 0;
+    take_uuid_from_stub(state);
+    split->uuid = state->plan->facts.uuid;
+    split->counters_size = counters == NULL ? 0 : counters->size;
+    split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
+}
+
+bool coff_find_split(const struct input *input, struct split_image *split)
+{
+    struct image_plan *plan = calloc(1, sizeof(*plan));
+    struct coff_plan_state *state = calloc(1, sizeof(*state));
+    struct error ignored;
+    bool found = false;
+
+    if (plan != NULL && state != NULL && coff_image_open(&state->image, input, &ignored)) {
+        state->plan = plan;
+        coff_guid(&state->image, &plan->facts.uuid);
+        found = find_sections(state, &ignored) && is_already_split(state);
+        if (found)
+            describe_split(state, split);
+        coff_image_close(&state->image);
+    }
+    free(state);
+    free(plan);
+    return found;
+}
+
 static bool describe(struct coff_plan_state *state, struct error *error)
 {
     const struct coff_image *image = &state->image;

@@ -18,11 +18,12 @@ struct image_format_entry {
     bool (*recognize)(struct bytes bytes);
     struct image_plan *(*plan)(const struct input *input, const struct image_options *options,
                                struct error *error);
+    bool (*find_split)(const struct input *input, struct split_image *split);
 };
 
 static const struct image_format_entry formats[] = {
-    {"ELF", elf_recognize, elf_plan},
-    {"COFF", coff_recognize, coff_plan},
+    {"ELF", elf_recognize, elf_plan, elf_find_split},
+    {"COFF", coff_recognize, coff_plan, coff_find_split},
 };
 
 static const struct image_format_entry *find_format(struct bytes bytes)
@@ -42,6 +43,14 @@ bool image_recognize(struct bytes bytes, const char **format_name)
         return false;
     *format_name = format->name;
     return true;
+}
+
+bool image_find_split(const struct input *input, struct split_image *split)
+{
+    const struct image_format_entry *format = find_format(input->bytes);
+
+    *split = (struct split_image){.uuid_is_stub = false};
+    return format != NULL && format->find_split(input, split);
 }
 
 /* Coverage mapping is of no use without names. Where all of it goes to the sidecar and names stay
