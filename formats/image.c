@@ -19,11 +19,13 @@ struct image_format_entry {
     struct image_plan *(*plan)(const struct input *input, const struct image_options *options,
                                struct error *error);
     bool (*find_split)(const struct input *input, struct split_image *split);
+    /* NULL where no second reader knows the format. */
+    bool (*outline)(const struct input *input, struct buffer *outline, struct error *error);
 };
 
 static const struct image_format_entry formats[] = {
-    {"ELF", elf_recognize, elf_plan, elf_find_split},
-    {"COFF", coff_recognize, coff_plan, coff_find_split},
+    {"ELF", elf_recognize, elf_plan, elf_find_split, NULL},
+    {"COFF", coff_recognize, coff_plan, coff_find_split, coff_outline},
 };
 
 static const struct image_format_entry *find_format(struct bytes bytes)
@@ -73,6 +75,13 @@ static void plan_copies(struct image_plan *plan)
                           (SECTION_BIT(section->kind) & names) != 0 && section->size != 0 &&
                           !section->encoded;
     }
+}
+
+bool image_outline(const struct input *input, struct buffer *outline, struct error *error)
+{
+    const struct image_format_entry *format = find_format(input->bytes);
+
+    return format == NULL || format->outline == NULL || format->outline(input, outline, error);
 }
 
 struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,

@@ -86,6 +86,10 @@ struct split_image {
  * notes, but no symbols. */
 bool image_find_split(const struct input *input, struct split_image *split);
 
+/* What a reader of images sees in one, as lines of text: where it starts, its directories, its
+ * sections. Appends nothing for a format whose outline nobody compares. */
+bool image_outline(const struct input *input, struct buffer *outline, struct error *error);
+
 /* Plans a split. NULL with a message where the file is no image, a damaged one, or one that must
  * not be split. An image without coverage sections gives a plan without edits. */
 struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,

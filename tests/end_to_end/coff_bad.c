@@ -316,6 +316,37 @@ START_TEST(test_no_coverage)
 }
 END_TEST
 
+#ifdef COVSPLIT_WITH_LIEF
+/* A second reader that sees something else makes verify fail; one that fails itself only makes it
+ * say so. */
+START_TEST(test_second_reader)
+{
+    static const struct {
+        int exit_code;
+        const char *message;
+    } answers[] = {
+        {0, "LIEF cannot read it"},
+        {0, "LIEF cannot read it"},
+        {1, "where LIEF reads 'entry 0x1, base 0x0, size 0x0'"},
+    };
+    char *directory = test_directory();
+    struct pe_file pe = pe_file_read(images[0]);
+    split_changed(&pe, directory, "", 0);
+    run_or_abort(directory, "gcc", "-shared", "-fPIC", text_format("-DANSWER=%d", _i), "-o",
+                 "libLIEF.so.0", path_join(COVSPLIT_FIXTURE_DIRECTORY, "windows/other_reader.c"),
+                 NULL);
+    struct command command = covsplit_command(directory, "verify", "--image", "out", "side", NULL);
+    text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", directory);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, answers[_i].exit_code) &&
+                      strstr(outcome.errors, answers[_i].message) != NULL,
+                  "%s", outcome_describe(&command, &outcome));
+    outcome_free(&outcome);
+    command_free(&command);
+}
+END_TEST
+#endif
+
 static void add_files(Suite *suite)
 {
     TCase *test_case = suite_add_case(suite, "files", TEST_TIMEOUT_SECONDS);
@@ -326,6 +357,9 @@ static void add_files(Suite *suite)
     tcase_add_loop_test(test_case, test_unsplittable, 0,
                         sizeof unsplittable / sizeof *unsplittable);
     tcase_add_test(test_case, test_past_the_end);
+#ifdef COVSPLIT_WITH_LIEF
+    tcase_add_loop_test(test_case, test_second_reader, 0, 3);
+#endif
     tcase_add_test(test_case, test_long_name);
     tcase_add_test(test_case, test_no_runtime);
     tcase_add_loop_test(test_case, test_no_coverage, 0, PROGRAM_COUNT);
