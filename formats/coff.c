@@ -325,13 +325,20 @@ static bool is_alone(struct coff_plan_state *state, enum section_kind kind)
     return true;
 }
 
-/* The coverage mapping has no markers, and the runtime does not know of it. */
+/* The coverage mapping has no markers, and the runtime does not know of it. With binary correlation
+ * profiles have no record, which would tell how far in front of the first counter they begin (see
+ * coff_plan.h), so they could not be added up. */
 static bool check_mapping(struct coff_plan_state *state, enum section_kind kind)
 {
     const struct coff_section *section = &state->image.sections[state->section_index[kind]];
     const char *reason;
     uint64_t from;
 
+    if (kind == SECTION_COVNAMES || kind == SECTION_COVDATA)
+        return coff_plan_keep(
+            state, kind,
+            "it belongs to -profile-correlate=binary, of which covsplit knows too "
+            "little in COFF images");
     if (coff_find_reference(state, section->address, section->VirtualSize, &from, &reason) &&
         reason == NULL)
         return coff_plan_keep(state, kind, "the program refers to it");
