@@ -7,6 +7,7 @@
 #ifndef COVSPLIT_FORMATS_IMAGE_H
 #define COVSPLIT_FORMATS_IMAGE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -44,8 +45,10 @@ struct image_section {
 };
 
 struct image_options {
-    unsigned sections; /* mask of SECTION_BIT: what to remove */
-    struct uuid uuid;  /* --uuid; size 0: none given */
+    unsigned sections;   /* mask of SECTION_BIT: what to remove */
+    struct uuid uuid;    /* --uuid; size 0: none given */
+    struct bytes map;    /* COFF: a linker's map file, which names functions; empty: none */
+    bool drop_signature; /* COFF: a signature that cannot hold any more is taken off */
 };
 
 /* What an image is, and what a split would do to it. Owns everything in it; views the input. */
@@ -61,6 +64,10 @@ struct image_plan {
     /* Where the stub record wants the UUID (16 bytes, zero-padded): offset of the 16 bytes in the
      * literals of `edits`; SIZE_MAX: no stub. See image_plan_set_uuid. */
     size_t stub_uuid_literal;
+    /* COFF: where in the literals the checksum is (SIZE_MAX: nowhere), which depends on the UUID
+     * too, and the sum without that. */
+    size_t check_sum_literal;
+    uint64_t check_sum_words;
 };
 
 /* True where some format recognizes the bytes; *format_name is then its name. */
@@ -79,11 +86,28 @@ struct split_image {
  * notes, but no symbols. */
 bool image_find_split(const struct input *input, struct split_image *split);
 
+/* What a reader of images sees in one, as lines of text: where it starts, its directories, its
+ * sections. Appends nothing for a format whose outline nobody compares. */
+bool image_outline(const struct input *input, struct buffer *outline, struct error *error);
+
 /* Plans a split. NULL with a message where the file is no image, a damaged one, or one that must
  * not be split. An image without coverage sections gives a plan without edits. */
 struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
                                    struct error *error);
 void image_plan_free(struct image_plan *plan);
+
+/* For the formats: the description of a section in the plan; NULL where the image has none. */
+struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind);
+/* The section stays, for this reason (printf's format). */
+void image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format,
+                     va_list arguments);
+/* Puts the sections in the order of the file. */
+void image_plan_sort(struct image_plan *plan);
+/* Settles the UUID, where facts.uuid is what the image itself has (size 0: nothing), and --uuid. */
+bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options *options,
+                            const char *path, struct error *error);
+/* Lists the ranges of the sections that go. */
+void image_plan_list_ranges(struct image_plan *plan);
 
 /* Completes a plan for an image that carries no UUID of its own. */
 void image_plan_set_uuid(struct image_plan *plan, const struct uuid *uuid, enum uuid_source source);

@@ -118,12 +118,14 @@ struct magic {
         text, sizeof(text) - 1                                                                     \
     }
 
-/* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders. */
-static const struct magic profile_magics[] = {
+/* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders. COFF images: the DOS header.
+ */
+static const struct magic magics[] = {
     MAGIC("\xfflprofr\x81"),
     MAGIC("\x81rforpl\xff"),
     MAGIC("\xfflprofR\x81"),
     MAGIC("\x81Rforpl\xff"),
+    MAGIC("MZ"),
 };
 
 /* Executables and shared libraries. A sidecar has the type of its image. */
@@ -154,8 +156,8 @@ static bool may_be_converted(int file)
         return false;
     if (is_elf_image(start))
         return true;
-    for (size_t i = 0; i < sizeof(profile_magics) / sizeof(profile_magics[0]); i++) {
-        if (memcmp(start, profile_magics[i].bytes, profile_magics[i].size) == 0)
+    for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
+        if (memcmp(start, magics[i].bytes, magics[i].size) == 0)
             return true;
     }
     return false;

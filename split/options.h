@@ -35,6 +35,7 @@ enum option_id {
     OPTION_NONE, /* no option: not to be used in a table */
     OPTION_HELP, /* every subcommand has it, without a line in its table */
     OPTION_DEBUG_DIRECTORY,
+    OPTION_DROP_SIGNATURE,
     OPTION_DRY_RUN,
     OPTION_FAILURE_MODE,
     OPTION_IMAGE,
@@ -42,6 +43,7 @@ enum option_id {
     OPTION_KEEP_LIST,
     OPTION_LEVEL,
     OPTION_LLVM_PROFDATA,
+    OPTION_MAP,
     OPTION_OLDER_THAN,
     OPTION_OUTPUT,
     OPTION_PORTABLE,

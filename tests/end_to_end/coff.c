@@ -1,0 +1,558 @@
+/*
+ * COFF images: executables and DLLs, by clang with lld-link for three machines and with mingw-w64,
+ * split and checked; those for x86-64 run under wine.
+ *
+ * Usage: coff CLANG
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/pe_file.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/suite.h"
+#include "tests/support/windows_program.h"
+
+#define CELL_TIMEOUT_SECONDS 600
+#define RUNS                 3
+#define EXIT_CODE            3
+
+static const char *clang_version;
+static char *wine_prefix;
+
+/* One program before and after the split, each with its DLL, and the store of its sidecars. */
+struct cell {
+    struct windows_program program;
+    char *scratch;
+    char *original; /* directories */
+    char *stripped;
+    char *store;
+    struct text_list images;
+};
+
+static struct cell cell_build(const struct windows_program *program)
+{
+    struct cell cell = {.program = *program, .scratch = scratch_create("coff")};
+    cell.program.clang = clang_version;
+    cell.original = path_join(cell.scratch, "original");
+    cell.stripped = path_join(cell.scratch, "stripped");
+    cell.store = path_join(cell.scratch, "store");
+    directory_create(cell.original);
+    directory_create(cell.stripped);
+    text_list_add(&cell.images, WINDOWS_PROGRAM);
+    if (program->library) {
+        text_list_add(&cell.images, WINDOWS_LIBRARY);
+    }
+    windows_program_build(&cell.program, cell.original);
+    return cell;
+}
+
+static void cell_remove(struct cell *cell)
+{
+    scratch_remove(cell->scratch);
+}
+
+static const char *sidecar_of(const char *image)
+{
+    return text_format("%s.covsplit", image);
+}
+
+/* ---- splitting ---- */
+
+static bool split(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    const char *from = path_join(cell->original, image), *messages = "";
+    if (!covsplit_expect(verdict, 0, &messages, cell->stripped, "split", "-o", image, "--sidecar",
+                         sidecar_of(image), from, NULL) ||
+        !covsplit_expect(verdict, 0, NULL, cell->stripped, "split", "-o", "again", "--store",
+                         cell->store, from, NULL)) {
+        return false;
+    }
+    if (messages[0] != '\0') {
+        return verdict_fail(verdict, "%s: %s", image, messages);
+    }
+    return files_equal(path_join(cell->stripped, image), path_join(cell->stripped, "again"),
+                       verdict);
+}
+
+static bool check_join(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    const char *messages = "";
+    if (!covsplit_expect(verdict, 0, NULL, cell->stripped, "join", "--sidecar", sidecar_of(image),
+                         "-o", "joined", image, NULL) ||
+        !covsplit_expect(verdict, 0, &messages, cell->stripped, "verify", "--image", image,
+                         sidecar_of(image), NULL)) {
+        return false;
+    }
+    /* A second reader that does not understand the image would make it a warning. */
+    if (messages[0] != '\0') {
+        return verdict_fail(verdict, "%s", messages);
+    }
+    return files_equal(path_join(cell->stripped, "joined"), path_join(cell->original, image),
+                       verdict);
+}
+
+/* Splitting a stripped image passes it on. */
+static bool check_split_again(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    const char *messages = "";
+    if (!covsplit_expect(verdict, 0, &messages, cell->stripped, "split", "-o", "again", "--sidecar",
+                         sidecar_of(image), image, NULL)) {
+        return false;
+    }
+    if (strstr(messages, "split already") == NULL) {
+        return verdict_fail(verdict, "%s is not known to be split: %s", image, messages);
+    }
+    return files_equal(path_join(cell->stripped, "again"), path_join(cell->stripped, image),
+                       verdict);
+}
+
+/* ---- the stripped image as others see it ---- */
+
+static bool accepts(const struct cell *cell, const char *tool, const char *option,
+                    const char *image, struct verdict *verdict)
+{
+    struct command command = {.directory = cell->stripped};
+    text_list_add(&command.arguments, versioned_tool(tool, clang_version));
+    text_list_add(&command.arguments, option);
+    text_list_add(&command.arguments, image);
+    struct outcome outcome = command_run(&command);
+    bool fine = outcome_exited(&outcome, 0) && outcome.errors[0] == '\0';
+    if (!fine) {
+        verdict_fail(verdict, "%s", outcome_describe(&command, &outcome));
+    }
+    outcome_free(&outcome);
+    command_free(&command);
+    return fine;
+}
+
+static const char *const removed_sections[] = {".lcovmap", ".lcovfun", ".lprfn", ".lprfd"};
+
+#define REMOVED_COUNT (sizeof removed_sections / sizeof *removed_sections)
+
+/* What is left of a removed section: nothing, or a block with the stub. */
+static bool check_section(const struct pe_file *stripped, const struct pe_section *original,
+                          struct verdict *verdict)
+{
+    const struct pe_section *left = pe_file_section(stripped, original->name);
+    uint32_t most = strcmp(original->name, ".lprfd") == 0 ? stripped->file_alignment : 0;
+    if (left != NULL && (left->raw_size > most || left->virtual_size != original->virtual_size ||
+                         left->virtual_address != original->virtual_address)) {
+        return verdict_fail(verdict, "%s is still there, or is another", original->name);
+    }
+    return true;
+}
+
+/* The stripped file is the original minus what was removed, and has a right checksum. */
+static bool check_sizes(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    struct pe_file original = pe_file_read(path_join(cell->original, image));
+    struct pe_file stripped = pe_file_read(path_join(cell->stripped, image));
+    uint64_t removed = 0, difference = original.file.size - stripped.file.size;
+    bool fine = true;
+    for (size_t i = 0; i < REMOVED_COUNT; i++) {
+        const struct pe_section *section = pe_file_section(&original, removed_sections[i]);
+        if (section == NULL) {
+            fine = verdict_fail(verdict, "%s has no %s", image, removed_sections[i]);
+            break;
+        }
+        removed += section->raw_size;
+        fine = fine && check_section(&stripped, section, verdict);
+    }
+    if (fine && (difference > removed ||
+                 removed - difference > REMOVED_COUNT * (uint64_t)original.file_alignment)) {
+        fine = verdict_fail(verdict, "%s shrank by %llu bytes, not by %llu", image,
+                            (unsigned long long)difference, (unsigned long long)removed);
+    }
+    if (fine &&
+        stripped.check_sum != (original.check_sum != 0 ? pe_file_check_sum(&stripped) : 0)) {
+        fine = verdict_fail(verdict, "%s has the checksum 0x%x", image, stripped.check_sum);
+    }
+    pe_file_free(&original);
+    pe_file_free(&stripped);
+    return fine;
+}
+
+/* ---- profiles and reports without a run ---- */
+
+#define RECORD_SIZE_64 64
+#define RECORD_SIZE_32 48
+
+static uint64_t record_size(const struct pe_file *pe)
+{
+    return pe->is_64_bit ? RECORD_SIZE_64 : RECORD_SIZE_32;
+}
+
+static void put_bytes(FILE *file, const struct pe_file *pe, uint64_t offset, uint64_t size)
+{
+    ck_assert_uint_le(offset + size, pe->file.size);
+    ck_assert_uint_eq(fwrite(pe->file.data + offset, 1, size, file), size);
+}
+
+/* The first seven bytes, and the last one, are no counter's. The counters are made up. */
+static void put_counters(FILE *file, uint64_t count)
+{
+    for (uint64_t i = 0; i < count * 8; i++) {
+        fputc(i % 8 == 7 && i / 8 + 1 < count ? (int)(i / 8 % 5) : 0, file);
+    }
+}
+
+/* What a program of version 10 would write that runs the image: with all records and names, or with
+ * the stub alone. */
+static void write_profile(const struct pe_file *pe, bool light, const char *path)
+{
+    const struct pe_section *data = pe_file_section(pe, ".lprfd");
+    const struct pe_section *names = pe_file_section(pe, ".lprfn");
+    const struct pe_section *counters = pe_file_section(pe, ".lprfc");
+    const struct pe_section *bitmap = pe_file_section(pe, ".lprfb");
+    uint64_t size = record_size(pe);
+    uint64_t count = light ? 1 : data->virtual_size / size - 2;
+    uint64_t counter_count = (counters->virtual_size - 2 + 7) / 8;
+    uint64_t names_size = light ? 0 : names->virtual_size - 2;
+    uint64_t begin = data->virtual_address + size;
+    const uint64_t header[] = {
+        pe->is_64_bit ? UINT64_C(0xff6c70726f667281) : UINT64_C(0xff6c70726f665281),
+        10,
+        0,
+        count,
+        0,
+        counter_count,
+        0,
+        0,
+        0,
+        names_size,
+        (uint32_t)(counters->virtual_address + 1 - begin),
+        (uint32_t)(bitmap->virtual_address + 1 - begin),
+        names->virtual_address + 1,
+        0,
+        0,
+        2,
+    };
+    FILE *file = fopen(path, "w");
+    ck_assert(file != NULL);
+    ck_assert_uint_eq(fwrite(header, sizeof header, 1, file), 1);
+    put_bytes(file, pe, data->raw_pointer + size, count * size);
+    put_counters(file, counter_count);
+    put_bytes(file, pe, names->raw_pointer + 1, names_size);
+    for (uint64_t i = names_size; i % 8 != 0; i++) {
+        fputc(0, file);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Runs a tool of LLVM, behind what the command has already; returns standard output. */
+static const char *run_llvm(const struct cell *cell, struct command command, const char *tool,
+                            const char *words)
+{
+    command.directory = cell->scratch;
+    text_list_add(&command.arguments, versioned_tool(tool, clang_version));
+    text_list_add_words(&command.arguments, words);
+    const char *output = command_run_or_abort(&command);
+    command_free(&command);
+    return output;
+}
+
+static bool same_report(const char *expected, const char *found, const char *how,
+                        struct verdict *verdict)
+{
+    if (strstr(expected, "first") == NULL && strstr(expected, "second") == NULL) {
+        return verdict_fail(verdict, "the report is empty: %s", expected);
+    }
+    return strcmp(expected, found) == 0 ||
+           verdict_fail(verdict, "the report by %s differs:\n%s%s", how, expected, found);
+}
+
+/* What llvm-cov says of the unsplit image, of the exported object, and of the stripped image under
+ * covsplit run. */
+static bool check_reports(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    static const char *const reports[] = {"report", "export -format=lcov"};
+    const char *sidecar = text_format("stripped/%s", sidecar_of(image));
+    const struct command plain = {0};
+    run_llvm(cell, plain, "llvm-profdata", "merge -o made.profdata made.profraw");
+    if (!covsplit_expect(verdict, 0, NULL, cell->scratch, "export", "--sidecar", sidecar, "-o",
+                         "object", NULL)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+        const char *options = text_format("%s -instr-profile=made.profdata", reports[i]);
+        struct command run = covsplit_command(NULL, "run", "--sidecar", sidecar, "--", NULL);
+        const char *expected =
+            run_llvm(cell, plain, "llvm-cov", text_format("%s original/%s", options, image));
+        const char *object = run_llvm(cell, plain, "llvm-cov", text_format("%s object", options));
+        const char *stripped =
+            run_llvm(cell, run, "llvm-cov", text_format("%s stripped/%s", options, image));
+        if (!same_report(expected, object, "export", verdict) ||
+            !same_report(expected, stripped, "run", verdict)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_made_profile(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    struct pe_file original = pe_file_read(path_join(cell->original, image));
+    struct pe_file stripped = pe_file_read(path_join(cell->stripped, image));
+    write_profile(&original, false, path_join(cell->scratch, "made.profraw"));
+    write_profile(&stripped, true, path_join(cell->scratch, "light.profraw"));
+    pe_file_free(&original);
+    pe_file_free(&stripped);
+    return covsplit_expect(verdict, 0, NULL, cell->scratch, "correlate", "--store", cell->store,
+                           "-o", "full.profraw", "light.profraw", NULL) &&
+           files_equal(path_join(cell->scratch, "full.profraw"),
+                       path_join(cell->scratch, "made.profraw"), verdict) &&
+           check_reports(cell, image, verdict);
+}
+
+/* ---- the runtime's functions, where they cannot be run ---- */
+
+/* The instructions of a function of the stripped image, whose place the map file tells. */
+static const char *disassemble(const struct cell *cell, const char *image, const char *function,
+                               unsigned size)
+{
+    const struct command plain = {0};
+    struct contents map = file_read(path_join(cell->original, text_format("%s.map", image)));
+    const char *text = text_format("%.*s", (int)map.size, (const char *)map.data);
+    const char *line = strstr(text, function);
+    ck_assert_msg(line != NULL, "%s is not in the map file", function);
+    unsigned long long address = strtoull(line + strlen(function), NULL, 16);
+    contents_free(&map);
+    const char *output =
+        run_llvm(cell, plain, "llvm-objdump",
+                 text_format("-d --no-show-raw-insn --no-leading-addr --start-address=%llu "
+                             "--stop-address=%llu stripped/%s",
+                             address, address + size, image));
+    const char *start = strstr(output, ">:\n");
+    ck_assert_msg(start != NULL, "%s", output);
+    return start;
+}
+
+/* No names, and one record: the sections begin at a page, with a marker of a byte or a record. */
+static bool check_functions(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    bool arm = cell->program.target == WINDOWS_MSVC_ARM64;
+    unsigned size = arm ? 12 : 6;
+    const char *begin = disassemble(cell, image, "__llvm_profile_begin_names", size);
+    const char *end = disassemble(cell, image, "__llvm_profile_end_names", size);
+    const char *data = disassemble(cell, image, "__llvm_profile_end_data", size);
+    if (strcmp(begin, end) != 0) {
+        return verdict_fail(verdict, "names do not end where they begin: %s%s", begin, end);
+    }
+    return strstr(data, arm ? "add\tx0, x0, #0x80" : "060, %eax") != NULL ||
+           verdict_fail(verdict, "data does not end behind one record: %s", data);
+}
+
+static bool check_image(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    return split(cell, image, verdict) && check_join(cell, image, verdict) &&
+           check_split_again(cell, image, verdict) && check_sizes(cell, image, verdict) &&
+           accepts(cell, "llvm-readobj", "--all", image, verdict) &&
+           accepts(cell, "llvm-objdump", "-p", image, verdict) &&
+           check_made_profile(cell, image, verdict);
+}
+
+static bool can_run(const struct cell *cell)
+{
+    return cell->program.target != WINDOWS_MSVC_ARM64 && cell->program.target != WINDOWS_MSVC_I686;
+}
+
+/* ---- runs ---- */
+
+static struct command wine_command(const char *directory, unsigned run)
+{
+    struct command command = {.directory = directory};
+    text_list_add_words(&command.arguments, "wine " WINDOWS_PROGRAM);
+    text_list_add_format(&command.arguments, "%u", 10 + run);
+    text_list_add_format(&command.environment, "WINEPREFIX=%s", wine_prefix);
+    text_list_add(&command.environment, "WINEDEBUG=-all");
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=run%u", run);
+    return command;
+}
+
+static bool check_run(const struct cell *cell, unsigned run, struct verdict *verdict)
+{
+    struct command original_command = wine_command(cell->original, run);
+    struct command stripped_command = wine_command(cell->stripped, run);
+    struct outcome original = command_run(&original_command);
+    struct outcome stripped = command_run(&stripped_command);
+    bool fine = true;
+    if (!outcome_exited(&original, EXIT_CODE) || original.output_size == 0) {
+        fine = verdict_fail(verdict, "%s", outcome_describe(&original_command, &original));
+    } else if (!outcome_exited(&stripped, EXIT_CODE) ||
+               strcmp(original.output, stripped.output) != 0) {
+        fine = verdict_fail(verdict, "unlike the original: %s",
+                            outcome_describe(&stripped_command, &stripped));
+    }
+    outcome_free(&original);
+    outcome_free(&stripped);
+    command_free(&original_command);
+    command_free(&stripped_command);
+    return fine;
+}
+
+static const char *module_of(const char *image)
+{
+    return strcmp(image, WINDOWS_LIBRARY) == 0 ? "second" : "program";
+}
+
+static const char *profile_of(const char *directory, unsigned run, const char *module)
+{
+    return path_join(directory, text_format("run%u-%s.profraw", run, module));
+}
+
+/* Header, stub, counters, and nothing more. */
+static bool check_size_of_profile(const char *path, struct verdict *verdict)
+{
+    struct raw_profile profile;
+    bool fine = raw_profile_read(path, &profile, verdict);
+    if (fine &&
+        (profile.record_count != 1 || profile.names.size != 0 || profile.binary_ids.size != 0 ||
+         raw_profile_total(&profile) == 0 ||
+         profile.file.size != profile.header_size + profile.record_size + profile.counters.size +
+                                  profile.bitmap.size + profile.padding)) {
+        fine = verdict_fail(verdict, "%s is not as small as it can be", path);
+    }
+    raw_profile_free(&profile);
+    return fine;
+}
+
+/* The profiles of all runs, merged by covsplit with the store's sidecar and by llvm-profdata. */
+static bool check_merged(const struct cell *cell, const char *module, struct verdict *verdict)
+{
+    const char *profdata = versioned_tool("llvm-profdata", clang_version);
+    struct command merge =
+        covsplit_command(cell->scratch, "merge", "--store", cell->store, "--llvm-profdata",
+                         profdata, "-o", "light.profdata", NULL);
+    struct command expected = {.directory = cell->scratch};
+    text_list_add(&expected.arguments, profdata);
+    text_list_add_words(&expected.arguments, "merge -o full.profdata");
+    for (unsigned run = 0; run < RUNS; run++) {
+        text_list_add(&merge.arguments, profile_of(cell->stripped, run, module));
+        text_list_add(&expected.arguments, profile_of(cell->original, run, module));
+    }
+    command_run_or_abort(&expected);
+    struct outcome outcome = command_run(&merge);
+    bool fine = outcome_exited(&outcome, 0);
+    if (!fine) {
+        verdict_fail(verdict, "%s", outcome_describe(&merge, &outcome));
+    }
+    outcome_free(&outcome);
+    command_free(&expected);
+    command_free(&merge);
+    return fine && files_equal(path_join(cell->scratch, "light.profdata"),
+                               path_join(cell->scratch, "full.profdata"), verdict);
+}
+
+static bool check_profiles(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    const char *module = module_of(image);
+    for (unsigned run = 0; run < RUNS; run++) {
+        const char *light = profile_of(cell->stripped, run, module);
+        if (!check_size_of_profile(light, verdict) ||
+            !covsplit_expect(verdict, 0, NULL, cell->stripped, "correlate", "--store", cell->store,
+                             "-o", "full.profraw", light, NULL) ||
+            !files_equal(path_join(cell->stripped, "full.profraw"),
+                         profile_of(cell->original, run, module), verdict)) {
+            return false;
+        }
+    }
+    return check_merged(cell, module, verdict);
+}
+
+static bool check_runs(const struct cell *cell, struct verdict *verdict)
+{
+    for (unsigned run = 0; run < RUNS; run++) {
+        if (!check_run(cell, run, verdict)) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < cell->images.count; i++) {
+        if (!check_profiles(cell, cell->images.items[i], verdict)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- cells ---- */
+
+/* No C++ by GNU ld: it does not link what clang makes of inline functions. */
+static const struct windows_program programs[] = {
+    {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C},
+    {.target = WINDOWS_MSVC_X86_64,
+     .language = LANGUAGE_CXX,
+     .library = true,
+     .link_options = "/debug /build-id /release"},
+    {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C, .link_options = "/build-id:no"},
+    {.target = WINDOWS_MSVC_ARM64, .language = LANGUAGE_C, .library = true},
+    {.target = WINDOWS_MSVC_ARM64, .language = LANGUAGE_CXX, .link_options = "/build-id"},
+    {.target = WINDOWS_MSVC_I686, .language = LANGUAGE_C, .library = true},
+    {.target = WINDOWS_MSVC_I686, .language = LANGUAGE_CXX, .link_options = "/build-id"},
+    {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .library = true},
+    {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .link_options = "-s"},
+    {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C},
+    {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_CXX, .library = true},
+};
+
+START_TEST(test_program)
+{
+    struct cell cell = cell_build(&programs[_i]);
+    struct verdict verdict = {0};
+    bool fine = true;
+    for (size_t i = 0; fine && i < cell.images.count; i++) {
+        fine = check_image(&cell, cell.images.items[i], &verdict) &&
+               (can_run(&cell) || check_functions(&cell, cell.images.items[i], &verdict));
+    }
+    if (fine && can_run(&cell)) {
+        check_runs(&cell, &verdict);
+    }
+    verdict_assert(&verdict, windows_program_describe(&cell.program));
+    cell_remove(&cell);
+}
+END_TEST
+
+/* Wine sets up its directory once, which takes seconds. */
+static void start_wine(void)
+{
+    wine_prefix = scratch_create("wine");
+    struct command command = {0};
+    text_list_add_words(&command.arguments, "wine wineboot --init");
+    text_list_add_format(&command.environment, "WINEPREFIX=%s", wine_prefix);
+    text_list_add(&command.environment, "WINEDEBUG=-all");
+    struct outcome outcome = command_run(&command);
+    if (!outcome_exited(&outcome, 0)) {
+        fprintf(stderr, "%s\n", outcome_describe(&command, &outcome));
+    }
+    outcome_free(&outcome);
+    command_free(&command);
+}
+
+/* Its server would stay for a few seconds, and keep the directory busy. */
+static void stop_wine(void)
+{
+    struct command command = {0};
+    text_list_add_words(&command.arguments, "wineserver --kill --wait");
+    text_list_add_format(&command.environment, "WINEPREFIX=%s", wine_prefix);
+    struct outcome outcome = command_run(&command);
+    outcome_free(&outcome);
+    command_free(&command);
+    scratch_remove(wine_prefix);
+}
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count != 2) {
+        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
+        return EXIT_FAILURE;
+    }
+    clang_version = arguments[1];
+    Suite *suite = suite_create(text_format("coff clang-%s", clang_version));
+    TCase *test_case = suite_add_case(suite, "programs", CELL_TIMEOUT_SECONDS);
+    tcase_add_loop_test(test_case, test_program, 0, sizeof programs / sizeof *programs);
+    start_wine();
+    int status = suite_run(suite);
+    stop_wine();
+    return status;
+}
