@@ -28,6 +28,7 @@ bool error_set(struct error *error, const char *format, ...)
     vsnprintf(error->message, sizeof(error->message), format, arguments);
     va_end(arguments);
     make_printable(error->message);
+    error->number = 0;
     return false;
 }
 
@@ -42,6 +43,7 @@ bool error_set_errno(struct error *error, int number, const char *format, ...)
     length = strlen(error->message);
     snprintf(error->message + length, sizeof(error->message) - length, ": %s", strerror(number));
     make_printable(error->message);
+    error->number = number;
     return false;
 }
 

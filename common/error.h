@@ -16,6 +16,7 @@
 
 struct error {
     char message[ERROR_MESSAGE_MAX]; /* always NUL-terminated; "" as long as nothing failed */
+    int number; /* the errno value behind it, for callers that try again; 0: none */
 };
 
 /* Writes the message and returns false, so that `return error_set(...)` reads as what it does. A

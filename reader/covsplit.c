@@ -20,7 +20,7 @@ struct covsplit_error {
 
 /* For when there is no memory for an error: shared by all, never written, never freed. */
 static const covsplit_error no_memory = {
-    {"libcovsplit: out of memory; free some and try again"},
+    {.message = "libcovsplit: out of memory; free some and try again"},
 };
 
 const char *covsplit_error_message(const covsplit_error *error)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A directory that was made is only safe from a power failure with the one that it is in. */
@@ -54,20 +55,28 @@ static bool make_directories(const char *path, struct error *error)
     return done;
 }
 
-/* A directory that a cleaner has removed again is not to be told from other reasons to fail, so all
- * of them are tried again; those that last cost little. */
-#define CREATE_ATTEMPTS 10
+/* Whether a step has failed because a cleaner removed a directory that was just made. Then it is to
+ * be tried again; the pause grows, so that a busy cleaner comes to its end. */
+static bool try_again(unsigned attempt, const struct error *error)
+{
+    struct timespec pause = {.tv_nsec = 100000L * attempt};
+
+    if (error->number != ENOENT || attempt == STORE_ATTEMPTS)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
+}
 
 bool store_output_create(struct output *output, const char *path,
                          const struct output_options *options, struct error *error)
 {
-    for (unsigned attempt = 0; attempt < CREATE_ATTEMPTS; attempt++) {
-        if (!make_directories(path, error))
-            return false;
-        if (output_create(output, path, options, error))
-            return true;
-    }
-    return false;
+    unsigned attempt = 0;
+    bool done;
+
+    do
+        done = make_directories(path, error) && output_create(output, path, options, error);
+    while (!done && try_again(attempt++, error));
+    return done;
 }
 
 bool store_output_commit(struct output *output, bool replace, enum output_result *result,
@@ -78,7 +87,7 @@ bool store_output_commit(struct output *output, bool replace, enum output_result
             return false;
         if (*result != OUTPUT_NO_DIRECTORY)
             return true;
-        if (!make_directories(output->path, error))
+        if (!make_directories(output->path, error) && !try_again(attempt, error))
             return false;
     }
     return error_set(error, "%s: its directory is removed all the time; run again when nobody does",
