@@ -184,16 +184,10 @@ static void take_uuid_from_stub(struct coff_plan_state *state)
 
 static void describe_split(struct coff_plan_state *state, struct split_image *split)
 {
-    const struct image_section *counters, *bitmap;
-
     coff_runtime_describe(state);
-    counters = image_plan_section(state->plan, SECTION_COUNTERS);
-    bitmap = image_plan_section(state->plan, SECTION_BITMAP);
     split->uuid_is_stub = state->plan->facts.uuid.size == 0;
     take_uuid_from_stub(state);
-    split->uuid = state->plan->facts.uuid;
-    split->counters_size = counters == NULL ? 0 : counters->size;
-    split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
+    image_plan_describe_split(state->plan, split);
 }
 
 bool coff_find_split(const struct input *input, struct split_image *split)

@@ -219,15 +219,9 @@ static void take_uuid_from_stub(struct elf_plan_state *state)
 
 static void describe_split(struct elf_plan_state *state, struct split_image *split)
 {
-    const struct image_section *counters = elf_plan_section(state, SECTION_COUNTERS);
-    const struct image_section *bitmap = elf_plan_section(state, SECTION_BITMAP);
-    struct uuid *uuid = &state->plan->facts.uuid;
-
-    split->uuid_is_stub = uuid->size == 0;
+    split->uuid_is_stub = state->plan->facts.uuid.size == 0;
     take_uuid_from_stub(state);
-    split->uuid = *uuid;
-    split->counters_size = counters == NULL ? 0 : counters->size;
-    split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
+    image_plan_describe_split(state->plan, split);
 }
 
 bool elf_find_split(const struct input *input, struct split_image *split)

@@ -181,6 +181,16 @@ bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options 
     return true;
 }
 
+void image_plan_describe_split(struct image_plan *plan, struct split_image *split)
+{
+    const struct image_section *counters = image_plan_section(plan, SECTION_COUNTERS);
+    const struct image_section *bitmap = image_plan_section(plan, SECTION_BITMAP);
+
+    split->uuid = plan->facts.uuid;
+    split->counters_size = counters == NULL ? 0 : counters->size;
+    split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
+}
+
 void image_plan_list_ranges(struct image_plan *plan)
 {
     for (size_t i = 0; i < plan->section_count; i++) {

@@ -106,6 +106,8 @@ void image_plan_sort(struct image_plan *plan);
 /* Settles the UUID, where facts.uuid is what the image itself has (size 0: nothing), and --uuid. */
 bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options *options,
                             const char *path, struct error *error);
+/* Says of a stripped image what the plan has found: its UUID and what stays. */
+void image_plan_describe_split(struct image_plan *plan, struct split_image *split);
 /* Lists the ranges of the sections that go. */
 void image_plan_list_ranges(struct image_plan *plan);
 
