@@ -9,6 +9,7 @@ static const struct compact_transform *const transforms[] = {
     &compact_names_1,
     &compact_data_1,
     &compact_covmap_1,
+    &compact_covfun_1,
 };
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))

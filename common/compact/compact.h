@@ -32,6 +32,7 @@ enum compact_type {
     COMPACT_NAMES_1 = 0x6c760101,
     COMPACT_DATA_1 = 0x6c760201,
     COMPACT_COVMAP_1 = 0x6c760301,
+    COMPACT_COVFUN_1 = 0x6c760401,
 };
 
 /* What a transform may rely on; the same when a section is written and when it is read. */

@@ -80,7 +80,7 @@ bool hash_take(struct bytes *sizes, struct bytes *bytes, uint64_t *hash)
     if (size == NULL || *size > 8)
         return false;
     stored = take_bytes(bytes, *size);
-    if (stored == NULL)
+    if (stored == NULL && *size != 0)
         return false;
     *hash = 0;
     for (unsigned i = 0; i < *size; i++)

@@ -56,14 +56,16 @@ static inline unsigned uleb128_size(uint64_t value)
     return size;
 }
 
-/* Takes bytes off the front of a view; NULL where it has not so many. */
+/* Takes bytes off the front of a view; NULL where it has not so many, and where it has no bytes at
+ * all and none are wanted. */
 static inline const uint8_t *take_bytes(struct bytes *view, uint64_t size)
 {
     const uint8_t *taken = view->data;
 
     if (size > view->size)
         return NULL;
-    view->data += size;
+    if (size != 0)
+        view->data += size;
     view->size -= size;
     return taken;
 }

@@ -107,7 +107,7 @@ bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, 
 
         if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes))
             return damaged(name, what, error);
-        if ((wanted >> i & 1) == 0)
+        if (i < 64 && (wanted >> i & 1) == 0)
             continue;
         if (stored[i] != 0) {
             if (!codec_decompress(bytes, sizes[i], name, what, part, error))

@@ -18,7 +18,7 @@
 #include "common/codec.h"
 #include "common/error.h"
 
-#define COMPACT_PARTS_MAX 64
+#define COMPACT_PARTS_MAX 96
 
 struct compact_parts {
     struct buffer parts[COMPACT_PARTS_MAX];
@@ -32,9 +32,9 @@ void compact_parts_free(struct compact_parts *parts);
 bool compact_parts_pack(const struct compact_parts *parts, const struct codec_options *options,
                         const char *name, struct buffer *packed, struct error *error);
 
-/* Unpacks those parts whose bits are set in `wanted`; the others are empty. Refuses parts that
- * are more than `limit` bytes together. Messages are as those of codec_stream_open. Freed with
- * compact_parts_free, also after a failure. */
+/* Unpacks those parts whose bits are set in `wanted`, and all from part 64 on; the others are
+ * empty. Refuses parts that are more than `limit` bytes together. Messages are as those of
+ * codec_stream_open. Freed with compact_parts_free, also after a failure. */
 bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, const char *name,
                           const char *what, struct compact_parts *parts, struct error *error);
 

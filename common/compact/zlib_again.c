@@ -247,7 +247,7 @@ bool zlib_again(struct bytes text, enum zlib_level level, struct buffer *stream)
     if (matcher == NULL)
         return false;
     memset(matcher, 0, offsetof(struct matcher, previous));
-    matcher->text = text.data;
+    matcher->text = text.size == 0 ? effort->header : text.data; /* no pointer to nothing */
     matcher->size = (uint32_t)text.size;
     matcher->effort = effort;
     deflate_blocks_start(&matcher->blocks, stream);

@@ -11,6 +11,7 @@
 #include "common/compact/numbers.h"
 #include "common/md5.h"
 #include "common/profile.h"
+#include "tests/unit/mapping_maker.h"
 
 struct maker maker_start(uint64_t seed)
 {
@@ -175,5 +176,53 @@ struct buffer maker_covmap(struct maker *maker, bool big_endian)
     }
     if (is_odd(maker))
         ck_assert(buffer_append_zeros(&section, (size_t)random_below(&maker->random, 40)));
+    return section;
+}
+
+/* NameRef, and FuncHash as the data has it, or not. */
+static void random_function(struct maker *maker, struct bytes data, bool big_endian,
+                            uint64_t *reference, uint64_t *hash)
+{
+    uint64_t index = random_below(&maker->random, data.size / 64);
+
+    *reference = load_u64(data.data + index * 64, big_endian);
+    *hash = load_u64(data.data + index * 64 + 8, big_endian);
+    if (is_odd(maker)) {
+        *reference = reference_of(maker, (size_t)random_below(&maker->random, maker->name_count));
+        *hash = 0;
+    }
+    if (is_odd(maker))
+        *hash = random_hash(maker);
+    if (is_odd(maker))
+        *reference = random_next(&maker->random);
+}
+
+struct buffer maker_covfun(struct maker *maker, struct bytes data, bool big_endian)
+{
+    uint64_t records = 1 + random_below(&maker->random, 40);
+    struct buffer section = {0}, mapping = {0};
+
+    for (uint64_t i = 0; i < records; i++) {
+        size_t start = section.size;
+        uint64_t reference, hash;
+
+        random_function(maker, data, big_endian, &reference, &hash);
+        if (i == 0 || !is_odd(maker)) {
+            mapping.size = 0;
+            mapping_make(&maker->random, &mapping);
+        }
+        ck_assert(buffer_append_zeros(&section, 28));
+        store_u64(section.data + start, reference, big_endian);
+        store_u32(section.data + start + 8, (uint32_t)mapping.size, big_endian);
+        store_u64(section.data + start + 12, hash, big_endian);
+        store_u64(section.data + start + 20, random_below(&maker->random, 3), big_endian);
+        ck_assert(buffer_append(&section, mapping.data, mapping.size));
+        if (i + 1 < records || is_odd(maker))
+            ck_assert(
+                buffer_append_zeros(&section, (size_t)(align_up(section.size, 8) - section.size)));
+    }
+    if (is_odd(maker))
+        ck_assert(buffer_append_zeros(&section, (size_t)random_below(&maker->random, 60)));
+    buffer_free(&mapping);
     return section;
 }

@@ -26,6 +26,9 @@ struct buffer maker_names(struct maker *maker);
  * bytes at the end that are no record. */
 struct buffer maker_covmap(struct maker *maker, bool big_endian);
 
+/* __llvm_covfun of functions that are partly those of the data, some with the same mapping. */
+struct buffer maker_covfun(struct maker *maker, struct bytes data, bool big_endian);
+
 /* __llvm_prf_data of that raw version and pointer size: most names in their order, counters behind
  * each other but for some, now and then a tail that is no record. */
 struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned pointer_size,

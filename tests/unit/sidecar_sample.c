@@ -147,24 +147,24 @@ void sample_free(struct sample *sample)
 
 /* ---- writing ---- */
 
-static bool write_to(const char *path, const struct sidecar_source *source, int level,
-                     unsigned threads, struct error *error)
+static bool write_to(const char *path, const struct sidecar_source *source,
+                     const struct sidecar_write_options *how, struct error *error)
 {
     const struct output_options options = {.mode = 0600};
-    const struct sidecar_write_options how = {.level = level, .threads = threads};
     struct output output = {0};
     enum output_result result;
     bool done;
 
     ck_assert_msg(output_create(&output, path, &options, error), "%s", error->message);
-    done = sidecar_write(source, &how, &output, error);
+    done = sidecar_write(source, how, &output, error);
     if (done)
         ck_assert_msg(output_commit(&output, &result, error), "%s", error->message);
     output_discard(&output);
     return done;
 }
 
-struct buffer sample_write(const struct sidecar_source *source, int level, unsigned threads)
+static struct buffer write_as(const struct sidecar_source *source,
+                              const struct sidecar_write_options *how)
 {
     char directory[] = "/tmp/covsplit-unit-XXXXXX", path[64];
     struct input input = {0};
@@ -173,7 +173,7 @@ struct buffer sample_write(const struct sidecar_source *source, int level, unsig
 
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof(path), "%s/sidecar", directory);
-    ck_assert_msg(write_to(path, source, level, threads, &error), "%s", error.message);
+    ck_assert_msg(write_to(path, source, how, &error), "%s", error.message);
     ck_assert_msg(input_open(&input, path, &error), "%s", error.message);
     ck_assert(buffer_append(&file, input.bytes.data, (size_t)input.bytes.size));
     input_close(&input);
@@ -182,15 +182,30 @@ struct buffer sample_write(const struct sidecar_source *source, int level, unsig
     return file;
 }
 
+struct buffer sample_write(const struct sidecar_source *source, int level, unsigned threads)
+{
+    const struct sidecar_write_options how = {.level = level, .threads = threads, .portable = true};
+
+    return write_as(source, &how);
+}
+
+struct buffer sample_write_compact(const struct sidecar_source *source)
+{
+    const struct sidecar_write_options how = {.level = 9, .threads = 2};
+
+    return write_as(source, &how);
+}
+
 const char *sample_write_refused(const struct sidecar_source *source)
 {
+    const struct sidecar_write_options how = {.level = 3, .threads = 1};
     static struct error error;
     char directory[] = "/tmp/covsplit-unit-XXXXXX", path[64];
 
     error = (struct error){0};
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof(path), "%s/sidecar", directory);
-    ck_assert(!write_to(path, source, 3, 1, &error));
+    ck_assert(!write_to(path, source, &how, &error));
     ck_assert_str_ne(error.message, "");
     ck_assert_int_ne(access(path, F_OK), 0);
     rmdir(directory);

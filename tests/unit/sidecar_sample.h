@@ -38,8 +38,9 @@ struct sample *sample_make(const struct sample_shape *shape);
 void sample_free(struct sample *sample);
 
 /* Writes the sidecar through a file and gives back its bytes; fails the test where that fails. The
- * result is freed with buffer_free. */
+ * result is freed with buffer_free. The first compresses all sections with zstd alone. */
 struct buffer sample_write(const struct sidecar_source *source, int level, unsigned threads);
+struct buffer sample_write_compact(const struct sidecar_source *source);
 
 /* The same, but expects a refusal and gives back its message, which is static. */
 const char *sample_write_refused(const struct sidecar_source *source);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/compact/compact.h"
+#include "common/compact/covfun_parts.h"
 #include "common/profile.h"
 #include "tests/unit/compact_maker.h"
 
@@ -17,6 +18,7 @@ struct subject {
     const struct compact_transform *transform;
     struct compact_context context;
     struct buffer section;
+    struct buffer data;
     struct name_table names;
 };
 
@@ -74,16 +76,32 @@ static void make_covmap(struct subject *subject, uint64_t seed)
                                 .section = maker_covmap(&maker, big_endian)};
 }
 
+static void make_covfun(struct subject *subject, uint64_t seed)
+{
+    struct maker maker = maker_start(seed);
+    bool big_endian = seed % 7 == 0;
+
+    *subject = (struct subject){
+        .transform = compact_transform_for(SECTION_COVFUN),
+        .context = {.big_endian = big_endian, .pointer_size = 8, .raw_version = 10},
+    };
+    take_names(subject, &maker);
+    subject->data = maker_data(&maker, 10, 8, big_endian);
+    subject->section = maker_covfun(&maker, buffer_view(&subject->data), big_endian);
+    subject->context.data = buffer_view(&subject->data);
+}
+
 /* The subject points into itself: it stays where it was made. */
 typedef void (*subject_maker)(struct subject *subject, uint64_t seed);
 
-static const subject_maker makers[] = {make_names, make_data, make_covmap};
+static const subject_maker makers[] = {make_names, make_data, make_covmap, make_covfun};
 
 #define MAKERS ((int)(sizeof(makers) / sizeof(makers[0])))
 
 static void free_subject(struct subject *subject)
 {
     buffer_free(&subject->section);
+    buffer_free(&subject->data);
     name_table_free(&subject->names);
 }
 
@@ -303,6 +321,31 @@ START_TEST(test_distinct_names)
 }
 END_TEST
 
+/* ---- coverage mapping ---- */
+
+/* Mappings that are only copied would come back as well. */
+START_TEST(test_mappings_are_taken_apart)
+{
+    size_t all = 0, raw = 0;
+
+    for (uint64_t seed = 0; seed < 50; seed++) {
+        struct subject subject;
+        struct compact_parts parts = {0};
+
+        make_covfun(&subject, seed);
+        ck_assert_int_eq(
+            subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
+            COMPACT_DONE);
+        all += subject.section.size;
+        raw += parts.parts[COVFUN_RAW].size;
+        compact_parts_free(&parts);
+        free_subject(&subject);
+    }
+    ck_assert_uint_lt(raw * 4, all);
+    ck_assert_uint_gt(raw, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("compact");
@@ -323,6 +366,7 @@ int main(void)
     tcase_add_loop_test(damage, test_changed_parts, 0, MAKERS);
     suite_add_tcase(suite, damage);
     tcase_add_test(names, test_distinct_names);
+    tcase_add_test(names, test_mappings_are_taken_apart);
     suite_add_tcase(suite, names);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -58,6 +58,24 @@ START_TEST(test_copied_section)
 }
 END_TEST
 
+/* The sample's data have no sense, but the form of data; its other sections have none. */
+START_TEST(test_compact_round_trip)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct buffer file = sample_write_compact(&sample->source);
+    struct sidecar *sidecar = sample_open(&file);
+    struct error error = {0};
+
+    ck_assert_uint_eq(sidecar_format_version(sidecar), SIDECAR_FORMAT_VERSION_COMPACT);
+    ck_assert(sample_agrees(sample, sidecar));
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    ck_assert(sample_restores(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
 /* libelf wants its structures aligned; a caller's memory need not be. */
 START_TEST(test_unaligned_memory)
 {
@@ -303,6 +321,7 @@ int main(void)
 
     tcase_set_timeout(sound, 120);
     tcase_add_loop_test(sound, test_round_trip, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(sound, test_compact_round_trip, 0, SAMPLE_SHAPES);
     tcase_add_loop_test(sound, test_copied_section, 0, SAMPLE_SHAPES);
     tcase_add_loop_test(sound, test_unaligned_memory, 0, SAMPLE_SHAPES);
     tcase_add_loop_test(sound, test_empty, 0, SAMPLE_SHAPES);

@@ -1,0 +1,475 @@
+/*
+ * The coverage mapping of functions, version 1.
+ *
+ * The section is a run of records, each aligned to 8 bytes (LLVM's CoverageMappingFormat, versions
+ * 4 to 7): NameRef (64 bits), DataSize (32), FuncHash (64), FilenamesRef (64), packed, and DataSize
+ * bytes of mapping. NameRef follows from the names, FuncHash from the data; of the FilenamesRefs
+ * there is one for each translation unit. Mappings that are the same, as those of a template's
+ * instances are, are stored once. How mappings are taken apart is told in counters.c and
+ * regions.c.
+ *
+ * Parts (covfun_parts.h), of each record:
+ *   COVFUN_NAMES, COVFUN_OTHER_NAMES   NameRef, as name_numbers_put writes it
+ *   COVFUN_HASH_FORMS    a byte: 0 where FuncHash is that of the first data record with the
+ * NameRef; 1 where it is 0; else 2, and the hash is in COVFUN_HASH_SIZES, COVFUN_HASHES   as
+ * hash_put writes it COVFUN_FILENAMES     0 where FilenamesRef is that of the record before; 1
+ * where it is new, and in COVFUN_FILENAMES_REFS (8 bytes, low one first); else 2 plus the number
+ *                        that it had when it was new
+ *   COVFUN_MAPPINGS      0 where the mapping is new and taken apart; 1 where it is new and in
+ *                        COVFUN_RAW as it is, its size being the next number in COVFUN_MAPPINGS;
+ *                        else 1 plus how many new mappings ago it was new
+ *   COVFUN_REST          what follows the last record that is of this form, as it is
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/compact/hashes.h"
+#include "common/compact/numbers.h"
+#include "common/compact/regions.h"
+#include "common/compact/transforms.h"
+#include "common/digest.h"
+#include "common/profile.h"
+
+#define HEADER_SIZE 28
+#define ALIGNMENT   8
+
+enum {
+    NAME_REF_OFFSET = 0,
+    DATA_SIZE_OFFSET = 8,
+    FUNC_HASH_OFFSET = 12,
+    FILENAMES_REF_OFFSET = 20,
+};
+
+enum hash_form {
+    HASH_OF_DATA,
+    HASH_ZERO,
+    HASH_OTHER,
+};
+
+enum mapping_form {
+    MAPPING_NEW,
+    MAPPING_RAW,
+};
+
+struct record {
+    uint64_t name_ref, func_hash, filenames_ref;
+    struct bytes mapping;
+};
+
+/* ---- what data tells ---- */
+
+/* FuncHashes by NameRef. */
+struct data_hashes {
+    struct number_table by_reference;
+    struct bytes data;
+    size_t record_size;
+    bool big_endian;
+    uint32_t *records; /* by number of a NameRef: the first record with it */
+};
+
+static void data_hashes_free(struct data_hashes *hashes)
+{
+    number_table_free(&hashes->by_reference);
+    free(hashes->records);
+}
+
+/* False: no memory. */
+static bool data_hashes_start(struct data_hashes *hashes, const struct compact_context *context)
+{
+    struct profile_record_layout layout;
+    uint64_t count, number;
+
+    *hashes = (struct data_hashes){.big_endian = context->big_endian};
+    if (!number_table_start(&hashes->by_reference))
+        return false;
+    if (!profile_record_layout(context->raw_version, context->pointer_size, &layout))
+        return true;
+    hashes->data = context->data;
+    hashes->record_size = layout.record_size;
+    count = context->data.size / layout.record_size;
+    if (count == 0 || count > UINT32_MAX)
+        return true;
+    hashes->records = malloc((size_t)count * sizeof(*hashes->records));
+    if (hashes->records == NULL)
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t known = hashes->by_reference.count;
+        uint64_t reference =
+            load_u64(context->data.data + i * layout.record_size, context->big_endian);
+
+        if (!number_table_get(&hashes->by_reference, reference, &number))
+            return false;
+        if (number == known)
+            hashes->records[number] = (uint32_t)i;
+    }
+    return true;
+}
+
+static bool data_hashes_find(const struct data_hashes *hashes, uint64_t reference, uint64_t *hash)
+{
+    uint64_t number;
+
+    if (!number_table_find(&hashes->by_reference, reference, &number))
+        return false;
+    *hash = load_u64(hashes->data.data + hashes->records[number] * hashes->record_size + 8,
+                     hashes->big_endian);
+    return true;
+}
+
+/* ---- encoding ---- */
+
+struct encoder {
+    const struct compact_context *context;
+    struct compact_parts *parts;
+    struct name_numbers names;
+    struct data_hashes data;
+    struct number_table filenames;
+    uint64_t filenames_before;
+    struct number_table mappings; /* by digest */
+    struct mapping mapping;
+    struct counters counters;
+    struct regions regions;
+};
+
+static bool put_hash(struct encoder *encoder, const struct record *record)
+{
+    uint64_t hash;
+
+    if (data_hashes_find(&encoder->data, record->name_ref, &hash) && hash == record->func_hash)
+        return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_OF_DATA);
+    if (record->func_hash == 0)
+        return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_ZERO);
+    return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_OTHER) &&
+           hash_put(record->func_hash, &encoder->parts->parts[COVFUN_HASH_SIZES],
+                    &encoder->parts->parts[COVFUN_HASHES]);
+}
+
+static bool put_filenames(struct encoder *encoder, uint64_t reference)
+{
+    uint64_t known = encoder->filenames.count, number, before = encoder->filenames_before;
+    uint8_t bytes[8];
+
+    encoder->filenames_before = reference;
+    if (known != 0 && reference == before)
+        return covfun_put(encoder->parts, COVFUN_FILENAMES, 0);
+    if (!number_table_get(&encoder->filenames, reference, &number))
+        return false;
+    if (number != known)
+        return covfun_put(encoder->parts, COVFUN_FILENAMES, 2 + number);
+    store_u64(bytes, reference, false);
+    return covfun_put(encoder->parts, COVFUN_FILENAMES, 1) &&
+           buffer_append(&encoder->parts->parts[COVFUN_FILENAMES_REFS], bytes, sizeof(bytes));
+}
+
+static bool put_raw_mapping(struct encoder *encoder, struct bytes mapping)
+{
+    return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_RAW) &&
+           covfun_put(encoder->parts, COVFUN_MAPPINGS, mapping.size) &&
+           (mapping.size == 0 ||
+            buffer_append(&encoder->parts->parts[COVFUN_RAW], mapping.data, (size_t)mapping.size));
+}
+
+static enum compact_result put_mapping(struct encoder *encoder, struct bytes bytes)
+{
+    struct digest digest = digest_of(bytes);
+    uint64_t known = encoder->mappings.count, number;
+    enum compact_result result;
+
+    if (!number_table_get(&encoder->mappings, load_u64(digest.bytes, false), &number))
+        return COMPACT_NO_MEMORY;
+    if (number != known)
+        return covfun_put(encoder->parts, COVFUN_MAPPINGS, 1 + known - number) ? COMPACT_DONE
+                                                                               : COMPACT_NO_MEMORY;
+    result = mapping_read(&encoder->mapping, bytes);
+    if (result == COMPACT_DONE)
+        result = counters_start_writing(&encoder->counters, &encoder->mapping);
+    if (result == COMPACT_NO_MEMORY)
+        return result;
+    if (result == COMPACT_UNFIT)
+        return put_raw_mapping(encoder, bytes) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_NEW) &&
+                   regions_put(&encoder->regions, &encoder->counters, &encoder->mapping,
+                               encoder->parts)
+               ? COMPACT_DONE
+               : COMPACT_NO_MEMORY;
+}
+
+/* The record at the offset, and where the next is. False where there is none of this form. */
+static bool take_record(struct bytes section, bool big, uint64_t *offset, struct record *record)
+{
+    struct bytes header, padding;
+    uint64_t end, aligned;
+
+    if (!bytes_slice(section, *offset, HEADER_SIZE, &header) ||
+        !bytes_slice(section, *offset + HEADER_SIZE, load_u32(header.data + DATA_SIZE_OFFSET, big),
+                     &record->mapping))
+        return false;
+    record->name_ref = load_u64(header.data + NAME_REF_OFFSET, big);
+    record->func_hash = load_u64(header.data + FUNC_HASH_OFFSET, big);
+    record->filenames_ref = load_u64(header.data + FILENAMES_REF_OFFSET, big);
+    end = *offset + HEADER_SIZE + record->mapping.size;
+    aligned = align_up(end, ALIGNMENT);
+    if (aligned > section.size)
+        aligned = section.size;
+    if (!bytes_slice(section, end, aligned - end, &padding) || !bytes_all_zero(padding))
+        return false;
+    *offset = aligned;
+    return true;
+}
+
+static enum compact_result encode_all(struct encoder *encoder, struct bytes section)
+{
+    struct compact_parts *parts = encoder->parts;
+    struct record record;
+    uint64_t offset = 0;
+
+    if (!name_numbers_start(&encoder->names, encoder->context->names) ||
+        !data_hashes_start(&encoder->data, encoder->context) ||
+        !number_table_start(&encoder->filenames) || !number_table_start(&encoder->mappings) ||
+        !regions_start_writing(&encoder->regions))
+        return COMPACT_NO_MEMORY;
+    while (take_record(section, encoder->context->big_endian, &offset, &record)) {
+        enum compact_result result;
+
+        if (!name_numbers_put(&encoder->names, record.name_ref, &parts->parts[COVFUN_NAMES],
+                              &parts->parts[COVFUN_OTHER_NAMES]) ||
+            !put_hash(encoder, &record) || !put_filenames(encoder, record.filenames_ref))
+            return COMPACT_NO_MEMORY;
+        result = put_mapping(encoder, record.mapping);
+        if (result != COMPACT_DONE)
+            return result;
+    }
+    return offset == section.size ||
+                   buffer_append(&parts->parts[COVFUN_REST], section.data + offset,
+                                 (size_t)(section.size - offset))
+               ? COMPACT_DONE
+               : COMPACT_NO_MEMORY;
+}
+
+static enum compact_result encode(const struct compact_context *context, struct bytes section,
+                                  struct compact_parts *parts)
+{
+    struct encoder encoder = {.context = context, .parts = parts};
+    enum compact_result result;
+
+    parts->count = COVFUN_PART_COUNT;
+    result = encode_all(&encoder, section);
+    name_numbers_free(&encoder.names);
+    data_hashes_free(&encoder.data);
+    number_table_free(&encoder.filenames);
+    number_table_free(&encoder.mappings);
+    mapping_free(&encoder.mapping);
+    counters_free(&encoder.counters);
+    regions_free(&encoder.regions);
+    return result;
+}
+
+/* ---- decoding ---- */
+
+/* A mapping that has come, where it is in the section. */
+struct known_mapping {
+    size_t offset;
+    uint32_t size;
+};
+
+struct decoder {
+    const struct compact_context *context;
+    struct covfun_columns columns;
+    struct name_numbers names;
+    struct data_hashes data;
+    struct bytes filenames_refs; /* all of them */
+    uint64_t filenames_known;
+    uint64_t filenames_before;
+    struct buffer known; /* struct known_mapping */
+    struct mapping mapping;
+    struct counters counters;
+    struct regions regions;
+};
+
+static bool get_hash(struct decoder *decoder, struct record *record)
+{
+    uint8_t form;
+
+    if (!covfun_take_byte(&decoder->columns, COVFUN_HASH_FORMS, &form) || form > HASH_OTHER)
+        return false;
+    record->func_hash = 0;
+    if (form == HASH_OF_DATA)
+        return data_hashes_find(&decoder->data, record->name_ref, &record->func_hash);
+    return form == HASH_ZERO ||
+           hash_take(&decoder->columns.parts[COVFUN_HASH_SIZES],
+                     &decoder->columns.parts[COVFUN_HASHES], &record->func_hash);
+}
+
+static bool get_filenames(struct decoder *decoder, struct record *record)
+{
+    uint64_t code, number;
+    struct bytes stored;
+
+    if (!covfun_take(&decoder->columns, COVFUN_FILENAMES, &code) ||
+        (code == 0 && decoder->filenames_known == 0))
+        return false;
+    if (code != 0) {
+        number = code == 1 ? decoder->filenames_known++ : code - 2;
+        if (number >= decoder->filenames_known || number > UINT32_MAX ||
+            !bytes_slice(decoder->filenames_refs, number * 8, 8, &stored))
+            return false;
+        decoder->filenames_before = load_u64(stored.data, false);
+    }
+    record->filenames_ref = decoder->filenames_before;
+    return true;
+}
+
+/* Puts a mapping together. `limit`: how much the section may still grow. */
+static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
+                                        struct buffer *section)
+{
+    enum compact_result result;
+
+    mapping_clear(&decoder->mapping);
+    counters_start_reading(&decoder->counters);
+    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
+                          &decoder->mapping);
+    if (result == COMPACT_DONE)
+        result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
+    if (result != COMPACT_DONE)
+        return result;
+    return mapping_write(&decoder->mapping, section) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+}
+
+static enum compact_result copy_known(const struct decoder *decoder, uint64_t ago, uint64_t limit,
+                                      struct buffer *section)
+{
+    const struct known_mapping *known = (const struct known_mapping *)(void *)decoder->known.data;
+    uint64_t count = decoder->known.size / sizeof(*known);
+
+    if (ago == 0 || ago > count || known[count - ago].size > limit)
+        return COMPACT_UNFIT;
+    known += count - ago;
+    if (!buffer_reserve(section, known->size))
+        return COMPACT_NO_MEMORY;
+    memcpy(section->data + section->size, section->data + known->offset, known->size);
+    section->size += known->size;
+    return COMPACT_DONE;
+}
+
+static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, struct buffer *section)
+{
+    const uint8_t *bytes;
+    uint64_t size;
+
+    if (!covfun_take(&decoder->columns, COVFUN_MAPPINGS, &size) || size > limit)
+        return COMPACT_UNFIT;
+    bytes = take_bytes(&decoder->columns.parts[COVFUN_RAW], size);
+    if (bytes == NULL && size != 0)
+        return COMPACT_UNFIT;
+    return size == 0 || buffer_append(section, bytes, (size_t)size) ? COMPACT_DONE
+                                                                    : COMPACT_NO_MEMORY;
+}
+
+static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
+                                       struct buffer *section)
+{
+    struct known_mapping known = {.offset = section->size};
+    enum compact_result result;
+    uint64_t code;
+
+    if (!covfun_take(&decoder->columns, COVFUN_MAPPINGS, &code))
+        return COMPACT_UNFIT;
+    if (code > MAPPING_RAW)
+        return copy_known(decoder, code - 1, limit, section);
+    result = code == MAPPING_NEW ? make_mapping(decoder, limit, section)
+                                 : copy_raw(decoder, limit, section);
+    if (result != COMPACT_DONE)
+        return result;
+    if (section->size - known.offset > UINT32_MAX || section->size - known.offset > limit)
+        return COMPACT_UNFIT;
+    known.size = (uint32_t)(section->size - known.offset);
+    return buffer_append(&decoder->known, &known, sizeof(known)) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+}
+
+/* `left`: how much the section may still grow. */
+static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
+                                         struct buffer *section)
+{
+    bool big = decoder->context->big_endian;
+    struct covfun_columns *columns = &decoder->columns;
+    size_t start = section->size;
+    enum compact_result result;
+    struct record record;
+    uint8_t *header;
+
+    if (left < HEADER_SIZE ||
+        !name_numbers_take(&decoder->names, &columns->parts[COVFUN_NAMES],
+                           &columns->parts[COVFUN_OTHER_NAMES], &record.name_ref) ||
+        !get_hash(decoder, &record) || !get_filenames(decoder, &record))
+        return COMPACT_UNFIT;
+    if (!buffer_append_zeros(section, HEADER_SIZE))
+        return COMPACT_NO_MEMORY;
+    result = get_mapping(decoder, left - HEADER_SIZE, section);
+    if (result != COMPACT_DONE)
+        return result;
+    header = section->data + start;
+    store_u64(header + NAME_REF_OFFSET, record.name_ref, big);
+    store_u32(header + DATA_SIZE_OFFSET, (uint32_t)(section->size - start - HEADER_SIZE), big);
+    store_u64(header + FUNC_HASH_OFFSET, record.func_hash, big);
+    store_u64(header + FILENAMES_REF_OFFSET, record.filenames_ref, big);
+    return COMPACT_DONE;
+}
+
+static enum compact_result decode_all(struct decoder *decoder, uint64_t size,
+                                      struct buffer *section)
+{
+    struct bytes rest = decoder->columns.parts[COVFUN_REST];
+    size_t start = section->size;
+
+    if (!data_hashes_start(&decoder->data, decoder->context))
+        return COMPACT_NO_MEMORY;
+    while (decoder->columns.parts[COVFUN_NAMES].size != 0) {
+        uint64_t made = section->size - start, aligned;
+        enum compact_result result = decode_record(decoder, size - made, section);
+
+        if (result != COMPACT_DONE)
+            return result;
+        made = section->size - start;
+        aligned = align_up(made, ALIGNMENT);
+        if (aligned > size)
+            aligned = size;
+        if (!buffer_append_zeros(section, (size_t)(aligned - made)))
+            return COMPACT_NO_MEMORY;
+    }
+    if (rest.size != size - (section->size - start))
+        return COMPACT_UNFIT;
+    return rest.size == 0 || buffer_append(section, rest.data, (size_t)rest.size)
+               ? COMPACT_DONE
+               : COMPACT_NO_MEMORY;
+}
+
+static enum compact_result decode(const struct compact_context *context,
+                                  struct compact_parts *parts, uint64_t size,
+                                  struct buffer *section)
+{
+    struct decoder decoder = {.context = context, .names = {.names = context->names}};
+    enum compact_result result;
+
+    if (parts->count != COVFUN_PART_COUNT)
+        return COMPACT_UNFIT;
+    for (size_t i = 0; i < COVFUN_PART_COUNT; i++)
+        decoder.columns.parts[i] = buffer_view(&parts->parts[i]);
+    decoder.filenames_refs = decoder.columns.parts[COVFUN_FILENAMES_REFS];
+    result = decode_all(&decoder, size, section);
+    data_hashes_free(&decoder.data);
+    buffer_free(&decoder.known);
+    mapping_free(&decoder.mapping);
+    counters_free(&decoder.counters);
+    regions_free(&decoder.regions);
+    return result;
+}
+
+const struct compact_transform compact_covfun_1 = {
+    .type = COMPACT_COVFUN_1,
+    .kinds = SECTION_BIT(SECTION_COVFUN),
+    .needs_names = true,
+    .needs_data = true,
+    .encode = encode,
+    .decode = decode,
+};

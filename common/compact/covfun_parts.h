@@ -1,0 +1,121 @@
+/*
+ * The parts of compact_covfun_1, which several files write and read.
+ */
+#ifndef COVSPLIT_COMMON_COMPACT_COVFUN_PARTS_H
+#define COVSPLIT_COMMON_COMPACT_COVFUN_PARTS_H
+
+#include "common/compact/mapping.h"
+#include "common/compact/parts.h"
+
+/* The kinds of region whose places are alike. */
+enum place_class {
+    PLACE_CODE,
+    PLACE_GAP,
+    PLACE_EXPANSION,
+    PLACE_SKIPPED,
+    PLACE_ZERO,
+    PLACE_BRANCH,
+    PLACE_CLASSES,
+};
+
+/* All numbers are unsigned LEB128, but for bytes where it says so. */
+enum covfun_part {
+    /* Records: see covfun_1.c. */
+    COVFUN_NAMES,
+    COVFUN_OTHER_NAMES,
+    COVFUN_HASH_FORMS,
+    COVFUN_HASH_SIZES,
+    COVFUN_HASHES,
+    COVFUN_FILENAMES,
+    COVFUN_FILENAMES_REFS,
+    COVFUN_MAPPINGS,
+    COVFUN_RAW,
+    COVFUN_REST,
+    /* Counters: see counters.c. */
+    COVFUN_COUNTER_CODE,
+    COVFUN_COUNTER_GAP,
+    COVFUN_COUNTER_TRUE,
+    COVFUN_COUNTER_FALSE,
+    COVFUN_COUNTER_LEFT,
+    COVFUN_COUNTER_RIGHT,
+    COVFUN_COUNTER_OPERATORS,
+    COVFUN_COUNTER_NUMBERS,
+    /* Files and regions: see regions.c. */
+    COVFUN_FILE_COUNTS,
+    COVFUN_FILES,
+    COVFUN_SHAPES,
+    COVFUN_REGION_COUNTS,
+    COVFUN_KINDS,
+    COVFUN_SAME_PLACE,
+    COVFUN_BEHIND_GAP,
+    COVFUN_EXPANSIONS,
+    COVFUN_OTHER_OPERANDS,
+    COVFUN_FIRST_LINE,
+    COVFUN_OTHER_FIRST_LINE,
+    /* Of each class of places one. */
+    COVFUN_LINE,
+    COVFUN_COLUMN = COVFUN_LINE + PLACE_CLASSES,
+    COVFUN_COLUMN_ON_LINE = COVFUN_COLUMN + PLACE_CLASSES,
+    COVFUN_LINES = COVFUN_COLUMN_ON_LINE + PLACE_CLASSES,
+    COVFUN_COLUMN_END = COVFUN_LINES + PLACE_CLASSES,
+    COVFUN_LENGTH = COVFUN_COLUMN_END + PLACE_CLASSES,
+    COVFUN_PART_COUNT = COVFUN_LENGTH + PLACE_CLASSES,
+};
+
+_Static_assert(COVFUN_PART_COUNT <= COMPACT_PARTS_MAX, "there are more parts than can be packed");
+
+/* What is left of each part while it is read. */
+struct covfun_columns {
+    struct bytes parts[COVFUN_PART_COUNT];
+};
+
+/* For parts of bytes. */
+static inline bool covfun_take_byte(struct covfun_columns *columns, unsigned part, uint8_t *byte)
+{
+    struct bytes *column = &columns->parts[part];
+
+    if (column->size == 0)
+        return false;
+    *byte = *column->data++;
+    column->size--;
+    return true;
+}
+
+static inline bool covfun_put_byte(struct compact_parts *parts, unsigned part, unsigned byte)
+{
+    uint8_t stored = (uint8_t)byte;
+
+    return buffer_append(&parts->parts[part], &stored, 1);
+}
+
+static inline bool covfun_put(struct compact_parts *parts, unsigned part, uint64_t number)
+{
+    if (number < 0x80)
+        return covfun_put_byte(parts, part, (unsigned)number);
+    return buffer_append_uleb128(&parts->parts[part], number);
+}
+
+static inline bool covfun_take(struct covfun_columns *columns, unsigned part, uint64_t *number)
+{
+    struct bytes *column = &columns->parts[part];
+
+    if (column->size != 0 && *column->data < 0x80) {
+        *number = *column->data++;
+        column->size--;
+        return true;
+    }
+    return bytes_take_uleb128(column, number);
+}
+
+/* A number of 32 bits, as all of a mapping are. */
+static inline bool covfun_take_32(struct covfun_columns *columns, unsigned part, uint32_t *number)
+{
+    uint64_t value;
+
+    if (!covfun_take(columns, part, &value) || value > UINT32_MAX)
+        return false;
+    *number = (uint32_t)value;
+    return true;
+}
+
+#endif

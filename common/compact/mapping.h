@@ -1,0 +1,91 @@
+/*
+ * The coverage mapping of one function, taken apart (LLVM's CoverageMappingFormat, "Function
+ * Record", versions 4 to 7).
+ */
+#ifndef COVSPLIT_COMMON_COMPACT_MAPPING_H
+#define COVSPLIT_COMMON_COMPACT_MAPPING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/bytes.h"
+#include "common/compact/result.h"
+
+/* A counter as it is stored: the tag, and above it the number of a counter or an expression. */
+#define COUNTER_TAG_BITS   2
+#define COUNTER_TAG(ref)   ((ref)&3)
+#define COUNTER_INDEX(ref) ((ref) >> COUNTER_TAG_BITS)
+
+enum counter_tag {
+    COUNTER_ZERO = 0,
+    COUNTER_REFERENCE = 1,
+    COUNTER_SUBTRACT = 2,
+    COUNTER_ADD = 3,
+};
+
+static inline bool counter_is_expression(uint32_t counter)
+{
+    return COUNTER_TAG(counter) >= COUNTER_SUBTRACT;
+}
+
+/* What a region is. Stored in sidecars. */
+enum region_kind {
+    REGION_CODE = 0, /* with a counter other than zero */
+    REGION_EXPANSION = 1,
+    REGION_SKIPPED = 2,
+    REGION_ZERO = 3, /* code that is never executed */
+    REGION_BRANCH = 4,
+    REGION_DECISION = 5,
+    REGION_MCDC_BRANCH = 6,
+};
+
+#define REGION_KINDS        7
+#define REGION_OPERANDS_MAX 5
+
+struct region {
+    uint8_t kind; /* enum region_kind */
+    bool is_gap;
+    uint32_t line; /* more than that of the region before in the same file */
+    uint32_t column;
+    uint32_t lines; /* how many lines further on it ends */
+    uint32_t column_end;
+    /* Code: its counter. Expansion: a file. Branches: the counters of both ways, and of MC/DC three
+     * numbers more. Decision: two numbers. */
+    uint32_t operands[REGION_OPERANDS_MAX];
+};
+
+/* How many operands, and how many of them, the first, are counters. */
+unsigned region_operands(unsigned kind);
+unsigned region_counters(unsigned kind);
+
+struct expression {
+    uint32_t left, right; /* counters */
+};
+
+/* The arrays grow and are used again for the next mapping; freed with mapping_free. */
+struct mapping {
+    uint32_t *files;         /* by virtual file: its name's number */
+    uint32_t *region_counts; /* likewise */
+    size_t file_count, file_capacity;
+    struct expression *expressions;
+    size_t expression_count, expression_capacity;
+    struct region *regions; /* of all files, one after the other */
+    size_t region_count, region_capacity;
+};
+
+void mapping_clear(struct mapping *mapping);
+void mapping_free(struct mapping *mapping);
+
+/* Each adds one; false: no memory. */
+bool mapping_add_file(struct mapping *mapping, uint32_t name);
+bool mapping_add_expression(struct mapping *mapping, struct expression expression);
+bool mapping_add_region(struct mapping *mapping, const struct region *region);
+
+/* Unfit where the bytes are not just a mapping that mapping_write would write in the same way. */
+enum compact_result mapping_read(struct mapping *mapping, struct bytes bytes);
+
+/* False: no memory. */
+bool mapping_write(const struct mapping *mapping, struct buffer *bytes);
+
+#endif
