@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "formats/elf.h"
+#include "formats/macho.h"
 #include "formats/stub.h"
 
 struct image_format_entry {
@@ -18,6 +19,7 @@ struct image_format_entry {
 
 static const struct image_format_entry formats[] = {
     {"ELF", elf_recognize, elf_plan},
+    {"Mach-O", macho_recognize, macho_plan},
 };
 
 static const struct image_format_entry *find_format(struct bytes bytes)
@@ -45,8 +47,10 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
     const struct image_format_entry *format = find_format(input->bytes);
 
     if (format == NULL) {
-        error_set(error, "%s: %s; name an ELF executable or shared library", input->path,
-                  input->bytes.size == 0 ? "the file is empty" : "not an image");
+        error_set(error,
+                  "%s: %s; name an ELF or Mach-O executable or "
+                  "library",
+                  input->path, input->bytes.size == 0 ? "the file is empty" : "not an image");
         return NULL;
     }
     return format->plan(input, options, error);

@@ -1,0 +1,257 @@
+/*
+ * Planning the split of a Mach-O image: describes it, decides section by section what can go, and
+ * calls the steps that plan the edits (macho_plan.h lists them).
+ */
+#include "formats/macho.h"
+
+#include <elf.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/digest.h"
+#include "formats/macho_fixups.h"
+#include "formats/macho_plan.h"
+#include "formats/stub.h"
+
+bool macho_recognize(struct bytes bytes)
+{
+    uint32_t magic;
+
+    if (bytes.size < sizeof(magic))
+        return false;
+    magic = load_u32(bytes.data, false);
+    return magic == MH_MAGIC_64 || magic == MH_MAGIC || magic == MH_CIGAM || magic == MH_CIGAM_64;
+}
+
+/* ---- what macho_plan.h declares for all steps ---- */
+
+struct image_section *macho_plan_section(struct macho_plan_state *state, enum section_kind kind)
+{
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        if (state->plan->sections[i].kind == kind)
+            return &state->plan->sections[i];
+    }
+    return NULL;
+}
+
+bool macho_plan_keep(struct macho_plan_state *state, enum section_kind kind, const char *format,
+                     ...)
+{
+    struct image_section *section = macho_plan_section(state, kind);
+    va_list arguments;
+
+    section->fate = SECTION_STAYS;
+    va_start(arguments, format);
+    vsnprintf(section->reason, sizeof(section->reason), format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* ---- describing ---- */
+
+static int compare_sections(const void *left, const void *right)
+{
+    const struct image_section *a = left, *b = right;
+
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return a->kind < b->kind ? -1 : a->kind > b->kind;
+}
+
+static bool is_coverage_mapping(enum section_kind kind)
+{
+    return kind == SECTION_COVMAP || kind == SECTION_COVFUN || kind == SECTION_COVNAMES ||
+           kind == SECTION_COVDATA;
+}
+
+static void find_sections(struct macho_plan_state *state)
+{
+    struct image_plan *plan = state->plan;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const char *name = section_kind_name((enum section_kind)kind);
+        size_t index =
+            macho_find_section(&state->image,
+                               is_coverage_mapping((enum section_kind)kind) ? MACHO_COVERAGE_SEGMENT
+                                                                            : MACHO_DATA_SEGMENT,
+                               name);
+        const struct macho_section *section;
+
+        state->section_index[kind] = index;
+        if (index == MACHO_NONE)
+            continue;
+        section = &state->image.sections[index];
+        /* One of bytes that the file does not have was not made by a compiler. */
+        plan->sections[plan->section_count++] = (struct image_section){
+            .kind = (enum section_kind)kind,
+            .name = name,
+            .address = section->addr,
+            .offset = section->offset,
+            .size = section->size,
+            .alignment = section->align < 32 ? UINT64_C(1) << section->align : 0,
+            .loaded = true,
+            .fate = SECTION_STAYS,
+        };
+    }
+    qsort(plan->sections, plan->section_count, sizeof(plan->sections[0]), compare_sections);
+}
+
+static bool describe(struct macho_plan_state *state, struct error *error)
+{
+    struct sidecar_facts *facts = &state->plan->facts;
+    const struct uuid *given = &state->options->uuid;
+
+    facts->format = IMAGE_MACHO;
+    facts->elf_class = ELFCLASS64;
+    facts->elf_data = ELFDATA2LSB;
+    facts->elf_type = state->image.filetype == MH_EXECUTE && (state->image.flags & MH_PIE) == 0
+                          ? ET_EXEC
+                          : ET_DYN;
+    facts->machine = state->image.machine;
+    facts->pointer_size = 8;
+    macho_uuid(&state->image, &facts->uuid);
+    facts->uuid_source = facts->uuid.size != 0 ? UUID_FROM_BUILD_ID : UUID_FROM_DIGEST;
+    if (given->size != 0 && facts->uuid.size != 0 && !uuid_equal(given, &facts->uuid))
+        return error_set(error,
+                         "%s: the image has a UUID of its own (LC_UUID), and --uuid gives another "
+                         "one; leave --uuid out",
+                         state->image.path);
+    if (given->size != 0 && facts->uuid.size == 0) {
+        facts->uuid = *given;
+        facts->uuid_source = UUID_FROM_OPTION;
+    }
+    find_sections(state);
+    return true;
+}
+
+static bool is_already_split(const struct macho_plan_state *state)
+{
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        size_t index = state->section_index[kind];
+
+        if (index != MACHO_NONE && (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 &&
+            state->image.sections[index].reserved3 == MACHO_EMPTIED_MARK)
+            return true;
+    }
+    return false;
+}
+
+/* ---- deciding ---- */
+
+struct pointer_search {
+    uint64_t address;
+    uint64_t size;
+    uint64_t from;
+};
+
+static bool pointer_visitor(void *context, const struct macho_fixup *fixup)
+{
+    struct pointer_search *search = context;
+
+    search->from = fixup->address;
+    return !fixup->is_rebase || !range_within(fixup->target, 1, search->address, search->size);
+}
+
+/* The coverage mapping is data that no code uses, and that no pointer leads to. */
+static bool check_mapping(struct macho_plan_state *state, enum section_kind kind)
+{
+    const struct macho_section *section = &state->image.sections[state->section_index[kind]];
+    struct pointer_search search = {section->addr, section->size, 0};
+    const char *reason;
+
+    if (section->size != 0 && !macho_section_in_file(section))
+        return macho_plan_keep(state, kind, "it has no bytes in the file");
+    if (macho_segment_may_have_fixups(&state->image, section->segment))
+        return macho_plan_keep(state, kind, "dyld applies fixups to its segment");
+    /* Of fixups that cannot be read none leads here: clang makes none. */
+    if (!macho_fixups_each(&state->image, pointer_visitor, &search, &reason) && reason == NULL)
+        return macho_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", search.from);
+    return true;
+}
+
+static bool decide(struct macho_plan_state *state, struct error *error)
+{
+    struct image_plan *plan = state->plan;
+    bool any = false;
+
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct image_section *section = &plan->sections[i];
+        unsigned bit = SECTION_BIT(section->kind);
+
+        if (section->size == 0 || (state->options->sections & SECTION_REMOVABLE & bit) == 0)
+            continue;
+        if (!any && !macho_image_check_layout(&state->image, error))
+            return false;
+        any = true;
+        section->fate = SECTION_REMOVED;
+        if (is_coverage_mapping(section->kind))
+            check_mapping(state, section->kind);
+        else
+            macho_plan_keep(state, section->kind, "covsplit does not take it out of Mach-O images");
+    }
+    return true;
+}
+
+/* ---- the plan ---- */
+
+static void list_ranges(struct image_plan *plan)
+{
+    for (size_t i = 0; i < plan->section_count; i++) {
+        const struct image_section *section = &plan->sections[i];
+        if (section->fate != SECTION_STAYS)
+            plan->ranges[plan->range_count++] =
+                (struct section_range){section->kind, section->offset, section->size};
+    }
+}
+
+static bool plan_edits(struct macho_plan_state *state, struct error *error)
+{
+    struct image_plan *plan = state->plan;
+
+    if (!decide(state, error))
+        return false;
+    list_ranges(plan);
+    if (plan->range_count == 0)
+        return edit_script_finish(&plan->edits, state->image.path, error);
+    return macho_signature_read(state, error) && macho_layout_plan(state, error) &&
+           macho_commands_reserve(state, error) && macho_signature_reserve(state, error) &&
+           edit_script_finish(&plan->edits, state->image.path, error) &&
+           macho_commands_write(state, error) && macho_signature_sign(state, error);
+}
+
+struct image_plan *macho_plan(const struct input *input, const struct image_options *options,
+                              struct error *error)
+{
+    struct macho_plan_state *state = calloc(1, sizeof(*state));
+    struct image_plan *plan = calloc(1, sizeof(*plan));
+    bool done = false;
+
+    if (state == NULL || plan == NULL) {
+        error_out_of_memory(error, input->path, sizeof(*state));
+        goto out;
+    }
+    state->options = options;
+    state->plan = plan;
+    plan->stub_uuid_literal = SIZE_MAX;
+    edit_script_init(&plan->edits, input->bytes.size);
+    if (!macho_image_open(&state->image, input, error))
+        goto out;
+    done = describe(state, error);
+    if (done) {
+        plan->already_split = is_already_split(state);
+        if (!plan->already_split)
+            done = plan_edits(state, error);
+    }
+    macho_image_close(&state->image);
+    buffer_free(&state->signature.content);
+out:
+    free(state);
+    if (!done) {
+        image_plan_free(plan);
+        return NULL;
+    }
+    return plan;
+}
