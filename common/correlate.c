@@ -24,9 +24,14 @@ bool correlation_is_big_endian(const struct correlation *correlation)
     return sidecar_facts(correlation->sidecar)->elf_data == 2; /* ELFDATA2MSB */
 }
 
-static uint64_t pointer_mask(const struct profile_record_layout *layout)
+/* In COFF the distances have 32 bits, whatever the size of the field. */
+static uint64_t pointer_mask(const struct correlation *correlation)
 {
-    return layout->pointer_size == 4 ? UINT32_MAX : UINT64_MAX;
+    bool narrow = sidecar_facts(correlation->sidecar)->format == IMAGE_COFF;
+
+    return correlation->layout.pointer_size == 4 || (narrow && !correlation->is_binary)
+               ? UINT32_MAX
+               : UINT64_MAX;
 }
 
 static uint64_t load_pointer(const struct correlation *correlation, const uint8_t *from)
@@ -124,8 +129,8 @@ static bool load_image_data(struct correlation *correlation, uint64_t counters, 
         correlation->counters_delta = counters;
         return fill_in_addresses(correlation, counters, error);
     }
-    correlation->counters_delta = counters - section->address;
-    correlation->bitmap_delta = bitmap - section->address;
+    correlation->counters_delta = (counters - section->address) & pointer_mask(correlation);
+    correlation->bitmap_delta = (bitmap - section->address) & pointer_mask(correlation);
     return true;
 }
 
@@ -250,6 +255,20 @@ static bool load_data(struct correlation *correlation, struct error *error)
     return load_image_data(correlation, counters_address, bitmap_address, error);
 }
 
+/* By the first record, as in profiles. */
+static uint64_t find_counter_skew(const struct correlation *correlation)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    uint64_t skew;
+
+    if (!correlation->has_data || record_count(correlation) == 0 || !layout->relative)
+        return 0;
+    skew = (load_pointer(correlation, record_at(correlation, 0) + layout->counter_ptr) -
+            correlation->counters_delta) %
+           counter_size(correlation);
+    return skew < correlation->counters_size ? skew : 0;
+}
+
 bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,
                       struct error *error)
 {
@@ -262,8 +281,10 @@ bool correlation_load(struct correlation *correlation, const struct sidecar *sid
                          "%s: of an image that writes no profiles, or none of raw version %d to "
                          "%d; give the sidecar of the image that wrote the profile",
                          sidecar_name(sidecar), PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
-    return load_data(correlation, error) &&
-           load_section(sidecar, correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES,
+    if (!load_data(correlation, error))
+        return false;
+    correlation->counter_skew = find_counter_skew(correlation);
+    return load_section(sidecar, correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES,
                         &correlation->names, &correlation->has_names, error);
 }
 
@@ -280,17 +301,17 @@ bool correlation_range(const struct correlation *correlation, uint64_t index,
     const struct profile_record_layout *layout = &correlation->layout;
     const uint8_t *record = record_at(correlation, index);
     uint64_t position = layout->relative ? index * layout->record_size : 0;
-    uint64_t mask = pointer_mask(layout), size = counter_size(correlation);
+    uint64_t mask = pointer_mask(correlation), size = counter_size(correlation);
     uint64_t offset = (load_pointer(correlation, record + layout->counter_ptr) -
-                       correlation->counters_delta + position) &
+                       correlation->counters_delta - correlation->counter_skew + position) &
                       mask;
 
     *range = (struct correlation_range){
         .first_counter = offset / size,
         .counter_count = load_count(correlation, record + layout->num_counters),
     };
-    if (offset % size != 0 ||
-        !range_within(offset, range->counter_count * size, 0, correlation->counters_size))
+    if (offset % size != 0 || !range_within(offset, range->counter_count * size, 0,
+                                            correlation->counters_size - correlation->counter_skew))
         return false;
     if (layout->num_bitmap_bytes == 0)
         return true;

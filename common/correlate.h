@@ -37,6 +37,7 @@ struct correlation {
     uint64_t counters_delta;
     uint64_t bitmap_delta;
     uint64_t counters_size; /* bytes in the image */
+    uint64_t counter_skew;  /* of them in front of the first counter: see profile.h */
     uint64_t bitmap_size;
 };
 

@@ -384,6 +384,37 @@ static bool stub_matches_binary_id(const struct profile *profile)
     return false;
 }
 
+static uint64_t load_pointer(const struct profile *profile, const uint8_t *from)
+{
+    return profile->is_64_bit ? load_u64(from, profile->big_endian)
+                              : load_u32(from, profile->big_endian);
+}
+
+/* Where the counters of the first record are tells where all are: they follow each other. The
+ * distance may lack its upper half (see below), which does not matter here. */
+static uint64_t find_counter_skew(const struct profile *profile)
+{
+    uint64_t size = profile_counter_size(profile->header.version);
+    const uint8_t *record = profile->data.data;
+
+    if (profile->header.num_data == 0 || !profile->layout.relative)
+        return 0;
+    return (load_pointer(profile, record + profile->layout.counter_ptr) -
+            profile->header.counters_delta) %
+           size;
+}
+
+struct bytes profile_whole_counters(const struct profile *profile)
+{
+    uint64_t size = profile_counter_size(profile->header.version);
+    struct bytes whole = {profile->counters.data, 0};
+
+    if (bytes_slice(profile->counters, profile->counter_skew,
+                    profile->counters.size - profile->counter_skew, &whole))
+        whole.size -= whole.size % size;
+    return whole;
+}
+
 /* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
  * program that has just one function. Only the former comes without names, or has the image's UUID
  * where a function has the hash of its name. */
@@ -393,15 +424,14 @@ static void detect_stub(struct profile *profile)
     const struct profile_record_layout *layout = &profile->layout;
     const uint8_t *record = profile->data.data;
     bool big = profile->big_endian;
-    uint64_t counter_ptr;
+    uint64_t counters =
+        profile_whole_counters(profile).size / profile_counter_size(header->version);
 
-    if (header->num_data != 1 ||
-        load_u32(record + layout->num_counters, big) != header->num_counters)
+    if (header->num_data != 1 || load_u32(record + layout->num_counters, big) != counters)
         return;
-    counter_ptr = profile->is_64_bit ? load_u64(record + layout->counter_ptr, big)
-                                     : load_u32(record + layout->counter_ptr, big);
     /* On 64-bit Windows the runtime writes only the low 32 bits of the distance. */
-    if ((uint32_t)counter_ptr != (uint32_t)header->counters_delta)
+    if ((uint32_t)load_pointer(profile, record + layout->counter_ptr) !=
+        (uint32_t)(header->counters_delta + profile->counter_skew))
         return;
     if (layout->num_bitmap_bytes != 0 &&
         load_u32(record + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes)
@@ -424,6 +454,7 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
         !place_parts(bytes, name, profile, error) || !check_binary_ids(profile, name, error) ||
         !place_value_data(bytes, name, profile, error))
         return false;
+    profile->counter_skew = find_counter_skew(profile);
     detect_stub(profile);
     return true;
 }

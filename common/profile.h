@@ -106,6 +106,10 @@ struct profile {
     struct bytes vtable_names;
     struct bytes value_data;
     uint64_t size; /* of the whole profile, value data included */
+    /* Bytes of `counters` in front of the first counter. On Windows the runtime takes the end of a
+     * marker of one byte for the start of the counters, which are aligned to 8, so that there are
+     * 7, and as many at the end that are the next marker's; everywhere else it is 0. */
+    uint64_t counter_skew;
 
     /* True for a profile of a split image: its one record is the stub, which covers all counters.
      * stub_uuid is then the start of the image's UUID, zero-padded. */
@@ -131,6 +135,9 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
  * is left. */
 bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
                             struct bytes *binary_id);
+
+/* The whole counters: those behind the skew. */
+struct bytes profile_whole_counters(const struct profile *profile);
 
 /* The UUID of the image that wrote the profile, as far as the profile tells: its first binary ID,
  * or else what the stub record holds. Size 0: neither. *is_prefix: the UUID comes from the stub

@@ -30,7 +30,8 @@ struct profile_sum {
     uint8_t *bytes;         /* the whole profile, without value data */
     uint64_t size;          /* of it */
     struct profile profile; /* in it */
-    uint8_t *counters;      /* in it */
+    uint8_t *counters;      /* in it: the whole ones */
+    uint64_t counters_size; /* of those */
     uint8_t *bitmap;        /* in it */
     /* With byte coverage: planes[0] is a copy of the counters from the beginning, so that
      * `counters` is free for whichever plane is asked for. */
@@ -130,6 +131,7 @@ static bool copy_profile(struct profile_sum *sum, const struct profile *first, c
                          struct error *error)
 {
     struct profile source = *first;
+    struct bytes counters;
 
     source.value_data.size = 0;
     profile_set_padding(&source);
@@ -140,14 +142,16 @@ static bool copy_profile(struct profile_sum *sum, const struct profile *first, c
     if (!profile_write(&source, append_part, sum, error) ||
         !profile_parse((struct bytes){sum->bytes, sum->size}, 0, name, &sum->profile, error))
         return false;
-    sum->counters = sum->bytes + (sum->profile.counters.data - sum->bytes);
+    counters = profile_whole_counters(&sum->profile);
+    sum->counters = sum->bytes + (counters.data - sum->bytes);
+    sum->counters_size = counters.size;
     sum->bitmap = sum->bytes + (sum->profile.bitmap.data - sum->bytes);
     return true;
 }
 
 static bool make_stripes(struct profile_sum *sum)
 {
-    sum->stripe_count = sum->profile.counters.size / STRIPE_SIZE + 1;
+    sum->stripe_count = sum->counters_size / STRIPE_SIZE + 1;
     sum->stripes = calloc((size_t)sum->stripe_count, sizeof(*sum->stripes));
     if (sum->stripes == NULL)
         return false;
@@ -344,7 +348,7 @@ static bool add_stripe(struct profile_sum *sum, unsigned plane, uint64_t stripe,
                        const uint8_t *counters)
 {
     uint64_t offset = stripe * STRIPE_SIZE;
-    uint64_t left = sum->profile.counters.size - offset;
+    uint64_t left = sum->counters_size - offset;
     uint64_t size = left < STRIPE_SIZE ? left : STRIPE_SIZE;
     bool added = true;
 
@@ -377,7 +381,7 @@ bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsign
     uint64_t first = sum->stripe_count / shares * share;
 
     for (uint64_t i = 0; i < sum->stripe_count; i++) {
-        if (!add_stripe(sum, 0, (first + i) % sum->stripe_count, more->counters.data))
+        if (!add_stripe(sum, 0, (first + i) % sum->stripe_count, profile_whole_counters(more).data))
             return no_memory(sum, error);
     }
     add_bitmap(sum, more->bitmap.data);
@@ -413,7 +417,8 @@ static bool adopt_part(void *context, struct bytes part, struct error *error)
     uint8_t *to = adoption->sum->bytes + adoption->position;
 
     (void)error;
-    if (to != adoption->sum->counters && to != adoption->sum->bitmap)
+    if (to + adoption->sum->profile.counter_skew != adoption->sum->counters &&
+        to != adoption->sum->bitmap)
         memcpy(to, part.data, (size_t)part.size);
     adoption->position += part.size;
     return true;

@@ -1,11 +1,13 @@
 /*
- * Decoding and encoding of accessor bodies: see accessor.h. The encodings are those of the Intel
- * 64 manual, volume 2.
+ * Decoding and encoding of accessor bodies: see accessor.h. Here is x86, in 64 and 32 bits, after
+ * the Intel 64 manual, volume 2; AArch64 is in accessor_aarch64.c.
  */
 #include "formats/accessor.h"
 
 #include <elf.h>
 #include <string.h>
+
+#include "formats/accessor_aarch64.h"
 
 /* A reader over a body. Every step checks that the bytes are there. */
 struct cursor {
@@ -73,15 +75,11 @@ static bool take_address(struct cursor *cursor, uint64_t address, struct accesso
     return true;
 }
 
-bool accessor_decode(uint16_t machine, struct bytes code, uint64_t address,
-                     struct accessor *accessor)
+static bool decode_x86_64(struct bytes code, uint64_t address, struct accessor *accessor)
 {
     struct cursor cursor = {code, 0};
     bool framed;
 
-    *accessor = (struct accessor){0};
-    if (machine != EM_X86_64)
-        return false;
     take(&cursor, "\xf3\x0f\x1e\xfa", 4);          /* endbr64 */
     framed = take(&cursor, "\x55\x48\x89\xe5", 4); /* push %rbp; mov %rsp,%rbp */
     if (!take_address(&cursor, address, accessor))
@@ -94,6 +92,43 @@ bool accessor_decode(uint16_t machine, struct bytes code, uint64_t address,
     return true;
 }
 
+static bool decode_i386(struct bytes code, struct accessor *accessor)
+{
+    struct cursor cursor = {code, 0};
+    uint32_t address;
+    bool framed;
+
+    take(&cursor, "\xf3\x0f\x1e\xfb", 4); /* endbr32 */
+    /* push %ebp; mov %esp,%ebp in either encoding */
+    framed = take(&cursor, "\x55\x89\xe5", 3) || take(&cursor, "\x55\x8b\xec", 3);
+    accessor->instruction_offset = (size_t)cursor.position;
+    if (!take(&cursor, "\xb8", 1) || !take_u32(&cursor, &address)) /* mov $imm32,%eax */
+        return false;
+    accessor->form = ACCESSOR_IMMEDIATE;
+    accessor->value = address;
+    accessor->instruction_size = 5;
+    if ((framed && !take(&cursor, "\x5d", 1)) || !take(&cursor, "\xc3", 1))
+        return false;
+    accessor->size = (size_t)cursor.position;
+    return true;
+}
+
+bool accessor_decode(uint16_t machine, struct bytes code, uint64_t address,
+                     struct accessor *accessor)
+{
+    *accessor = (struct accessor){0};
+    switch (machine) {
+    case EM_X86_64:
+        return decode_x86_64(code, address, accessor);
+    case EM_386:
+        return decode_i386(code, accessor);
+    case EM_AARCH64:
+        return aarch64_decode(code, address, accessor);
+    default:
+        return false;
+    }
+}
+
 bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct bytes code,
                      uint64_t address, uint64_t value,
                      uint8_t instruction[ACCESSOR_INSTRUCTION_MAX])
@@ -103,7 +138,9 @@ bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct b
     uint64_t next = address + accessor->instruction_offset + size;
     uint8_t *field = instruction + size - 4;
 
-    if (machine != EM_X86_64 || size > ACCESSOR_INSTRUCTION_MAX ||
+    if (machine == EM_AARCH64)
+        return aarch64_encode(next - size, value, instruction);
+    if ((machine != EM_X86_64 && machine != EM_386) || size > ACCESSOR_INSTRUCTION_MAX ||
         !bytes_slice(code, accessor->instruction_offset, size, &old))
         return false;
     memcpy(instruction, old.data, (size_t)size);
@@ -162,6 +199,8 @@ static bool is_immediate(const uint8_t *field, uint64_t before)
 bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
                              uint64_t size, bool absolute, uint64_t *position)
 {
+    if (machine == EM_AARCH64)
+        return aarch64_find_reference(code, address, first, size, position);
     if (machine != EM_X86_64 || code.size < 4)
         return false;
     for (uint64_t i = *position; i <= code.size - 4; i++) {
@@ -182,4 +221,59 @@ bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t addre
         }
     }
     return false;
+}
+
+/* How far in front of the instruction a body may start: endbr and a frame take 8 bytes. */
+#define BODY_BEFORE 16
+
+bool accessor_decode_around(uint16_t machine, struct bytes code, uint64_t address,
+                            uint64_t position, uint64_t *start, struct accessor *accessor)
+{
+    uint64_t before = position < BODY_BEFORE ? position : BODY_BEFORE;
+    struct bytes body;
+
+    /* The longest body first: what is in front of the instruction may be a part of it. */
+    for (*start = position - before; *start <= position; ++*start) {
+        uint64_t inside = position - *start;
+
+        if (bytes_slice(code, *start, code.size - *start, &body) &&
+            accessor_decode(machine, body, address + *start, accessor) &&
+            range_within(inside, 1, accessor->instruction_offset, accessor->instruction_size))
+            return true;
+    }
+    return false;
+}
+
+bool accessor_find_load(uint16_t machine, struct bytes code, uint64_t address, uint64_t *position,
+                        uint64_t *target)
+{
+    if (machine == EM_AARCH64)
+        return aarch64_find_load(code, address, position, target);
+    for (uint64_t i = *position; machine == EM_X86_64 && i + 7 <= code.size; i++) {
+        const uint8_t *at = code.data + i;
+
+        /* mov disp32(%rip),%r64 */
+        if ((at[0] & 0xfb) != 0x48 || at[1] != 0x8b || (at[2] & 0xc7) != 0x05)
+            continue;
+        *target = address + i + 7 + (uint64_t)(int64_t)(int32_t)load_u32(at + 3, false);
+        *position = i + 7;
+        return true;
+    }
+    return false;
+}
+
+bool accessor_follow_jump(uint16_t machine, struct bytes code, uint64_t address, uint64_t *target)
+{
+    struct cursor cursor = {code, 0};
+    uint32_t distance;
+
+    if (machine == EM_AARCH64)
+        return aarch64_follow_jump(code, address, target);
+    if ((machine != EM_X86_64 && machine != EM_386) || !take(&cursor, "\xe9", 1) ||
+        !take_u32(&cursor, &distance))
+        return false;
+    *target = address + cursor.position + (uint64_t)(int64_t)(int32_t)distance;
+    if (machine == EM_386)
+        *target &= UINT32_MAX;
+    return true;
 }

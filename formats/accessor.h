@@ -11,6 +11,10 @@
  *     [endbr64] [push %rbp; mov %rsp,%rbp]  lea X(%rip),%rax       [pop %rbp]  ret
  *     [endbr64] [push %rbp; mov %rsp,%rbp]  mov $X,%rax or %eax    [pop %rbp]  ret
  *     [endbr64] [push %rbp; mov %rsp,%rbp]  mov X@GOT(%rip),%rax   [pop %rbp]  ret
+ * i386 (COFF), where a mov holds the address and a base relocation applies to it:
+ *     [endbr32] [push %ebp; mov %esp,%ebp]  mov $X,%eax  [pop %ebp]  ret
+ * AArch64:
+ *     [bti c]  adrp x0, X; add x0, x0, :lo12:X  ret
  * Anything else is not recognized, and then not touched.
  */
 #ifndef COVSPLIT_FORMATS_ACCESSOR_H
@@ -53,8 +57,23 @@ bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct b
  * size): relative to the program counter or, where the code may hold absolute addresses, as an
  * immediate. An absolute address that is just `first` counts whatever the bytes before it. Starts
  * at *position; on a hit *position is where the instruction's address field is. Used to prove that
- * nobody else refers to what will go. */
+ * nobody else refers to what will go.
+ * i386 has no such operands but absolute ones, which have relocations: always false there. */
 bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
                              uint64_t size, bool absolute, uint64_t *position);
+
+/* Looks for a body that has the byte at `position` in the instruction that makes the address:
+ * *start is where in `code` it starts. Used where no symbol tells. */
+bool accessor_decode_around(uint16_t machine, struct bytes code, uint64_t address,
+                            uint64_t position, uint64_t *start, struct accessor *accessor);
+
+/* Looks for the next load of 8 bytes (of any load, where the machine has none of 8) from an address
+ * that the code forms. Starts at *position, which is then behind the hit. i386: always false. */
+bool accessor_find_load(uint16_t machine, struct bytes code, uint64_t address, uint64_t *position,
+                        uint64_t *target);
+
+/* Where an unconditional jump at the start of the code leads (MSVC's thunks for incremental
+ * linking are such); false for anything else. */
+bool accessor_follow_jump(uint16_t machine, struct bytes code, uint64_t address, uint64_t *target);
 
 #endif

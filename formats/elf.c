@@ -5,7 +5,6 @@
 #include "formats/elf.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +19,7 @@ bool elf_recognize(struct bytes bytes)
 
 struct image_section *elf_plan_section(struct elf_plan_state *state, enum section_kind kind)
 {
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        if (state->plan->sections[i].kind == kind)
-            return &state->plan->sections[i];
-    }
-    return NULL;
+    return image_plan_section(state->plan, kind);
 }
 
 bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind)
@@ -36,12 +31,10 @@ bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind)
 
 bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
 {
-    struct image_section *section = elf_plan_section(state, kind);
     va_list arguments;
 
-    section->fate = SECTION_STAYS;
     va_start(arguments, format);
-    vsnprintf(section->reason, sizeof(section->reason), format, arguments);
+    image_plan_keep(state->plan, kind, format, arguments);
     va_end(arguments);
     return false;
 }
@@ -109,15 +102,6 @@ bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind)
 
 /* ---- describing ---- */
 
-static int compare_sections(const void *left, const void *right)
-{
-    const struct image_section *a = left, *b = right;
-
-    if (a->offset != b->offset)
-        return a->offset < b->offset ? -1 : 1;
-    return a->kind < b->kind ? -1 : a->kind > b->kind;
-}
-
 static bool find_sections(struct elf_plan_state *state, struct error *error)
 {
     const struct elf_image *image = &state->image;
@@ -150,7 +134,7 @@ static bool find_sections(struct elf_plan_state *state, struct error *error)
         };
         plan->section_count++;
     }
-    qsort(plan->sections, plan->section_count, sizeof(plan->sections[0]), compare_sections);
+    image_plan_sort(plan);
     return true;
 }
 
@@ -180,7 +164,6 @@ static bool describe(struct elf_plan_state *state, struct error *error)
 {
     const GElf_Ehdr *ehdr = &state->image.ehdr;
     struct sidecar_facts *facts = &state->plan->facts;
-    const struct uuid *given = &state->options->uuid;
 
     facts->format = IMAGE_ELF;
     facts->elf_class = ehdr->e_ident[EI_CLASS];
@@ -191,16 +174,8 @@ static bool describe(struct elf_plan_state *state, struct error *error)
     if (!elf_build_id(&state->image, &facts->uuid, error) || !find_sections(state, error) ||
         !elf_runtime_find(&state->image, &state->runtime, error))
         return false;
-    facts->uuid_source = facts->uuid.size != 0 ? UUID_FROM_BUILD_ID : UUID_FROM_DIGEST;
-    if (given->size != 0 && facts->uuid.size != 0 && !uuid_equal(given, &facts->uuid))
-        return error_set(error,
-                         "%s: the image has a build ID, which its profiles carry, and --uuid gives "
-                         "another one; leave --uuid out",
-                         state->image.path);
-    if (given->size != 0 && facts->uuid.size == 0) {
-        facts->uuid = *given;
-        facts->uuid_source = UUID_FROM_OPTION;
-    }
+    if (!image_plan_choose_uuid(state->plan, state->options, state->image.path, error))
+        return false;
     facts->raw_version = read_raw_version(state);
     state->has_record_layout = stub_layout(facts->raw_version, 8, &state->record_layout);
     return true;
@@ -282,16 +257,6 @@ static void decide(struct elf_plan_state *state)
     }
 }
 
-static void list_ranges(struct image_plan *plan)
-{
-    for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
-        if (section->fate != SECTION_STAYS)
-            plan->ranges[plan->range_count++] =
-                (struct section_range){section->kind, section->offset, section->size};
-    }
-}
-
 /* Bytes behind everything that the headers describe belong to somebody else (an archive that the
  * program opens, a signature), who may look for them at a fixed place. */
 static bool check_tail(const struct elf_image *image, struct error *error)
@@ -333,7 +298,7 @@ static bool plan_edits(struct elf_plan_state *state, struct error *error)
         !elf_tables_plan(state, error))
         return false;
     plan->facts.has_stub = plan->stub_uuid_literal != SIZE_MAX;
-    list_ranges(plan);
+    image_plan_list_ranges(plan);
     if (plan->facts.uuid.size != 0)
         image_plan_set_uuid(plan, &plan->facts.uuid, plan->facts.uuid_source);
     return true;

@@ -16,26 +16,6 @@
 #define SYMBOL_PIECE (UINT64_C(65536) * sizeof(Elf64_Sym))
 #define STRING_PIECE (UINT64_C(1) << 20)
 
-/* All names start with this, which is what the string table is searched for. */
-#define RUNTIME_PREFIX "__llvm_profile_"
-
-static const char *const runtime_names[RUNTIME_SYMBOLS] = {
-    [RUNTIME_BEGIN_DATA] = RUNTIME_PREFIX "begin_data",
-    [RUNTIME_END_DATA] = RUNTIME_PREFIX "end_data",
-    [RUNTIME_BEGIN_NAMES] = RUNTIME_PREFIX "begin_names",
-    [RUNTIME_END_NAMES] = RUNTIME_PREFIX "end_names",
-    [RUNTIME_BEGIN_COUNTERS] = RUNTIME_PREFIX "begin_counters",
-    [RUNTIME_END_COUNTERS] = RUNTIME_PREFIX "end_counters",
-    [RUNTIME_BEGIN_BITMAP] = RUNTIME_PREFIX "begin_bitmap",
-    [RUNTIME_END_BITMAP] = RUNTIME_PREFIX "end_bitmap",
-    [RUNTIME_RAW_VERSION] = RUNTIME_PREFIX "raw_version",
-};
-
-const char *runtime_symbol_name(enum runtime_symbol symbol)
-{
-    return runtime_names[symbol];
-}
-
 bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol)
 {
     unsigned type = GELF_ST_TYPE(symbol->st_info);
@@ -104,25 +84,6 @@ static bool add_name_offset(struct name_offsets *names, uint64_t offset, enum ru
     return true;
 }
 
-static bool starts_with(struct bytes text, const char *start, size_t size)
-{
-    return size <= text.size && memcmp(text.data, start, size) == 0;
-}
-
-/* Which of the names is at the start of the text. */
-static bool classify(struct bytes text, enum runtime_symbol *symbol)
-{
-    for (unsigned i = 0; i < RUNTIME_OTHER_BOUND; i++) {
-        if (starts_with(text, runtime_names[i], strlen(runtime_names[i]) + 1)) {
-            *symbol = (enum runtime_symbol)i;
-            return true;
-        }
-    }
-    *symbol = RUNTIME_OTHER_BOUND;
-    return starts_with(text, RUNTIME_PREFIX "begin_", strlen(RUNTIME_PREFIX "begin_")) ||
-           starts_with(text, RUNTIME_PREFIX "end_", strlen(RUNTIME_PREFIX "end_"));
-}
-
 static bool find_names(const struct elf_image *image, size_t string_section,
                        struct name_offsets *names)
 {
@@ -144,7 +105,7 @@ static bool find_names(const struct elf_image *image, size_t string_section,
             uint64_t offset = (uint64_t)(hit - strings.data);
             enum runtime_symbol symbol;
             struct bytes rest = {hit, strings.size - offset};
-            if (classify(rest, &symbol) && !add_name_offset(names, offset, symbol))
+            if (runtime_symbol_classify(rest, &symbol) && !add_name_offset(names, offset, symbol))
                 return false;
             position = offset + prefix;
         }

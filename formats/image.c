@@ -3,6 +3,7 @@
  */
 #include "formats/image.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,4 +71,67 @@ void image_plan_set_uuid(struct image_plan *plan, const struct uuid *uuid, enum 
     plan->facts.uuid_source = source;
     if (plan->stub_uuid_literal != SIZE_MAX)
         stub_set_uuid(plan->edits.literals.data + plan->stub_uuid_literal, uuid);
+}
+
+/* ---- what the formats share ---- */
+
+struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind)
+{
+    for (size_t i = 0; i < plan->section_count; i++) {
+        if (plan->sections[i].kind == kind)
+            return &plan->sections[i];
+    }
+    return NULL;
+}
+
+void image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format,
+                     va_list arguments)
+{
+    struct image_section *section = image_plan_section(plan, kind);
+
+    section->fate = SECTION_STAYS;
+    vsnprintf(section->reason, sizeof(section->reason), format, arguments);
+}
+
+static int compare_sections(const void *left, const void *right)
+{
+    const struct image_section *a = left, *b = right;
+
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return a->kind < b->kind ? -1 : a->kind > b->kind;
+}
+
+void image_plan_sort(struct image_plan *plan)
+{
+    qsort(plan->sections, plan->section_count, sizeof(plan->sections[0]), compare_sections);
+}
+
+bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options *options,
+                            const char *path, struct error *error)
+{
+    struct sidecar_facts *facts = &plan->facts;
+    const struct uuid *given = &options->uuid;
+
+    facts->uuid_source = facts->uuid.size != 0 ? UUID_FROM_BUILD_ID : UUID_FROM_DIGEST;
+    if (given->size != 0 && facts->uuid.size != 0 && !uuid_equal(given, &facts->uuid))
+        return error_set(error,
+                         "%s: the image has a build ID, which its profiles carry, and --uuid gives "
+                         "another one; leave --uuid out",
+                         path);
+    if (given->size != 0 && facts->uuid.size == 0) {
+        facts->uuid = *given;
+        facts->uuid_source = UUID_FROM_OPTION;
+    }
+    return true;
+}
+
+void image_plan_list_ranges(struct image_plan *plan)
+{
+    for (size_t i = 0; i < plan->section_count; i++) {
+        const struct image_section *section = &plan->sections[i];
+        if (section->fate != SECTION_STAYS)
+            plan->ranges[plan->range_count++] =
+                (struct section_range){section->kind, section->offset, section->size};
+    }
 }

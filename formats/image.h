@@ -7,6 +7,7 @@
 #ifndef COVSPLIT_FORMATS_IMAGE_H
 #define COVSPLIT_FORMATS_IMAGE_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,19 @@ bool image_recognize(struct bytes bytes, const char **format_name);
 struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
                                    struct error *error);
 void image_plan_free(struct image_plan *plan);
+
+/* For the formats: the description of a section in the plan; NULL where the image has none. */
+struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind);
+/* The section stays, for this reason (printf's format). */
+void image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format,
+                     va_list arguments);
+/* Puts the sections in the order of the file. */
+void image_plan_sort(struct image_plan *plan);
+/* Settles the UUID, where facts.uuid is what the image itself has (size 0: nothing), and --uuid. */
+bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options *options,
+                            const char *path, struct error *error);
+/* Lists the ranges of the sections that go. */
+void image_plan_list_ranges(struct image_plan *plan);
 
 /* Completes a plan for an image that carries no UUID of its own. */
 void image_plan_set_uuid(struct image_plan *plan, const struct uuid *uuid, enum uuid_source source);

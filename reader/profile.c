@@ -118,19 +118,21 @@ size_t covsplit_profile_uuid(const covsplit_profile *profile, uint8_t *uuid, siz
 
 uint64_t covsplit_profile_counter_count(const covsplit_profile *profile)
 {
-    return profile->profile.header.num_counters;
+    return profile_whole_counters(&profile->profile).size /
+           profile_counter_size(profile->profile.header.version);
 }
 
 uint64_t covsplit_profile_counter(const covsplit_profile *profile, uint64_t index)
 {
     const struct profile *view = &profile->profile;
+    struct bytes counters = profile_whole_counters(view);
 
-    if (index >= view->header.num_counters)
+    if (index >= covsplit_profile_counter_count(profile))
         return 0;
     /* With byte coverage, a function that runs clears its bytes. */
     if (profile_counter_size(view->header.version) == 1)
-        return view->counters.data[index] == 0;
-    return load_u64(view->counters.data + index * sizeof(uint64_t), view->big_endian);
+        return counters.data[index] == 0;
+    return load_u64(counters.data + index * sizeof(uint64_t), view->big_endian);
 }
 
 /* ---- correlating ---- */

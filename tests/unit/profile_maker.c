@@ -31,6 +31,23 @@ static uint64_t counter_total(const struct profile_recipe *recipe)
                                       : recipe->records * recipe->counters_each;
 }
 
+#define WINDOWS_SKEW 7
+
+static uint64_t skew_of(const struct profile_recipe *recipe)
+{
+    return recipe->windows ? WINDOWS_SKEW : 0;
+}
+
+static uint64_t narrow(uint64_t distance, const struct profile_recipe *recipe)
+{
+    return recipe->windows ? distance & UINT32_MAX : distance;
+}
+
+static uint64_t distance_of(uint64_t distance, const struct profile_recipe *recipe)
+{
+    return recipe->windows ? 0 - distance : distance;
+}
+
 struct buffer profile_make_data(const struct profile_recipe *recipe, uint64_t counters_address)
 {
     uint64_t counter_size = profile_counter_size(recipe->raw_version);
@@ -41,8 +58,10 @@ struct buffer profile_make_data(const struct profile_recipe *recipe, uint64_t co
     for (uint64_t i = 0; i < recipe->records; i++) {
         uint64_t position = i * layout.record_size;
         uint64_t offset = i * recipe->counters_each * counter_size;
-        uint64_t from = layout.relative ? MAKER_COUNTERS_DISTANCE - position : counters_address;
-        uint64_t bitmap_from = layout.relative ? MAKER_BITMAP_DISTANCE - position : 0;
+        uint64_t distance = distance_of(MAKER_COUNTERS_DISTANCE, recipe) + skew_of(recipe);
+        uint64_t from = layout.relative ? distance - position : counters_address;
+        uint64_t bitmap_from =
+            layout.relative ? distance_of(MAKER_BITMAP_DISTANCE, recipe) - position : 0;
         uint8_t *record;
 
         ck_assert(buffer_append_zeros(&data, layout.record_size));
@@ -53,12 +72,12 @@ struct buffer profile_make_data(const struct profile_recipe *recipe, uint64_t co
             store_u64(record, 0x1111 * (i + 1), recipe->big_endian);
             store_u64(record + 8, 0xabcdef + i, recipe->big_endian);
         }
-        put_pointer(record + layout.counter_ptr, from + offset, recipe);
+        put_pointer(record + layout.counter_ptr, narrow(from + offset, recipe), recipe);
         store_u32(record + layout.num_counters, (uint32_t)counters_per_record(recipe),
                   recipe->big_endian);
         if (layout.bitmap_ptr != 0 && recipe->bitmap) {
-            put_pointer(record + layout.bitmap_ptr, bitmap_from + i * recipe->counters_each,
-                        recipe);
+            put_pointer(record + layout.bitmap_ptr,
+                        narrow(bitmap_from + i * recipe->counters_each, recipe), recipe);
             store_u32(record + layout.num_bitmap_bytes, (uint32_t)counters_per_record(recipe),
                       recipe->big_endian);
         }
@@ -81,11 +100,12 @@ struct buffer profile_make(const struct profile_recipe *recipe)
                               .big_endian = recipe->big_endian};
     bool is_bytes = profile_counter_size(recipe->raw_version) == 1;
     size_t total = (size_t)counter_total(recipe);
+    size_t stored = total + recipe->windows;
     struct error error = {0};
 
     ck_assert(
         profile_record_layout(recipe->raw_version, recipe->is_32_bit ? 4 : 8, &profile.layout));
-    ck_assert(buffer_append_zeros(&counters, is_bytes ? total : total * 8));
+    ck_assert(buffer_append_zeros(&counters, is_bytes ? stored : stored * 8));
     if (is_bytes)
         memset(counters.data, 0xff, counters.size);
     if (recipe->bitmap && profile.layout.bitmap_ptr != 0)
@@ -106,11 +126,14 @@ struct buffer profile_make(const struct profile_recipe *recipe)
         .version = recipe->raw_version,
         .binary_ids_size = ids.size,
         .num_data = recipe->records,
-        .num_counters = total,
+        .num_counters = stored,
         .num_bitmap_bytes = bitmap.size,
         .names_size = profile.names.size,
-        .counters_delta = profile.layout.relative ? MAKER_COUNTERS_DISTANCE : recipe->load_address,
-        .bitmap_delta = bitmap.size != 0 ? MAKER_BITMAP_DISTANCE : 0,
+        .counters_delta = profile.layout.relative
+                              ? narrow(distance_of(MAKER_COUNTERS_DISTANCE, recipe), recipe)
+                              : recipe->load_address,
+        .bitmap_delta =
+            bitmap.size != 0 ? narrow(distance_of(MAKER_BITMAP_DISTANCE, recipe), recipe) : 0,
         .value_kind_last = profile.layout.value_kinds - 1,
     };
     profile_set_padding(&profile);
@@ -137,7 +160,7 @@ struct profile profile_of(const struct buffer *made)
 void profile_set_counter(struct buffer *made, uint64_t index, uint64_t value)
 {
     struct profile profile = profile_of(made);
-    uint8_t *counters = made->data + (profile.counters.data - made->data);
+    uint8_t *counters = made->data + (profile.counters.data - made->data) + profile.counter_skew;
 
     if (profile_counter_size(profile.header.version) == 1)
         counters[index] = (uint8_t)value;
@@ -149,5 +172,6 @@ uint64_t profile_get_counter(const struct profile *profile, uint64_t index)
 {
     if (profile_counter_size(profile->header.version) == 1)
         return profile->counters.data[index];
-    return load_u64(profile->counters.data + index * 8, profile->big_endian);
+    return load_u64(profile->counters.data + profile->counter_skew + index * 8,
+                    profile->big_endian);
 }

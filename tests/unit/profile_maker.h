@@ -17,6 +17,9 @@ struct profile_recipe {
     bool is_32_bit;
     bool big_endian;
     bool bitmap;
+    /* As on Windows: 7 bytes of padding count as counters, which are in front of the data, and
+     * distances have 32 bits. Only with counters of 8 bytes and from version 8 on. */
+    bool windows;
     uint64_t records; /* 0: as with binary correlation */
     uint64_t counters_each;
     const char *names;      /* NULL: none */
@@ -26,7 +29,7 @@ struct profile_recipe {
     const uint8_t *stub;
 };
 
-/* Where the counters are from the data. */
+/* Where the counters are from the data; on Windows, as far in the other direction. */
 #define MAKER_COUNTERS_DISTANCE UINT64_C(0x1000)
 #define MAKER_BITMAP_DISTANCE   UINT64_C(0x9000)
 

@@ -12,6 +12,7 @@
 #define ADDRESS UINT64_C(0x401000)
 
 struct body {
+    uint16_t machine;
     const char *what;
     const char *code;
     size_t size;
@@ -21,33 +22,57 @@ struct body {
 
 /* The value of a PC-relative one is the end of its instruction + the displacement. */
 static const struct body known[] = {
-    {"lea", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, ACCESSOR_PC_RELATIVE, ADDRESS + 7 + 0x1000},
-    {"lea backwards", "\x48\x8d\x05\xf9\xff\xff\xff\xc3", 8, ACCESSOR_PC_RELATIVE, ADDRESS},
-    {"mov imm32, sign-extended", "\x48\xc7\xc0\xe0\xb1\x40\x00\xc3", 8, ACCESSOR_IMMEDIATE,
-     0x40b1e0},
-    {"mov imm32, negative", "\x48\xc7\xc0\x00\x00\x00\x80\xc3", 8, ACCESSOR_IMMEDIATE,
+    {EM_X86_64, "lea", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, ACCESSOR_PC_RELATIVE,
+     ADDRESS + 7 + 0x1000},
+    {EM_X86_64, "lea backwards", "\x48\x8d\x05\xf9\xff\xff\xff\xc3", 8, ACCESSOR_PC_RELATIVE,
+     ADDRESS},
+    {EM_X86_64, "mov imm32, sign-extended", "\x48\xc7\xc0\xe0\xb1\x40\x00\xc3", 8,
+     ACCESSOR_IMMEDIATE, 0x40b1e0},
+    {EM_X86_64, "mov imm32, negative", "\x48\xc7\xc0\x00\x00\x00\x80\xc3", 8, ACCESSOR_IMMEDIATE,
      UINT64_C(0xffffffff80000000)},
-    {"mov imm32 to %eax", "\xb8\x00\x00\x00\x80\xc3", 6, ACCESSOR_IMMEDIATE, 0x80000000},
-    {"movabs", "\x48\xb8\x88\x77\x66\x55\x44\x33\x22\x11\xc3", 11, ACCESSOR_IMMEDIATE,
+    {EM_X86_64, "mov imm32 to %eax", "\xb8\x00\x00\x00\x80\xc3", 6, ACCESSOR_IMMEDIATE, 0x80000000},
+    {EM_X86_64, "movabs", "\x48\xb8\x88\x77\x66\x55\x44\x33\x22\x11\xc3", 11, ACCESSOR_IMMEDIATE,
      UINT64_C(0x1122334455667788)},
-    {"load", "\x48\x8b\x05\x10\x00\x00\x00\xc3", 8, ACCESSOR_LOAD, ADDRESS + 7 + 0x10},
-    {"endbr64", "\xf3\x0f\x1e\xfa\x48\x8d\x05\x00\x00\x00\x00\xc3", 12, ACCESSOR_PC_RELATIVE,
-     ADDRESS + 11},
-    {"frame", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\x5d\xc3", 13, ACCESSOR_PC_RELATIVE,
-     ADDRESS + 11},
-    {"endbr64 and frame", "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x48\xc7\xc0\x01\x00\x00\x00\x5d\xc3",
-     17, ACCESSOR_IMMEDIATE, 1},
+    {EM_X86_64, "load", "\x48\x8b\x05\x10\x00\x00\x00\xc3", 8, ACCESSOR_LOAD, ADDRESS + 7 + 0x10},
+    {EM_X86_64, "endbr64", "\xf3\x0f\x1e\xfa\x48\x8d\x05\x00\x00\x00\x00\xc3", 12,
+     ACCESSOR_PC_RELATIVE, ADDRESS + 11},
+    {EM_X86_64, "frame", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\x5d\xc3", 13,
+     ACCESSOR_PC_RELATIVE, ADDRESS + 11},
+    {EM_X86_64, "endbr64 and frame",
+     "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x48\xc7\xc0\x01\x00\x00\x00\x5d\xc3", 17, ACCESSOR_IMMEDIATE,
+     1},
+    {EM_386, "mov imm32", "\xb8\x00\x00\x00\x80\xc3", 6, ACCESSOR_IMMEDIATE, 0x80000000},
+    {EM_386, "endbr32", "\xf3\x0f\x1e\xfb\xb8\x01\x00\x00\x00\xc3", 10, ACCESSOR_IMMEDIATE, 1},
+    {EM_386, "frame", "\x55\x89\xe5\xb8\x01\x00\x00\x00\x5d\xc3", 10, ACCESSOR_IMMEDIATE, 1},
+    {EM_386, "frame by MSVC", "\x55\x8b\xec\xb8\x01\x00\x00\x00\x5d\xc3", 10, ACCESSOR_IMMEDIATE,
+     1},
+    {EM_AARCH64, "adrp", "\x00\x00\x00\xb0\x00\x00\x01\x91\xc0\x03\x5f\xd6", 12,
+     ACCESSOR_PC_RELATIVE, ADDRESS + 0x1000 + 0x40},
+    {EM_AARCH64, "adrp backwards", "\xe0\xff\xff\xf0\x00\xfc\x3f\x91\xc0\x03\x5f\xd6", 12,
+     ACCESSOR_PC_RELATIVE, ADDRESS - 1},
+    {EM_AARCH64, "bti", "\x5f\x24\x03\xd5\x00\x00\x00\x90\x00\x00\x00\x91\xc0\x03\x5f\xd6", 16,
+     ACCESSOR_PC_RELATIVE, ADDRESS},
 };
 
 #define KNOWN_COUNT ((int)(sizeof(known) / sizeof(known[0])))
 
 static const struct body unknown[] = {
-    {"another register", "\x48\x8d\x0d\x00\x10\x00\x00\xc3", 8, 0, 0},
-    {"a prologue before it", "\x50\x48\x8d\x05\x00\x10\x00\x00\xc3", 9, 0, 0},
-    {"no return", "\x48\x8d\x05\x00\x10\x00\x00\x90", 8, 0, 0},
-    {"a frame that is not left", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\xc3", 12, 0, 0},
-    {"arithmetic behind it", "\x48\x8d\x05\x00\x10\x00\x00\x48\x83\xc0\x08\xc3", 12, 0, 0},
-    {"a call", "\xe8\x00\x00\x00\x00\xc3", 6, 0, 0},
+    {EM_X86_64, "another register", "\x48\x8d\x0d\x00\x10\x00\x00\xc3", 8, 0, 0},
+    {EM_X86_64, "a prologue before it", "\x50\x48\x8d\x05\x00\x10\x00\x00\xc3", 9, 0, 0},
+    {EM_X86_64, "no return", "\x48\x8d\x05\x00\x10\x00\x00\x90", 8, 0, 0},
+    {EM_X86_64, "a frame that is not left", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\xc3", 12,
+     0, 0},
+    {EM_X86_64, "arithmetic behind it", "\x48\x8d\x05\x00\x10\x00\x00\x48\x83\xc0\x08\xc3", 12, 0,
+     0},
+    {EM_X86_64, "a call", "\xe8\x00\x00\x00\x00\xc3", 6, 0, 0},
+    {EM_386, "a 64-bit body", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, 0, 0},
+    {EM_386, "a frame that is not left", "\x55\x89\xe5\xb8\x01\x00\x00\x00\xc3", 9, 0, 0},
+    {EM_386, "another register", "\xb9\x01\x00\x00\x00\xc3", 6, 0, 0},
+    {EM_AARCH64, "another register", "\x01\x00\x00\xb0\x20\x00\x01\x91\xc0\x03\x5f\xd6", 12, 0, 0},
+    {EM_AARCH64, "a shifted add", "\x00\x00\x00\xb0\x00\x00\x41\x91\xc0\x03\x5f\xd6", 12, 0, 0},
+    {EM_AARCH64, "two adds", "\x00\x00\x00\xb0\x00\x00\x01\x91\x00\x00\x01\x91\xc0\x03\x5f\xd6", 16,
+     0, 0},
+    {EM_AARCH64, "no return", "\x00\x00\x00\xb0\x00\x00\x01\x91\x1f\x20\x03\xd5", 12, 0, 0},
 };
 
 static struct bytes view_of(const struct body *body)
@@ -60,7 +85,8 @@ START_TEST(test_known_bodies)
     const struct body *body = &known[_i];
     struct accessor accessor;
 
-    ck_assert_msg(accessor_decode(EM_X86_64, view_of(body), ADDRESS, &accessor), "%s", body->what);
+    ck_assert_msg(accessor_decode(body->machine, view_of(body), ADDRESS, &accessor), "%s",
+                  body->what);
     ck_assert_int_eq(accessor.form, body->form);
     ck_assert_uint_eq(accessor.value, body->value);
     ck_assert_uint_eq(accessor.size, body->size);
@@ -74,7 +100,7 @@ START_TEST(test_cut_short)
     struct accessor accessor;
 
     for (code.size = 0; code.size < known[_i].size; code.size++)
-        ck_assert(!accessor_decode(EM_X86_64, code, ADDRESS, &accessor));
+        ck_assert(!accessor_decode(known[_i].machine, code, ADDRESS, &accessor));
 }
 END_TEST
 
@@ -86,11 +112,12 @@ START_TEST(test_rewrite)
     uint8_t instruction[ACCESSOR_INSTRUCTION_MAX], changed[32];
     struct accessor accessor, again;
 
-    ck_assert(accessor_decode(EM_X86_64, code, ADDRESS, &accessor));
-    ck_assert(accessor_encode(EM_X86_64, &accessor, code, ADDRESS, target, instruction));
+    ck_assert(accessor_decode(known[_i].machine, code, ADDRESS, &accessor));
+    ck_assert(accessor_encode(known[_i].machine, &accessor, code, ADDRESS, target, instruction));
     memcpy(changed, code.data, code.size);
     memcpy(changed + accessor.instruction_offset, instruction, accessor.instruction_size);
-    ck_assert(accessor_decode(EM_X86_64, (struct bytes){changed, code.size}, ADDRESS, &again));
+    ck_assert(
+        accessor_decode(known[_i].machine, (struct bytes){changed, code.size}, ADDRESS, &again));
     ck_assert_uint_eq(again.value, target);
     ck_assert_uint_eq(again.size, accessor.size);
     ck_assert_int_eq(again.form,
@@ -102,8 +129,8 @@ START_TEST(test_unknown_bodies)
 {
     struct accessor accessor;
 
-    ck_assert_msg(!accessor_decode(EM_X86_64, view_of(&unknown[_i]), ADDRESS, &accessor), "%s",
-                  unknown[_i].what);
+    ck_assert_msg(!accessor_decode(unknown[_i].machine, view_of(&unknown[_i]), ADDRESS, &accessor),
+                  "%s", unknown[_i].what);
 }
 END_TEST
 
@@ -112,6 +139,7 @@ START_TEST(test_other_machine)
     struct accessor accessor;
 
     ck_assert(!accessor_decode(EM_AARCH64, view_of(&known[0]), ADDRESS, &accessor));
+    ck_assert(!accessor_decode(EM_RISCV, view_of(&known[0]), ADDRESS, &accessor));
 }
 END_TEST
 
@@ -165,6 +193,112 @@ START_TEST(test_references)
 }
 END_TEST
 
+/* ---- AArch64 ---- */
+
+/* nop; adrp x8, ADDRESS + 0x1000; nop; ldr x9, [x8, #0x18]; ret */
+static const char load[] = "\x1f\x20\x03\xd5\x08\x00\x00\xb0\x1f\x20\x03\xd5\x09\x0d\x40\xf9"
+                           "\xc0\x03\x5f\xd6";
+
+#define LOAD_SIZE (sizeof(load) - 1)
+
+static bool finds_aarch64(uint64_t first, uint64_t range, uint64_t *position)
+{
+    struct bytes code = {(const uint8_t *)load, LOAD_SIZE};
+
+    *position = 0;
+    return accessor_find_reference(EM_AARCH64, code, ADDRESS, first, range, false, position);
+}
+
+START_TEST(test_references_aarch64)
+{
+    uint64_t position;
+
+    ck_assert(finds_aarch64(ADDRESS + 0x1018, 1, &position));
+    ck_assert_uint_eq(position, 4);
+    ck_assert(finds_aarch64(ADDRESS + 0x1000, 0x1000, &position));
+    ck_assert(!finds_aarch64(ADDRESS + 0x1019, 0x1000, &position));
+    ck_assert(!finds_aarch64(ADDRESS + 0x1000, 0x18, &position));
+    ck_assert(!finds_aarch64(ADDRESS, 0x1000, &position));
+}
+END_TEST
+
+/* An adrp alone stands for its whole page. */
+START_TEST(test_lone_adrp)
+{
+    struct bytes code = {(const uint8_t *)load, 12};
+    uint64_t position = 0;
+
+    ck_assert(
+        accessor_find_reference(EM_AARCH64, code, ADDRESS, ADDRESS + 0x1fff, 1, false, &position));
+    position = 0;
+    ck_assert(!accessor_find_reference(EM_AARCH64, code, ADDRESS, ADDRESS + 0x2000, 0x1000, false,
+                                       &position));
+}
+END_TEST
+
+/* ---- searching without symbols ---- */
+
+START_TEST(test_loads)
+{
+    /* mov 0x10(%rip),%rcx; mov 0x10(%rip),%r9; lea 0x10(%rip),%rcx */
+    static const char loads[] = "\x48\x8b\x0d\x10\x00\x00\x00\x4c\x8b\x0d\x10\x00\x00\x00"
+                                "\x48\x8d\x0d\x10\x00\x00\x00";
+    struct bytes code = {(const uint8_t *)loads, sizeof(loads) - 1};
+    struct bytes aarch64 = {(const uint8_t *)load, LOAD_SIZE};
+    uint64_t position = 0, target;
+
+    ck_assert(accessor_find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert_uint_eq(target, ADDRESS + 7 + 0x10);
+    ck_assert(accessor_find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert_uint_eq(target, ADDRESS + 14 + 0x10);
+    ck_assert(!accessor_find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    position = 0;
+    ck_assert(accessor_find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
+    ck_assert_uint_eq(target, ADDRESS + 0x1018);
+    ck_assert(!accessor_find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
+    position = 0;
+    ck_assert(!accessor_find_load(EM_386, code, ADDRESS, &position, &target));
+}
+END_TEST
+
+/* A body is found from a byte of its instruction, with what belongs to it in front. */
+START_TEST(test_around)
+{
+    const struct body *body = &known[_i];
+    uint8_t code[64];
+    struct accessor accessor, around;
+    uint64_t start;
+
+    ck_assert(accessor_decode(body->machine, view_of(body), ADDRESS + 20, &accessor));
+    memset(code, 0x90, sizeof(code));
+    memcpy(code + 20, body->code, body->size);
+    ck_assert(accessor_decode_around(body->machine, (struct bytes){code, sizeof(code)}, ADDRESS,
+                                     20 + accessor.instruction_offset, &start, &around));
+    ck_assert_uint_eq(start, 20);
+    ck_assert_uint_eq(around.value, accessor.value);
+    ck_assert(!accessor_decode_around(body->machine, (struct bytes){code, sizeof(code)}, ADDRESS,
+                                      20 + body->size - 1, &start, &around));
+}
+END_TEST
+
+START_TEST(test_jumps)
+{
+    struct bytes x86 = {(const uint8_t *)"\xe9\xfb\xff\xff\xff", 5};
+    struct bytes aarch64 = {(const uint8_t *)"\xff\xff\xff\x17", 4};
+    uint64_t target;
+
+    ck_assert(accessor_follow_jump(EM_X86_64, x86, ADDRESS, &target));
+    ck_assert_uint_eq(target, ADDRESS);
+    ck_assert(accessor_follow_jump(EM_386, x86, ADDRESS, &target));
+    ck_assert_uint_eq(target, ADDRESS);
+    ck_assert(accessor_follow_jump(EM_AARCH64, aarch64, ADDRESS, &target));
+    ck_assert_uint_eq(target, ADDRESS - 4);
+    ck_assert(!accessor_follow_jump(EM_X86_64, view_of(&known[0]), ADDRESS, &target));
+    x86.size = 4;
+    ck_assert(!accessor_follow_jump(EM_X86_64, x86, ADDRESS, &target));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("accessor");
@@ -180,6 +314,11 @@ int main(void)
     tcase_add_test(bodies, test_other_machine);
     tcase_add_test(bodies, test_out_of_reach);
     tcase_add_test(bodies, test_references);
+    tcase_add_test(bodies, test_references_aarch64);
+    tcase_add_test(bodies, test_lone_adrp);
+    tcase_add_test(bodies, test_loads);
+    tcase_add_loop_test(bodies, test_around, 0, KNOWN_COUNT);
+    tcase_add_test(bodies, test_jumps);
     suite_add_tcase(suite, bodies);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

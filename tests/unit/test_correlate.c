@@ -21,7 +21,10 @@
 #define NAMES            "names of functions"
 #define ID               "build-id"
 
-#define FORMS            16
+/* Versions 7 to 10 in each of the four forms; behind them 8 to 10 of COFF images, in 64 and 32
+ * bits. */
+#define FORMS         16
+#define WINDOWS_FORMS 6
 
 static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = ID;
 
@@ -67,6 +70,12 @@ static struct image describe(int form)
                                    .load_address = COUNTERS_ADDRESS + LOAD_BIAS}};
     struct sidecar_facts *facts = &image.source.facts;
 
+    if (form >= FORMS) {
+        image.full.windows = true;
+        image.full.raw_version = 8 + (unsigned)(form - FORMS) % 3;
+        image.full.is_32_bit = form - FORMS >= 3;
+        image.full.big_endian = false;
+    }
     image.light = image.full;
     image.light.names = NULL;
     image.light.records = 1;
@@ -85,18 +94,25 @@ static struct image describe(int form)
     facts->has_stub = true;
     facts->uuid = (struct uuid){.size = strlen(ID)};
     facts->uuid_source = UUID_FROM_BUILD_ID;
+    facts->format = image.full.windows ? IMAGE_COFF : IMAGE_ELF;
     memcpy(facts->uuid.bytes, ID, strlen(ID));
     return image;
 }
 
 static void add_sections(struct image *image)
 {
+    bool windows = image->full.windows;
+
     add_section(image, SECTION_NAMES, 0x10000, strlen(NAMES),
                 (struct bytes){(const uint8_t *)NAMES, strlen(NAMES)});
     add_section(image, SECTION_DATA, DATA_ADDRESS, image->data.size, buffer_view(&image->data));
-    add_section(image, SECTION_COUNTERS, COUNTERS_ADDRESS, RECORDS * EACH * 8, (struct bytes){0});
+    add_section(image, SECTION_COUNTERS,
+                windows ? DATA_ADDRESS - MAKER_COUNTERS_DISTANCE : COUNTERS_ADDRESS,
+                RECORDS * EACH * 8 + (windows ? 7 : 0), (struct bytes){0});
     if (PROFILE_VERSION(image->full.raw_version) >= 9)
-        add_section(image, SECTION_BITMAP, BITMAP_ADDRESS, RECORDS * EACH, (struct bytes){0});
+        add_section(image, SECTION_BITMAP,
+                    windows ? DATA_ADDRESS - MAKER_BITMAP_DISTANCE : BITMAP_ADDRESS, RECORDS * EACH,
+                    (struct bytes){0});
 }
 
 static void finish(struct image *image)
@@ -419,13 +435,13 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_add_loop_test(all, test_stub, 0, FORMS);
-    tcase_add_loop_test(all, test_without_binary_id, 0, FORMS);
-    tcase_add_loop_test(all, test_names_only, 0, FORMS);
+    tcase_add_loop_test(all, test_stub, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_without_binary_id, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_names_only, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_addresses_by_relocation, 0, FORMS / 4);
     tcase_add_loop_test(all, test_addresses_unknown, 0, FORMS / 4);
     tcase_add_loop_test(all, test_binary, 0, FORMS);
-    tcase_add_loop_test(all, test_ranges, 0, FORMS);
+    tcase_add_loop_test(all, test_ranges, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_other_builds, 0, FORMS);
     tcase_add_loop_test(all, test_hostile, 0, FORMS);
     suite_add_tcase(suite, all);

@@ -14,8 +14,10 @@
 #define LIMIT (UINT64_MAX - 2)
 #define BYTES PROFILE_VARIANT_BYTE_COVERAGE
 
-/* Versions 7 to 10 in each of the four forms. */
-#define FORMS 16
+/* Versions 7 to 10 in each of the four forms; behind them 8 to 10 as Windows has them, in 64 and 32
+ * bits. */
+#define FORMS         16
+#define WINDOWS_FORMS 6
 
 static struct profile_recipe form(int index)
 {
@@ -28,6 +30,13 @@ static struct profile_recipe form(int index)
                                     .names = "some names",
                                     .binary_id = "build-id",
                                     .load_address = 0x4000};
+
+    if (index >= FORMS) {
+        recipe.windows = true;
+        recipe.raw_version = 8 + (unsigned)(index - FORMS) % 3;
+        recipe.is_32_bit = index - FORMS >= 3;
+        recipe.big_endian = false;
+    }
     return recipe;
 }
 
@@ -93,6 +102,7 @@ START_TEST(test_counts)
         profile_set_counter(&first, i, cases[i].first);
         profile_set_counter(&more, i, cases[i].more);
     }
+    ck_assert_uint_eq(profile_of(&first).counter_skew, recipe.windows ? 7 : 0);
     sum = new_sum(&first);
     add(sum, &more);
     result = sum_profile(sum);
@@ -350,13 +360,13 @@ int main(void)
     int failed;
 
     tcase_set_timeout(all, 300);
-    tcase_add_loop_test(all, test_counts, 0, FORMS);
-    tcase_add_loop_test(all, test_one_profile_is_unchanged, 0, FORMS);
+    tcase_add_loop_test(all, test_counts, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_one_profile_is_unchanged, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_bitmap, 0, FORMS);
     tcase_add_loop_test(all, test_byte_coverage, 0, FORMS);
     tcase_add_loop_test(all, test_threads, 0, 2);
-    tcase_add_loop_test(all, test_identity, 0, FORMS);
-    tcase_add_loop_test(all, test_adopt, 0, FORMS);
+    tcase_add_loop_test(all, test_identity, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_adopt, 0, FORMS + WINDOWS_FORMS);
     tcase_add_test(all, test_can_be_summed);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);

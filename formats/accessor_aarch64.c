@@ -1,0 +1,193 @@
+/*
+ * Accessor bodies on AArch64: see accessor.h. The encodings are those of the Arm Architecture
+ * Reference Manual for A-profile, C6.2.
+ *
+ * An address takes two instructions there: adrp makes that of a page of 4 KiB, and an add or a load
+ * brings the rest. Compilers may put others between the two, so a search looks a few instructions
+ * ahead, and takes an adrp whose other half is not found for a reference to its whole page.
+ */
+#include "formats/accessor_aarch64.h"
+
+#define INSTRUCTION_SIZE  4
+#define BODY_SIZE         12 /* adrp, add, ret */
+#define PAGE_SIZE         UINT64_C(4096)
+
+#define INSTRUCTION_BTI_C 0xd503245fu
+#define INSTRUCTION_RET   0xd65f03c0u
+#define ADD_X0_X0         0x91000000u /* without its immediate */
+#define ADRP_X0           0x90000000u
+
+/* Instructions behind an adrp among which its other half is looked for. */
+#define LOOK_AHEAD 16
+
+static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code, offset, INSTRUCTION_SIZE, &part))
+        return false;
+    *instruction = load_u32(part.data, false);
+    return true;
+}
+
+static uint64_t sign_extend(uint64_t value, unsigned bits)
+{
+    uint64_t sign = UINT64_C(1) << (bits - 1);
+
+    return (value ^ sign) - sign;
+}
+
+/* immhi:immlo of adr and adrp: 21 bits. */
+static uint64_t address_immediate(uint32_t instruction)
+{
+    return sign_extend((instruction >> 3 & 0x1ffffc) | (instruction >> 29 & 3), 21);
+}
+
+static bool is_adrp(uint32_t instruction)
+{
+    return (instruction & 0x9f000000) == 0x90000000;
+}
+
+static uint64_t adrp_page(uint32_t instruction, uint64_t address)
+{
+    return align_down(address, PAGE_SIZE) + address_immediate(instruction) * PAGE_SIZE;
+}
+
+bool aarch64_decode(struct bytes code, uint64_t address, struct accessor *accessor)
+{
+    uint64_t offset = 0;
+    uint32_t page, low, last;
+
+    if (!instruction_at(code, 0, &page))
+        return false;
+    if (page == INSTRUCTION_BTI_C)
+        offset = INSTRUCTION_SIZE;
+    if (!instruction_at(code, offset, &page) ||
+        !instruction_at(code, offset + INSTRUCTION_SIZE, &low) ||
+        !instruction_at(code, offset + 2 * INSTRUCTION_SIZE, &last))
+        return false;
+    /* Both with x0, and the add without a shift. */
+    if (!is_adrp(page) || (page & 0x1f) != 0 || (low & 0xffc003ff) != ADD_X0_X0 ||
+        last != INSTRUCTION_RET)
+        return false;
+    *accessor = (struct accessor){
+        .form = ACCESSOR_PC_RELATIVE,
+        .value = adrp_page(page, address + offset) + (low >> 10 & 0xfff),
+        .size = (size_t)offset + BODY_SIZE,
+        .instruction_offset = (size_t)offset,
+        .instruction_size = 2 * INSTRUCTION_SIZE,
+    };
+    return true;
+}
+
+bool aarch64_encode(uint64_t address, uint64_t value, uint8_t instruction[ACCESSOR_INSTRUCTION_MAX])
+{
+    uint64_t distance = align_down(value, PAGE_SIZE) - align_down(address, PAGE_SIZE);
+    uint32_t pages = (uint32_t)(distance / PAGE_SIZE) & 0x1fffff;
+
+    if (sign_extend(pages, 21) * PAGE_SIZE != distance)
+        return false;
+    store_u32(instruction, ADRP_X0 | (pages & 3) << 29 | (pages >> 2) << 5, false);
+    store_u32(instruction + INSTRUCTION_SIZE, ADD_X0_X0 | (uint32_t)(value % PAGE_SIZE) << 10,
+              false);
+    return true;
+}
+
+/* The low 12 bits that an add, a load or a store with this base register brings: false for any
+ * other instruction. */
+static bool low_half(uint32_t instruction, uint32_t base, uint64_t *low)
+{
+    uint64_t immediate = instruction >> 10 & 0xfff;
+
+    if ((instruction >> 5 & 0x1f) != base)
+        return false;
+    if ((instruction & 0xffc00000) == 0x91000000) { /* add, 64 bits, no shift */
+        *low = immediate;
+        return true;
+    }
+    if ((instruction & 0x3b000000) != 0x39000000) /* load or store, unsigned offset */
+        return false;
+    /* The scale is the size, but for vector registers of 128 bits (opc 1x with size 00). */
+    *low = immediate << ((instruction & 0xc4800000) == 0x04800000 ? 4 : instruction >> 30);
+    return true;
+}
+
+/* Whether the adrp at `offset` makes an address in [first, first + size). */
+static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
+                        uint64_t first, uint64_t size)
+{
+    bool found = false;
+    uint32_t instruction;
+    uint64_t low;
+
+    for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
+        if (!instruction_at(code, offset + i * INSTRUCTION_SIZE, &instruction))
+            break;
+        if (low_half(instruction, base, &low)) {
+            found = true;
+            if (page + low - first < size)
+                return true;
+        }
+        if (is_adrp(instruction) && (instruction & 0x1f) == base)
+            break;
+    }
+    return !found;
+}
+
+bool aarch64_find_reference(struct bytes code, uint64_t address, uint64_t first, uint64_t size,
+                            uint64_t *position)
+{
+    uint32_t instruction;
+    /* Instructions are aligned in memory. */
+    uint64_t start = align_up(address + *position, INSTRUCTION_SIZE) - address;
+
+    for (uint64_t i = start; instruction_at(code, i, &instruction); i += INSTRUCTION_SIZE) {
+        bool refers = false;
+
+        if (is_adrp(instruction)) {
+            uint64_t page = adrp_page(instruction, address + i);
+            refers = size != 0 && page <= first + (size - 1) && first <= page + (PAGE_SIZE - 1) &&
+                     adrp_refers(code, i, page, instruction & 0x1f, first, size);
+        } else if ((instruction & 0x9f000000) == 0x10000000) { /* adr */
+            refers = address + i + address_immediate(instruction) - first < size;
+        }
+        if (refers) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool aarch64_find_load(struct bytes code, uint64_t address, uint64_t *position, uint64_t *target)
+{
+    uint32_t instruction, other;
+    uint64_t start = align_up(address + *position, INSTRUCTION_SIZE) - address;
+    uint64_t low;
+
+    for (uint64_t i = start; instruction_at(code, i, &instruction); i += INSTRUCTION_SIZE) {
+        if (!is_adrp(instruction))
+            continue;
+        for (unsigned ahead = 1; ahead <= LOOK_AHEAD; ahead++) {
+            if (!instruction_at(code, i + ahead * INSTRUCTION_SIZE, &other))
+                break;
+            /* ldr, 64 bits, unsigned offset */
+            if ((other & 0xffc00000) != 0xf9400000 || !low_half(other, instruction & 0x1f, &low))
+                continue;
+            *target = adrp_page(instruction, address + i) + low;
+            *position = i + INSTRUCTION_SIZE;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool aarch64_follow_jump(struct bytes code, uint64_t address, uint64_t *target)
+{
+    uint32_t instruction;
+
+    if (!instruction_at(code, 0, &instruction) || (instruction & 0xfc000000) != 0x14000000)
+        return false;
+    *target = address + sign_extend(instruction & 0x3ffffff, 26) * INSTRUCTION_SIZE;
+    return true;
+}

@@ -1,0 +1,19 @@
+/*
+ * The AArch64 half of accessor.h, for accessor.c alone: the functions are those of the same names
+ * there.
+ */
+#ifndef COVSPLIT_FORMATS_ACCESSOR_AARCH64_H
+#define COVSPLIT_FORMATS_ACCESSOR_AARCH64_H
+
+#include "formats/accessor.h"
+
+bool aarch64_decode(struct bytes code, uint64_t address, struct accessor *accessor);
+/* `address` is the instruction's. */
+bool aarch64_encode(uint64_t address, uint64_t value,
+                    uint8_t instruction[ACCESSOR_INSTRUCTION_MAX]);
+bool aarch64_find_reference(struct bytes code, uint64_t address, uint64_t first, uint64_t size,
+                            uint64_t *position);
+bool aarch64_find_load(struct bytes code, uint64_t address, uint64_t *position, uint64_t *target);
+bool aarch64_follow_jump(struct bytes code, uint64_t address, uint64_t *target);
+
+#endif
