@@ -28,38 +28,18 @@ bool macho_recognize(struct bytes bytes)
 
 /* ---- what macho_plan.h declares for all steps ---- */
 
-struct image_section *macho_plan_section(struct macho_plan_state *state, enum section_kind kind)
-{
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        if (state->plan->sections[i].kind == kind)
-            return &state->plan->sections[i];
-    }
-    return NULL;
-}
-
 bool macho_plan_keep(struct macho_plan_state *state, enum section_kind kind, const char *format,
                      ...)
 {
-    struct image_section *section = macho_plan_section(state, kind);
     va_list arguments;
 
-    section->fate = SECTION_STAYS;
     va_start(arguments, format);
-    vsnprintf(section->reason, sizeof(section->reason), format, arguments);
+    image_plan_keep(state->plan, kind, format, arguments);
     va_end(arguments);
     return false;
 }
 
 /* ---- describing ---- */
-
-static int compare_sections(const void *left, const void *right)
-{
-    const struct image_section *a = left, *b = right;
-
-    if (a->offset != b->offset)
-        return a->offset < b->offset ? -1 : 1;
-    return a->kind < b->kind ? -1 : a->kind > b->kind;
-}
 
 static bool is_coverage_mapping(enum section_kind kind)
 {
@@ -96,13 +76,12 @@ static void find_sections(struct macho_plan_state *state)
             .fate = SECTION_STAYS,
         };
     }
-    qsort(plan->sections, plan->section_count, sizeof(plan->sections[0]), compare_sections);
+    image_plan_sort(plan);
 }
 
 static bool describe(struct macho_plan_state *state, struct error *error)
 {
     struct sidecar_facts *facts = &state->plan->facts;
-    const struct uuid *given = &state->options->uuid;
 
     facts->format = IMAGE_MACHO;
     facts->elf_class = ELFCLASS64;
@@ -113,16 +92,8 @@ static bool describe(struct macho_plan_state *state, struct error *error)
     facts->machine = state->image.machine;
     facts->pointer_size = 8;
     macho_uuid(&state->image, &facts->uuid);
-    facts->uuid_source = facts->uuid.size != 0 ? UUID_FROM_BUILD_ID : UUID_FROM_DIGEST;
-    if (given->size != 0 && facts->uuid.size != 0 && !uuid_equal(given, &facts->uuid))
-        return error_set(error,
-                         "%s: the image has a UUID of its own (LC_UUID), and --uuid gives another "
-                         "one; leave --uuid out",
-                         state->image.path);
-    if (given->size != 0 && facts->uuid.size == 0) {
-        facts->uuid = *given;
-        facts->uuid_source = UUID_FROM_OPTION;
-    }
+    if (!image_plan_choose_uuid(state->plan, state->options, state->image.path, error))
+        return false;
     find_sections(state);
     return true;
 }
@@ -197,23 +168,13 @@ static bool decide(struct macho_plan_state *state, struct error *error)
 
 /* ---- the plan ---- */
 
-static void list_ranges(struct image_plan *plan)
-{
-    for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
-        if (section->fate != SECTION_STAYS)
-            plan->ranges[plan->range_count++] =
-                (struct section_range){section->kind, section->offset, section->size};
-    }
-}
-
 static bool plan_edits(struct macho_plan_state *state, struct error *error)
 {
     struct image_plan *plan = state->plan;
 
     if (!decide(state, error))
         return false;
-    list_ranges(plan);
+    image_plan_list_ranges(plan);
     if (plan->range_count == 0)
         return edit_script_finish(&plan->edits, state->image.path, error);
     return macho_signature_read(state, error) && macho_layout_plan(state, error) &&

@@ -60,8 +60,6 @@ struct macho_plan_state {
     struct macho_signature signature;
 };
 
-/* The description of a section in the plan; NULL where the image has none. */
-struct image_section *macho_plan_section(struct macho_plan_state *state, enum section_kind kind);
 /* The section stays, for this reason. Returns false, so that checks can return it. */
 bool macho_plan_keep(struct macho_plan_state *state, enum section_kind kind, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));

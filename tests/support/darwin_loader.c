@@ -17,6 +17,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#define LOAD_ADDRESS UINT64_C(0x300000000000)
+
 struct segment {
     char name[17];
     uint64_t vmaddr, vmsize, fileoff, filesize;
