@@ -18,6 +18,8 @@ struct macho_fixup {
     uint64_t address; /* of the pointer */
     uint64_t target;  /* the address in the image that it points to; only if is_rebase */
     bool is_rebase;
+    /* Of a fixup by opcodes: where in its table the opcode is that set segment and offset. */
+    uint64_t place_opcode;
 };
 
 /* Calls `visit` for every fixup of the image. Stops at false and returns it. Where the fixups

@@ -101,26 +101,32 @@
 #define VM_PROT_EXECUTE  4u
 
 /* struct section_64, each behind its segment_command_64 */
-#define SECTION_SECTNAME         0
-#define SECTION_SEGNAME          16
-#define SECTION_ADDR             32
-#define SECTION_BYTES            40 /* section_64.size */
-#define SECTION_OFFSET           48
-#define SECTION_ALIGN            52
-#define SECTION_RELOFF           56
-#define SECTION_NRELOC           60
-#define SECTION_FLAGS            64
-#define SECTION_RESERVED3        76
-#define SECTION_SIZE             80
+#define SECTION_SECTNAME                      0
+#define SECTION_SEGNAME                       16
+#define SECTION_ADDR                          32
+#define SECTION_BYTES                         40 /* section_64.size */
+#define SECTION_OFFSET                        48
+#define SECTION_ALIGN                         52
+#define SECTION_RELOFF                        56
+#define SECTION_NRELOC                        60
+#define SECTION_FLAGS                         64
+#define SECTION_RESERVED3                     76
+#define SECTION_SIZE                          80
 
-#define MACHO_NAME_SIZE          16 /* of segname and sectname, padded with NULs */
+#define MACHO_NAME_SIZE                       16 /* of segname and sectname, padded with NULs */
 
-#define SECTION_TYPE_MASK        0xffu
-#define S_ZEROFILL               1u
-#define S_GB_ZEROFILL            0xcu
-#define S_THREAD_LOCAL_ZEROFILL  0x12u
-#define S_ATTR_PURE_INSTRUCTIONS 0x80000000u
-#define S_ATTR_SOME_INSTRUCTIONS 0x400u
+#define SECTION_TYPE_MASK                     0xffu
+#define S_ZEROFILL                            1u
+#define S_NON_LAZY_SYMBOL_POINTERS            6u
+#define S_LAZY_SYMBOL_POINTERS                7u
+#define S_MOD_INIT_FUNC_POINTERS              9u
+#define S_MOD_TERM_FUNC_POINTERS              10u
+#define S_GB_ZEROFILL                         0xcu
+#define S_THREAD_LOCAL_REGULAR                0x11u
+#define S_THREAD_LOCAL_ZEROFILL               0x12u
+#define S_THREAD_LOCAL_INIT_FUNCTION_POINTERS 0x15u
+#define S_ATTR_PURE_INSTRUCTIONS              0x80000000u
+#define S_ATTR_SOME_INSTRUCTIONS              0x400u
 
 /* struct linkedit_data_command */
 #define LINKEDIT_DATAOFF  8

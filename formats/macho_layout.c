@@ -4,7 +4,13 @@
  * A segment may have fewer bytes in the file than in memory: the rest is zero. So where the removed
  * bytes are the last ones of their segment in the file, whole pages of them just go, and the
  * segment's filesize says so. __LLVM_COV, which has nothing but the coverage mapping, then has no
- * bytes at all.
+ * bytes at all, and needs its load command no more. So where bytes come behind the removed ones of
+ * __DATA, and __LLVM_COV is next, they get that load command, and the place of __LLVM_COV in
+ * memory. The number of segments, of sections and of load commands stays, and so does every index
+ * of theirs, but for the segment that fixups name. The two parts must not have one name: tools
+ * count segments by the names of sections. Programs look for their sections by name, in __DATA, so
+ * the part behind keeps that name, and the part in front, which has the counters, gets another one;
+ * it is only split where nothing else is in it that anybody would look for.
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
@@ -12,6 +18,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The first byte of the segment at or behind `offset` that has to stay; the end of the segment's
  * bytes where none has. */
@@ -99,42 +106,144 @@ static void find_holes(struct macho_plan_state *state)
     }
 }
 
+/* ---- which of them are cut ---- */
+
 /* A segment that does not end with a page keeps its bytes: what is behind it would not be aligned.
  */
-static bool can_cut(const struct macho_plan_state *state, const struct macho_hole *hole)
+static bool ends_with_page(const struct macho_plan_state *state, size_t segment)
 {
-    return hole->is_tail &&
-           state->image.segments[hole->segment].filesize % state->image.page_size == 0;
+    return state->image.segments[segment].filesize % state->image.page_size == 0;
+}
+
+/* How much of a section is in a hole. */
+static uint64_t overlap(const struct image_section *section, const struct macho_hole *hole)
+{
+    uint64_t start = section->offset > hole->offset ? section->offset : hole->offset;
+    uint64_t end = section->offset + section->size;
+
+    if (end > hole->offset + hole->size)
+        end = hole->offset + hole->size;
+    return end > start ? end - start : 0;
 }
 
 /* Says how much stays of sections in a hole that is not cut. */
-static void explain_hole(struct macho_plan_state *state, const struct macho_hole *hole)
+static void explain_hole(struct macho_plan_state *state, const struct macho_hole *hole,
+                         const char *why)
 {
     for (size_t i = 0; i < state->plan->section_count; i++) {
         struct image_section *section = &state->plan->sections[i];
+        uint64_t size = overlap(section, hole);
 
-        if (section->fate == SECTION_STAYS ||
-            !ranges_overlap(section->offset, section->size, hole->offset, hole->size))
+        if (section->fate == SECTION_STAYS || size == 0)
             continue;
         section->fate = SECTION_ZEROED;
-        snprintf(section->reason, sizeof(section->reason),
-                 "%" PRIu64 " bytes of zeros stay: other bytes of its segment come behind it",
-                 hole->size);
+        snprintf(section->reason, sizeof(section->reason), "%" PRIu64 " bytes of zeros stay: %s",
+                 size, why);
     }
 }
 
-static void choose_holes(struct macho_plan_state *state)
+/* Sections that are found by their type, if at all, and those of the profile runtime, which are
+ * found by symbols. */
+static bool is_nameless(const struct macho_section *section)
 {
-    size_t kept = 0;
+    uint32_t type = section->flags & SECTION_TYPE_MASK;
 
-    find_holes(state);
-    for (size_t i = 0; i < state->hole_count; i++) {
-        if (can_cut(state, &state->holes[i]))
-            state->holes[kept++] = state->holes[i];
-        else
-            explain_hole(state, &state->holes[i]);
+    return strncmp(section->sectname, "__llvm_prf_", strlen("__llvm_prf_")) == 0 ||
+           (type >= S_NON_LAZY_SYMBOL_POINTERS && type <= S_LAZY_SYMBOL_POINTERS) ||
+           (type >= S_MOD_INIT_FUNC_POINTERS && type <= S_MOD_TERM_FUNC_POINTERS) ||
+           (type >= S_THREAD_LOCAL_REGULAR && type <= S_THREAD_LOCAL_INIT_FUNCTION_POINTERS);
+}
+
+static bool starts_nameless(const struct macho_plan_state *state, const struct macho_hole *hole)
+{
+    const struct macho_segment *segment = &state->image.segments[hole->segment];
+    uint64_t address = segment->vmaddr + (hole->offset - segment->fileoff);
+
+    for (size_t i = 0; i < segment->section_count; i++) {
+        const struct macho_section *section = &state->image.sections[segment->first_section + i];
+        if (section->addr < address && !is_nameless(section))
+            return false;
     }
-    state->hole_count = kept;
+    return true;
+}
+
+/* Whether the next segment loses all its bytes, and its load command can do for the rest of this
+ * one. */
+static bool can_split(const struct macho_plan_state *state, size_t segment)
+{
+    const struct macho_segment *first = &state->image.segments[segment], *next = first + 1;
+
+    return segment + 1 < state->image.segment_count &&
+           strcmp(first->segname, MACHO_DATA_SEGMENT) == 0 &&
+           strcmp(next->segname, MACHO_COVERAGE_SEGMENT) == 0 && next->filesize != 0 &&
+           macho_plan_filesize(state, segment + 1) == 0 && ends_with_page(state, segment) &&
+           next->vmaddr == first->vmaddr + first->vmsize &&
+           next->fileoff == first->fileoff + first->filesize && next->initprot == first->initprot &&
+           next->maxprot == first->maxprot &&
+           next->command ==
+               first->command + SEGMENT_SIZE + SECTION_SIZE * (uint64_t)first->section_count;
+}
+
+/* The largest hole that has bytes of its segment behind it. */
+static const struct macho_hole *largest_inner_hole(const struct macho_hole *holes, size_t count)
+{
+    const struct macho_hole *largest = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!holes[i].is_tail && (largest == NULL || holes[i].size > largest->size))
+            largest = &holes[i];
+    }
+    return largest;
+}
+
+/* `problem` says why no segment can be split; NULL: one may be. */
+static void choose_holes(struct macho_plan_state *state, const char *problem)
+{
+    struct macho_hole found[MACHO_HOLES_MAX];
+    const struct macho_hole *inner;
+    size_t count;
+
+    state->hole_count = 0;
+    state->split_segment = MACHO_NONE;
+    find_holes(state);
+    count = state->hole_count;
+    memcpy(found, state->holes, sizeof(found));
+    inner = largest_inner_hole(found, count);
+    state->hole_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (found[i].is_tail && ends_with_page(state, found[i].segment))
+            state->holes[state->hole_count++] = found[i];
+        else if (&found[i] != inner)
+            explain_hole(state, &found[i], "its segment cannot be cut twice");
+    }
+    if (inner == NULL)
+        return;
+    if (problem == NULL && !can_split(state, inner->segment))
+        problem = "other bytes of its segment come behind it, and there is no empty segment "
+                  "__LLVM_COV next to it that could take them";
+    if (problem == NULL && !starts_nameless(state, inner))
+        problem = "its segment has sections on both sides that programs may look for by name";
+    if (problem == NULL) {
+        state->split_segment = inner->segment;
+        state->split_fileoff = inner->offset + inner->size;
+        state->holes[state->hole_count++] = *inner;
+    } else {
+        explain_hole(state, inner, problem);
+    }
+}
+
+uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segment)
+{
+    const struct macho_segment *holder = &state->image.segments[segment];
+    uint64_t filesize = holder->filesize;
+
+    for (size_t i = 0; i < state->hole_count; i++) {
+        const struct macho_hole *hole = &state->holes[i];
+        if (hole->segment == segment && (hole->is_tail || segment == state->split_segment) &&
+            hole->offset - holder->fileoff < filesize)
+            filesize = hole->offset - holder->fileoff;
+    }
+    return filesize;
 }
 
 /* ---- edits ---- */
@@ -158,20 +267,52 @@ static bool fill_with_zeros(struct macho_plan_state *state, uint64_t start, uint
     return start >= end || edit_replace_by_zeros(edits, start, end - start, end - start);
 }
 
-bool macho_layout_plan(struct macho_plan_state *state, struct error *error)
+static bool add_edits(struct macho_plan_state *state)
 {
-    bool done = true;
-
-    choose_holes(state);
-    for (size_t i = 0; i < state->plan->section_count && done; i++) {
+    for (size_t i = 0; i < state->plan->section_count; i++) {
         const struct image_section *section = &state->plan->sections[i];
         uint64_t end = section->offset + section->size;
 
-        if (section->fate != SECTION_STAYS)
-            done = fill_with_zeros(state, section->offset + state->reserved[section->kind], end);
+        if (section->fate != SECTION_STAYS &&
+            !fill_with_zeros(state, section->offset + state->reserved[section->kind], end))
+            return false;
     }
-    for (size_t i = 0; i < state->hole_count && done; i++)
-        done = edit_cut(&state->plan->edits, state->holes[i].offset, state->holes[i].size);
-    return done ? true
-                : error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
+    for (size_t i = 0; i < state->hole_count; i++) {
+        if (!edit_cut(&state->plan->edits, state->holes[i].offset, state->holes[i].size))
+            return false;
+    }
+    return true;
+}
+
+/* Where only the mapping goes, no fixup changes, and none needs to be understood. */
+static bool plan_fixups(struct macho_plan_state *state, const char **problem)
+{
+    *problem = NULL;
+    if (!macho_plan_removes(state, SECTION_NAMES) && !macho_plan_removes(state, SECTION_DATA))
+        return true;
+    return macho_relink_plan(state, problem) && macho_recode_plan(state, problem);
+}
+
+bool macho_layout_plan(struct macho_plan_state *state, struct error *error)
+{
+    struct edit_script *edits = &state->plan->edits;
+    size_t edits_before = edits->count, literals_before = edits->literals.size;
+    const char *problem;
+    bool done;
+
+    choose_holes(state, NULL);
+    done = plan_fixups(state, &problem);
+    if (!done && problem != NULL && state->split_segment != MACHO_NONE) {
+        edits->count = edits_before;
+        edits->literals.size = literals_before;
+        state->chains_growth = 0;
+        state->rebase_growth = 0;
+        choose_holes(state, problem);
+        done = plan_fixups(state, &problem);
+    }
+    if (!done && problem != NULL)
+        return error_set(error, "%s: %s; use --sections without names and data", state->image.path,
+                         problem);
+    return (done && add_edits(state)) ||
+           error_out_of_memory(error, state->image.path, edits->literals.size);
 }

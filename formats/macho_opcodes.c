@@ -14,7 +14,9 @@ static const char malformed[] = "its fixup opcodes are malformed";
 /* What the opcodes of both tables have in common: a place. */
 struct machine {
     const struct macho_image *image;
-    struct bytes rest; /* of the program */
+    struct bytes program;
+    struct bytes rest;
+    uint64_t place_opcode; /* where in the program segment and offset were set */
     size_t segment;
     uint64_t offset;
     bool has_segment;
@@ -64,6 +66,7 @@ static bool skip_string(struct machine *machine)
 
 static bool set_segment(struct machine *machine, unsigned index)
 {
+    machine->place_opcode = machine->program.size - machine->rest.size - 1;
     machine->segment = index;
     machine->has_segment = index < machine->image->segment_count;
     return machine->has_segment ? take_uleb(machine, &machine->offset) : fail(machine, malformed);
@@ -73,7 +76,11 @@ static bool set_segment(struct machine *machine, unsigned index)
 static bool fix(struct machine *machine, bool is_rebase, uint64_t skip)
 {
     const struct macho_segment *segment = &machine->image->segments[machine->segment];
-    struct macho_fixup fixup = {.segment = machine->segment, .is_rebase = is_rebase};
+    struct macho_fixup fixup = {
+        .segment = machine->segment,
+        .is_rebase = is_rebase,
+        .place_opcode = machine->place_opcode,
+    };
     struct bytes bytes;
 
     if (!machine->has_segment || machine->type != FIXUP_TYPE_POINTER)
@@ -205,8 +212,7 @@ const struct macho_command *macho_dyld_info(const struct macho_image *image)
     return command != NULL ? command : macho_find_command(image, LC_DYLD_INFO);
 }
 
-bool macho_opcodes_run(const struct macho_image *image, enum opcode_table table,
-                       macho_fixup_visitor visit, void *context, const char **reason)
+struct bytes macho_opcodes(const struct macho_image *image, enum opcode_table table)
 {
     static const uint64_t fields[] = {
         [OPCODES_REBASE] = DYLD_INFO_REBASE,
@@ -214,9 +220,16 @@ bool macho_opcodes_run(const struct macho_image *image, enum opcode_table table,
         [OPCODES_WEAK_BIND] = DYLD_INFO_WEAK_BIND,
         [OPCODES_LAZY_BIND] = DYLD_INFO_LAZY_BIND,
     };
+
+    return macho_linkedit_bytes(image, macho_dyld_info(image), fields[table]);
+}
+
+bool macho_opcodes_run(const struct macho_image *image, enum opcode_table table,
+                       macho_fixup_visitor visit, void *context, const char **reason)
+{
     struct machine machine = {
         .image = image,
-        .rest = macho_linkedit_bytes(image, macho_dyld_info(image), fields[table]),
+        .program = macho_opcodes(image, table),
         /* Lazy binds do not say it. */
         .type = FIXUP_TYPE_POINTER,
         .visit = visit,
@@ -225,6 +238,7 @@ bool macho_opcodes_run(const struct macho_image *image, enum opcode_table table,
     };
 
     *reason = NULL;
+    machine.rest = machine.program;
     return run(&machine, table);
 }
 

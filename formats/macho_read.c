@@ -162,6 +162,7 @@ static struct macho_segment read_segment(const struct macho_image *image, uint64
         .vmsize = field_64(image, command + SEGMENT_VMSIZE),
         .fileoff = field_64(image, command + SEGMENT_FILEOFF),
         .filesize = field_64(image, command + SEGMENT_FILESIZE),
+        .maxprot = field_32(image, command + SEGMENT_MAXPROT),
         .initprot = field_32(image, command + SEGMENT_INITPROT),
         .command = command,
         .section_count = field_32(image, command + SEGMENT_NSECTS),

@@ -34,6 +34,7 @@ struct macho_segment {
     uint64_t vmsize;
     uint64_t fileoff;
     uint64_t filesize;
+    uint32_t maxprot;
     uint32_t initprot;
     uint64_t command; /* file offset of the load command */
     size_t first_section;

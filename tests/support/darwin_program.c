@@ -23,23 +23,21 @@ const char *darwin_program_describe(const struct darwin_program *program)
                        kind_names[program->kind], program->language == LANGUAGE_CXX ? "C++" : "C",
                        program->opcodes ? "opcodes" : "chained",
                        program->late_section ? " with a late section" : "",
-                       program->instrumentation != NULL ? program->instrumentation : "",
+                       program->second_instrumentation != NULL ? program->second_instrumentation
+                                                               : "",
                        program->link_options != NULL ? program->link_options : "");
 }
 
 static void compile(const struct darwin_program *program, const char *directory, const char *source,
-                    const char *object, bool is_instrumented)
+                    const char *object, const char *instrumentation)
 {
-    bool cxx = program->language == LANGUAGE_CXX && is_instrumented;
+    bool cxx = program->language == LANGUAGE_CXX && instrumentation[0] != '\0';
     struct command command = {.directory = directory};
     struct text_list *words = &command.arguments;
     text_list_add(words, versioned_tool(cxx ? "clang++" : "clang", program->clang));
     text_list_add_format(words, "--target=%s-apple-macos13", program->architecture);
     text_list_add_words(words, "-O1 -ffreestanding -fno-stack-protector -c");
-    if (is_instrumented) {
-        text_list_add_words(words, program->instrumentation != NULL ? program->instrumentation
-                                                                    : INSTRUMENT_COVERAGE);
-    }
+    text_list_add_words(words, instrumentation);
     if (program->kind != DARWIN_EXECUTABLE) {
         text_list_add(words, "-DLIBRARY");
     }
@@ -79,11 +77,15 @@ void darwin_program_build(const struct darwin_program *program, const char *dire
     unsigned functions = program->functions != 0 ? program->functions : PROGRAM_FUNCTIONS;
     source_generate(path_join(directory, "first.c"), program->language, "first", functions);
     source_generate(path_join(directory, "second.c"), program->language, "second", functions + 20);
-    compile(program, directory, "first.c", "first.o", true);
-    compile(program, directory, "second.c", "second.o", true);
-    compile(program, directory, path_join(fixtures, "program.c"), "program.o", true);
-    compile(program, directory, path_join(fixtures, "profile_runtime.c"), "runtime.o", false);
-    compile(program, directory, path_join(fixtures, "profile_writer.c"), "writer.o", false);
+    const char *instrumentation =
+        program->instrumentation != NULL ? program->instrumentation : INSTRUMENT_COVERAGE;
+    compile(program, directory, "first.c", "first.o", instrumentation);
+    compile(program, directory, "second.c", "second.o",
+            program->second_instrumentation != NULL ? program->second_instrumentation
+                                                    : instrumentation);
+    compile(program, directory, path_join(fixtures, "program.c"), "program.o", instrumentation);
+    compile(program, directory, path_join(fixtures, "profile_runtime.c"), "runtime.o", "");
+    compile(program, directory, path_join(fixtures, "profile_writer.c"), "writer.o", "");
     link_image(program, directory, name);
 }
 

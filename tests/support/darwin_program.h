@@ -25,8 +25,10 @@ struct darwin_program {
     bool opcodes;                /* fixups as opcodes; else chained */
     bool late_section;           /* more data behind that of the profile */
     const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
-    const char *link_options;    /* NULL: none */
-    unsigned functions;          /* in each generated source; 0: PROGRAM_FUNCTIONS */
+    /* Of the second source; NULL: as the others. */
+    const char *second_instrumentation;
+    const char *link_options; /* NULL: none */
+    unsigned functions;       /* in each generated source; 0: PROGRAM_FUNCTIONS */
 };
 
 /* Compiles and links the program into `directory` under the name. Aborts the Check test where a
