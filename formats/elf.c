@@ -318,6 +318,7 @@ struct image_plan *elf_plan(const struct input *input, const struct image_option
     state->options = options;
     state->plan = plan;
     plan->stub_uuid_literal = SIZE_MAX;
+    plan->check_sum_literal = SIZE_MAX;
     edit_script_init(&plan->edits, input->bytes.size);
     if (!elf_image_open(&state->image, input, error))
         goto out;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/coff.h"
+#include "formats/coff_check_sum.h"
 #include "formats/elf.h"
 #include "formats/macho.h"
 #include "formats/stub.h"
@@ -21,6 +23,7 @@ struct image_format_entry {
 static const struct image_format_entry formats[] = {
     {"ELF", elf_recognize, elf_plan},
     {"Mach-O", macho_recognize, macho_plan},
+    {"COFF", coff_recognize, coff_plan},
 };
 
 static const struct image_format_entry *find_format(struct bytes bytes)
@@ -49,7 +52,7 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
 
     if (format == NULL) {
         error_set(error,
-                  "%s: %s; name an ELF or Mach-O executable or "
+                  "%s: %s; name an ELF, Mach-O or COFF executable or "
                   "library",
                   input->path, input->bytes.size == 0 ? "the file is empty" : "not an image");
         return NULL;
@@ -71,6 +74,8 @@ void image_plan_set_uuid(struct image_plan *plan, const struct uuid *uuid, enum 
     plan->facts.uuid_source = source;
     if (plan->stub_uuid_literal != SIZE_MAX)
         stub_set_uuid(plan->edits.literals.data + plan->stub_uuid_literal, uuid);
+    if (plan->check_sum_literal != SIZE_MAX)
+        coff_check_sum_store(plan);
 }
 
 /* ---- what the formats share ---- */

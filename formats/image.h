@@ -42,8 +42,10 @@ struct image_section {
 };
 
 struct image_options {
-    unsigned sections; /* mask of SECTION_BIT: what to remove */
-    struct uuid uuid;  /* --uuid; size 0: none given */
+    unsigned sections;   /* mask of SECTION_BIT: what to remove */
+    struct uuid uuid;    /* --uuid; size 0: none given */
+    struct bytes map;    /* COFF: a linker's map file, which names functions; empty: none */
+    bool drop_signature; /* COFF: a signature that cannot hold any more is taken off */
 };
 
 /* What an image is, and what a split would do to it. Owns everything in it; views the input. */
@@ -59,6 +61,10 @@ struct image_plan {
     /* Where the stub record wants the UUID (16 bytes, zero-padded): offset of the 16 bytes in the
      * literals of `edits`; SIZE_MAX: no stub. See image_plan_set_uuid. */
     size_t stub_uuid_literal;
+    /* COFF: where in the literals the checksum is (SIZE_MAX: nowhere), which depends on the UUID
+     * too, and the sum without that. */
+    size_t check_sum_literal;
+    uint64_t check_sum_words;
 };
 
 /* True where some format recognizes the bytes; *format_name is then its name. */

@@ -39,6 +39,7 @@ bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_versio
     uint64_t counter_size = profile_counter_size(raw_version);
     uint64_t counters = place->counters_size / counter_size;
     uint64_t origin = layout->relative ? place->record : 0;
+    uint64_t mask = place->narrow ? UINT32_MAX : UINT64_MAX;
 
     if (counters == 0 || counters > UINT32_MAX || place->counters_size % counter_size != 0 ||
         place->bitmap_size > UINT32_MAX)
@@ -46,12 +47,12 @@ bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_versio
     if (place->bitmap_size != 0 && layout->bitmap_ptr == 0)
         return false;
     memset(record, 0, layout->record_size);
-    store_pointer(record + layout->counter_ptr, place->counters - origin, layout->pointer_size,
-                  big_endian);
+    store_pointer(record + layout->counter_ptr, (place->counters - origin) & mask,
+                  layout->pointer_size, big_endian);
     store_u32(record + layout->num_counters, (uint32_t)counters, big_endian);
     if (place->bitmap_size != 0) {
-        store_pointer(record + layout->bitmap_ptr, place->bitmap - origin, layout->pointer_size,
-                      big_endian);
+        store_pointer(record + layout->bitmap_ptr, (place->bitmap - origin) & mask,
+                      layout->pointer_size, big_endian);
         store_u32(record + layout->num_bitmap_bytes, (uint32_t)place->bitmap_size, big_endian);
     }
     return true;

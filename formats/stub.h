@@ -35,6 +35,7 @@ bool records_have_value_sites(const struct profile_record_layout *layout, struct
 
 /* Addresses and sizes in the image. bitmap_size is 0 where there is no bitmap. */
 struct stub_place {
+    bool narrow; /* distances have 32 bits, whatever the size of pointers: COFF */
     uint64_t record;
     uint64_t counters;
     uint64_t counters_size;

@@ -52,7 +52,7 @@ static void try_path(struct search *search, char *path)
 /* A UUID is all that is wanted of the plan; a stripped image plans nothing. */
 static void read_uuid(struct search *search)
 {
-    struct image_options options = {.sections = SECTION_REMOVABLE};
+    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
     struct image_plan *plan = image_plan_make(search->stripped, &options, &search->no_uuid);
 
     if (plan == NULL)

@@ -49,6 +49,15 @@ static const struct option_description split_options[] = {
      .long_name = "uuid",
      .argument = "HEX",
      .help = "the UUID of the sidecar and its profiles, not the image's own"},
+    {.id = OPTION_MAP,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "map",
+     .argument = "FILE",
+     .help = "the map file of lld-link or MSVC, for a COFF image without symbols"},
+    {.id = OPTION_DROP_SIGNATURE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "drop-signature",
+     .help = "take the signature off a COFF image: sign the stripped image"},
     {.id = OPTION_LEVEL,
      .type = OPTION_TYPE_NUMBER,
      .long_name = "level",
@@ -187,7 +196,8 @@ static const struct option_description verify_options[] = {
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
      "[-o OUT] [--sidecar FILE] [--store DIR] [--sections LIST]\n"
-     "                      [--uuid HEX] [--level N] [--portable] [-j N] [-v] IMAGE",
+     "                      [--uuid HEX] [--map FILE] [--drop-signature] [--level N]\n"
+     "                      [--portable] [-j N] [-v] IMAGE",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
      "IMAGE.covsplit.\n",

@@ -34,11 +34,13 @@
 enum option_id {
     OPTION_NONE, /* no option: not to be used in a table */
     OPTION_HELP, /* every subcommand has it, without a line in its table */
+    OPTION_DROP_SIGNATURE,
     OPTION_FAILURE_MODE,
     OPTION_IMAGE,
     OPTION_JSON,
     OPTION_LEVEL,
     OPTION_LLVM_PROFDATA,
+    OPTION_MAP,
     OPTION_OUTPUT,
     OPTION_PORTABLE,
     OPTION_SECTIONS,

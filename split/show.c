@@ -140,7 +140,7 @@ static void add_image_section(struct report *report, const struct image_section 
 
 static bool describe_image(const struct input *input, struct report *report, struct error *error)
 {
-    struct image_options options = {.sections = SECTION_REMOVABLE};
+    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
     struct image_plan *plan = image_plan_make(input, &options, error);
 
     if (plan == NULL)

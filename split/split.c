@@ -31,6 +31,7 @@ struct split {
     const char *output_path;
     char *sidecar_path;
     struct input image;
+    struct input map; /* empty where none is given */
     struct image_plan *plan;
     struct output stripped;
     struct output sidecar;
@@ -41,6 +42,16 @@ struct split {
 #define COMPRESSION_WEIGHT 20
 
 /* ---- what was named on the command line ---- */
+
+static bool check_map(const struct split *split, struct error *error)
+{
+    const char *map = option_text(split->options, OPTION_MAP);
+
+    if (map == NULL ||
+        (!paths_meet(map, split->sidecar_path) && !paths_meet(map, split->output_path)))
+        return true;
+    return error_set(error, "%s: is the map file, and would be replaced; give another output", map);
+}
 
 /* --sidecar, or the place in --store, or IMAGE.covsplit. */
 static bool choose_sidecar_path(struct split *split, struct error *error)
@@ -61,7 +72,7 @@ static bool choose_sidecar_path(struct split *split, struct error *error)
         return error_set(
             error, "%s: is the image, which the sidecar would replace; give another --sidecar",
             split->sidecar_path);
-    return true;
+    return check_map(split, error);
 }
 
 /* Makes the directories of a path in a store: DIR/.build-id/ab. DIR itself may be new too. */
@@ -468,12 +479,16 @@ static bool start(struct split *split, struct error *error)
     struct image_options image_options = {
         .sections = option_sections(split->options, OPTION_SECTIONS),
         .uuid = option_uuid(split->options, OPTION_UUID),
+        .drop_signature = option_given(split->options, OPTION_DROP_SIGNATURE),
     };
+    const char *map = option_text(split->options, OPTION_MAP);
 
     if (!option_given(split->options, OPTION_SECTIONS))
         image_options.sections = SECTION_REMOVABLE;
-    if (!input_open(&split->image, split->image_path, error))
+    if (!input_open(&split->image, split->image_path, error) ||
+        (map != NULL && !input_open(&split->map, map, error)))
         return false;
+    image_options.map = split->map.bytes;
     split->plan = image_plan_make(&split->image, &image_options, error);
     return split->plan != NULL;
 }
@@ -485,6 +500,7 @@ int command_split(const struct parsed_options *options)
         .image_path = options->operands[0],
         .output_path = option_text(options, OPTION_OUTPUT),
         .image = {.fd = -1},
+        .map = {.fd = -1},
         .stripped = {.fd = -1},
         .sidecar = {.fd = -1},
     };
@@ -501,6 +517,7 @@ int command_split(const struct parsed_options *options)
     output_discard(&split.sidecar);
     image_plan_free(split.plan);
     input_close(&split.image);
+    input_close(&split.map);
     free(split.sidecar_path);
     return done ? STATUS_DONE : STATUS_FAILED;
 }

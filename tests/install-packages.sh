@@ -10,6 +10,7 @@ packages=(
     cmake ninja-build pkg-config gcc g++ libelf-dev libzstd-dev libxxhash-dev zlib1g-dev
     nettle-dev
     # to test
+    g++-mingw-w64-x86-64-win32 wine wine64
     check clang-14 clang-format-14 binutils elfutils gdb python3 zstd xz-utils file util-linux
 )
 for version in 14 16 19 22; do

@@ -1,0 +1,99 @@
+/*
+ * What the parts of the COFF planner share. Internal to formats/coff*.c.
+ *
+ * The planner works in steps, each in a file of its own: coff.c describes the image and decides;
+ * coff_symbols.c and coff_search.c find the runtime's functions, by name and without;
+ * coff_runtime.c decides whether names and data can go and rewrites the functions; coff_layout.c
+ * cuts bytes out of the file, and coff_headers.c writes the tables that tell where things are.
+ *
+ * What is whose in a section. The runtime puts a marker of its own in front of what the compiler
+ * puts into a section, and one behind: a zero byte each for names, counters and bitmap, a record of
+ * zeros each for data. The functions that tell the bounds give what is between the markers, and
+ * that is what profiles have, and what the sidecar keeps as the section. (llvm-cov skips the first
+ * byte of .lprfn in a linked COFF image, and takes zeros at the end for padding, so an ELF file
+ * with just what is between means the same to it.) The counters are aligned to 8 bytes, and the
+ * marker in front of them is one byte: the runtime's bound is 7 bytes in front of the first
+ * counter, and profiles begin with those 7 bytes. The other sections have no markers.
+ */
+#ifndef COVSPLIT_FORMATS_COFF_PLAN_H
+#define COVSPLIT_FORMATS_COFF_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/accessor.h"
+#include "formats/coff_read.h"
+#include "formats/coff_relocations.h"
+#include "formats/image.h"
+#include "formats/runtime.h"
+#include "formats/stub.h"
+
+struct coff_plan_state {
+    struct coff_image image;
+    const struct image_options *options;
+    struct image_plan *plan;
+
+    /* The runtime's functions and its version variable. Where the image has no symbols they were
+     * found by what they do. */
+    struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
+    size_t definition_count;
+    bool has_symbols; /* a symbol table or a map file tells them */
+
+    /* Section indices by kind; NO_INDEX where the image has none. */
+    size_t section_index[SECTION_KIND_MAX + 1];
+    bool has_record_layout;
+    struct profile_record_layout record_layout;
+    uint8_t stub[STUB_RECORD_MAX];
+
+    uint32_t kept_raw_size[SECTION_KIND_MAX + 1]; /* of removed sections: SizeOfRawData to be */
+    size_t dropped_sections; /* from the end of the table: removed with their headers */
+    uint32_t base_relocation_size;
+    bool drops_certificates;
+    size_t check_sum_literal; /* in the edits' literals; SIZE_MAX: the image has no checksum */
+};
+
+bool coff_plan_removes(struct coff_plan_state *state, enum section_kind kind);
+/* The section stays, for this reason. Returns false, so that checks can return it. */
+bool coff_plan_keep(struct coff_plan_state *state, enum section_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- coff_symbols.c ---- */
+
+/* Finds the runtime's symbols in the symbol table and in the map file, where there are such. False
+ * for damaged ones. */
+bool coff_symbols_find(struct coff_plan_state *state, struct error *error);
+
+/* ---- coff_search.c ---- */
+
+/* Looks for the runtime's functions where no symbols tell: the functions that do nothing but return
+ * a bound. None is found where it is not the only one. */
+void coff_search_runtime(struct coff_plan_state *state);
+
+/* The body of a bound's function, behind any jump to it: *body is a view of it and of what follows,
+ * *address where it is. False where it is not a known one. */
+bool coff_runtime_decode(const struct coff_plan_state *state,
+                         const struct runtime_definition *definition, struct bytes *body,
+                         uint64_t *address, struct accessor *accessor);
+
+/* Whether code or a pointer refers to [address, address + size), other than in the bodies of the
+ * known functions: *from is where. Also true where that cannot be told: *reason then says why, and
+ * is NULL otherwise. Only looks near both ends of the range in code for x86-64. */
+bool coff_find_reference(const struct coff_plan_state *state, uint64_t address, uint64_t size,
+                         uint64_t *from, const char **reason);
+
+/* ---- coff_runtime.c ---- */
+
+/* Gives the sections of the runtime the bounds that its functions tell. */
+void coff_runtime_describe(struct coff_plan_state *state);
+/* Decides names and data. Adds the edits of the functions. */
+bool coff_runtime_plan(struct coff_plan_state *state, struct error *error);
+
+/* ---- coff_layout.c, coff_headers.c ---- */
+
+/* Adds the edits that take the removed sections out of the file. */
+bool coff_layout_plan(struct coff_plan_state *state, struct error *error);
+/* Adds the edits of the headers and tables, and finishes the script. */
+bool coff_headers_plan(struct coff_plan_state *state, struct error *error);
+
+#endif

@@ -1,0 +1,317 @@
+/*
+ * Making the profile runtime of a COFF image do without names and data: see coff_plan.h, and
+ * elf_runtime.c, which does the same by the same rules.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "formats/coff_plan.h"
+
+/* What of a section lies between the runtime's markers. */
+struct bounds {
+    uint64_t begin;
+    uint64_t end;
+};
+
+static enum runtime_symbol begin_of(enum section_kind kind)
+{
+    switch (kind) {
+    case SECTION_NAMES:
+        return RUNTIME_BEGIN_NAMES;
+    case SECTION_DATA:
+        return RUNTIME_BEGIN_DATA;
+    case SECTION_COUNTERS:
+        return RUNTIME_BEGIN_COUNTERS;
+    default:
+        return RUNTIME_BEGIN_BITMAP;
+    }
+}
+
+static enum runtime_symbol end_of(enum section_kind kind)
+{
+    return begin_of(kind) + 1;
+}
+
+static const struct coff_section *section_of(const struct coff_plan_state *state,
+                                             enum section_kind kind)
+{
+    return &state->image.sections[state->section_index[kind]];
+}
+
+/* ---- what the functions tell ---- */
+
+/* All definitions of `symbol` must return the same address: *value. `kind` is the section that
+ * stays where not. */
+static bool told_by(struct coff_plan_state *state, enum section_kind kind,
+                    enum runtime_symbol symbol, uint64_t *value)
+{
+    const char *name = runtime_symbol_name(symbol);
+    bool seen = false;
+
+    for (size_t i = 0; i < state->definition_count; i++) {
+        const struct runtime_definition *definition = &state->definitions[i];
+        struct accessor accessor;
+        struct bytes body;
+        uint64_t address;
+
+        if (definition->symbol != symbol)
+            continue;
+        if (!coff_runtime_decode(state, definition, &body, &address, &accessor) ||
+            accessor.form == ACCESSOR_LOAD)
+            return coff_plan_keep(state, kind,
+                                  "the code of %s is not one that covsplit knows; link with LLVM's "
+                                  "own profile runtime, without LTO",
+                                  name);
+        if (seen && *value != accessor.value)
+            return coff_plan_keep(state, kind, "there are several %s that differ", name);
+        *value = accessor.value;
+        seen = true;
+    }
+    if (!seen && state->has_symbols)
+        return coff_plan_keep(state, kind,
+                              "the image has no symbol %s: its profile runtime was inlined, or is "
+                              "not LLVM's; link without LTO of the runtime",
+                              name);
+    if (!seen)
+        return coff_plan_keep(state, kind,
+                              "no function can be told to be %s; link with /map and give the file "
+                              "with --map",
+                              name);
+    return true;
+}
+
+/* What is in front of and behind the bounds must be markers. */
+static bool are_markers(const struct coff_plan_state *state, enum section_kind kind,
+                        const struct bounds *bounds)
+{
+    const struct coff_section *section = section_of(state, kind);
+    struct bytes whole = coff_section_bytes(&state->image, state->section_index[kind]);
+    uint64_t marker = kind == SECTION_DATA ? state->record_layout.record_size : 1;
+    uint64_t begin = bounds->begin - section->address, end = bounds->end - section->address;
+    struct bytes front, back;
+
+    return begin == marker && begin <= end && end < whole.size &&
+           bytes_slice(whole, 0, begin, &front) &&
+           bytes_slice(whole, end, whole.size - end, &back) && bytes_all_zero(front) &&
+           bytes_all_zero(back) && whole.size == section->VirtualSize;
+}
+
+/* Finds and checks the bounds; `victim` is the section that stays where they are not as they
+ * should be. */
+static bool find_bounds(struct coff_plan_state *state, enum section_kind kind,
+                        enum section_kind victim, struct bounds *bounds)
+{
+    if (!told_by(state, victim, begin_of(kind), &bounds->begin) ||
+        !told_by(state, victim, end_of(kind), &bounds->end))
+        return false;
+    if (!are_markers(state, kind, bounds))
+        return coff_plan_keep(state, victim, "%s and %s do not return the bounds of the section",
+                              runtime_symbol_name(begin_of(kind)),
+                              runtime_symbol_name(end_of(kind)));
+    return true;
+}
+
+/* Two bytes are the markers alone, and then nobody asks for the bounds. */
+static bool is_empty(const struct coff_plan_state *state, enum section_kind kind)
+{
+    return state->section_index[kind] == NO_INDEX || section_of(state, kind)->VirtualSize <= 2;
+}
+
+/* Where the functions do not tell, the markers are taken to be where they always are. */
+static void describe_between_markers(struct coff_plan_state *state, enum section_kind kind)
+{
+    struct image_section *section = image_plan_section(state->plan, kind);
+    uint64_t marker = kind == SECTION_DATA ? state->record_layout.record_size : 1;
+
+    if (section == NULL || section->size < 2 * marker)
+        return;
+    section->address += marker;
+    section->offset += marker;
+    section->size -= 2 * marker;
+}
+
+void coff_runtime_describe(struct coff_plan_state *state)
+{
+    describe_between_markers(state, SECTION_NAMES);
+    describe_between_markers(state, SECTION_COUNTERS);
+    describe_between_markers(state, SECTION_BITMAP);
+    if (state->has_record_layout)
+        describe_between_markers(state, SECTION_DATA);
+}
+
+static void set_bounds(struct coff_plan_state *state, enum section_kind kind,
+                       const struct bounds *bounds)
+{
+    const struct coff_section *header = section_of(state, kind);
+    struct image_section *section = image_plan_section(state->plan, kind);
+
+    section->address = bounds->begin;
+    section->offset = header->PointerToRawData + (bounds->begin - header->address);
+    section->size = bounds->end - bounds->begin;
+}
+
+/* ---- checks ---- */
+
+static bool check_not_shared(struct coff_plan_state *state, enum section_kind kind,
+                             enum runtime_symbol symbol)
+{
+    for (size_t i = 0; i < state->definition_count; i++) {
+        if (state->definitions[i].symbol == symbol && state->definitions[i].is_shared)
+            return coff_plan_keep(state, kind,
+                                  "%s shares its code with another function; link without /opt:icf",
+                                  runtime_symbol_name(symbol));
+    }
+    return true;
+}
+
+static bool check_references(struct coff_plan_state *state, enum section_kind kind)
+{
+    const struct coff_section *section = section_of(state, kind);
+    const char *reason;
+    uint64_t from;
+
+    if (!coff_find_reference(state, section->address, section->VirtualSize, &from, &reason))
+        return true;
+    if (reason != NULL)
+        return coff_plan_keep(state, kind, "%s", reason);
+    return coff_plan_keep(state, kind,
+                          "0x%" PRIx64
+                          " refers to it, other than the runtime's functions; link without LTO of "
+                          "the runtime",
+                          from);
+}
+
+static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
+{
+    return find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) &&
+           check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES) &&
+           check_references(state, SECTION_NAMES);
+}
+
+/* The stub covers whole counters: those behind the bytes that align the first one. */
+static bool place_stub(struct coff_plan_state *state, const struct bounds *data,
+                       struct stub_place *place)
+{
+    struct bounds counters, bitmap;
+    uint64_t unit = profile_counter_size(state->plan->facts.raw_version);
+
+    *place = (struct stub_place){.record = data->begin, .narrow = true};
+    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
+        return coff_plan_keep(state, SECTION_DATA, "the image has no counters");
+    if (!find_bounds(state, SECTION_COUNTERS, SECTION_DATA, &counters))
+        return false;
+    set_bounds(state, SECTION_COUNTERS, &counters);
+    place->counters = align_up(counters.begin, unit);
+    if (place->counters < counters.end)
+        place->counters_size = counters.end - place->counters;
+    if (is_empty(state, SECTION_BITMAP))
+        return true;
+    if (!find_bounds(state, SECTION_BITMAP, SECTION_DATA, &bitmap))
+        return false;
+    set_bounds(state, SECTION_BITMAP, &bitmap);
+    place->bitmap = bitmap.begin;
+    place->bitmap_size = bitmap.end - bitmap.begin;
+    return true;
+}
+
+static bool check_records(struct coff_plan_state *state, const struct bounds *bounds)
+{
+    const struct profile_record_layout *layout = &state->record_layout;
+    struct bytes records;
+
+    if (bounds->end == bounds->begin || (bounds->end - bounds->begin) % layout->record_size != 0 ||
+        !coff_bytes_at(&state->image, bounds->begin, bounds->end - bounds->begin, &records))
+        return coff_plan_keep(state, SECTION_DATA, "its size is not a whole number of records");
+    if (records_have_value_sites(layout, records, false))
+        return coff_plan_keep(state, SECTION_DATA,
+                              "value profiling is on, and uses it at run time");
+    if (state->section_index[SECTION_COVDATA] != NO_INDEX)
+        return coff_plan_keep(state, SECTION_DATA,
+                              "a part of the image was built with -profile-correlate=binary");
+    return true;
+}
+
+static bool check_data(struct coff_plan_state *state, struct bounds *bounds)
+{
+    struct stub_place place;
+
+    if (!state->has_record_layout && state->plan->facts.raw_version == 0 && !state->has_symbols)
+        return coff_plan_keep(state, SECTION_DATA,
+                              "the version of its raw profiles cannot be told; link with /map and "
+                              "give the file with --map");
+    if (!state->has_record_layout || !state->record_layout.relative)
+        return coff_plan_keep(state, SECTION_DATA,
+                              "the version of its raw profiles is not known to covsplit");
+    if (!find_bounds(state, SECTION_DATA, SECTION_DATA, bounds) || !check_records(state, bounds) ||
+        !place_stub(state, bounds, &place))
+        return false;
+    if (!stub_encode(&state->record_layout, state->plan->facts.raw_version, &place, false,
+                     state->stub))
+        return coff_plan_keep(state, SECTION_DATA, "the image's counters do not fit one record");
+    return check_not_shared(state, SECTION_DATA, RUNTIME_END_DATA) &&
+           check_references(state, SECTION_DATA);
+}
+
+/* ---- edits ---- */
+
+static bool is_seen_before(const struct coff_plan_state *state, size_t index, uint64_t address)
+{
+    for (size_t i = 0; i < index; i++) {
+        struct accessor accessor;
+        struct bytes body;
+        uint64_t other;
+
+        if (state->definitions[i].symbol == state->definitions[index].symbol &&
+            coff_runtime_decode(state, &state->definitions[i], &body, &other, &accessor) &&
+            other == address)
+            return true;
+    }
+    return false;
+}
+
+static bool rewrite(struct coff_plan_state *state, enum runtime_symbol symbol, uint64_t value,
+                    struct error *error)
+{
+    const struct coff_image *image = &state->image;
+
+    for (size_t i = 0; i < state->definition_count; i++) {
+        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
+        struct accessor accessor;
+        struct bytes body;
+        uint64_t address, offset;
+
+        if (state->definitions[i].symbol != symbol)
+            continue;
+        if (!coff_runtime_decode(state, &state->definitions[i], &body, &address, &accessor) ||
+            !accessor_encode(image->machine, &accessor, body, address, value, instruction))
+            return error_set(error,
+                             "%s: %s cannot be rewritten; leave its section out with "
+                             "--sections",
+                             image->path, runtime_symbol_name(symbol));
+        if (is_seen_before(state, i, address))
+            continue;
+        offset = (uint64_t)(body.data - image->file.data) + accessor.instruction_offset;
+        if (!edit_overwrite_differences(&state->plan->edits, image->file, offset,
+                                        (struct bytes){instruction, accessor.instruction_size}))
+            return error_out_of_memory(error, image->path, accessor.instruction_size);
+    }
+    return true;
+}
+
+bool coff_runtime_plan(struct coff_plan_state *state, struct error *error)
+{
+    struct bounds bounds;
+
+    if (coff_plan_removes(state, SECTION_NAMES) && check_names(state, &bounds)) {
+        set_bounds(state, SECTION_NAMES, &bounds);
+        if (!rewrite(state, RUNTIME_END_NAMES, bounds.begin, error))
+            return false;
+    }
+    if (coff_plan_removes(state, SECTION_DATA) && check_data(state, &bounds)) {
+        set_bounds(state, SECTION_DATA, &bounds);
+        if (!rewrite(state, RUNTIME_END_DATA, bounds.begin + state->record_layout.record_size,
+                     error))
+            return false;
+    }
+    return true;
+}

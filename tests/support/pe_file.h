@@ -1,0 +1,48 @@
+/*
+ * A reader of PE files of the tests' own: it shares nothing with the code under test.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_PE_FILE_H
+#define COVSPLIT_TESTS_SUPPORT_PE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tests/support/file_system.h"
+
+#define PE_SECTIONS_MAX 64
+
+struct pe_section {
+    char name[9];    /* as in the header: "/4" for a long one */
+    uint64_t header; /* offset in the file */
+    uint32_t virtual_size;
+    uint32_t virtual_address;
+    uint32_t raw_size;
+    uint32_t raw_pointer;
+};
+
+struct pe_file {
+    struct contents file;
+    uint64_t coff_header; /* offsets in the file */
+    uint64_t optional_header;
+    uint64_t directories;
+    uint32_t file_alignment;
+    uint32_t check_sum;
+    struct pe_section sections[PE_SECTIONS_MAX];
+    size_t section_count;
+};
+
+/* Aborts the Check test where it is none. Freed with pe_file_free. */
+struct pe_file pe_file_read(const char *path);
+void pe_file_free(struct pe_file *pe);
+
+/* NULL where there is none. */
+const struct pe_section *pe_file_section(const struct pe_file *pe, const char *name);
+
+/* What the checksum should be. */
+uint32_t pe_file_check_sum(const struct pe_file *pe);
+
+uint32_t pe_load_u32(const struct pe_file *pe, uint64_t offset);
+void pe_store_u32(struct pe_file *pe, uint64_t offset, uint32_t value);
+
+#endif

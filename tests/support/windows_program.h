@@ -1,0 +1,48 @@
+/*
+ * Windows programs for the tests: how one is described, and how it is compiled.
+ *
+ * The sources are those of program.h, with the profile runtime of tests/fixtures/windows. By clang
+ * and lld-link there is no C library, since none is packaged; mingw-w64 has one.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_WINDOWS_PROGRAM_H
+#define COVSPLIT_TESTS_SUPPORT_WINDOWS_PROGRAM_H
+
+#include <stdbool.h>
+
+#include "tests/support/program.h"
+
+enum windows_target {
+    WINDOWS_MSVC_X86_64,
+    WINDOWS_MSVC_ARM64,
+    WINDOWS_MSVC_I686,
+    WINDOWS_MINGW_BFD, /* x86-64 */
+    WINDOWS_MINGW_LLD, /* x86-64 */
+};
+
+/* Options are words separated by blanks; NULL: none. */
+struct windows_program {
+    const char *clang; /* "19" */
+    enum windows_target target;
+    enum language language;
+    bool library;                /* the second source is a DLL */
+    const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
+    const char *runtime_options; /* for the compiler */
+    const char *link_options;
+    unsigned functions; /* in each generated source; 0: WINDOWS_FUNCTIONS */
+};
+
+#define WINDOWS_FUNCTIONS 120
+#define WINDOWS_PROGRAM   "program.exe"
+#define WINDOWS_LIBRARY   "second.dll"
+
+bool windows_target_is_msvc(enum windows_target target);
+
+/* Compiles and links the program into `directory` as WINDOWS_PROGRAM, with WINDOWS_LIBRARY beside
+ * it where it has one; lld-link also makes map files: program.exe.map. Aborts the Check test where
+ * a tool fails. */
+void windows_program_build(const struct windows_program *program, const char *directory);
+
+/* For messages. Never freed. */
+const char *windows_program_describe(const struct windows_program *program);
+
+#endif
