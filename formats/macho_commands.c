@@ -183,6 +183,20 @@ static void write_sizes(struct macho_plan_state *state)
                    macho_field(image, dyld_info, DYLD_INFO_REBASE + 4) + state->rebase_growth);
 }
 
+/* Those behind it move up. */
+static void remove_signature_command(struct macho_plan_state *state)
+{
+    const struct macho_command *command = macho_find_command(&state->image, LC_CODE_SIGNATURE);
+    uint64_t end = command->offset + command->cmdsize, rest = state->image.commands_end - end;
+    uint8_t *header = at(state, 0);
+
+    memmove(at(state, command->offset), at(state, end), (size_t)rest);
+    memset(at(state, command->offset + rest), 0, command->cmdsize);
+    store_u32(header + HEADER_NCMDS, load_u32(header + HEADER_NCMDS, false) - 1, false);
+    store_u32(header + HEADER_SIZEOFCMDS,
+              load_u32(header + HEADER_SIZEOFCMDS, false) - command->cmdsize, false);
+}
+
 void macho_commands_write(struct macho_plan_state *state)
 {
     write_segments(state);
@@ -190,8 +204,10 @@ void macho_commands_write(struct macho_plan_state *state)
     write_emptied_sections(state);
     macho_tables_each(&state->image, write_table, state);
     write_sizes(state);
-    if (state->split_segment == MACHO_NONE)
-        return;
-    write_split_fields(state);
-    move_split_command(state);
+    if (state->split_segment != MACHO_NONE) {
+        write_split_fields(state);
+        move_split_command(state);
+    }
+    if (state->signature.is_dropped)
+        remove_signature_command(state);
 }

@@ -43,7 +43,8 @@ struct macho_hole {
 
 /* What is known of a code signature, and where the new one goes. */
 struct macho_signature {
-    bool present;
+    bool is_renewed;
+    bool is_dropped; /* it cannot be made anew, and goes with its load command */
     uint64_t offset; /* of the old one in the file */
     uint64_t size;
     size_t literal;        /* of the new one, in the edits' literals */
@@ -128,7 +129,8 @@ bool macho_layout_plan(struct macho_plan_state *state, struct error *error);
 bool macho_commands_reserve(struct macho_plan_state *state, struct error *error);
 void macho_commands_write(struct macho_plan_state *state);
 
-/* Finds the code signature, and refuses one that covsplit cannot make anew (macho_signature.c). */
+/* Finds the code signature, and refuses one that covsplit cannot make anew, unless it
+ * is to be dropped (macho_signature.c). */
 bool macho_signature_read(struct macho_plan_state *state, struct error *error);
 /* Adds a place for the new signature to the edits, of which no other may follow that changes sizes;
  * and makes it, once everything in front of it is final. */

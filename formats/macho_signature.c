@@ -79,10 +79,13 @@ static uint32_t field(struct bytes blob, uint64_t offset)
 static bool refuse(const struct macho_plan_state *state, struct error *error, const char *what)
 {
     return error_set(error,
-                     "%s: its code signature is %s; remove it (codesign --remove-signature), "
-                     "split, and sign after that",
+                     "%s: its code signature is %s; split before signing, or give "
+                     "--drop-signature and sign the stripped image",
                      state->image.path, what);
 }
+
+static const char unknown[] = "damaged, or of a kind that covsplit does not know";
+static const char certificate[] = "made with a certificate, which only its owner can renew";
 
 /* ---- reading ---- */
 
@@ -156,34 +159,49 @@ static bool is_known_directory(struct bytes directory, uint64_t limit)
            hashes + pages * hash_size == directory.size;
 }
 
-bool macho_signature_read(struct macho_plan_state *state, struct error *error)
+/* NULL for an ad-hoc signature that can be made anew; else what is in the way. */
+static const char *why_not_renewed(const struct macho_plan_state *state, struct bytes signature)
 {
-    const struct macho_command *command = macho_find_command(&state->image, LC_CODE_SIGNATURE);
     struct signature_blobs blobs = {.count = 0};
     bool has_directory = false;
 
-    if (command == NULL)
-        return true;
-    state->signature.present = true;
-    state->signature.offset = macho_field(&state->image, command, LINKEDIT_DATAOFF);
-    state->signature.size = macho_field(&state->image, command, LINKEDIT_DATASIZE);
-    if (!read_blobs(macho_linkedit_bytes(&state->image, command, LINKEDIT_DATAOFF), &blobs))
-        return refuse(state, error, "damaged, or of a kind that covsplit does not know");
+    if (!read_blobs(signature, &blobs))
+        return unknown;
     for (uint32_t i = 0; i < blobs.count; i++) {
         const struct blob *blob = &blobs.list[i];
 
         if (blob->type == CSSLOT_SIGNATURESLOT && blob->bytes.size > BLOB_HEADER_SIZE)
-            return refuse(state, error, "made with a certificate, which only its owner can renew");
+            return certificate;
         if (!blob->is_directory)
             continue;
         has_directory = true;
         if (!is_known_directory(blob->bytes, state->signature.offset))
-            return refuse(state, error, "damaged, or of a kind that covsplit does not know");
+            return unknown;
         if ((field(blob->bytes, DIRECTORY_FLAGS) & CS_ADHOC) == 0)
-            return refuse(state, error, "made with a certificate, which only its owner can renew");
+            return certificate;
     }
-    return has_directory ||
-           refuse(state, error, "damaged, or of a kind that covsplit does not know");
+    return has_directory ? NULL : unknown;
+}
+
+bool macho_signature_read(struct macho_plan_state *state, struct error *error)
+{
+    const struct macho_command *command = macho_find_command(&state->image, LC_CODE_SIGNATURE);
+    struct macho_signature *signature = &state->signature;
+    const char *problem;
+
+    if (command == NULL)
+        return true;
+    signature->offset = macho_field(&state->image, command, LINKEDIT_DATAOFF);
+    signature->size = macho_field(&state->image, command, LINKEDIT_DATASIZE);
+    problem =
+        why_not_renewed(state, macho_linkedit_bytes(&state->image, command, LINKEDIT_DATAOFF));
+    if (problem == NULL)
+        signature->is_renewed = true;
+    else if (state->options->drop_signature)
+        signature->is_dropped = true;
+    else
+        return refuse(state, error, problem);
+    return true;
 }
 
 /* ---- the new one ---- */
@@ -239,7 +257,10 @@ bool macho_signature_reserve(struct macho_plan_state *state, struct error *error
     struct signature_blobs blobs;
     struct bytes old;
 
-    if (!signature->present)
+    if (signature->is_dropped)
+        return edit_cut(&state->plan->edits, signature->offset, signature->size) ||
+               error_out_of_memory(error, state->image.path, signature->size);
+    if (!signature->is_renewed)
         return true;
     for (size_t i = 0; i < edits->count; i++)
         limit += edits->edits[i].new_size - edits->edits[i].old_size;
@@ -331,7 +352,7 @@ bool macho_signature_sign(struct macho_plan_state *state, struct error *error)
     struct macho_signature *signature = &state->signature;
     struct signature_blobs blobs;
 
-    if (!signature->present)
+    if (!signature->is_renewed)
         return true;
     if (!read_blobs(buffer_view(&signature->content), &blobs))
         return refuse(state, error, "damaged");

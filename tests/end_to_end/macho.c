@@ -18,7 +18,10 @@
 #define RAW_HEADER_SIZE 128
 #define RAW_RECORD_SIZE 64
 #define STRIPPED        "stripped"
-#define SIDECAR         "image.covsplit"
+/* In a code directory. */
+#define CODE_DIRECTORY_FLAGS_END 15
+#define CS_ADHOC                 2
+#define SIDECAR                  "image.covsplit"
 
 static const char *clang_version;
 static const char *architecture;
@@ -345,6 +348,46 @@ START_TEST(test_program)
 }
 END_TEST
 
+/* ---- signatures ---- */
+
+/* Makes a certificate's of the ad-hoc signature, as far as covsplit looks: its code directory does
+ * not say ad-hoc any more. */
+static void unmark_signature(const char *path)
+{
+    struct contents image = file_read(path);
+    size_t i = image.size;
+    while (i-- > 0 && memcmp(image.data + i, "\xfa\xde\x0c\x02", 4) != 0) {
+    }
+    image.data[i + CODE_DIRECTORY_FLAGS_END] &= (uint8_t)~CS_ADHOC;
+    file_write(path, image.data, image.size);
+    contents_free(&image);
+}
+
+/* A certificate's signature is refused, or dropped where that is wanted. */
+START_TEST(test_certificate)
+{
+    struct darwin_program program = {.clang = clang_version, .architecture = "arm64"};
+    struct verdict verdict = {0};
+    const char *errors = "";
+    char *directory = scratch_create("macho");
+    darwin_program_build(&program, directory, IMAGE);
+    unmark_signature(path_join(directory, IMAGE));
+    covsplit_expect(&verdict, 1, &errors, directory, "split", "-o", STRIPPED, "--sidecar", SIDECAR,
+                    IMAGE, NULL);
+    verdict_assert(&verdict, "without --drop-signature");
+    ck_assert_msg(strstr(errors, "--drop-signature") != NULL, "%s", errors);
+    ck_assert(!file_exists(path_join(directory, STRIPPED)));
+    bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "--drop-signature", "-o",
+                                STRIPPED, "--sidecar", SIDECAR, IMAGE, NULL) &&
+                check_join(directory, &verdict) && check_readers(directory, &verdict);
+    verdict_assert(&verdict, "with --drop-signature");
+    ck_assert(good);
+    const char *commands = dump(directory, "llvm-otool", "-l", STRIPPED, &verdict);
+    ck_assert(commands != NULL && strstr(commands, "LC_CODE_SIGNATURE") == NULL);
+    scratch_remove(directory);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     if (argument_count != 3) {
@@ -356,5 +399,8 @@ int main(int argument_count, char **arguments)
     Suite *suite = suite_create(text_format("macho clang-%s %s", clang_version, architecture));
     TCase *test_case = suite_add_case(suite, "programs", TEST_TIMEOUT_SECONDS);
     tcase_add_loop_test(test_case, test_program, 0, sizeof cells / sizeof *cells);
+    if (strcmp(architecture, "arm64") == 0) {
+        tcase_add_test(test_case, test_certificate);
+    }
     return suite_run(suite);
 }
