@@ -24,9 +24,9 @@
  * __LLVM_COV. */
 #define MACHO_HOLES_MAX 6
 
-/* section_64.reserved3 of a section that was emptied, by which it is known again: linkers write 0.
- */
-#define MACHO_EMPTIED_MARK 1
+/* section_64.reserved3 of a section that was emptied ("covs"), by which it is known again: linkers
+ * write 0. */
+#define MACHO_EMPTIED_MARK 0x73766f63u
 
 /* The segment of the coverage mapping, and that of names and data. */
 #define MACHO_COVERAGE_SEGMENT "__LLVM_COV"
