@@ -241,6 +241,19 @@ static bool choose_target(struct output *output, const struct output_options *op
     return true;
 }
 
+#define TEMPORARY_RANDOM 6 /* the X of mkostemp */
+
+size_t file_temporary_final_length(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+    size_t length = strlen(name), random = length - TEMPORARY_RANDOM;
+
+    if (length < TEMPORARY_RANDOM + 3 || name[0] != '.' || name[random - 1] != '.' ||
+        strspn(name + random, letters) != TEMPORARY_RANDOM)
+        return 0;
+    return random - 2;
+}
+
 /* "DIRECTORY/.NAME.XXXXXX", in the directory of the target so that a rename cannot cross file
  * systems. */
 static char *temporary_template(const char *target)
@@ -457,28 +470,39 @@ done:
     return same;
 }
 
-static bool give_temporary_name(struct output *output, struct error *error)
-{
-    char source[64];
+/* The path by which link(2) can name an unnamed file. */
+#define UNNAMED_PATH_MAX 64
 
-    snprintf(source, sizeof(source), "/proc/self/fd/%d", output->fd);
-    for (unsigned attempt = 0; attempt < 100; attempt++) {
+static const char *unnamed_path(const struct output *output, char *text)
+{
+    snprintf(text, UNNAMED_PATH_MAX, "/proc/self/fd/%d", output->fd);
+    return text;
+}
+
+/* 0, or an errno value. */
+static int give_temporary_name(struct output *output)
+{
+    char source[UNNAMED_PATH_MAX];
+    int failure = EEXIST;
+
+    unnamed_path(output, source);
+    for (unsigned attempt = 0; attempt < 100 && failure == EEXIST; attempt++) {
         char *name = temporary_template(output->target);
         size_t length;
 
         if (name == NULL)
-            return error_out_of_memory(error, output->path, strlen(output->path));
+            return ENOMEM;
         length = strlen(name);
-        snprintf(name + length - 6, 7, "%02x%04x", attempt, (unsigned)getpid() & 0xffff);
+        snprintf(name + length - TEMPORARY_RANDOM, TEMPORARY_RANDOM + 1, "%02x%04x", attempt,
+                 (unsigned)getpid() & 0xffff);
         if (linkat(AT_FDCWD, source, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
             output->temporary = name;
-            return true;
+            return 0;
         }
+        failure = errno;
         free(name);
-        if (errno != EEXIST)
-            break;
     }
-    return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    return failure;
 }
 
 /* The old file keeps its inode and gets the new bytes, so that all its names see them. The finished
@@ -532,28 +556,47 @@ static void sync_directory(const char *target)
     free(directory);
 }
 
-static bool put_in_place(struct output *output, struct error *error)
+static void forget_temporary(struct output *output)
 {
-    if (output->temporary == NULL && !give_temporary_name(output, error))
-        return false;
-    if (output->keep_inode) {
-        struct error cause;
-
-        if (!copy_over_target(output, &cause)) {
-            /* The target may be half written now: the whole output must not be thrown away. */
-            error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
-            free(output->temporary);
-            output->temporary = NULL;
-            return false;
-        }
-        unlink(output->temporary);
-    } else if (rename(output->temporary, output->target) != 0) {
-        return error_set_errno(error, errno, "%s: cannot be written", output->path);
-    }
     free(output->temporary);
     output->temporary = NULL;
+}
+
+static bool overwrite_target(struct output *output, struct error *error)
+{
+    struct error cause;
+
+    if (!copy_over_target(output, &cause)) {
+        /* The target may be half written now: the whole output must not be thrown away. */
+        error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
+        forget_temporary(output);
+        return false;
+    }
+    unlink(output->temporary);
+    forget_temporary(output);
     sync_directory(output->target);
     return true;
+}
+
+/* 0, or an errno value. */
+static int replace_target(struct output *output)
+{
+    if (rename(output->temporary, output->target) != 0)
+        return errno;
+    forget_temporary(output);
+    sync_directory(output->target);
+    return 0;
+}
+
+static bool put_in_place(struct output *output, struct error *error)
+{
+    int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
+
+    if (failure == 0 && output->keep_inode)
+        return overwrite_target(output, error);
+    if (failure == 0)
+        failure = replace_target(output);
+    return failure == 0 || error_set_errno(error, failure, "%s: cannot be written", output->path);
 }
 
 bool output_commit(struct output *output, enum output_result *result, struct error *error)
@@ -566,6 +609,60 @@ bool output_commit(struct output *output, enum output_result *result, struct err
     } else if (!same_as_target(output)) {
         *result = OUTPUT_WRITTEN;
         done = put_in_place(output, error);
+    }
+    output_discard(output);
+    return done;
+}
+
+/* Some file systems have no hard links; then there is a rename that replaces nothing. */
+static bool has_no_links(int failure)
+{
+    return failure == EPERM || failure == EOPNOTSUPP || failure == ENOSYS || failure == EMLINK;
+}
+
+/* Gives the output its path where that is free. 0, or an errno value. */
+static int take_free_name(struct output *output)
+{
+    char source[UNNAMED_PATH_MAX];
+
+    if (output->temporary == NULL) {
+        if (linkat(AT_FDCWD, unnamed_path(output, source), AT_FDCWD, output->target,
+                   AT_SYMLINK_FOLLOW) != 0)
+            return errno;
+    } else if (link(output->temporary, output->target) == 0) {
+        unlink(output->temporary);
+    } else if (!has_no_links(errno) || renameat2(AT_FDCWD, output->temporary, AT_FDCWD,
+                                                 output->target, RENAME_NOREPLACE) != 0) {
+        return errno;
+    }
+    forget_temporary(output);
+    sync_directory(output->target);
+    return 0;
+}
+
+static int take_name(struct output *output)
+{
+    int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
+
+    return failure != 0 ? failure : replace_target(output);
+}
+
+bool output_try_commit(struct output *output, bool replace, enum output_result *result,
+                       struct error *error)
+{
+    bool done = output_sync(output, error);
+
+    *result = OUTPUT_UNCHANGED;
+    if (done && !(replace && same_as_target(output))) {
+        int failure = replace ? take_name(output) : take_free_name(output);
+
+        if (failure == EEXIST || failure == ENOENT) {
+            *result = failure == EEXIST ? OUTPUT_NAME_TAKEN : OUTPUT_NO_DIRECTORY;
+            return true;
+        }
+        *result = OUTPUT_WRITTEN;
+        if (failure != 0)
+            done = error_set_errno(error, failure, "%s: cannot be written", output->path);
     }
     output_discard(output);
     return done;

@@ -63,9 +63,17 @@ bool paths_meet(const char *a, const char *b);
 
 /* ---- outputs ---- */
 
+/* Outputs have temporary names ".NAME.XXXXXX", with the NAME (its first 200 characters) that they
+ * are to get, where they must have a name. The length of NAME, which starts at name + 1; 0 where
+ * `name` is not of this form. */
+size_t file_temporary_final_length(const char *name);
+
 enum output_result {
     OUTPUT_WRITTEN,   /* the path has new contents */
     OUTPUT_UNCHANGED, /* the path had just these bytes (and mode) and was not touched */
+    /* Of output_try_commit alone; nothing has changed: */
+    OUTPUT_NAME_TAKEN,   /* there is something at the path */
+    OUTPUT_NO_DIRECTORY, /* its directory is not there any more */
 };
 
 struct output {
@@ -118,6 +126,14 @@ bool output_sync(struct output *output, struct error *error);
 /* Gives the output its path, unless the file there is the same already. Calls output_sync first.
  * The output is finished after this, whatever the result. */
 bool output_commit(struct output *output, enum output_result *result, struct error *error);
+
+/* The same for a directory that many write to and clean up at once, also over a network. Without
+ * `replace` the output gets its path only where nothing has it: of all that try at the same time
+ * one succeeds (link(2); there is no moment between looking and writing). The output is finished
+ * unless the result is OUTPUT_NAME_TAKEN or OUTPUT_NO_DIRECTORY: then it is still whole, and can be
+ * tried again or discarded. */
+bool output_try_commit(struct output *output, bool replace, enum output_result *result,
+                       struct error *error);
 
 /* Throws the output away, if it was not committed. Safe on a zeroed or finished output. */
 void output_discard(struct output *output);

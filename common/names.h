@@ -1,10 +1,5 @@
 /*
- * Function names: reading __llvm_prf_names.
- *
- * The section is a run of chunks, one a translation unit, with zero bytes allowed between: the size
- * of the names and the size of their zlib stream as unsigned LEB128 numbers (the latter 0: stored
- * as they are), then that. The names in a chunk are separated by bytes 1 (LLVM's InstrProf.h,
- * "getInstrProfNameSeparator").
+ * Function names by their NameRef: the names of __llvm_prf_names (name_set.h), hashed and sorted.
  */
 #ifndef COVSPLIT_COMMON_NAMES_H
 #define COVSPLIT_COMMON_NAMES_H
@@ -23,7 +18,7 @@ struct names {
     size_t count;
 };
 
-/* Reads a section; `file` is for messages. Names that come several times are kept once. Freed with
+/* Reads a section; `file` is for messages. Of names with one NameRef the first is kept. Freed with
  * names_free, also after a failure. */
 bool names_read(struct names *names, struct bytes section, const char *file, struct error *error);
 void names_free(struct names *names);

@@ -8,7 +8,8 @@
  *   .note.gnu.build-id   the UUID
  *   .note.covsplit       notes of owner "covsplit" (types and layouts: sidecar_note.h)
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
- *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD
+ *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD; likewise a copy of
+ *                        names that stayed in the image although coverage mapping was removed
  *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
  *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections
  *   .shstrtab
@@ -91,6 +92,7 @@ struct sidecar_section_source {
     uint64_t size;
     struct bytes content; /* empty for counters and bitmap, of which only place and size are kept */
     uint64_t image_offset; /* file offset of `content` in the image: for input_release_pages */
+    bool copied;           /* the section stays in the image */
 };
 
 struct sidecar_source {
@@ -125,6 +127,7 @@ struct sidecar_section {
     uint64_t size;        /* decompressed */
     uint64_t stored_size; /* in the sidecar; 0 for counters and bitmap */
     bool has_content;     /* false for counters and bitmap */
+    bool copied;          /* the section stayed in the image; this is a copy */
     struct digest digest; /* of the decompressed content */
 };
 

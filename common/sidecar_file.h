@@ -19,8 +19,7 @@
 #define ELFCOMPRESS_ZSTD 2
 #endif
 
-#define SIDECAR_BUILD_ID_SECTION ".note.gnu.build-id"
-#define SIDECAR_INVERSE_SECTION  ".covsplit.inverse"
+#define SIDECAR_INVERSE_SECTION ".covsplit.inverse"
 
 /* A part of the sidecar that is stored compressed. */
 struct sidecar_content {

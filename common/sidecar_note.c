@@ -13,6 +13,7 @@
 #define REMOVED_SIZE           32
 #define KEPT_SIZE              16
 #define INVERSE_SIZE           24
+#define REMOVED_FLAG_COPY      1u
 #define IMAGE_FLAG_STUB        1u
 #define IMAGE_FLAG_PLACEHOLDER 2u
 #define PADDING(size)                                                                              \
@@ -129,6 +130,7 @@ static bool append_removed(struct buffer *encoded, bool big, const struct sideca
         if (!removed->present)
             continue;
         store_u32(fields, kind, big);
+        store_u32(fields + 4, removed->copied ? REMOVED_FLAG_COPY : 0, big);
         store_u64(fields + 8, removed->size, big);
         store_digest(fields + 16, &removed->digest);
         if (!append_own(encoded, big, SIDECAR_NOTE_REMOVED, fields, sizeof(fields)))
@@ -279,6 +281,7 @@ static bool take_removed(struct decoder *decoder, struct bytes description)
     if (removed->present)
         return refuse(decoder, "a section has two notes");
     removed->present = true;
+    removed->copied = (load_u32(description.data + 4, decoder->big) & REMOVED_FLAG_COPY) != 0;
     removed->size = load_u64(description.data + 8, decoder->big);
     load_digest(&removed->digest, description.data + 16);
     return true;

@@ -28,13 +28,15 @@
  *     64  16  digest of the stripped image
  *     80   -  text: file name of the image, without directory; may be empty
  *
- * REMOVED (type 0x1003): once for each removed section (a compressed section named after the kind).
+ * REMOVED (type 0x1003): once for each section that is stored (compressed, and named after the
+ * kind).
  *      0   4  kind
- *      4   4  0
- *      8   8  size in bytes, decompressed; the same as ch_size
- *     16  16  digest of the decompressed contents
+ *      4   4  flags: bit 0: a copy: the section is still in the image, and what joins the image
+ * does not need it; other bits are written as 0 and ignored 8   8  size in bytes, decompressed; the
+ * same as ch_size 16  16  digest of the decompressed contents
  *
- * KEPT (type 0x1004): once for each section that was to be removed but stayed in the image.
+ * KEPT (type 0x1004): once for each section that was to be removed but stayed in the image. There
+ * may be a copy of it, with a note REMOVED.
  *      0   4  kind
  *      4   4  0
  *      8   8  size in bytes
@@ -67,9 +69,11 @@
 #include "common/section.h"
 #include "common/sidecar.h"
 
-#define SIDECAR_NOTE_SECTION ".note.covsplit"
-#define SIDECAR_NOTE_OWNER   "covsplit"
+#define SIDECAR_NOTE_SECTION     ".note.covsplit"
+#define SIDECAR_NOTE_OWNER       "covsplit"
+#define SIDECAR_BUILD_ID_SECTION ".note.gnu.build-id"
 
+/* Objects (object.h) have a note of another type in a section of the same name. */
 enum sidecar_note_type {
     SIDECAR_NOTE_FORMAT = 0x1001,
     SIDECAR_NOTE_IMAGE = 0x1002,
@@ -84,6 +88,7 @@ enum sidecar_note_type {
 /* Size and digest of something that the sidecar holds compressed. */
 struct sidecar_note_content {
     bool present;
+    bool copied; /* sections only */
     uint64_t size;
     struct digest digest;
 };

@@ -1,203 +1,24 @@
 /*
  * Reading a sidecar: see sidecar.h.
  *
- * libelf decodes every structure, but it trusts the numbers in a file more than a hostile one
- * deserves. So the ELF header is checked against the file before libelf sees the file, and each
- * section header before libelf is asked for a section's contents. Nothing of libelf outlives
- * sidecar_open: what was found is kept in structures of our own.
+ * Nothing of libelf outlives sidecar_open: what was found is kept in structures of our own.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elf_reader.h"
 #include "common/sidecar_file.h"
-
-/* A sidecar of version 1 has at most 13; more are no reason to refuse what a later version says of
- * itself, as long as they cost nothing. */
-#define SECTION_COUNT_MAX 64
-
-/* ---- the ELF file ---- */
-
-struct section {
-    GElf_Shdr header;
-    Elf_Scn *libelf;
-    const char *name;    /* libelf's */
-    struct bytes stored; /* its bytes in the file */
-};
-
-struct file {
-    struct bytes bytes;
-    bool wide;              /* ELFCLASS64 */
-    unsigned data_encoding; /* ELFDATA2LSB or ELFDATA2MSB */
-    GElf_Ehdr header;
-    Elf *libelf;
-    struct section sections[SECTION_COUNT_MAX];
-    size_t section_count;
-};
-
-/* Decodes one structure from the front of a view; false where it is too short. */
-static bool decode(const struct file *file, Elf_Type type, struct bytes view, void *structure,
-                   size_t size)
-{
-    Elf_Data from = {.d_buf = (void *)(uintptr_t)view.data,
-                     .d_type = type,
-                     .d_version = EV_CURRENT,
-                     .d_size = size};
-    Elf_Data to = {.d_buf = structure, .d_version = EV_CURRENT, .d_size = size};
-
-    return view.size >= size &&
-           (file->wide ? elf64_xlatetom(&to, &from, file->data_encoding)
-                       : elf32_xlatetom(&to, &from, file->data_encoding)) != NULL;
-}
-
-static bool decode_elf_header(struct file *file)
-{
-    Elf32_Ehdr narrow;
-
-    if (file->wide)
-        return decode(file, ELF_T_EHDR, file->bytes, &file->header, sizeof(file->header));
-    if (!decode(file, ELF_T_EHDR, file->bytes, &narrow, sizeof(narrow)))
-        return false;
-    file->header = (GElf_Ehdr){.e_type = narrow.e_type,
-                               .e_machine = narrow.e_machine,
-                               .e_shoff = narrow.e_shoff,
-                               .e_shentsize = narrow.e_shentsize,
-                               .e_shnum = narrow.e_shnum,
-                               .e_shstrndx = narrow.e_shstrndx};
-    return true;
-}
-
-static size_t compression_header_size(const struct file *file)
-{
-    return file->wide ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
-}
-
-static bool decode_compression_header(const struct file *file, struct bytes view, GElf_Chdr *header,
-                                      struct bytes *frame)
-{
-    Elf32_Chdr narrow;
-    size_t size = compression_header_size(file);
-
-    if (!bytes_slice(view, size, view.size < size ? 0 : view.size - size, frame))
-        return false;
-    if (file->wide)
-        return decode(file, ELF_T_CHDR, view, header, sizeof(*header));
-    if (!decode(file, ELF_T_CHDR, view, &narrow, sizeof(narrow)))
-        return false;
-    *header = (GElf_Chdr){
-        .ch_type = narrow.ch_type, .ch_size = narrow.ch_size, .ch_addralign = narrow.ch_addralign};
-    return true;
-}
-
-/* What libelf relies on when it takes up a file, and reads without looking twice. */
-static bool header_is_sound(struct file *file)
-{
-    const uint8_t *ident = file->bytes.data;
-    struct bytes table;
-    uint64_t entry_size, alignment;
-
-    if (file->bytes.size < sizeof(Elf32_Ehdr) || memcmp(ident, ELFMAG, SELFMAG) != 0 ||
-        (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64) ||
-        (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB) ||
-        ident[EI_VERSION] != EV_CURRENT)
-        return false;
-    file->wide = ident[EI_CLASS] == ELFCLASS64;
-    file->data_encoding = ident[EI_DATA];
-    if (!decode_elf_header(file))
-        return false;
-    entry_size = file->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
-    alignment = file->wide ? 8 : 4;
-    return file->header.e_shentsize == entry_size && file->header.e_shnum != 0 &&
-           file->header.e_shnum <= SECTION_COUNT_MAX &&
-           file->header.e_shstrndx < file->header.e_shnum &&
-           file->header.e_shoff % alignment == 0 &&
-           bytes_slice(file->bytes, file->header.e_shoff, entry_size * file->header.e_shnum,
-                       &table);
-}
-
-/* Section headers, each checked against the file; then the names, which libelf looks up in a
- * section that is known to be sound by now. */
-static bool read_sections(struct file *file)
-{
-    const GElf_Shdr *names;
-
-    for (size_t i = 0; i < file->header.e_shnum; i++) {
-        struct section *section = &file->sections[i];
-
-        section->libelf = elf_getscn(file->libelf, i);
-        if (gelf_getshdr(section->libelf, &section->header) == NULL ||
-            (section->header.sh_type != SHT_NOBITS &&
-             !bytes_slice(file->bytes, section->header.sh_offset, section->header.sh_size,
-                          &section->stored)))
-            return false;
-    }
-    names = &file->sections[file->header.e_shstrndx].header;
-    if (names->sh_type != SHT_STRTAB || (names->sh_flags & SHF_COMPRESSED) != 0)
-        return false;
-    file->section_count = file->header.e_shnum;
-    for (size_t i = 0; i < file->section_count; i++) {
-        struct section *section = &file->sections[i];
-
-        section->name = elf_strptr(file->libelf, file->header.e_shstrndx, section->header.sh_name);
-        if (section->name == NULL)
-            return false;
-    }
-    return true;
-}
-
-/* False where the bytes are no ELF file, a damaged one, or one that no sidecar looks like. Closed
- * with file_close, whatever the result. */
-static bool file_open(struct file *file, struct bytes bytes)
-{
-    *file = (struct file){.bytes = bytes};
-    elf_version(EV_CURRENT);
-    if (!header_is_sound(file))
-        return false;
-    file->libelf = elf_memory((char *)(uintptr_t)bytes.data, (size_t)bytes.size);
-    return file->libelf != NULL && read_sections(file);
-}
-
-static void file_close(struct file *file)
-{
-    elf_end(file->libelf);
-}
-
-/* NULL where there is none, or more than one, so that no two readers can see different things. */
-static const struct section *find_section(const struct file *file, const char *name)
-{
-    const struct section *found = NULL;
-
-    for (size_t i = 1; i < file->section_count; i++) {
-        if (strcmp(file->sections[i].name, name) != 0)
-            continue;
-        if (found != NULL)
-            return NULL;
-        found = &file->sections[i];
-    }
-    return found;
-}
-
-/* The data of a section of notes; NULL where there is none. */
-static Elf_Data *find_notes(const struct file *file, const char *name)
-{
-    const struct section *section = find_section(file, name);
-
-    if (section == NULL || section->header.sh_type != SHT_NOTE ||
-        section->header.sh_addralign != SIDECAR_NOTE_ALIGNMENT ||
-        (section->header.sh_flags & SHF_COMPRESSED) != 0 || section->stored.size == 0)
-        return NULL;
-    return elf_getdata(section->libelf, NULL);
-}
 
 bool sidecar_recognize(struct bytes bytes)
 {
-    struct file file;
+    struct elf_reader file;
     bool recognized = false;
 
-    if (file_open(&file, bytes)) {
-        Elf_Data *notes = find_notes(&file, SIDECAR_NOTE_SECTION);
+    if (elf_reader_open(&file, bytes)) {
+        Elf_Data *notes = elf_reader_notes(&file, SIDECAR_NOTE_SECTION);
         recognized = notes != NULL && sidecar_notes_recognize(notes);
     }
-    file_close(&file);
+    elf_reader_close(&file);
     return recognized;
 }
 
@@ -210,7 +31,7 @@ static bool damaged(const struct sidecar *sidecar, const char *how, struct error
 }
 
 /* Bytes from..to of the file, with zeros in the place of the seal. */
-static void add_to_seal(struct digest_stream *digest, const struct file *file, uint64_t from,
+static void add_to_seal(struct digest_stream *digest, const struct elf_reader *file, uint64_t from,
                         uint64_t to, uint64_t seal)
 {
     static const uint8_t zeros[DIGEST_SIZE];
@@ -229,7 +50,8 @@ static void add_to_seal(struct digest_stream *digest, const struct file *file, u
 
 /* The seal covers all but what is compressed. Sections must come in the order of their offsets and
  * apart from each other, or some bytes could be read twice or be covered by nothing. */
-static bool add_all_to_seal(struct digest_stream *digest, const struct file *file, uint64_t seal)
+static bool add_all_to_seal(struct digest_stream *digest, const struct elf_reader *file,
+                            uint64_t seal)
 {
     uint64_t position = 0, sealed = 0;
 
@@ -243,18 +65,19 @@ static bool add_all_to_seal(struct digest_stream *digest, const struct file *fil
         position = header->sh_offset + header->sh_size;
         if ((header->sh_flags & SHF_COMPRESSED) == 0)
             continue;
-        if (header->sh_size < compression_header_size(file))
+        if (header->sh_size < elf_reader_compression_header_size(file))
             return false;
-        add_to_seal(digest, file, sealed, header->sh_offset + compression_header_size(file), seal);
+        add_to_seal(digest, file, sealed,
+                    header->sh_offset + elf_reader_compression_header_size(file), seal);
         sealed = position;
     }
     add_to_seal(digest, file, sealed, file->bytes.size, seal);
     return true;
 }
 
-static bool check_seal(struct sidecar *sidecar, const struct file *file, struct error *error)
+static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
-    const struct section *notes = find_section(file, SIDECAR_NOTE_SECTION);
+    const struct elf_reader_section *notes = elf_reader_find(file, SIDECAR_NOTE_SECTION);
     uint64_t offset = notes->header.sh_offset + sidecar->notes.seal_offset;
     struct digest_stream *digest = digest_stream_new();
     struct digest seal;
@@ -269,9 +92,9 @@ static bool check_seal(struct sidecar *sidecar, const struct file *file, struct 
            damaged(sidecar, "its seal does not match: it was changed after it was written", error);
 }
 
-static bool read_notes(struct sidecar *sidecar, const struct file *file, struct error *error)
+static bool read_notes(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
-    Elf_Data *data = find_notes(file, SIDECAR_NOTE_SECTION);
+    Elf_Data *data = elf_reader_notes(file, SIDECAR_NOTE_SECTION);
     struct sidecar_facts *facts = &sidecar->notes.facts;
 
     if (data == NULL || !sidecar_notes_recognize(data))
@@ -292,32 +115,23 @@ static bool read_notes(struct sidecar *sidecar, const struct file *file, struct 
     return true;
 }
 
-static bool read_uuid(struct sidecar *sidecar, const struct file *file, struct error *error)
+static bool read_uuid(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
-    Elf_Data *data = find_notes(file, SIDECAR_BUILD_ID_SECTION);
-    struct uuid *uuid = &sidecar->notes.facts.uuid;
-    struct sidecar_note note;
-    size_t offset = 0;
-
-    if (data == NULL || !sidecar_note_next(data, &offset, &note) ||
-        !sidecar_note_is_of(&note, ELF_NOTE_GNU) || note.type != NT_GNU_BUILD_ID ||
-        note.description.size == 0 || note.description.size > UUID_SIZE_MAX)
-        return damaged(sidecar, "it has no UUID", error);
-    memcpy(uuid->bytes, note.description.data, (size_t)note.description.size);
-    uuid->size = (size_t)note.description.size;
-    return true;
+    return elf_reader_build_id(file, &sidecar->notes.facts.uuid) ||
+           damaged(sidecar, "it has no UUID", error);
 }
 
 /* A compressed section and its note make a content. *alignment may be NULL. */
-static bool read_content(struct sidecar *sidecar, const struct file *file,
-                         const struct section *section, const struct sidecar_note_content *note,
-                         struct sidecar_content *content, uint64_t *alignment, struct error *error)
+static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
+                         const struct elf_reader_section *section,
+                         const struct sidecar_note_content *note, struct sidecar_content *content,
+                         uint64_t *alignment, struct error *error)
 {
     GElf_Chdr header;
 
     if (section->header.sh_type != SHT_PROGBITS ||
         (section->header.sh_flags & SHF_COMPRESSED) == 0 ||
-        !decode_compression_header(file, section->stored, &header, &content->frame) ||
+        !elf_reader_compression_header(file, section->stored, &header, &content->frame) ||
         header.ch_type != ELFCOMPRESS_ZSTD)
         return damaged(sidecar, "a section is not compressed with zstd", error);
     if (!note->present || note->size != header.ch_size)
@@ -330,13 +144,14 @@ static bool read_content(struct sidecar *sidecar, const struct file *file,
     return true;
 }
 
-static bool read_section(struct sidecar *sidecar, const struct file *file,
-                         const struct section *section, enum section_kind kind, struct error *error)
+static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
+                         const struct elf_reader_section *section, enum section_kind kind,
+                         struct error *error)
 {
     struct sidecar_section *out = &sidecar->sections[sidecar->section_count];
     struct sidecar_content *content = &sidecar->contents[sidecar->section_count];
 
-    if (find_section(file, section->name) == NULL)
+    if (elf_reader_find(file, section->name) == NULL)
         return damaged(sidecar, "a section comes twice", error);
     *out = (struct sidecar_section){
         .kind = kind, .name = section_kind_name(kind), .address = section->header.sh_addr};
@@ -348,6 +163,7 @@ static bool read_section(struct sidecar *sidecar, const struct file *file,
         if (!read_content(sidecar, file, section, note, content, &out->alignment, error))
             return false;
         out->has_content = true;
+        out->copied = note->copied;
         out->size = content->size;
         out->stored_size = section->stored.size;
         out->digest = content->digest;
@@ -359,9 +175,10 @@ static bool read_section(struct sidecar *sidecar, const struct file *file,
            damaged(sidecar, "a section that stays in the image has contents", error);
 }
 
-static bool read_all_sections(struct sidecar *sidecar, const struct file *file, struct error *error)
+static bool read_all_sections(struct sidecar *sidecar, const struct elf_reader *file,
+                              struct error *error)
 {
-    const struct section *inverse = find_section(file, SIDECAR_INVERSE_SECTION);
+    const struct elf_reader_section *inverse = elf_reader_find(file, SIDECAR_INVERSE_SECTION);
     uint64_t alignment;
     unsigned found = 0;
 
@@ -388,7 +205,7 @@ static bool read_all_sections(struct sidecar *sidecar, const struct file *file, 
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error)
 {
     struct sidecar *sidecar = calloc(1, sizeof(*sidecar));
-    struct file *file = malloc(sizeof(*file));
+    struct elf_reader *file = malloc(sizeof(*file));
     bool done = false;
 
     if (sidecar != NULL)
@@ -396,11 +213,11 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     if (sidecar == NULL || sidecar->name == NULL || file == NULL) {
         error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
     } else {
-        if (!file_open(file, bytes))
+        if (!elf_reader_open(file, bytes))
             file->section_count = 0; /* read_notes then finds none, and says so */
         done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
                read_all_sections(sidecar, file, error);
-        file_close(file);
+        elf_reader_close(file);
     }
     free(file);
     if (!done) {

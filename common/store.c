@@ -10,18 +10,24 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SUFFIX ".covsplit"
+char *store_root(const char *directory)
+{
+    size_t length = strlen(directory);
+    const char *separator = length != 0 && directory[length - 1] == '/' ? "" : "/";
+    char *root;
+
+    return asprintf(&root, "%s%s.build-id", directory, separator) < 0 ? NULL : root;
+}
 
 char *store_path(const char *directory, const struct uuid *uuid)
 {
     char hex[UUID_HEX_MAX];
-    size_t length = strlen(directory);
-    const char *separator = length != 0 && directory[length - 1] == '/' ? "" : "/";
-    char *path;
+    char *root = store_root(directory), *path = NULL;
 
     uuid_format(uuid, hex);
-    if (asprintf(&path, "%s%s.build-id/%.2s/%s" SUFFIX, directory, separator, hex, hex + 2) < 0)
-        return NULL;
+    if (root != NULL && asprintf(&path, "%s/%.2s/%s" STORE_SUFFIX, root, hex, hex + 2) < 0)
+        path = NULL;
+    free(root);
     return path;
 }
 
@@ -67,17 +73,16 @@ static bool find_exact(const char *directory, const struct uuid *uuid, struct st
     return add_match(match, uuid, path, error);
 }
 
-/* Reads the UUID that a sidecar in the directory of `first` is named after. */
-static bool parse_name(const char *name, uint8_t first, struct uuid *uuid)
+bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid)
 {
-    char hex[UUID_HEX_MAX + 2];
-    size_t length = strlen(name);
+    char hex[UUID_HEX_MAX], canonical[UUID_HEX_MAX];
+    size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
 
-    if (length <= strlen(SUFFIX) || length - strlen(SUFFIX) + 3 > sizeof(hex) ||
-        strcmp(name + length - strlen(SUFFIX), SUFFIX) != 0)
+    if (length < suffix || length - suffix + 3 > sizeof(hex) ||
+        strcmp(name + length - suffix, STORE_SUFFIX) != 0)
         return false;
-    snprintf(hex, sizeof(hex), "%02x%.*s", first, (int)(length - strlen(SUFFIX)), name);
-    return uuid_parse(hex, uuid);
+    snprintf(hex, sizeof(hex), "%02x%.*s", first, (int)(length - suffix), name);
+    return uuid_parse(hex, uuid) && strcmp(uuid_format(uuid, canonical), hex) == 0;
 }
 
 /* The names in a store are in the directory of the first byte. */
@@ -89,7 +94,8 @@ static bool search(const char *directory, DIR *names, const struct uuid *wanted,
     while ((entry = readdir(names)) != NULL) {
         struct uuid found;
 
-        if (parse_name(entry->d_name, wanted->bytes[0], &found) && fits(&found, wanted, query) &&
+        if (store_parse_name(entry->d_name, wanted->bytes[0], &found) &&
+            fits(&found, wanted, query) &&
             !add_match(match, &found, store_path(directory, &found), error))
             return false;
     }

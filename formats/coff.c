@@ -98,42 +98,85 @@ static uint64_t read_raw_version(const struct coff_plan_state *state)
     return version;
 }
 
-/* A stripped image has a section of coverage with a size in memory and nothing, or less than that,
- * in the file: linkers make none. The data of a small image may be as large as before; then it
- * starts with the UUID. */
-static bool is_already_split(const struct coff_plan_state *state)
-{
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        size_t index = state->section_index[kind];
+/* ---- stripped images ---- */
 
-        if (index != NO_INDEX && (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 &&
-            state->image.sections[index].SizeOfRawData < state->image.sections[index].VirtualSize)
+/* Whether a record covers all counters, from the first one on: their section has the runtime's
+ * markers around them, and bytes of alignment in front. */
+static bool covers_all(const struct coff_section *counters, uint64_t first, uint64_t count)
+{
+    uint64_t begin = counters->address + 1, end = counters->address + counters->VirtualSize - 1;
+
+    return (first == begin && count == end - begin) ||
+           (first == align_up(begin, 8) && count * 8 == end - first);
+}
+
+/* The stub of a stripped image, whose runtime says no longer how large records are: behind a marker
+ * of zeros as large as itself, and with nothing behind it. */
+static bool find_stub(const struct coff_plan_state *state, struct bytes *stub)
+{
+    size_t data = state->section_index[SECTION_DATA];
+    size_t counters = state->section_index[SECTION_COUNTERS];
+    struct profile_record_layout layout;
+    struct bytes whole, marker, rest;
+
+    if (data == NO_INDEX || counters == NO_INDEX)
+        return false;
+    whole = coff_section_bytes(&state->image, data);
+    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        uint64_t size, address;
+
+        if (!profile_record_layout(version, state->image.pointer_size, &layout) || !layout.relative)
+            continue;
+        size = layout.record_size;
+        if (!bytes_slice(whole, 0, size, &marker) || !bytes_slice(whole, size, size, stub) ||
+            !bytes_slice(whole, 2 * size, whole.size - 2 * size, &rest))
+            continue;
+        address = state->image.sections[data].address + size +
+                  (uint64_t)(int64_t)(int32_t)load_u32(stub->data + layout.counter_ptr, false);
+        if (bytes_all_zero(marker) && bytes_all_zero(rest) &&
+            covers_all(&state->image.sections[counters], address,
+                       load_u32(stub->data + layout.num_counters, false)))
             return true;
     }
     return false;
 }
 
-/* The stub is behind the runtime's marker, which is a record. */
-static bool find_stub(const struct coff_plan_state *state, struct bytes *start)
+static bool has_uuid(const struct coff_plan_state *state, const uint8_t *stub)
+{
+    return state->plan->facts.uuid.size != 0 && uuid_has_stub(&state->plan->facts.uuid, stub);
+}
+
+/* A stripped image has a section of coverage with a size in memory and no place in the file, which
+ * linkers never make; or a stub for its data, which then are less in the file than in memory, or
+ * have the image's UUID where a function has the hash of its name. */
+static bool is_already_split(const struct coff_plan_state *state)
 {
     size_t data = state->section_index[SECTION_DATA];
+    struct bytes stub;
 
-    return data != NO_INDEX && state->has_record_layout &&
-           bytes_slice(coff_section_bytes(&state->image, data), state->record_layout.record_size,
-                       STUB_UUID_SIZE, start);
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        size_t index = state->section_index[kind];
+
+        if (index != NO_INDEX && (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 &&
+            state->image.sections[index].SizeOfRawData == 0 &&
+            state->image.sections[index].PointerToRawData == 0 &&
+            state->image.sections[index].VirtualSize != 0)
+            return true;
+    }
+    return find_stub(state, &stub) &&
+           (state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
+            has_uuid(state, stub.data));
 }
 
 /* A stripped image without a GUID still has its UUID in the stub. */
 static void take_uuid_from_stub(struct coff_plan_state *state)
 {
-    size_t data = state->section_index[SECTION_DATA];
     struct uuid *uuid = &state->plan->facts.uuid;
-    struct bytes start;
+    struct bytes stub;
 
-    if (uuid->size != 0 || !find_stub(state, &start) ||
-        state->image.sections[data].SizeOfRawData >= state->image.sections[data].VirtualSize)
+    if (uuid->size != 0 || !find_stub(state, &stub))
         return;
-    memcpy(uuid->bytes, start.data, STUB_UUID_SIZE);
+    memcpy(uuid->bytes, stub.data, STUB_UUID_SIZE);
     uuid->size = STUB_UUID_SIZE;
 }
 

@@ -130,6 +130,7 @@ static bool find_sections(struct elf_plan_state *state, struct error *error)
             .size = shdr->sh_size,
             .alignment = shdr->sh_addralign,
             .loaded = (shdr->sh_flags & SHF_ALLOC) != 0,
+            .encoded = shdr->sh_type != SHT_PROGBITS || (shdr->sh_flags & SHF_COMPRESSED) != 0,
             .fate = SECTION_STAYS,
         };
         plan->section_count++;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/object.h"
 #include "formats/coff.h"
 #include "formats/coff_check_sum.h"
 #include "formats/elf.h"
@@ -45,11 +46,41 @@ bool image_recognize(struct bytes bytes, const char **format_name)
     return true;
 }
 
+/* Coverage mapping is of no use without names. Where all of it goes to the sidecar and names stay
+ * in the image, the sidecar gets a copy, so that reports need nothing else. Joining does not need
+ * it: no edit and no range is of it. */
+static void plan_copies(struct image_plan *plan)
+{
+    const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
+    const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);
+    unsigned removed = 0;
+
+    for (size_t i = 0; i < plan->section_count; i++) {
+        if (plan->sections[i].fate != SECTION_STAYS)
+            removed |= SECTION_BIT(plan->sections[i].kind);
+    }
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct image_section *section = &plan->sections[i];
+
+        section->copied = (removed & mapping) == mapping && section->fate == SECTION_STAYS &&
+                          (SECTION_BIT(section->kind) & names) != 0 && section->size != 0 &&
+                          !section->encoded;
+    }
+}
+
 struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
                                    struct error *error)
 {
     const struct image_format_entry *format = find_format(input->bytes);
+    struct image_plan *plan;
 
+    if (object_recognize(input->bytes)) {
+        error_set(error,
+                  "%s: an object that covsplit export made, not an image; name the executable or "
+                  "shared library",
+                  input->path);
+        return NULL;
+    }
     if (format == NULL) {
         error_set(error,
                   "%s: %s; name an ELF, Mach-O or COFF executable or "
@@ -57,7 +88,10 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
                   input->path, input->bytes.size == 0 ? "the file is empty" : "not an image");
         return NULL;
     }
-    return format->plan(input, options, error);
+    plan = format->plan(input, options, error);
+    if (plan != NULL)
+        plan_copies(plan);
+    return plan;
 }
 
 void image_plan_free(struct image_plan *plan)

@@ -37,7 +37,10 @@ struct image_section {
     uint64_t size;    /* in bytes; for a section that was split before: what is left of it */
     uint64_t alignment;
     bool loaded;
+    bool encoded; /* its bytes in the file are not its contents: compressed, or of another type */
     enum section_fate fate;
+    /* It stays, and its bytes go to the sidecar all the same. Set by image_plan_make. */
+    bool copied;
     char reason[IMAGE_REASON_MAX]; /* why it is not cut as far as pages allow; "" if it is */
 };
 

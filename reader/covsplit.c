@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "common/object.h"
 #include "reader/internal.h"
 
 /* ---- errors ---- */
@@ -121,6 +122,11 @@ bool covsplit_is_sidecar(const void *data, size_t size)
     return sidecar_recognize((struct bytes){data, size});
 }
 
+bool covsplit_is_object(const void *data, size_t size)
+{
+    return object_recognize((struct bytes){data, size});
+}
+
 const uint8_t *covsplit_sidecar_uuid(const covsplit_sidecar *sidecar, size_t *size)
 {
     const struct uuid *uuid = &sidecar_facts(sidecar->sidecar)->uuid;
@@ -132,6 +138,11 @@ const uint8_t *covsplit_sidecar_uuid(const covsplit_sidecar *sidecar, size_t *si
 const char *covsplit_sidecar_format(const covsplit_sidecar *sidecar)
 {
     return image_format_name(sidecar_facts(sidecar->sidecar)->format);
+}
+
+const char *covsplit_sidecar_image_name(const covsplit_sidecar *sidecar)
+{
+    return sidecar_image_name(sidecar->sidecar);
 }
 
 uint16_t covsplit_sidecar_machine(const covsplit_sidecar *sidecar)
@@ -152,6 +163,11 @@ uint64_t covsplit_sidecar_original_size(const covsplit_sidecar *sidecar)
 uint64_t covsplit_sidecar_stripped_size(const covsplit_sidecar *sidecar)
 {
     return sidecar_facts(sidecar->sidecar)->stripped_size;
+}
+
+bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar)
+{
+    return sidecar_facts(sidecar->sidecar)->is_placeholder;
 }
 
 /* ---- sections ---- */
@@ -307,4 +323,13 @@ bool covsplit_sidecar_restore_file(const covsplit_sidecar *sidecar, const char *
         input_close(&stripped);
     }
     return check_result(done, error, &why);
+}
+
+bool covsplit_sidecar_export(covsplit_sidecar *sidecar, covsplit_sink sink, void *context,
+                             covsplit_error **error)
+{
+    struct caller_sink caller = {sink, context, sidecar_name(sidecar->sidecar)};
+    struct error why = {0};
+
+    return check_result(object_write(sidecar->sidecar, pass_to_caller, &caller, &why), error, &why);
 }

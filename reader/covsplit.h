@@ -66,6 +66,10 @@ const uint8_t *covsplit_sidecar_uuid(const covsplit_sidecar *sidecar, size_t *si
 /* "ELF", "Mach-O" or "COFF". */
 const char *covsplit_sidecar_format(const covsplit_sidecar *sidecar);
 
+/* File name of the image, without directory: a label for people; "" where it is unknown. Lives as
+ * long as the sidecar. */
+const char *covsplit_sidecar_image_name(const covsplit_sidecar *sidecar);
+
 /* The ELF machine number (e_machine) of the image. */
 uint16_t covsplit_sidecar_machine(const covsplit_sidecar *sidecar);
 
@@ -76,6 +80,10 @@ uint64_t covsplit_sidecar_raw_version(const covsplit_sidecar *sidecar);
 /* Sizes in bytes of the image before and after the split. */
 uint64_t covsplit_sidecar_original_size(const covsplit_sidecar *sidecar);
 uint64_t covsplit_sidecar_stripped_size(const covsplit_sidecar *sidecar);
+
+/* True for a sidecar that holds nothing: the image had been split before, and its own sidecar was
+ * not there. */
+bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar);
 
 /* ---- sections ---- */
 
@@ -169,6 +177,18 @@ bool covsplit_sidecar_restore(const covsplit_sidecar *sidecar, const void *strip
 bool covsplit_sidecar_restore_file(const covsplit_sidecar *sidecar, const char *stripped_path,
                                    covsplit_sink sink, void *context, covsplit_error **error);
 
+/* Writes an object: an ELF file that unmodified llvm-cov and llvm-profdata read in place of the
+ * image. It has the image's UUID, the coverage mapping as it was, and the function names once each
+ * and uncompressed; and what llvm-profdata merge --binary-file wants, where the image was built for
+ * that. The sink gets it in order; it is only good when the function has returned true. Fails where
+ * the sidecar has nothing that such tools could use. In memory are the distinct names and the
+ * section that they come from. */
+bool covsplit_sidecar_export(covsplit_sidecar *sidecar, covsplit_sink sink, void *context,
+                             covsplit_error **error);
+
+/* True where the bytes are such an object, made by any version. */
+bool covsplit_is_object(const void *data, size_t size);
+
 /* ---- profiles ---- */
 
 /* A file of raw profiles, and the one of them that is looked at. */
@@ -243,6 +263,20 @@ covsplit_sidecar *covsplit_store_find(const covsplit_store *store, const uint8_t
 covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
                                                   const covsplit_profile *profile,
                                                   covsplit_error **error);
+
+/* Receives one sidecar of a store: its path, and the UUID (uuid_size bytes) that it is named after;
+ * both live during the call. Others may remove it at any time: one that is gone (ENOENT) is no
+ * fault. Returns false to stop. */
+typedef bool (*covsplit_store_visitor)(void *context, const char *path, const uint8_t *uuid,
+                                       size_t uuid_size);
+
+/* Calls `visit` for every sidecar, one directory after the other, in each by rising UUIDs; a UUID
+ * comes once, with the path that covsplit_store_find opens. Opens no sidecar. What is added or
+ * removed meanwhile may come or not. The memory needed is that for the names of one of the up to
+ * 256 directories inside a directory. Fails where a directory cannot be read, and where the visitor
+ * stopped. */
+bool covsplit_store_visit(const covsplit_store *store, covsplit_store_visitor visit, void *context,
+                          covsplit_error **error);
 
 #ifdef __cplusplus
 }

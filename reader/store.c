@@ -1,8 +1,10 @@
 /*
  * Stores: see covsplit.h. Searching is done in common/store.h, one directory at a time.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/store.h"
 #include "reader/internal.h"
@@ -198,4 +200,58 @@ covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
               search(store, &stub, STORE_STUB, &match, &why)))
         found = match.path != NULL || not_found(store, &uuid, profile->name, &why);
     return finish(found, &match, &why, error);
+}
+
+/* ---- visiting ---- */
+
+struct caller_visit {
+    const covsplit_store *store;
+    size_t directory; /* the index of the one that is walked through */
+    covsplit_store_visitor visit;
+    void *context;
+};
+
+/* Whether the sidecar of a directory further ahead is found instead. */
+static bool is_hidden(const struct caller_visit *caller, const struct uuid *uuid, bool *hidden,
+                      struct error *error)
+{
+    struct store_match match = {0};
+
+    for (size_t i = 0; i < caller->directory && match.path == NULL; i++) {
+        if (!store_find(caller->store->directories[i], uuid, STORE_EXACT, &match, error))
+            return false;
+    }
+    *hidden = match.path != NULL;
+    free(match.path);
+    return true;
+}
+
+static bool visit_for_caller(void *context, const char *path, const struct uuid *uuid,
+                             struct error *error)
+{
+    const struct caller_visit *caller = context;
+    bool hidden;
+
+    if (!is_hidden(caller, uuid, &hidden, error))
+        return false;
+    return hidden || caller->visit(caller->context, path, uuid->bytes, uuid->size) ||
+           error_set(error, "%s: the visit was stopped by the program; run it again", path);
+}
+
+bool covsplit_store_visit(const covsplit_store *store, covsplit_store_visitor visit, void *context,
+                          covsplit_error **error)
+{
+    struct caller_visit caller = {.store = store, .visit = visit, .context = context};
+    struct error why = {0};
+    bool done = true;
+
+    for (size_t i = 0; done && i < store->count; i++) {
+        struct stat status;
+
+        caller.directory = i;
+        /* One that does not exist is an empty store. */
+        if (stat(store->directories[i], &status) == 0 || (errno != ENOENT && errno != ENOTDIR))
+            done = store_walk(store->directories[i], visit_for_caller, &caller, &why);
+    }
+    return check_result(done, error, &why);
 }

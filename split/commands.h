@@ -10,10 +10,14 @@
 #include "split/options.h"
 
 int command_correlate(const struct parsed_options *options);
+int command_export(const struct parsed_options *options);
 int command_join(const struct parsed_options *options);
 int command_merge(const struct parsed_options *options);
 int command_show(const struct parsed_options *options);
 int command_split(const struct parsed_options *options);
+int command_store_check(const struct parsed_options *options);
+int command_store_gc(const struct parsed_options *options);
+int command_store_list(const struct parsed_options *options);
 int command_verify(const struct parsed_options *options);
 
 #endif

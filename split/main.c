@@ -1,7 +1,7 @@
 /*
  * covsplit: the command.
  *
- * This file has the table of subcommands with their options, and finds the one to run. A new
+ * This file has the table of subcommands with their options, and looks after the process. A new
  * subcommand is a file with its function and a line in `commands` (with its table of options, where
  * it has any).
  */
@@ -12,15 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "reader/covsplit.h"
 #include "split/commands.h"
+#include "split/dispatch.h"
 #include "split/message.h"
 #include "split/options.h"
-#include "split/table.h"
 
 #define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
 #define THREADS_MAX    256
 #define OPERANDS_ANY   SIZE_MAX
+#define DAYS_MAX       100000
 
 static const struct option_description split_options[] = {
     {.id = OPTION_OUTPUT,
@@ -33,12 +33,17 @@ static const struct option_description split_options[] = {
      .type = OPTION_TYPE_TEXT,
      .long_name = "sidecar",
      .argument = "FILE",
-     .help = "write the sidecar to FILE"},
+     .help = "write the sidecar to FILE",
+     .excludes = OPTION_STORE},
     {.id = OPTION_STORE,
      .type = OPTION_TYPE_TEXT,
      .long_name = "store",
      .argument = "DIR",
      .help = "add the sidecar to the store DIR, under the image's UUID"},
+    {.id = OPTION_REPLACE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "replace",
+     .help = "replace what the store has under the UUID, whatever it is"},
     {.id = OPTION_SECTIONS,
      .type = OPTION_TYPE_SECTIONS,
      .long_name = "sections",
@@ -173,6 +178,41 @@ static const struct option_description merge_options[] = {
      .maximum = THREADS_MAX},
 };
 
+static const struct option_description export_options[] = {
+    {.id = OPTION_OUTPUT,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "output",
+     .short_name = 'o',
+     .argument = "FILE",
+     .help = "write the object to FILE",
+     .excludes = OPTION_DEBUG_DIRECTORY},
+    {.id = OPTION_DEBUG_DIRECTORY,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "debug-dir",
+     .argument = "DIR",
+     .help = "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"},
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "export this sidecar",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "export sidecars of the store DIR: those of the UUIDs, or all"},
+    {.id = OPTION_REPLACE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "replace",
+     .help = "overwrite files too that export did not make"},
+    {.id = OPTION_VERBOSE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "verbose",
+     .short_name = 'v',
+     .help = "print the paths in --debug-dir, and of what images they are"},
+};
+
 static const struct option_description show_options[] = {
     {.id = OPTION_JSON,
      .type = OPTION_TYPE_FLAG,
@@ -185,7 +225,13 @@ static const struct option_description verify_options[] = {
      .type = OPTION_TYPE_TEXT,
      .long_name = "image",
      .argument = "STRIPPED",
-     .help = "check too that joining STRIPPED gives the original image"},
+     .help = "check too that joining STRIPPED gives the original image",
+     .excludes = OPTION_STORE},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "check all sidecars of the store DIR"},
     {.id = OPTION_VERBOSE,
      .type = OPTION_TYPE_FLAG,
      .long_name = "verbose",
@@ -193,14 +239,62 @@ static const struct option_description verify_options[] = {
      .help = "name the sidecars that are good"},
 };
 
+static const struct option_description store_list_options[] = {
+    {.id = OPTION_JSON,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "json",
+     .help = "print a JSON array with one object for each sidecar"},
+};
+
+static const struct option_description store_check_options[] = {
+    {.id = OPTION_THREADS,
+     .type = OPTION_TYPE_NUMBER,
+     .long_name = "threads",
+     .short_name = 'j',
+     .argument = "N",
+     .help = "check with N threads (default: one a processor, at most 8)",
+     .minimum = 1,
+     .maximum = THREADS_MAX},
+    {.id = OPTION_VERBOSE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "verbose",
+     .short_name = 'v',
+     .help = "name the sidecars that are good"},
+};
+
+static const struct option_description store_gc_options[] = {
+    {.id = OPTION_OLDER_THAN,
+     .type = OPTION_TYPE_NUMBER,
+     .long_name = "older-than",
+     .argument = "DAYS",
+     .help = "remove only sidecars that were added so many days ago; 0: all",
+     .maximum = DAYS_MAX},
+    {.id = OPTION_KEEP_LIST,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "keep-list",
+     .argument = "FILE",
+     .help = "remove only sidecars whose UUID is not in FILE ('-': standard input)"},
+    {.id = OPTION_DRY_RUN,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "dry-run",
+     .short_name = 'n',
+     .help = "only print what would be removed"},
+};
+
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
-     "[-o OUT] [--sidecar FILE] [--store DIR] [--sections LIST]\n"
-     "                      [--uuid HEX] [--map FILE] [--drop-signature] [--level N]\n"
-     "                      [--portable] [-j N] [-v] IMAGE",
+     "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
+     "                      [--sections LIST] [--uuid HEX] [--map FILE]\n"
+     "                      [--drop-signature] [--level N] [--portable] [-j N] [-v]\n"
+     "                      IMAGE",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
-     "IMAGE.covsplit.\n",
+     "IMAGE.covsplit.\n"
+     "\n"
+     "Any number of splits may write to one store at a time. A sidecar that is there\n"
+     "stays untouched, if it gives back the original from this stripped image: the name\n"
+     "of the image and the compression may differ. That of another image, or of another\n"
+     "split, is an error, and only --replace puts the new sidecar in its place.\n",
      OPTIONS(split_options), "IMAGE", 1, 1, command_split},
     {"join", "Bring back the original image from a stripped one and its sidecar",
      "[--sidecar FILE | --store DIR] -o OUT STRIPPED",
@@ -225,132 +319,49 @@ static const struct command commands[] = {
      "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
      "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
-    {"show", "Describe images, sidecars and raw profiles", "[--json] FILE...",
+    {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
+     "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
+     "                       [--replace] [-v] [UUID...]",
+     "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
+     "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
+     "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
+     "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
+     "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
+    {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
-     "or it 'stays'; after a split, what is 'left' of it. In a sidecar: it is 'stored',\n"
-     "or only 'recorded' by place and size, or was 'kept' in the image. In a raw\n"
-     "profile: it is 'present'.\n",
+     "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
+     "what is 'left' of it. In a sidecar: it is 'stored', or only 'recorded' by place\n"
+     "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
+     "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
+    {"store check", "Check all sidecars of a store", "[-j N] [-v] DIR",
+     "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
+     "named *.covsplit is where no search looks. Prints a line for each fault, and at the\n"
+     "end how many sidecars, bytes and faults there are.\n",
+     OPTIONS(store_check_options), "DIR", 1, 1, command_store_check},
+    {"store gc", "Remove sidecars from a store that nobody needs any more",
+     "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR",
+     "At least one of --older-than and --keep-list must be given; with both, only what is\n"
+     "older and not listed goes. FILE has a UUID on each line, or its first digits (8 or\n"
+     "more); what follows a '#' is ignored. A list with a bad line, or with no UUID at\n"
+     "all, is an error, and nothing is removed.\n"
+     "\n"
+     "The age of a sidecar is the time since it was added to the store: splitting the same\n"
+     "image again does not touch it. So list the UUIDs of what is still in use. Splits may\n"
+     "go on meanwhile. What a killed split has left is removed after a day.\n",
+     OPTIONS(store_gc_options), "DIR", 1, 1, command_store_gc},
+    {"store list", "List the sidecars of a store", "[--json] DIR",
+     "The date is the time when the sidecar was added, in UTC.\n", OPTIONS(store_list_options),
+     "DIR", 1, 1, command_store_list},
     {"verify", "Check sidecars: every digest, every note, every bound",
-     "[--image STRIPPED] [-v] SIDECAR...", "", OPTIONS(verify_options), "SIDECAR", 1, OPERANDS_ANY,
-     command_verify},
+     "[--image STRIPPED] [-v] SIDECAR...\n"
+     "       covsplit verify --store DIR [-v]",
+     "With --store, all sidecars of the store are checked, as by 'store check'.\n",
+     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
 };
 
-#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
-
-/* ---- help ---- */
-
-static int out_of_memory(void)
-{
-    struct error error;
-
-    error_set(&error, "no memory for the text; free some and run again");
-    message_error(&error);
-    return STATUS_FAILED;
-}
-
-static int print_help(void)
-{
-    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
-    struct table *table = table_new(columns, 2, 2);
-    bool printed;
-
-    if (table == NULL)
-        return out_of_memory();
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        table_cell(table, "%s", commands[i].name);
-        table_cell(table, "%s", commands[i].summary);
-    }
-    printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
-           "Splits coverage data off instrumented images, and puts it back.\n"
-           "\n"
-           "Commands:\n");
-    printed = table_print(table, stdout);
-    table_free(table);
-    printf("\n"
-           "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
-           "'covsplit --version' prints the version.\n");
-    return printed ? STATUS_DONE : out_of_memory();
-}
-
-static int print_help_of(const struct command *command)
-{
-    return print_command_help(command, stdout) ? STATUS_DONE : out_of_memory();
-}
-
-static int print_version(void)
-{
-    printf("covsplit %d.%d.%d\n", COVSPLIT_VERSION_MAJOR, COVSPLIT_VERSION_MINOR,
-           COVSPLIT_VERSION_PATCH);
-    return STATUS_DONE;
-}
-
-/* ---- dispatch ---- */
-
-static const struct command *find_command(const char *name)
-{
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
-        if (strcmp(commands[i].name, name) == 0)
-            return &commands[i];
-    }
-    return NULL;
-}
-
-static int run_command(const struct command *command, int count, char **arguments)
-{
-    struct parsed_options options;
-    struct error error;
-    int status = STATUS_USAGE;
-
-    switch (parse_options(command, count, arguments, &options, &error)) {
-    case PARSE_DONE:
-        status = command->run(&options);
-        parsed_options_free(&options);
-        break;
-    case PARSE_HELP:
-        status = print_help_of(command);
-        break;
-    case PARSE_WRONG:
-        message_usage(command->name, "%s", error.message);
-        break;
-    }
-    return status;
-}
-
-/* `covsplit help [COMMAND]` */
-static int run_help(int count, char **arguments)
-{
-    const struct command *command;
-
-    if (count == 0)
-        return print_help();
-    if (count > 1)
-        return message_usage(NULL, "'%s' is one operand too many", arguments[1]);
-    command = find_command(arguments[0]);
-    if (command == NULL)
-        return message_usage(NULL, "unknown command '%s'", arguments[0]);
-    return print_help_of(command);
-}
-
-static int dispatch(int argc, char **argv)
-{
-    const struct command *command;
-
-    if (argc < 2)
-        return message_usage(NULL, "no command given");
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
-        return print_help();
-    if (strcmp(argv[1], "--version") == 0)
-        return print_version();
-    if (strcmp(argv[1], "help") == 0)
-        return run_help(argc - 2, argv + 2);
-    if (argv[1][0] == '-')
-        return message_usage(NULL, "unknown option '%s'", argv[1]);
-    command = find_command(argv[1]);
-    if (command == NULL)
-        return message_usage(NULL, "unknown command '%s'", argv[1]);
-    return run_command(command, argc - 2, argv + 2);
-}
+static const struct command_table table = {commands, sizeof(commands) / sizeof(commands[0])};
 
 /* ---- the process ---- */
 
@@ -405,5 +416,5 @@ int main(int argc, char **argv)
     /* So that writing beyond a file size limit fails with EFBIG and can be reported. */
     signal(SIGXFSZ, SIG_IGN);
     signal(SIGBUS, lost_mapped_file);
-    return finish_output(dispatch(argc, argv));
+    return finish_output(dispatch(&table, argc, argv));
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "common/error.h"
 #include "common/file.h"
@@ -19,6 +20,7 @@
 #include "split/message.h"
 #include "split/output_sink.h"
 #include "split/profile_sidecars.h"
+#include "split/progress.h"
 
 enum failure_mode {
     FAILURE_MODE_ANY,
@@ -263,17 +265,37 @@ static bool write_output(const struct merge *merge, const struct parsed_options 
 
 /* ---- the command ---- */
 
+/* Where there is somebody to see it: what is to be read, as far as that can be known. */
+static void start_progress(struct progress *progress, const struct parsed_options *options,
+                           const struct merge_inputs *inputs)
+{
+    struct stat status;
+
+    progress_start(progress, option_text(options, OPTION_OUTPUT), 0);
+    for (size_t i = 0; progress->on_terminal && i < inputs->count; i++) {
+        if (stat(inputs->paths[i], &status) == 0 && status.st_size > 0)
+            progress->total += (uint64_t)status.st_size;
+    }
+}
+
 static bool merge_all(const struct parsed_options *options, const struct merge_inputs *inputs,
                       const struct profile_sidecars *sidecars, struct error *error)
 {
+    struct progress progress;
     struct merge merge = {
         .inputs = inputs,
         .sidecars = sidecars,
         .threads = option_threads(options),
         .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
+        .progress = &progress,
     };
-    bool done = merge_read(&merge, error) && report_inputs(&merge, error) &&
-                merge_combine_groups(&merge, error) && write_output(&merge, options, error);
+    bool done;
+
+    start_progress(&progress, options, inputs);
+    done = merge_read(&merge, error);
+    progress_finish(&progress);
+    done = done && report_inputs(&merge, error) && merge_combine_groups(&merge, error) &&
+           write_output(&merge, options, error);
 
     merge_free(&merge);
     return done;

@@ -312,14 +312,16 @@ static bool read_one(struct reader *reader)
     return add_file(reader, count, &first, &error) || no_memory(reader->merge, &error);
 }
 
-/* The inputs are given out in order: when a thread stops at a bad one, all before it have been, or
- * are being, read, so the first bad one is the same however many threads there are. */
+/* Called when the thread is done with what it took before. The inputs are given out in order: when
+ * a thread stops at a bad one, all before it have been, or are being, read, so the first bad one is
+ * the same however many threads there are. */
 static bool take_input(struct reader *reader)
 {
     struct merge *merge = reader->merge;
     bool taken;
 
     pthread_mutex_lock(&merge->lock);
+    progress_add(merge->progress, reader->file.size);
     taken = merge->next_input < merge->inputs->count && !merge->failed &&
             (merge->goes_on || merge->failure_count == 0);
     if (taken)

@@ -24,6 +24,7 @@
 #include "reader/covsplit.h"
 #include "split/merge_inputs.h"
 #include "split/profile_sidecars.h"
+#include "split/progress.h"
 
 struct merge_group {
     struct digest identity;
@@ -47,7 +48,8 @@ struct merge {
     const struct merge_inputs *inputs;
     const struct profile_sidecars *sidecars;
     unsigned threads;
-    bool goes_on; /* over bad inputs: --failure-mode=all */
+    bool goes_on;              /* over bad inputs: --failure-mode=all */
+    struct progress *progress; /* gets the bytes of each file once it is added */
 
     /* Set by merge_read: in the order of the inputs. */
     struct merge_group **groups;

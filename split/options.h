@@ -34,15 +34,20 @@
 enum option_id {
     OPTION_NONE, /* no option: not to be used in a table */
     OPTION_HELP, /* every subcommand has it, without a line in its table */
+    OPTION_DEBUG_DIRECTORY,
     OPTION_DROP_SIGNATURE,
+    OPTION_DRY_RUN,
     OPTION_FAILURE_MODE,
     OPTION_IMAGE,
     OPTION_JSON,
+    OPTION_KEEP_LIST,
     OPTION_LEVEL,
     OPTION_LLVM_PROFDATA,
     OPTION_MAP,
+    OPTION_OLDER_THAN,
     OPTION_OUTPUT,
     OPTION_PORTABLE,
+    OPTION_REPLACE,
     OPTION_SECTIONS,
     OPTION_SIDECAR,
     OPTION_SPARSE,

@@ -1,16 +1,17 @@
 /*
- * covsplit show: what images, sidecars and raw profiles are and hold.
+ * covsplit show: what images, sidecars, objects and raw profiles are and hold.
  *
  * A describer for each kind of file fills in a report (report.h), which is printed as text or as
  * JSON when nothing more can go wrong: a damaged file leaves no half object behind.
  *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
  * a kind of file does not have is not there, what is unknown is null.
- *   all       file, kind ("image", "sidecar", "raw profile"), format, file_size
+ *   all       file, kind ("image", "sidecar", "object", "raw profile"), format, file_size
  *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
  *             size_after_split, sections
  *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
  *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
+ *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
  *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
  *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
  *             lightweight, size, records, counters, value_data_size, sections
@@ -23,6 +24,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/object.h"
 #include "common/profile.h"
 #include "common/section.h"
 #include "common/sidecar.h"
@@ -30,6 +32,7 @@
 #include "formats/image.h"
 #include "split/commands.h"
 #include "split/json.h"
+#include "split/machine.h"
 #include "split/message.h"
 #include "split/report.h"
 
@@ -37,41 +40,11 @@
 
 /* ---- facts that several kinds share ---- */
 
-static const char *machine_name(unsigned machine, unsigned elf_class)
-{
-    static const struct {
-        unsigned machine;
-        const char *name_32, *name_64;
-    } names[] = {
-        {EM_386, "i386", NULL},
-        {EM_X86_64, "x32", "x86-64"},
-        {EM_ARM, "arm", NULL},
-        {EM_AARCH64, "aarch64-ilp32", "aarch64"},
-        {EM_RISCV, "riscv32", "riscv64"},
-        {EM_PPC, "ppc", NULL},
-        {EM_PPC64, NULL, "ppc64"},
-        {EM_S390, "s390", "s390x"},
-        {EM_MIPS, "mips", "mips64"},
-        {EM_SPARC, "sparc", NULL},
-        {EM_SPARCV9, NULL, "sparc64"},
-        {258, "loongarch32", "loongarch64"},
-    };
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (names[i].machine == machine)
-            return elf_class == ELFCLASS32 ? names[i].name_32 : names[i].name_64;
-    }
-    return NULL;
-}
-
 static void add_machine(struct report *report, const struct sidecar_facts *facts)
 {
-    const char *name = machine_name(facts->machine, facts->elf_class);
-    char number[16];
+    char text[MACHINE_TEXT_MAX];
 
-    if (name == NULL)
-        snprintf(number, sizeof(number), "%u", facts->machine);
-    report_text(report, "machine", "machine", name != NULL ? name : number);
+    report_text(report, "machine", "machine", machine_text(facts->machine, facts->elf_class, text));
 }
 
 static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)
@@ -135,6 +108,8 @@ static void add_image_section(struct report *report, const struct image_section 
 
     if (already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
         row.status = "left";
+    else if (section->copied)
+        row.status = "copied";
     report_section(report, &row);
 }
 
@@ -194,14 +169,21 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
             .size = report_known(section->size),
             .stored_size =
                 section->has_content ? report_known(section->stored_size) : REPORT_UNKNOWN,
-            .status = section->has_content ? "stored" : "recorded",
+            .status = section->copied        ? "copied"
+                      : section->has_content ? "stored"
+                                             : "recorded",
             .reason = "",
         };
 
+        for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
+            if (sidecar_kept(sidecar, kept)->kind == section->kind)
+                row.reason = sidecar_kept(sidecar, kept)->reason;
+        }
         report_section(report, &row);
     }
     for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
         const struct kept_section *kept = sidecar_kept(sidecar, i);
+        const struct sidecar_section *copy = sidecar_find(sidecar, kept->kind);
         struct report_section row = {
             .name = section_kind_name(kept->kind),
             .kind = section_kind_word(kept->kind),
@@ -210,7 +192,8 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
             .reason = kept->reason,
         };
 
-        report_section(report, &row);
+        if (copy == NULL || !copy->copied)
+            report_section(report, &row);
     }
 }
 
@@ -225,6 +208,47 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
     add_sidecar_sections(report, sidecar);
     sidecar_close(sidecar);
     return true;
+}
+
+/* ---- objects ---- */
+
+static void add_object_section(struct report *report, const struct object_section *section)
+{
+    struct report_section row = {
+        .name = section_kind_name(section->kind),
+        .kind = section_kind_word(section->kind),
+        .address = section->address != 0 ? report_known(section->address) : REPORT_UNKNOWN,
+        .size = report_known(section->size),
+        .status = "present",
+        .reason = "",
+    };
+
+    report_section(report, &row);
+}
+
+static bool describe_object(const struct input *input, struct report *report, struct error *error)
+{
+    struct object_facts facts;
+    char uuid[UUID_HEX_MAX];
+    bool done = object_read(input->bytes, input->path, &facts, error);
+
+    if (done) {
+        const struct sidecar_facts image = {.machine = facts.machine, .elf_class = facts.elf_class};
+
+        report_text(report, "kind", "kind", "object");
+        report_number(report, "format_version", "format version", facts.format_version);
+        report_text(report, "image_name", "image", facts.image_name);
+        report_text(report, "format", "image format", image_format_name(facts.format));
+        add_machine(report, &image);
+        report_text(report, "uuid", "UUID", uuid_format(&facts.uuid, uuid));
+        report_size(report, "original_size", "original size", facts.original_size);
+        add_digest(report, "original_digest", "original digest", &facts.original_digest);
+        report_size(report, "file_size", "file size", input->bytes.size);
+        for (size_t i = 0; i < facts.section_count; i++)
+            add_object_section(report, &facts.sections[i]);
+    }
+    object_facts_free(&facts);
+    return done;
 }
 
 /* ---- raw profiles ---- */
@@ -353,9 +377,10 @@ static bool is_image(struct bytes bytes)
     return image_recognize(bytes, &format_name);
 }
 
-/* A sidecar is an ELF file too, so it is asked for first. */
+/* Sidecars and objects are ELF files too, so they are asked for first. */
 static const struct file_kind file_kinds[] = {
     {sidecar_recognize, describe_sidecar, false},
+    {object_recognize, describe_object, false},
     {profile_recognize, describe_raw_profile, true},
     {is_image, describe_image, false},
 };

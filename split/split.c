@@ -5,12 +5,10 @@
  * can be lost: both outputs are complete and checked (joining them in memory gives the original's
  * digest) before either gets its name, and the sidecar gets its name before the image does.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/edit_apply.h"
@@ -20,8 +18,10 @@
 #include "common/store.h"
 #include "formats/image.h"
 #include "split/commands.h"
+#include "split/existing.h"
 #include "split/message.h"
 #include "split/progress.h"
+#include "split/store_output.h"
 
 #define PERMISSION_BITS 07777
 
@@ -35,6 +35,7 @@ struct split {
     struct image_plan *plan;
     struct output stripped;
     struct output sidecar;
+    uint64_t sidecar_size; /* bytes; of the one that is kept, or written */
     struct progress progress;
 };
 
@@ -75,125 +76,10 @@ static bool choose_sidecar_path(struct split *split, struct error *error)
     return check_map(split, error);
 }
 
-/* Makes the directories of a path in a store: DIR/.build-id/ab. DIR itself may be new too. */
-static bool make_directories(char *path, struct error *error)
-{
-    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        int result;
-
-        *slash = '\0';
-        result = mkdir(path, 0777);
-        if (result != 0 && errno != EEXIST)
-            error_set_errno(error, errno, "%s: cannot be made", path);
-        else
-            result = 0;
-        *slash = '/';
-        if (result != 0)
-            return false;
-    }
-    return true;
-}
-
-/* ---- the sidecar that is there already ---- */
-
-struct existing {
-    bool is_there;   /* something is */
-    bool is_sidecar; /* that can be read, and is no placeholder */
-    struct sidecar_facts facts;
-};
-
-static void look_at_existing(const char *path, struct existing *existing)
-{
-    struct sidecar *sidecar;
-    struct input input;
-    struct error ignored;
-
-    *existing = (struct existing){.is_there = access(path, F_OK) == 0};
-    if (!existing->is_there || !input_open(&input, path, &ignored))
-        return;
-    sidecar = sidecar_open(input.bytes, path, &ignored);
-    if (sidecar != NULL) {
-        existing->facts = *sidecar_facts(sidecar);
-        existing->is_sidecar = !existing->facts.is_placeholder;
-        existing->is_there = existing->is_sidecar;
-    }
-    sidecar_close(sidecar);
-    input_close(&input);
-}
-
 static bool is_for_store(const struct split *split)
 {
     return option_text(split->options, OPTION_SIDECAR) == NULL &&
            option_text(split->options, OPTION_STORE) != NULL;
-}
-
-/* In a store a UUID names one image, and one way to split it. To replace the sidecar of another
- * loses what was taken out of that one. */
-static bool check_store(const struct split *split, const struct existing *existing,
-                        struct error *error)
-{
-    const struct sidecar_facts *ours = &split->plan->facts, *theirs = &existing->facts;
-    char their_digest[DIGEST_HEX_MAX], our_digest[DIGEST_HEX_MAX], uuid[UUID_HEX_MAX];
-
-    if (!is_for_store(split) || !existing->is_there)
-        return true;
-    if (!existing->is_sidecar)
-        return error_set(error,
-                         "%s: is there, but cannot be read as a sidecar; remove it if nobody needs "
-                         "it",
-                         split->sidecar_path);
-    uuid_format(&ours->uuid, uuid);
-    if (!digest_equal(&theirs->original_digest, &ours->original_digest))
-        return error_set(
-            error,
-            "%s: the store has another image (digest %s) than %s (digest %s) under the "
-            "UUID %s; give each build an ID of its own, or remove the old sidecar",
-            split->sidecar_path, digest_format(&theirs->original_digest, their_digest),
-            split->image_path, digest_format(&ours->original_digest, our_digest), uuid);
-    if (!digest_equal(&theirs->stripped_digest, &ours->stripped_digest))
-        return error_set(error,
-                         "%s: the store has the sidecar of another split of the same image (UUID "
-                         "%s); use the same --sections, or another store",
-                         split->sidecar_path, uuid);
-    return true;
-}
-
-/* A sidecar whose stripped image is this very image holds what is missing in it, whatever marks a
- * tool has taken off the image. */
-static bool check_not_its_own(const struct split *split, const struct existing *existing,
-                              struct error *error)
-{
-    const struct sidecar_facts *ours = &split->plan->facts, *theirs = &existing->facts;
-
-    if (!existing->is_sidecar || digest_equal(&theirs->stripped_digest, &theirs->original_digest) ||
-        !digest_equal(&theirs->stripped_digest, &ours->original_digest))
-        return true;
-    return error_set(
-        error,
-        "%s: holds what was taken out of this image before, and would be replaced; join "
-        "the image first, or give another --sidecar",
-        split->sidecar_path);
-}
-
-/* A sidecar without sections must not replace one that has what is missing in the image: it may be
- * the image's own, of which a later tool has removed the mark. Only the sidecar of another build,
- * known by its build ID, may go. */
-static bool check_empty(const struct split *split, const struct existing *existing,
-                        struct error *error)
-{
-    const struct sidecar_facts *ours = &split->plan->facts, *theirs = &existing->facts;
-
-    if (!existing->is_there || split->plan->range_count != 0)
-        return true;
-    if (existing->is_sidecar &&
-        (digest_equal(&theirs->original_digest, &theirs->stripped_digest) ||
-         (ours->uuid_source == UUID_FROM_BUILD_ID && theirs->uuid_source == UUID_FROM_BUILD_ID &&
-          !uuid_equal(&ours->uuid, &theirs->uuid))))
-        return true;
-    return error_set(error,
-                     "%s: the image has nothing to take out, and this file may be what was taken "
-                     "out of it before; remove it if nobody needs it, or give another --sidecar",
-                     split->sidecar_path);
 }
 
 /* The UUID by which a store is searched must be in the stripped image. */
@@ -233,9 +119,9 @@ static bool create_outputs(struct split *split, struct error *error)
     };
     struct output_options sidecar_options = {.mode = file_new_mode()};
 
-    if (is_for_store(split) && !make_directories(split->sidecar_path, error))
-        return false;
-    return output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error) &&
+    return (is_for_store(split)
+                ? store_output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)
+                : output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)) &&
            output_create(&split->stripped, split->output_path, &image_options, error);
 }
 
@@ -251,7 +137,8 @@ static bool write_stripped(struct split *split, struct error *error)
     return true;
 }
 
-/* The sections that go, with contents, and those of which only the place is recorded. */
+/* The sections that go or are copied, with contents, and those of which only the place is recorded.
+ */
 static size_t list_sections(const struct split *split,
                             struct sidecar_section_source sources[SECTION_KIND_MAX])
 {
@@ -262,7 +149,7 @@ static size_t list_sections(const struct split *split,
         struct sidecar_section_source *source = &sources[count];
         bool recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
 
-        if (section->fate == SECTION_STAYS && !recorded)
+        if (section->fate == SECTION_STAYS && !recorded && !section->copied)
             continue;
         *source = (struct sidecar_section_source){
             .kind = section->kind,
@@ -270,6 +157,7 @@ static size_t list_sections(const struct split *split,
             .alignment = section->alignment,
             .size = section->size,
             .image_offset = section->offset,
+            .copied = section->copied,
         };
         if (!recorded)
             bytes_slice(split->image.bytes, section->offset, section->size, &source->content);
@@ -335,37 +223,126 @@ static bool ignore_part(void *context, struct bytes part, struct error *error)
     return true;
 }
 
-/* Reads back what was written, and joins it: sidecar_restore_input checks that the result has the
- * digest of the original. */
-static bool check_outputs(struct split *split, struct error *error)
+/* Joins what was written: sidecar_restore_input checks that the result has the digest of the
+ * original. */
+static bool check_join(struct split *split, const struct sidecar *sidecar, struct error *error)
 {
-    struct input stripped = {.fd = -1}, sidecar_file = {.fd = -1};
-    struct sidecar *sidecar = NULL;
-    bool done = output_map(&split->stripped, &stripped, error) &&
-                output_map(&split->sidecar, &sidecar_file, error);
+    struct input stripped = {.fd = -1};
+    bool done = output_map(&split->stripped, &stripped, error);
 
     split->progress.weight = 1;
     stripped.released = progress_add;
     stripped.released_context = &split->progress;
-    if (done)
-        sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
-    done = sidecar != NULL && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
-    sidecar_close(sidecar);
-    input_close(&sidecar_file);
+    done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
     input_close(&stripped);
-    return done && input_unchanged(&split->image, error);
+    return done;
 }
 
-static bool commit(struct split *split, struct error *error)
+static bool check_outputs(struct split *split, struct error *error)
+{
+    struct input sidecar_file = {.fd = -1};
+    struct sidecar *sidecar = NULL;
+    bool done = output_map(&split->sidecar, &sidecar_file, error);
+
+    if (done)
+        sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
+    done = sidecar != NULL && check_join(split, sidecar, error) &&
+           input_unchanged(&split->image, error);
+    sidecar_close(sidecar);
+    input_close(&sidecar_file);
+    return done;
+}
+
+/* All that can fail for lack of space has to happen before the first output gets its name. */
+static bool make_sidecar(struct split *split, struct error *error)
+{
+    if (!write_sidecar(split, error) || !check_outputs(split, error) ||
+        !output_sync(&split->sidecar, error) || !output_sync(&split->stripped, error))
+        return false;
+    split->sidecar_size = split->sidecar.size;
+    return true;
+}
+
+/* ---- a sidecar that several may write ---- */
+
+/* The sidecar that the store has stays where it restores the original from our stripped image. */
+static bool keep_existing(struct split *split, const struct existing *existing,
+                          const struct new_split *ours, struct error *error)
+{
+    struct error cause;
+
+    if (!existing_check_same(existing, ours, error))
+        return false;
+    if (!check_join(split, existing->sidecar, &cause))
+        return error_set(error, "%.900s, or give --replace", cause.message);
+    split->sidecar_size = existing->input.bytes.size;
+    return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
+}
+
+/* Looks, and where nothing is there tries to be the first. *settled: one of the two came out. */
+static bool try_store(struct split *split, const struct new_split *ours, bool *settled,
+                      struct error *error)
+{
+    bool replaces = option_given(split->options, OPTION_REPLACE);
+    enum output_result result = OUTPUT_NAME_TAKEN;
+    struct existing existing;
+    bool done;
+
+    existing_open(&existing, split->sidecar_path);
+    done = existing_check_own(&existing, ours, error);
+    if (done && existing.is_there && !replaces) {
+        done = keep_existing(split, &existing, ours, error);
+        *settled = true;
+    }
+    existing_close(&existing);
+    if (!done || *settled)
+        return done;
+    if (split->sidecar.size == 0 && !make_sidecar(split, error))
+        return false;
+    if (!store_output_commit(&split->sidecar, replaces, &result, error))
+        return false;
+    *settled = result != OUTPUT_NAME_TAKEN;
+    return true;
+}
+
+/* Others may write the same UUID and clean the store up at the same time. Once the sidecar is
+ * there it stays, even if the image cannot be written then: another split may count on it. */
+static bool add_to_store(struct split *split, const struct new_split *ours, struct error *error)
+{
+    bool settled = false;
+
+    for (unsigned attempt = 0; attempt < STORE_ATTEMPTS && !settled; attempt++) {
+        if (!try_store(split, ours, &settled, error))
+            return false;
+    }
+    return settled || error_set(error,
+                                "%s: comes and goes all the time; run again when nobody "
+                                "removes sidecars",
+                                split->sidecar_path);
+}
+
+/* ---- a sidecar at a path of its own ---- */
+
+static bool write_sidecar_file(struct split *split, const struct new_split *ours,
+                               struct error *error)
+{
+    struct existing existing;
+    bool done;
+
+    existing_open(&existing, split->sidecar_path);
+    done = existing_check_own(&existing, ours, error);
+    existing_close(&existing);
+    return done && make_sidecar(split, error);
+}
+
+static bool commit_files(struct split *split, struct error *error)
 {
     bool sidecar_was_there = access(split->sidecar_path, F_OK) == 0;
     /* Then a failure may leave the image half written, and the sidecar has the rest of it. */
     bool is_overwritten = split->stripped.keep_inode;
     enum output_result sidecar_result, stripped_result;
 
-    /* All that can fail for lack of space has to happen before the first rename. */
-    if (!output_sync(&split->sidecar, error) || !output_sync(&split->stripped, error) ||
-        !output_commit(&split->sidecar, &sidecar_result, error))
+    if (!output_commit(&split->sidecar, &sidecar_result, error))
         return false;
     if (output_commit(&split->stripped, &stripped_result, error))
         return true;
@@ -401,14 +378,14 @@ static void warn_of_sections(const struct split *split)
                         split->image_path);
 }
 
-static void report(const struct split *split, uint64_t sidecar_size)
+static void report(const struct split *split)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
 
     if (option_given(split->options, OPTION_VERBOSE))
         message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s",
-                     split->output_path, facts->original_size, facts->stripped_size, sidecar_size,
-                     split->sidecar_path);
+                     split->output_path, facts->original_size, facts->stripped_size,
+                     split->sidecar_size, split->sidecar_path);
 }
 
 /* ---- the two ways through ---- */
@@ -417,14 +394,19 @@ static void report(const struct split *split, uint64_t sidecar_size)
  * alone has the original's sections. Only where there is none, a placeholder is written, since
  * build tools expect the outputs that they were told of; never to a store, which is only for real
  * ones. */
-static bool pass_on(struct split *split, const struct existing *existing, struct error *error)
+static bool pass_on(struct split *split, struct error *error)
 {
-    bool needs_placeholder = !existing->is_there && !is_for_store(split);
+    struct existing existing;
+    bool is_there, needs_placeholder;
     enum output_result result;
 
+    existing_open(&existing, split->sidecar_path);
+    is_there = existing_counts(&existing);
+    existing_close(&existing);
+    needs_placeholder = !is_there && !is_for_store(split);
     progress_finish(&split->progress);
     message_warning("%s: split already; it is passed on unchanged, and %s", split->image_path,
-                    existing->is_there  ? "the sidecar that is there is kept"
+                    is_there            ? "the sidecar that is there is kept"
                     : needs_placeholder ? "a placeholder takes the place of its sidecar"
                                         : "its sidecar is not in the store");
     split->plan->facts.is_placeholder = true;
@@ -451,26 +433,29 @@ static void start_progress(struct split *split)
 
 static bool run_split(struct split *split, struct error *error)
 {
-    struct existing existing;
-    uint64_t sidecar_size;
+    struct new_split ours = {
+        .image_path = split->image_path,
+        .facts = &split->plan->facts,
+        .takes_nothing_out = split->plan->range_count == 0,
+    };
+    enum output_result result;
 
     start_progress(split);
     if (!give_uuid(split, error) || !choose_sidecar_path(split, error) ||
         !create_outputs(split, error) || !write_stripped(split, error))
         return false;
-    look_at_existing(split->sidecar_path, &existing);
     if (split->plan->already_split)
-        return pass_on(split, &existing, error);
-    if (!check_not_its_own(split, &existing, error) || !check_store(split, &existing, error) ||
-        !check_empty(split, &existing, error) || !check_uuid(split, error) ||
-        !write_sidecar(split, error) || !check_outputs(split, error))
+        return pass_on(split, error);
+    if (!check_uuid(split, error) ||
+        !(is_for_store(split) ? add_to_store(split, &ours, error)
+                              : write_sidecar_file(split, &ours, error)))
         return false;
-    sidecar_size = split->sidecar.size;
     progress_finish(&split->progress);
     warn_of_sections(split);
-    if (!commit(split, error))
+    if (!(is_for_store(split) ? output_commit(&split->stripped, &result, error)
+                              : commit_files(split, error)))
         return false;
-    report(split, sidecar_size);
+    report(split);
     return true;
 }
 
@@ -507,6 +492,8 @@ int command_split(const struct parsed_options *options)
     struct error error = {0};
     bool done;
 
+    if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
+        return message_usage("split", "'--replace' is for '--store DIR'");
     if (split.output_path == NULL)
         split.output_path = split.image_path;
     done = start(&split, &error) && run_split(&split, &error);

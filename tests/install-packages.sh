@@ -10,8 +10,8 @@ packages=(
     cmake ninja-build pkg-config gcc g++ libelf-dev libzstd-dev libxxhash-dev zlib1g-dev
     nettle-dev
     # to test
-    g++-mingw-w64-x86-64-win32 wine wine64
-    check clang-14 clang-format-14 binutils elfutils gdb python3 zstd xz-utils file util-linux
+    check clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils file
+    g++-mingw-w64-x86-64-win32 util-linux wine wine64
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")

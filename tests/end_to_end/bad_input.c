@@ -22,14 +22,13 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
 #include "tests/support/file_system.h"
+#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/raw_profile.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
-#define RUN_TIMEOUT_SECONDS  5
-#define PEAK_RESIDENT_KIB    (1024 * 1024)
 #define SAMPLE_FUNCTIONS     40
 #define LARGE_FUNCTIONS      300
 #define TRUNCATION_STEP      997
@@ -57,106 +56,6 @@ static void clean_up(void)
     sample_remove(&sample);
 }
 
-/* Whether the run ended as every run must. */
-static bool behaved(const struct command *command, const struct outcome *outcome,
-                    struct verdict *verdict)
-{
-    if (outcome->timed_out || outcome->signal != 0 ||
-        (outcome->exit_code != 0 && outcome->exit_code != 1)) {
-        return verdict_fail(verdict, "a crash or a hang %s", outcome_describe(command, outcome));
-    }
-    if (outcome->peak_resident_kib > PEAK_RESIDENT_KIB) {
-        return verdict_fail(verdict, "%ld KiB of memory %s", outcome->peak_resident_kib,
-                            outcome_describe(command, outcome));
-    }
-    if (outcome->exit_code == 1) {
-        return covsplit_refused(command, outcome, verdict);
-    }
-    if (strstr(outcome->errors, "covsplit: error: ") != NULL) {
-        return verdict_fail(verdict, "an error, but exit 0 %s", outcome_describe(command, outcome));
-    }
-    return true;
-}
-
-/* Runs covsplit with words of a text. *exit_code is only good where true is returned. */
-static bool run_words(const char *directory, const char *words, int *exit_code,
-                      struct verdict *verdict)
-{
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
-    command.timeout_seconds = RUN_TIMEOUT_SECONDS;
-    struct outcome outcome = command_run(&command);
-    bool good = behaved(&command, &outcome, verdict);
-    *exit_code = outcome.exit_code;
-    outcome_free(&outcome);
-    command_free(&command);
-    return good;
-}
-
-static bool holds(const char *directory, const char *name, const struct contents *expected,
-                  struct verdict *verdict)
-{
-    char *path = path_join(directory, name);
-    bool same = file_exists(path);
-    if (same) {
-        struct contents found = file_read(path);
-        same = contents_equal(&found, expected);
-        contents_free(&found);
-    }
-    free(path);
-    return same || verdict_fail(verdict, "%s does not hold what it should", name);
-}
-
-/* The directory has just these files; then all but the first are removed. */
-static bool only_these(const char *directory, const char *names, struct verdict *verdict)
-{
-    struct text_list found = directory_list(directory);
-    struct text_list expected = {0};
-    text_list_add_words(&expected, names);
-    bool good = found.count == expected.count;
-    for (size_t i = 0; i < expected.count && good; i++) {
-        good = text_list_contains(&found, expected.items[i]);
-    }
-    for (size_t i = 0; i < found.count; i++) {
-        if (!good) {
-            verdict_fail(verdict, "only %s should be there, but %s is", names, found.items[i]);
-        }
-        if (strcmp(found.items[i], expected.items[0]) != 0) {
-            char *path = path_join(directory, found.items[i]);
-            unlink(path);
-            free(path);
-        }
-    }
-    text_list_free(&found);
-    text_list_free(&expected);
-    return good;
-}
-
-/* Splits the input, which may be refused; and joins what was split. */
-static bool check_split(const char *directory, const struct contents *input, int *exit_code,
-                        struct verdict *verdict)
-{
-    char *path = path_join(directory, "input");
-    file_write(path, input->data, input->size);
-    free(path);
-    int join_exit = -1;
-    if (!run_words(directory, "split -j1 -o out --sidecar side input", exit_code, verdict) ||
-        !holds(directory, "input", input, verdict)) {
-        return false;
-    }
-    if (*exit_code == 1) {
-        return only_these(directory, "input", verdict);
-    }
-    if (!run_words(directory, "join --sidecar side -o joined out", &join_exit, verdict)) {
-        return false;
-    }
-    if (join_exit != 0) {
-        return verdict_fail(verdict, "it was split, but cannot be joined");
-    }
-    return holds(directory, "joined", input, verdict) &&
-           only_these(directory, "input out side joined", verdict);
-}
-
 /* join, show and verify of a damaged sidecar. */
 static bool check_sidecar(const char *directory, const struct contents *sidecar,
                           const struct contents *original, bool must_fail, struct verdict *verdict)
@@ -167,11 +66,11 @@ static bool check_sidecar(const char *directory, const struct contents *sidecar,
     int join_exit = -1;
     int verify_exit = -1;
     int show_exit = -1;
-    if (!run_words(directory, "join --sidecar side -o joined ../sample/stripped", &join_exit,
-                   verdict) ||
-        !run_words(directory, "verify --image ../sample/stripped side", &verify_exit, verdict) ||
-        !run_words(directory, "show side", &show_exit, verdict) ||
-        !holds(directory, "side", sidecar, verdict)) {
+    if (!hostile_run(directory, "join --sidecar side -o joined ../sample/stripped", &join_exit,
+                     verdict) ||
+        !hostile_run(directory, "verify --image ../sample/stripped side", &verify_exit, verdict) ||
+        !hostile_run(directory, "show side", &show_exit, verdict) ||
+        !hostile_holds(directory, "side", sidecar, verdict)) {
         return false;
     }
     if (verify_exit == 0 && join_exit != 0) {
@@ -181,10 +80,10 @@ static bool check_sidecar(const char *directory, const struct contents *sidecar,
         return verdict_fail(verdict, "a sidecar that is cut short was accepted");
     }
     if (join_exit == 1) {
-        return only_these(directory, "side", verdict);
+        return hostile_only_these(directory, "side", verdict);
     }
-    return holds(directory, "joined", original, verdict) &&
-           only_these(directory, "side joined", verdict);
+    return hostile_holds(directory, "joined", original, verdict) &&
+           hostile_only_these(directory, "side joined", verdict);
 }
 
 /* ---- files that are no images ---- */
@@ -199,7 +98,7 @@ START_TEST(test_no_image)
         struct verdict verdict = {0};
         struct contents input = {(uint8_t *)(uintptr_t)texts[i], strlen(texts[i])};
         int exit_code = -1;
-        check_split(directory, &input, &exit_code, &verdict);
+        hostile_split(directory, &input, &exit_code, &verdict);
         verdict_assert(&verdict, texts[i]);
         ck_assert_msg(exit_code == 1, "'%s' was accepted", texts[i]);
         unlink(path_join(directory, "input"));
@@ -217,7 +116,7 @@ START_TEST(test_object_file)
     struct contents object = file_read(path_join(sample.scratch, "sample/main.o"));
     struct verdict verdict = {0};
     int exit_code = -1;
-    check_split(directory, &object, &exit_code, &verdict);
+    hostile_split(directory, &object, &exit_code, &verdict);
     verdict_assert(&verdict, "an object file");
     ck_assert_int_eq(exit_code, 1);
 }
@@ -232,7 +131,7 @@ START_TEST(test_truncated_image)
         struct verdict verdict = {0};
         struct contents cut = {image.data, size};
         int exit_code = -1;
-        check_split(directory, &cut, &exit_code, &verdict);
+        hostile_split(directory, &cut, &exit_code, &verdict);
         const char *label = text_format("%zu of %zu bytes", size, image.size);
         verdict_assert(&verdict, label);
         ck_assert_msg(exit_code == 1, "%s were accepted", label);
@@ -280,7 +179,7 @@ START_TEST(test_damaged_image)
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_elf(&image, seed, &description);
-        check_split(directory, &damaged, &exit_code, &verdict);
+        hostile_split(directory, &damaged, &exit_code, &verdict);
         verdict_assert(&verdict, description);
         refused += exit_code == 1;
         accepted += exit_code == 0;
@@ -326,7 +225,7 @@ START_TEST(test_damaged_profile)
         int exit_code = -1;
         struct contents damaged = mutate_bytes(&profile, seed, &description);
         file_write(path_join(directory, "bad.profraw"), damaged.data, damaged.size);
-        run_words(directory, "show bad.profraw", &exit_code, &verdict);
+        hostile_run(directory, "show bad.profraw", &exit_code, &verdict);
         verdict_assert(&verdict, description);
         contents_free(&damaged);
         free(description);
@@ -358,7 +257,7 @@ static bool check_same_counters(const char *before_path, const char *after_path,
 /* Runs an image as a user with few rights: nobody knows what a damaged image does. */
 static struct outcome run_damaged(const char *directory, const char *image, const char *profile)
 {
-    struct command command = {.directory = directory, .timeout_seconds = RUN_TIMEOUT_SECONDS};
+    struct command command = {.directory = directory, .timeout_seconds = HOSTILE_TIMEOUT_SECONDS};
     text_list_add_words(&command.arguments,
                         "prlimit --cpu=2 --fsize=1000000 --as=4000000000 --core=0");
     if (geteuid() == 0) {
@@ -416,7 +315,7 @@ START_TEST(test_damaged_runs)
         struct contents damaged = mutate_elf(&image, seed, &description);
         file_write(path_join(directory, "input"), damaged.data, damaged.size);
         ck_assert_int_eq(chmod(path_join(directory, "input"), 0755), 0);
-        if (run_words(directory, "split -j1 -o out --sidecar side input", &exit_code, &verdict) &&
+        if (hostile_run(directory, "split -j1 -o out --sidecar side input", &exit_code, &verdict) &&
             exit_code == 0) {
             check_same_run(directory, &verdict);
         }

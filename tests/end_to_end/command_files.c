@@ -19,7 +19,6 @@
 #define TEST_TIMEOUT_SECONDS 120
 #define SAMPLE_FUNCTIONS     100
 #define SMALL_SPACE          65536
-#define NOBODY               "65534"
 
 static struct sample sample;
 
@@ -46,13 +45,7 @@ static void assert_same_files(const char *path, const char *other)
 /* Runs covsplit with words of a text and asserts the exit code; returns standard error. */
 static const char *run_words(const char *directory, int exit_code, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
-                  outcome_describe(&command, &outcome));
-    command_free(&command);
-    return outcome.errors;
+    return covsplit_run_words(directory, exit_code, words).errors;
 }
 
 /* Runs a command that must refuse, in the right way: exit 1 and one line. Returns that line. */
@@ -424,26 +417,9 @@ END_TEST
 
 /* ---- permissions and space ---- */
 
-/* A command line of covsplit for a user who is not root. */
 static struct command command_as_user(const char *directory, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_free(&command.arguments);
-    if (geteuid() == 0) {
-        /* The build directory may be closed to others. */
-        char *tool = path_join(sample.scratch, "covsplit");
-        if (!file_exists(tool)) {
-            file_copy(covsplit_path(), tool);
-        }
-        text_list_add_words(&command.arguments,
-                            "setpriv --reuid " NOBODY " --regid " NOBODY " --clear-groups");
-        text_list_add(&command.arguments, tool);
-        ck_assert_int_eq(chmod(directory, 0777), 0);
-    } else {
-        text_list_add(&command.arguments, covsplit_path());
-    }
-    text_list_add_words(&command.arguments, words);
-    return command;
+    return covsplit_command_as_user(sample.scratch, directory, words);
 }
 
 START_TEST(test_unreadable_input)

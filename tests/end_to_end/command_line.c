@@ -65,6 +65,22 @@ static const char *const usage_errors[] = {
     "verify",
     "verify --image",
     "verify --image image",
+    "verify --store store image",
+    "verify --store store --image image",
+    "split --replace image",
+    "split --sidecar side --store store image",
+    "store",
+    "store no-such-action store",
+    "store --json store",
+    "store list",
+    "store list one two",
+    "store check --json store",
+    "store gc store",
+    "store gc --older-than -1 store",
+    "store gc --older-than soon store",
+    "store gc --keep-list store",
+    "help store no-such-action",
+    "help store gc list",
 };
 
 START_TEST(test_usage_error)
@@ -83,9 +99,10 @@ END_TEST
 
 START_TEST(test_help)
 {
-    static const char *const lines[] = {"--help",      "help",        "split --help",
-                                        "join --help", "show --help", "verify --help",
-                                        "--version",   "help split",  "help verify"};
+    static const char *const lines[] = {
+        "--help",          "help",       "split --help",     "join --help",  "show --help",
+        "verify --help",   "--version",  "help split",       "help verify",  "store --help",
+        "store gc --help", "help store", "help store check", "store list -h"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct outcome outcome = run_words(lines[i]);
         ck_assert_msg(outcome_exited(&outcome, 0), "covsplit %s: %s", lines[i], outcome.errors);

@@ -5,21 +5,15 @@
  * stripped one is never there without its sidecar; splitting again always gets to the same end.
  * The moments are random ones (usage: kill COUNT), and then every single system call.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/random.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
+#include "tests/support/traced.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define SAMPLE_FUNCTIONS     2000
@@ -101,12 +95,6 @@ static void assert_can_finish(const struct place *place, const char *moment)
     ck_assert_msg(assert_nothing_lost(place, moment), "%s: a second split does not finish", moment);
 }
 
-static void sleep_seconds(double seconds)
-{
-    struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    nanosleep(&time, NULL);
-}
-
 START_TEST(test_random_moments)
 {
     struct place place = place_create();
@@ -121,12 +109,8 @@ START_TEST(test_random_moments)
         double delay = whole.wall_seconds * 1.1 * (double)random_below(&random, 1000) / 1000;
         const char *moment = text_format("kill %lu after %.6f s", i, delay);
         struct command command = covsplit_command(place.directory, "split", "app", NULL);
-        pid_t process = command_start(&command);
+        command_kill_after(&command, delay);
         command_free(&command);
-        sleep_seconds(delay);
-        kill(process, SIGKILL);
-        int status = 0;
-        ck_assert_int_eq(waitpid(process, &status, 0), process);
         if (assert_nothing_lost(&place, moment)) {
             late++;
         } else {
@@ -139,53 +123,20 @@ START_TEST(test_random_moments)
 }
 END_TEST
 
-/* Runs the split until it has stopped so many times at system calls, and kills it there. Returns
- * false where it ended before. */
-static bool run_until_call(const struct place *place, unsigned long calls)
-{
-    pid_t process = fork();
-    if (process == 0) {
-        if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0 || chdir(place->directory) != 0) {
-            _exit(2);
-        }
-        setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* that needs ptrace for itself */
-        execl(covsplit_path(), covsplit_path(), "split", "-j1", "app", (char *)NULL);
-        _exit(2);
-    }
-    int status = 0;
-    ck_assert_int_eq(waitpid(process, &status, 0), process);
-    ck_assert(WIFSTOPPED(status)); /* at the exec */
-    ptrace(PTRACE_SETOPTIONS, process, NULL,
-           PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACESYSGOOD);
-    pid_t stopped = process;
-    for (unsigned long seen = 0; seen < calls;) {
-        ptrace(PTRACE_SYSCALL, stopped, NULL, NULL);
-        stopped = waitpid(-1, &status, __WALL);
-        if (stopped == process && !WIFSTOPPED(status)) {
-            ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the split failed");
-            return false;
-        }
-        seen += WIFSTOPPED(status) && WSTOPSIG(status) == (SIGTRAP | 0x80);
-    }
-    kill(process, SIGKILL);
-    while (waitpid(-1, &status, __WALL) > 0) {
-    }
-    ck_assert_int_eq(errno, ECHILD);
-    return true;
-}
-
 START_TEST(test_every_system_call)
 {
     struct place place = place_create();
     unsigned long calls = 0;
-    bool killed = true;
-    while (killed) {
+    struct command command = covsplit_command(place.directory, "split", "-j1", "app", NULL);
+    struct traced split = {.was_stopped = true};
+    while (split.was_stopped) {
         place_reset(&place);
         calls++;
-        killed = run_until_call(&place, calls);
+        split = command_trace_and_kill(&command, calls);
         const char *moment = text_format("at stop %lu", calls);
         bool done = assert_nothing_lost(&place, moment);
-        ck_assert(done || killed);
+        ck_assert(done || split.was_stopped);
+        ck_assert_msg(split.was_stopped || split.exit_code == 0, "the split failed");
         if (!done && calls % 8 == 0) {
             assert_can_finish(&place, moment);
         }

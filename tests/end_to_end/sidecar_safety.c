@@ -31,13 +31,7 @@ static void clean_up(void)
 /* Runs covsplit with the words of a text; returns standard error. */
 static const char *run(const char *directory, int exit_code, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
-                  outcome_describe(&command, &outcome));
-    command_free(&command);
-    return outcome.errors;
+    return covsplit_run_words(directory, exit_code, words).errors;
 }
 
 static void assert_same(const char *directory, const char *name, const char *other)

@@ -3,9 +3,16 @@
  */
 #include "tests/support/covsplit_tool.h"
 
+#include <check.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/file_system.h"
+
+#define NOBODY                 "65534"
 
 #define ERROR_PREFIX           "covsplit: error: "
 
@@ -57,6 +64,28 @@ struct command covsplit_command(const char *directory, ...)
     return command;
 }
 
+struct command covsplit_command_as_user(const char *scratch, const char *directory,
+                                        const char *words)
+{
+    struct command command = covsplit_command(directory, NULL);
+    text_list_free(&command.arguments);
+    if (geteuid() == 0) {
+        /* The build directory may be closed to others. */
+        char *tool = path_join(scratch, "covsplit");
+        if (!file_exists(tool)) {
+            file_copy(covsplit_path(), tool);
+        }
+        text_list_add_words(&command.arguments,
+                            "setpriv --reuid " NOBODY " --regid " NOBODY " --clear-groups");
+        text_list_add(&command.arguments, tool);
+        ck_assert_int_eq(chmod(directory, 0777), 0);
+    } else {
+        text_list_add(&command.arguments, covsplit_path());
+    }
+    text_list_add_words(&command.arguments, words);
+    return command;
+}
+
 struct outcome covsplit_run(const char *directory, ...)
 {
     va_list words;
@@ -64,6 +93,17 @@ struct outcome covsplit_run(const char *directory, ...)
     struct command command = command_of(directory, words);
     va_end(words);
     struct outcome outcome = command_run(&command);
+    command_free(&command);
+    return outcome;
+}
+
+struct outcome covsplit_run_words(const char *directory, int exit_code, const char *words)
+{
+    struct command command = covsplit_command(directory, NULL);
+    text_list_add_words(&command.arguments, words);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
+                  outcome_describe(&command, &outcome));
     command_free(&command);
     return outcome;
 }

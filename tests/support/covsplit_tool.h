@@ -19,8 +19,18 @@ bool covsplit_is_sanitized(void);
 /* A command line that starts with covsplit; more words can be added. The list ends with NULL. */
 struct command covsplit_command(const char *directory, ...) __attribute__((sentinel));
 
+/* `covsplit WORDS` (separated by blanks) for a user who is not root. Where the tests run as root,
+ * the directory is opened to all, and the tool copied into `scratch`, which that user must reach.
+ */
+struct command covsplit_command_as_user(const char *scratch, const char *directory,
+                                        const char *words);
+
 /* Runs `covsplit WORDS...`. The list ends with NULL. */
 struct outcome covsplit_run(const char *directory, ...) __attribute__((sentinel));
+
+/* Runs `covsplit WORDS` (separated by blanks) and aborts the Check test unless it exits with
+ * `exit_code`. */
+struct outcome covsplit_run_words(const char *directory, int exit_code, const char *words);
 
 /* Runs `covsplit WORDS...` and fails the verdict unless it exits with `exit_code`. Where `errors`
  * is not NULL, it gets what was written to standard error. The list ends with NULL. */

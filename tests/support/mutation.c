@@ -15,8 +15,9 @@
 
 struct mutation {
     struct random_state random;
-    const struct elf_file *elf; /* NULL: no structure */
-    struct contents bytes;      /* the copy that is changed */
+    const struct elf_file *elf; /* NULL: no structure, or that of */
+    const struct pe_file *pe;
+    struct contents bytes; /* the copy that is changed */
     char *description;
 };
 
@@ -201,6 +202,83 @@ static struct field choose_field(struct mutation *mutation)
     }
 }
 
+/* ---- PE ---- */
+
+static const size_t coff_fields[] = {2, 2, 4, 4, 4, 2, 2, 0};
+/* Alike in PE32 and PE32+ but for the two halves of ImageBase. */
+static const size_t optional_fields[] = {2, 1, 1, 4, 4, 4, 4, 4, 4, 4, 4, 4, 2,
+                                         2, 2, 2, 2, 2, 4, 4, 4, 4, 2, 2, 0};
+static const size_t directory_fields[] = {4, 4, 0};
+static const size_t section_fields[] = {8, 4, 4, 4, 4, 4, 4, 2, 2, 4, 0};
+static const size_t debug_fields[] = {4, 4, 2, 2, 4, 4, 4, 4, 0};
+static const size_t symbol_fields[] = {4, 4, 4, 2, 2, 1, 1, 0};
+static const size_t relocation_fields[] = {4, 4, 2, 2, 2, 2, 0};
+
+static struct field field_of_pe_section(struct mutation *mutation, const char *name,
+                                        const size_t *fields)
+{
+    const struct pe_section *section = pe_file_section(mutation->pe, name);
+    if (section == NULL) {
+        return (struct field){mutation->bytes.size, 0, name};
+    }
+    return field_of_table(mutation, section->raw_pointer, section->raw_size, fields, name);
+}
+
+/* The runtime's functions are the last in the code. */
+static struct field field_of_pe_contents(struct mutation *mutation)
+{
+    static const char *const names[] = {".lprfd", ".lprfn",   ".lprfc",   ".lprfb", ".text",
+                                        ".rdata", ".lcovfun", ".lcovmap", ".edata"};
+    static const size_t *const fields[] = {byte_fields, half_fields, word_fields};
+    const char *name = names[pick(mutation, sizeof names / sizeof *names)];
+    const struct pe_section *section = pe_file_section(mutation->pe, name);
+    const size_t *size = fields[pick(mutation, sizeof fields / sizeof *fields)];
+    uint64_t window = 2048;
+    if (section == NULL || section->raw_size < window || pick(mutation, 3) == 0) {
+        return field_of_pe_section(mutation, name, size);
+    }
+    return field_of_table(mutation,
+                          section->raw_pointer +
+                              (strcmp(name, ".text") == 0 ? section->raw_size - window : 0),
+                          window, size, name);
+}
+
+static struct field choose_pe_field(struct mutation *mutation)
+{
+    const struct pe_file *pe = mutation->pe;
+    switch (pick(mutation, 16)) {
+    case 0:
+        return (struct field){60, 4, "e_lfanew"};
+    case 1:
+    case 2:
+        return field_of_table(mutation, pe->coff_header, 20, coff_fields, "COFF header");
+    case 3:
+    case 4:
+        return field_of_table(mutation, pe->optional_header, 72, optional_fields,
+                              "optional header");
+    case 5:
+    case 6:
+        return field_of_table(mutation, pe->directories, 16 * 8, directory_fields, "directory");
+    case 7:
+    case 8:
+    case 9:
+    case 10:
+        return field_of_table(mutation, pe->sections[0].header, pe->section_count * 40,
+                              section_fields, "section header");
+    case 11:
+        return field_of_pe_section(mutation, ".reloc", relocation_fields);
+    case 12:
+        return field_of_table(mutation, pe_file_debug_directory(pe), 28, debug_fields,
+                              "debug directory");
+    case 13:
+        return field_of_table(mutation, pe_load_u32(pe, pe->coff_header + 8),
+                              (uint64_t)pe_load_u32(pe, pe->coff_header + 12) * 18, symbol_fields,
+                              "symbol");
+    default:
+        return field_of_pe_contents(mutation);
+    }
+}
+
 static struct mutation mutation_start(const struct contents *file, uint64_t seed)
 {
     struct mutation mutation = {
@@ -229,6 +307,21 @@ struct contents mutate_elf(const struct elf_file *elf, uint64_t seed, char **des
     while (changes > 0) {
         struct field field = choose_field(&mutation);
         /* A field of a table that this file has not is chosen again. */
+        if (field.size != 0) {
+            change_field(&mutation, field);
+            changes--;
+        }
+    }
+    return mutation_finish(&mutation, description);
+}
+
+struct contents mutate_pe(const struct pe_file *pe, uint64_t seed, char **description)
+{
+    struct mutation mutation = mutation_start(&pe->file, seed);
+    mutation.pe = pe;
+    uint64_t changes = 1 + pick(&mutation, CHANGES_MAX);
+    while (changes > 0) {
+        struct field field = choose_pe_field(&mutation);
         if (field.size != 0) {
             change_field(&mutation, field);
             changes--;

@@ -12,9 +12,14 @@
 #include <stdint.h>
 
 #include "tests/support/elf_file.h"
+#include "tests/support/pe_file.h"
 
 /* A damaged copy of the file; *description (freed by the caller) says what was done. */
 struct contents mutate_elf(const struct elf_file *elf, uint64_t seed, char **description);
+
+/* The same for a PE file: its headers, directories, sections, base relocations, debug directory,
+ * symbols, and bytes of code and of sections that covsplit looks into. */
+struct contents mutate_pe(const struct pe_file *pe, uint64_t seed, char **description);
 
 /* The same for a file without known structure: single bytes and 64-bit words are changed, most of
  * them among the first 256 bytes. */

@@ -67,6 +67,18 @@ const struct pe_section *pe_file_section(const struct pe_file *pe, const char *n
     return NULL;
 }
 
+uint64_t pe_file_debug_directory(const struct pe_file *pe)
+{
+    uint32_t address = pe_load_u32(pe, pe->directories + 6 * 8);
+    for (size_t i = 0; i < pe->section_count && address != 0; i++) {
+        const struct pe_section *section = &pe->sections[i];
+        if (address - section->virtual_address < section->raw_size) {
+            return section->raw_pointer + (address - section->virtual_address);
+        }
+    }
+    return pe->file.size;
+}
+
 uint32_t pe_file_check_sum(const struct pe_file *pe)
 {
     uint64_t sum = 0;

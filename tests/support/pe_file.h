@@ -39,6 +39,9 @@ void pe_file_free(struct pe_file *pe);
 /* NULL where there is none. */
 const struct pe_section *pe_file_section(const struct pe_file *pe, const char *name);
 
+/* Offset in the file of the first entry of the debug directory; the file's size: there is none. */
+uint64_t pe_file_debug_directory(const struct pe_file *pe);
+
 /* What the checksum should be. */
 uint32_t pe_file_check_sum(const struct pe_file *pe);
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -176,6 +177,48 @@ pid_t command_start(const struct command *command)
     }
     close(nowhere);
     return process;
+}
+
+void command_kill_after(const struct command *command, double seconds)
+{
+    struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    pid_t process = command_start(command);
+    nanosleep(&time, NULL);
+    kill(process, SIGKILL);
+    int status = 0;
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+}
+
+struct runner {
+    const struct command *command;
+    struct outcome *outcome;
+};
+
+static void *run_one(void *context)
+{
+    const struct runner *runner = context;
+    *runner->outcome = command_run(runner->command);
+    return NULL;
+}
+
+void commands_run_together(const struct command *commands, size_t count, struct outcome *outcomes)
+{
+    struct runner *runners = calloc(count, sizeof *runners);
+    pthread_t *threads = calloc(count, sizeof *threads);
+    if (runners == NULL || threads == NULL) {
+        abort();
+    }
+    for (size_t i = 0; i < count; i++) {
+        runners[i] = (struct runner){&commands[i], &outcomes[i]};
+        if (pthread_create(&threads[i], NULL, run_one, &runners[i]) != 0) {
+            abort();
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    free(threads);
+    free(runners);
 }
 
 void outcome_free(struct outcome *outcome)

@@ -51,6 +51,13 @@ const char *outcome_describe(const struct command *command, const struct outcome
  * caller waits for the process. */
 pid_t command_start(const struct command *command);
 
+/* Starts the command, kills it with SIGKILL after so many seconds (it may have ended by then), and
+ * waits for its end. */
+void command_kill_after(const struct command *command, double seconds);
+
+/* Runs all commands at the same time; outcomes[i] is that of commands[i]. */
+void commands_run_together(const struct command *commands, size_t count, struct outcome *outcomes);
+
 /* Runs a command line in `directory` and aborts the Check test unless it exits with 0. The result's
  * standard output is returned and never freed. The list ends with NULL. */
 const char *run_or_abort(const char *directory, ...) __attribute__((sentinel));

@@ -1,7 +1,8 @@
 # The suites of profiles: included by CMakeLists.txt.
-foreach(name correlate names profile_sum store)
+foreach(name correlate names profile_sum)
   add_unit(${name})
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()
+add_unit(store covsplit_reader)
 add_unit(reader_profiles covsplit_reader)
 target_sources(test_reader_profiles PRIVATE profile_maker.c)

@@ -40,6 +40,9 @@ static void fill_original(struct sample *sample)
         uint8_t byte = (uint8_t)(random_next(&random) & (i < COVFUN_OFFSET ? 0x0f : 0xff));
         ck_assert(buffer_append(&sample->original, &byte, 1));
     }
+    /* One chunk of names, as they are: a size of one byte, and none of compressed bytes. */
+    sample->original.data[NAMES_OFFSET] = NAMES_SIZE - 2;
+    sample->original.data[NAMES_OFFSET + 1] = 0;
     memset(sample->original.data + COVFUN_OFFSET + 10, 'c', COVFUN_SIZE - 20);
 }
 
@@ -244,7 +247,7 @@ static bool same_section(const struct sidecar *sidecar, const struct sidecar_sec
     bool same = found->kind == made->kind && found->address == made->address &&
                 found->alignment == made->alignment && found->size == made->size &&
                 strcmp(found->name, section_kind_name(made->kind)) == 0 &&
-                found->has_content == (made->content.size != 0) &&
+                found->has_content == (made->content.size != 0) && found->copied == made->copied &&
                 sidecar_find(sidecar, made->kind) == found;
 
     if (same && found->has_content) {

@@ -5,11 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "common/md5.h"
+#include "common/name_set.h"
 #include "common/names.h"
 #include "tests/support/random.h"
+#include "tests/unit/name_chunk.h"
 
 START_TEST(test_md5)
 {
@@ -41,30 +42,14 @@ START_TEST(test_md5)
 }
 END_TEST
 
-static void put_chunk(struct buffer *section, const char *names, bool compressed)
-{
-    uint8_t packed[1000];
-    uLongf size = sizeof(packed);
-
-    ck_assert(buffer_append_uleb128(section, strlen(names)));
-    if (!compressed) {
-        ck_assert(buffer_append_uleb128(section, 0));
-        ck_assert(buffer_append(section, names, strlen(names)));
-        return;
-    }
-    ck_assert_int_eq(compress(packed, &size, (const Bytef *)names, strlen(names)), Z_OK);
-    ck_assert(buffer_append_uleb128(section, size));
-    ck_assert(buffer_append(section, packed, size));
-}
-
 static struct buffer sample_section(void)
 {
     struct buffer section = {0};
 
-    put_chunk(&section, "main\1helper\1file.c:static_one", false);
-    put_chunk(&section, "main\1another", true);
+    name_chunk_put(&section, "main\1helper\1file.c:static_one", false);
+    name_chunk_put(&section, "main\1another", true);
     ck_assert(buffer_append_zeros(&section, 3));
-    put_chunk(&section, "last", true);
+    name_chunk_put(&section, "last", true);
     return section;
 }
 
@@ -99,6 +84,60 @@ START_TEST(test_names)
 }
 END_TEST
 
+/* Of names that come in many chunks, each once, in the order in which they came first. */
+START_TEST(test_distinct)
+{
+    struct buffer section = {0}, encoded = {0}, expected = {0};
+    struct name_set set = {0};
+    struct error error = {0};
+    const int count = 5000;
+
+    for (int i = 0; i < 3 * count; i++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "function_%d\1\1shared\1function_%d", i % count, i % 7);
+        name_chunk_put(&section, name, i % 2 == 0);
+    }
+    ck_assert(buffer_append(&expected, "function_0\1shared", 17));
+    for (int i = 1; i < count; i++) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "\1function_%d", i);
+        ck_assert(buffer_append(&expected, name, strlen(name)));
+    }
+    ck_assert_msg(name_set_read(&set, buffer_view(&section), "file", &error), "%s", error.message);
+    ck_assert_uint_eq(set.count, count + 1);
+    ck_assert(name_set_encode(&set, &encoded));
+    name_set_free(&set);
+
+    section.size = 0;
+    ck_assert(buffer_append_uleb128(&section, expected.size));
+    ck_assert(buffer_append_uleb128(&section, 0));
+    ck_assert(buffer_append(&section, expected.data, expected.size));
+    ck_assert(bytes_equal(buffer_view(&encoded), buffer_view(&section)));
+    buffer_free(&section);
+    buffer_free(&encoded);
+    buffer_free(&expected);
+}
+END_TEST
+
+/* Empty names are none. */
+START_TEST(test_no_names)
+{
+    struct buffer section = {0}, encoded = {0};
+    struct name_set set = {0};
+    struct error error = {0};
+
+    name_chunk_put(&section, "\1\1", true);
+    ck_assert(name_set_read(&set, buffer_view(&section), "file", &error));
+    ck_assert_uint_eq(set.count, 0);
+    ck_assert(name_set_encode(&set, &encoded));
+    ck_assert_uint_eq(encoded.size, 0);
+    name_set_free(&set);
+    buffer_free(&section);
+}
+END_TEST
+
 START_TEST(test_damaged)
 {
     struct buffer section = sample_section();
@@ -129,6 +168,7 @@ START_TEST(test_false_sizes)
 {
     static const uint64_t sizes[] = {UINT64_MAX, UINT64_C(1) << 62, UINT64_C(1) << 40, 1 << 20};
     struct names names;
+    struct name_set set = {0};
     struct error error;
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -140,8 +180,10 @@ START_TEST(test_false_sizes)
             ck_assert(buffer_append(&section, "0123456789", 10));
             ck_assert(!names_read(&names, buffer_view(&section), "file", &error));
             ck_assert_ptr_nonnull(strstr(error.message, "file: "));
-            ck_assert_uint_le(names.text.capacity, 1 << 20);
             names_free(&names);
+            ck_assert(!name_set_read(&set, buffer_view(&section), "file", &error));
+            ck_assert_uint_le(set.chunk.capacity + set.text.capacity, 1 << 20);
+            name_set_free(&set);
             buffer_free(&section);
         }
     }
@@ -158,6 +200,8 @@ int main(void)
     tcase_set_timeout(all, 300);
     tcase_add_test(all, test_md5);
     tcase_add_test(all, test_names);
+    tcase_add_test(all, test_distinct);
+    tcase_add_test(all, test_no_names);
     tcase_add_test(all, test_damaged);
     tcase_add_test(all, test_false_sizes);
     suite_add_tcase(suite, all);

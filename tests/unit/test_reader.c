@@ -47,7 +47,24 @@ START_TEST(test_facts)
     ck_assert_uint_eq(covsplit_sidecar_raw_version(sidecar), facts->raw_version);
     ck_assert_uint_eq(covsplit_sidecar_original_size(sidecar), facts->original_size);
     ck_assert_uint_eq(covsplit_sidecar_stripped_size(sidecar), facts->stripped_size);
+    ck_assert(!covsplit_sidecar_is_placeholder(sidecar));
     ck_assert(covsplit_sidecar_verify(sidecar, NULL));
+    covsplit_sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+START_TEST(test_placeholder)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file;
+    covsplit_sidecar *sidecar;
+
+    sample->source.facts.is_placeholder = true;
+    file = sample_write(&sample->source, 9, 1);
+    sidecar = open_memory(&file);
+    ck_assert(covsplit_sidecar_is_placeholder(sidecar));
     covsplit_sidecar_close(sidecar);
     buffer_free(&file);
     sample_free(sample);
@@ -206,6 +223,28 @@ START_TEST(test_restore)
 }
 END_TEST
 
+START_TEST(test_export)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct buffer file = sample_write(&sample->source, 9, 1), object = {0};
+    covsplit_sidecar *sidecar = open_memory(&file);
+    covsplit_error *error = NULL;
+
+    ck_assert_str_eq(covsplit_sidecar_image_name(sidecar), "sample-image");
+    ck_assert(!covsplit_is_object(file.data, file.size));
+    ck_assert(covsplit_sidecar_export(sidecar, collect, &object, &error));
+    ck_assert(covsplit_is_object(object.data, object.size));
+    ck_assert(!covsplit_is_sidecar(object.data, object.size));
+    ck_assert(!covsplit_sidecar_export(sidecar, stop, NULL, &error));
+    ck_assert_ptr_nonnull(strstr(message_of(error), "stopped"));
+    covsplit_error_free(error);
+    covsplit_sidecar_close(sidecar);
+    buffer_free(&object);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reader");
@@ -214,11 +253,13 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(all, test_facts, 0, SAMPLE_SHAPES);
+    tcase_add_test(all, test_placeholder);
     tcase_add_loop_test(all, test_sections, 0, SAMPLE_SHAPES);
     tcase_add_test(all, test_absent_section);
     tcase_add_test(all, test_empty_section);
     tcase_add_test(all, test_files);
     tcase_add_loop_test(all, test_restore, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(all, test_export, 0, SAMPLE_SHAPES);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -31,6 +31,33 @@ START_TEST(test_round_trip)
 }
 END_TEST
 
+/* A section that stayed in the image may be stored all the same: what restores does not care. */
+START_TEST(test_copied_section)
+{
+    struct sample *sample = sample_make(&sample_shapes[_i]);
+    struct sidecar_section_source sections[SAMPLE_SECTIONS + 1];
+    struct buffer file;
+    struct sidecar *sidecar;
+    struct error error = {0};
+
+    memcpy(sections, sample->sections, sizeof(sample->sections));
+    sections[SAMPLE_SECTIONS] = sections[0];
+    sections[SAMPLE_SECTIONS].kind = SECTION_COVNAMES;
+    sections[SAMPLE_SECTIONS].copied = true;
+    sample->source.sections = sections;
+    sample->source.section_count = SAMPLE_SECTIONS + 1;
+    sample->kept.kind = SECTION_COVNAMES;
+    file = sample_write(&sample->source, 9, 1);
+    sidecar = sample_open(&file);
+    ck_assert(sample_agrees(sample, sidecar));
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    ck_assert(sample_restores(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
 /* libelf wants its structures aligned; a caller's memory need not be. */
 START_TEST(test_unaligned_memory)
 {
@@ -276,6 +303,7 @@ int main(void)
 
     tcase_set_timeout(sound, 120);
     tcase_add_loop_test(sound, test_round_trip, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(sound, test_copied_section, 0, SAMPLE_SHAPES);
     tcase_add_loop_test(sound, test_unaligned_memory, 0, SAMPLE_SHAPES);
     tcase_add_loop_test(sound, test_empty, 0, SAMPLE_SHAPES);
     tcase_add_test(sound, test_uuid_sizes);

@@ -1,5 +1,6 @@
 /*
  * Searching stores: by the whole UUID, by its beginning, by what a stub keeps of it; two answers.
+ * And walking through them, also while others write to them.
  */
 #include <check.h>
 #include <ftw.h>
@@ -9,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "common/store.h"
+#include "reader/covsplit.h"
 
 static char directory[] = "/tmp/covsplit-unit-XXXXXX";
 
@@ -151,6 +153,229 @@ START_TEST(test_two_answers)
 }
 END_TEST
 
+/* ---- walking ---- */
+
+struct seen {
+    char text[4096]; /* "KIND PATH;" with the path inside the store */
+    size_t stop_after;
+    size_t count;
+};
+
+static bool note_entry(void *context, const struct store_entry *entry, struct error *error)
+{
+    static const char *const kinds[] = {"sidecar", "temporary", "stray"};
+    struct seen *seen = context;
+    const char *path = strstr(entry->path, "/.build-id/");
+    size_t length = strlen(seen->text);
+
+    ck_assert_ptr_nonnull(path);
+    snprintf(seen->text + length, sizeof(seen->text) - length, "%s %s;", kinds[entry->kind],
+             path + strlen("/.build-id/"));
+    seen->count++;
+    return seen->count != seen->stop_after || error_set(error, "stopped");
+}
+
+static bool note_sidecar(void *context, const char *path, const struct uuid *uuid,
+                         struct error *error)
+{
+    struct store_entry entry = {.kind = STORE_SIDECAR, .path = path};
+    char hex[UUID_HEX_MAX];
+    const char *digit = uuid_format(uuid, hex);
+
+    /* The UUID is the one that the path spells. */
+    for (const char *c = strstr(path, "/.build-id/") + strlen("/.build-id/"); *digit != '\0'; c++) {
+        if (*c != '/')
+            ck_assert_int_eq(*c, *digit++);
+    }
+    return note_entry(context, &entry, error);
+}
+
+/* Good until the next call. */
+static const char *store_directory(const char *store)
+{
+    static char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", directory, store);
+    return path;
+}
+
+START_TEST(test_walk_in_order)
+{
+    struct seen seen = {.text = ""};
+    struct error error = {0};
+
+    add_file("walk", "ff", "00.covsplit");
+    add_file("walk", "0a", "ff.covsplit");
+    add_file("walk", "0a", "fe01.covsplit");
+    add_file("walk", "0a", "fe.covsplit");
+    add_file("walk", "0a", ".covsplit");
+    add_file("walk", "0a", "fe.debug");
+    add_file("walk", "01", "02.debug");
+    ck_assert_msg(store_walk(store_directory("walk"), note_sidecar, &seen, &error), "%s",
+                  error.message);
+    ck_assert_str_eq(seen.text, "sidecar 0a/.covsplit;sidecar 0a/fe.covsplit;"
+                                "sidecar 0a/fe01.covsplit;sidecar 0a/ff.covsplit;"
+                                "sidecar ff/00.covsplit;");
+}
+END_TEST
+
+START_TEST(test_scan_kinds)
+{
+    struct seen seen = {.text = ""};
+    struct error error = {0};
+
+    add_file("scan", "0a", "cd.covsplit");
+    add_file("scan", "0a", "CE.covsplit");         /* no search looks for upper case */
+    add_file("scan", "0a", "c-f0.covsplit");       /* nor for other spellings */
+    add_file("scan", "0a", "odd.covsplit");        /* no hexadecimal digits */
+    add_file("scan", "0a", "..covsplit.a0B1c2");   /* of UUID 0a */
+    add_file("scan", "0a", ".cd.covsplit.a0B1c2"); /* as mkostemp makes them */
+    add_file("scan", "0a", ".cd.covsplit.a0B1c");  /* one letter too few */
+    add_file("scan", "0a", ".cd.covsplit.a0B1-2"); /* a letter that it does not use */
+    add_file("scan", "0a", "cd.covsplit.a0B1c2");
+    add_file("scan", "0a", ".cd.debug.a0B1c2");
+    add_file("scan", "0A", "cd.covsplit");
+    add_file("scan", "0abc", "cd.covsplit");
+    add_file("scan", "0abc", "cd.debug");
+    add_file("scan", ".", "loose.covsplit");
+    ck_assert_msg(store_scan(store_directory("scan"), note_entry, &seen, &error), "%s",
+                  error.message);
+    ck_assert_str_eq(seen.text, "temporary 0a/..covsplit.a0B1c2;temporary 0a/.cd.covsplit.a0B1c2;"
+                                "stray 0a/CE.covsplit;stray 0a/c-f0.covsplit;"
+                                "sidecar 0a/cd.covsplit;stray 0a/odd.covsplit;"
+                                "stray loose.covsplit;stray 0A/cd.covsplit;"
+                                "stray 0abc/cd.covsplit;");
+}
+END_TEST
+
+START_TEST(test_walk_of_nothing)
+{
+    struct seen seen = {.text = ""};
+    struct error error = {0};
+    const char *empty = store_directory("empty");
+
+    ck_assert_int_eq(mkdir(empty, 0755), 0);
+    ck_assert(store_walk(empty, note_sidecar, &seen, &error));
+    ck_assert_uint_eq(seen.count, 0);
+    ck_assert(!store_walk(store_directory("nowhere"), note_sidecar, &seen, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "/nowhere: cannot be read: "));
+    add_file("file", "00", "11.covsplit");
+    ck_assert(
+        !store_walk(store_directory("file/.build-id/00/11.covsplit"), note_sidecar, &seen, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, ": not a directory; "));
+}
+END_TEST
+
+START_TEST(test_walk_stops)
+{
+    struct seen seen = {.stop_after = 2};
+    struct error error = {0};
+
+    add_file("stop", "00", "11.covsplit");
+    add_file("stop", "00", "12.covsplit");
+    add_file("stop", "01", "11.covsplit");
+    ck_assert(!store_walk(store_directory("stop"), note_sidecar, &seen, &error));
+    ck_assert_str_eq(error.message, "stopped");
+    ck_assert_uint_eq(seen.count, 2);
+}
+END_TEST
+
+/* A store that others write to and clean up: each entry removes all of the walk's own directory. */
+static bool remove_directory(void *context, const char *path, const struct uuid *uuid,
+                             struct error *error)
+{
+    size_t *count = context;
+    char *parent = strndup(path, (size_t)(strrchr(path, '/') - path));
+
+    (void)uuid;
+    (void)error;
+    ++*count;
+    nftw(parent, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    free(parent);
+    return true;
+}
+
+START_TEST(test_walk_while_entries_vanish)
+{
+    struct error error = {0};
+    size_t count = 0;
+
+    for (unsigned i = 0; i < 1000; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "%04x.covsplit", i);
+        add_file("vanish", i % 2 == 0 ? "00" : "01", name);
+    }
+    ck_assert_msg(store_walk(store_directory("vanish"), remove_directory, &count, &error), "%s",
+                  error.message);
+    ck_assert_uint_eq(count, 1000);
+}
+END_TEST
+
+START_TEST(test_parse_name)
+{
+    struct uuid uuid;
+    char name[UUID_HEX_MAX + 16] = "";
+
+    ck_assert(store_parse_name("cdef.covsplit", 0xab, &uuid));
+    ck_assert_uint_eq(uuid.size, 3);
+    ck_assert_mem_eq(uuid.bytes, "\xab\xcd\xef", 3);
+    ck_assert(store_parse_name(".covsplit", 0xab, &uuid));
+    ck_assert_uint_eq(uuid.size, 1);
+    ck_assert(!store_parse_name("covsplit", 0xab, &uuid));
+    ck_assert(!store_parse_name("c.covsplit", 0xab, &uuid));
+    ck_assert(!store_parse_name("cdef", 0xab, &uuid));
+    ck_assert(!store_parse_name("", 0xab, &uuid));
+    memset(name, '0', 2 * (UUID_SIZE_MAX - 1));
+    strcat(name, STORE_SUFFIX);
+    ck_assert(store_parse_name(name, 0xab, &uuid));
+    ck_assert_uint_eq(uuid.size, UUID_SIZE_MAX);
+    memset(name, '0', 2 * UUID_SIZE_MAX);
+    strcpy(name + 2 * UUID_SIZE_MAX, STORE_SUFFIX);
+    ck_assert(!store_parse_name(name, 0xab, &uuid));
+}
+END_TEST
+
+/* ---- the library ---- */
+
+static bool note_for_library(void *context, const char *path, const uint8_t *uuid, size_t size)
+{
+    struct uuid copy = {.size = size};
+    struct error ignored;
+
+    memcpy(copy.bytes, uuid, size);
+    return note_sidecar(context, path, &copy, &ignored);
+}
+
+/* A UUID in two directories comes once, from the first; one directory does not exist. */
+START_TEST(test_library_visit)
+{
+    struct seen seen = {.text = ""}, stopped = {.stop_after = 2};
+    char *list;
+    covsplit_store *store;
+    covsplit_error *error = NULL;
+
+    add_file("visit", "ab", "cd.covsplit");
+    add_file("visit", "ff", "01.covsplit");
+    add_file("visit2", "ab", "cd.covsplit");
+    add_file("visit2", "ab", "ce.covsplit");
+    ck_assert_int_gt(
+        asprintf(&list, "%s/visit:%s/nowhere:%s/visit2", directory, directory, directory), 0);
+    store = covsplit_store_open(list, NULL);
+    ck_assert_ptr_nonnull(store);
+    ck_assert(covsplit_store_visit(store, note_for_library, &seen, &error));
+    ck_assert_ptr_null(error);
+    ck_assert_str_eq(seen.text, "sidecar ab/cd.covsplit;sidecar ff/01.covsplit;"
+                                "sidecar ab/ce.covsplit;");
+    ck_assert(!covsplit_store_visit(store, note_for_library, &stopped, &error));
+    ck_assert_ptr_nonnull(strstr(covsplit_error_message(error), "stopped"));
+    ck_assert_uint_eq(stopped.count, 2);
+    covsplit_error_free(error);
+    covsplit_store_close(store);
+    free(list);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("store");
@@ -163,6 +388,13 @@ int main(void)
     tcase_add_test(all, test_prefix);
     tcase_add_test(all, test_stub);
     tcase_add_test(all, test_two_answers);
+    tcase_add_test(all, test_walk_in_order);
+    tcase_add_test(all, test_scan_kinds);
+    tcase_add_test(all, test_walk_of_nothing);
+    tcase_add_test(all, test_walk_stops);
+    tcase_add_test(all, test_walk_while_entries_vanish);
+    tcase_add_test(all, test_parse_name);
+    tcase_add_test(all, test_library_visit);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

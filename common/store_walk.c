@@ -1,0 +1,258 @@
+/*
+ * Walking through stores: see store.h.
+ *
+ * There are only 256 directories that a search looks in, so they are opened by name, in order; what
+ * is listed and sorted is one of them at a time. Sorting the names as text sorts the UUIDs as
+ * bytes, since the digits of a name are in lower case, and '.' comes before them all.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/file.h"
+#include "common/store.h"
+
+#define DIRECTORY_COUNT 256
+
+struct walk {
+    const char *root; /* DIR/.build-id */
+    store_entry_visitor visit;
+    void *context;
+};
+
+/* ---- the names of one directory ---- */
+
+struct names {
+    char **items;
+    size_t count;
+    size_t capacity;
+};
+
+static void names_free(struct names *names)
+{
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
+    *names = (struct names){0};
+}
+
+static bool names_add(struct names *names, const char *name)
+{
+    if (names->count == names->capacity) {
+        size_t capacity = names->capacity == 0 ? 64 : 2 * names->capacity;
+        char **items = realloc(names->items, capacity * sizeof(*items));
+
+        if (items == NULL)
+            return false;
+        names->items = items;
+        names->capacity = capacity;
+    }
+    names->items[names->count] = strdup(name);
+    return names->items[names->count++] != NULL;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool has_suffix(const char *name)
+{
+    size_t length = strlen(name);
+
+    return length >= strlen(STORE_SUFFIX) &&
+           strcmp(name + length - strlen(STORE_SUFFIX), STORE_SUFFIX) == 0;
+}
+
+/* Whether it is the name that a writer gives a sidecar that is not finished. */
+static bool is_temporary(const char *name)
+{
+    size_t length = file_temporary_final_length(name);
+
+    return length >= strlen(STORE_SUFFIX) && memcmp(name + 1 + length - strlen(STORE_SUFFIX),
+                                                    STORE_SUFFIX, strlen(STORE_SUFFIX)) == 0;
+}
+
+static bool is_of_interest(const char *name)
+{
+    return has_suffix(name) || is_temporary(name);
+}
+
+static bool is_any(const char *name)
+{
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+/* The sorted names of a directory; none where it is no directory, or gone. Freed with names_free,
+ * also after a failure. */
+static bool list_names(const char *path, bool (*filter)(const char *name), struct names *names,
+                       struct error *error)
+{
+    DIR *stream = opendir(path);
+    const struct dirent *entry;
+    bool done = true;
+
+    *names = (struct names){0};
+    if (stream == NULL)
+        return errno == ENOENT || errno == ENOTDIR ||
+               error_set_errno(error, errno, "%s: cannot be read", path);
+    errno = 0;
+    while (done && (entry = readdir(stream)) != NULL) {
+        if (filter(entry->d_name) && !names_add(names, entry->d_name))
+            done = error_out_of_memory(error, path, sizeof(entry->d_name));
+        errno = 0;
+    }
+    if (done && errno != 0)
+        done = error_set_errno(error, errno, "%s: cannot be read", path);
+    closedir(stream);
+    if (names->count != 0)
+        qsort(names->items, names->count, sizeof(*names->items), compare_names);
+    return done;
+}
+
+/* ---- the directories ---- */
+
+static bool visit_entry(const struct walk *walk, const char *directory, const char *name,
+                        struct store_entry *entry, struct error *error)
+{
+    char *path;
+    bool done;
+
+    if (asprintf(&path, "%s/%s", directory, name) < 0)
+        return error_out_of_memory(error, directory, strlen(name));
+    entry->path = path;
+    done = walk->visit(walk->context, entry, error);
+    free(path);
+    return done;
+}
+
+/* A directory in which searches look: that of the first byte. */
+static bool visit_directory(const struct walk *walk, uint8_t first, struct error *error)
+{
+    struct names names;
+    char *path;
+    bool done;
+
+    if (asprintf(&path, "%s/%02x", walk->root, first) < 0)
+        return error_out_of_memory(error, walk->root, strlen(walk->root));
+    done = list_names(path, is_of_interest, &names, error);
+    for (size_t i = 0; done && i < names.count; i++) {
+        struct store_entry entry = {.kind = STORE_STRAY};
+
+        if (store_parse_name(names.items[i], first, &entry.uuid))
+            entry.kind = STORE_SIDECAR;
+        else if (is_temporary(names.items[i]))
+            entry.kind = STORE_TEMPORARY;
+        done = visit_entry(walk, path, names.items[i], &entry, error);
+    }
+    names_free(&names);
+    free(path);
+    return done;
+}
+
+static bool visit_strays(const struct walk *walk, const char *directory, const struct names *names,
+                         struct error *error)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct store_entry entry = {.kind = STORE_STRAY};
+
+        if (is_of_interest(names->items[i]) &&
+            !visit_entry(walk, directory, names->items[i], &entry, error))
+            return false;
+    }
+    return true;
+}
+
+static bool is_directory_of_searches(const char *name)
+{
+    struct uuid uuid;
+    char hex[UUID_HEX_MAX];
+
+    return strlen(name) == 2 && uuid_parse(name, &uuid) &&
+           strcmp(uuid_format(&uuid, hex), name) == 0;
+}
+
+/* What is beside those directories, and in directories of other names. */
+static bool visit_rest(const struct walk *walk, struct error *error)
+{
+    struct names names;
+    bool done = list_names(walk->root, is_any, &names, error) &&
+                visit_strays(walk, walk->root, &names, error);
+
+    for (size_t i = 0; done && i < names.count; i++) {
+        struct names inside = {0};
+        char *path;
+
+        if (is_directory_of_searches(names.items[i]))
+            continue;
+        if (asprintf(&path, "%s/%s", walk->root, names.items[i]) < 0) {
+            done = error_out_of_memory(error, walk->root, strlen(names.items[i]));
+            break;
+        }
+        done = list_names(path, is_of_interest, &inside, error) &&
+               visit_strays(walk, path, &inside, error);
+        names_free(&inside);
+        free(path);
+    }
+    names_free(&names);
+    return done;
+}
+
+/* ---- the whole ---- */
+
+static bool check_directory(const char *directory, struct error *error)
+{
+    struct stat status;
+
+    if (stat(directory, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", directory);
+    return S_ISDIR(status.st_mode) ||
+           error_set(error, "%s: not a directory; give the directory of a store", directory);
+}
+
+static bool visit_directories(const char *directory, bool sidecars_only, store_entry_visitor visit,
+                              void *context, struct error *error)
+{
+    struct walk walk = {.visit = visit, .context = context};
+    char *root = store_root(directory);
+    bool done;
+
+    walk.root = root;
+    if (root == NULL)
+        return error_out_of_memory(error, directory, strlen(directory));
+    done = check_directory(directory, error);
+    for (unsigned first = 0; done && first < DIRECTORY_COUNT; first++)
+        done = visit_directory(&walk, (uint8_t)first, error);
+    done = done && (sidecars_only || visit_rest(&walk, error));
+    free(root);
+    return done;
+}
+
+bool store_scan(const char *directory, store_entry_visitor visit, void *context,
+                struct error *error)
+{
+    return visit_directories(directory, false, visit, context, error);
+}
+
+struct sidecar_visit {
+    store_visitor visit;
+    void *context;
+};
+
+static bool visit_sidecar(void *context, const struct store_entry *entry, struct error *error)
+{
+    const struct sidecar_visit *visit = context;
+
+    return entry->kind != STORE_SIDECAR ||
+           visit->visit(visit->context, entry->path, &entry->uuid, error);
+}
+
+bool store_walk(const char *directory, store_visitor visit, void *context, struct error *error)
+{
+    struct sidecar_visit sidecars = {visit, context};
+
+    return visit_directories(directory, true, visit_sidecar, &sidecars, error);
+}

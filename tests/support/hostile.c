@@ -1,0 +1,108 @@
+/*
+ * The checks of hostile.h.
+ */
+#include "tests/support/hostile.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+
+#define PEAK_RESIDENT_KIB (1024 * 1024)
+
+/* Whether the run ended as every run must. */
+static bool behaved(const struct command *command, const struct outcome *outcome,
+                    struct verdict *verdict)
+{
+    if (outcome->timed_out || outcome->signal != 0 ||
+        (outcome->exit_code != 0 && outcome->exit_code != 1)) {
+        return verdict_fail(verdict, "a crash or a hang %s", outcome_describe(command, outcome));
+    }
+    if (outcome->peak_resident_kib > PEAK_RESIDENT_KIB) {
+        return verdict_fail(verdict, "%ld KiB of memory %s", outcome->peak_resident_kib,
+                            outcome_describe(command, outcome));
+    }
+    if (outcome->exit_code == 1) {
+        return covsplit_refused(command, outcome, verdict);
+    }
+    if (strstr(outcome->errors, "covsplit: error: ") != NULL) {
+        return verdict_fail(verdict, "an error, but exit 0 %s", outcome_describe(command, outcome));
+    }
+    return true;
+}
+
+bool hostile_run(const char *directory, const char *words, int *exit_code, struct verdict *verdict)
+{
+    struct command command = covsplit_command(directory, NULL);
+    text_list_add_words(&command.arguments, words);
+    command.timeout_seconds = HOSTILE_TIMEOUT_SECONDS;
+    struct outcome outcome = command_run(&command);
+    bool good = behaved(&command, &outcome, verdict);
+    *exit_code = outcome.exit_code;
+    outcome_free(&outcome);
+    command_free(&command);
+    return good;
+}
+
+bool hostile_holds(const char *directory, const char *name, const struct contents *expected,
+                   struct verdict *verdict)
+{
+    char *path = path_join(directory, name);
+    bool same = file_exists(path);
+    if (same) {
+        struct contents found = file_read(path);
+        same = contents_equal(&found, expected);
+        contents_free(&found);
+    }
+    free(path);
+    return same || verdict_fail(verdict, "%s does not hold what it should", name);
+}
+
+bool hostile_only_these(const char *directory, const char *names, struct verdict *verdict)
+{
+    struct text_list found = directory_list(directory);
+    struct text_list expected = {0};
+    text_list_add_words(&expected, names);
+    bool good = found.count == expected.count;
+    for (size_t i = 0; i < expected.count && good; i++) {
+        good = text_list_contains(&found, expected.items[i]);
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        if (!good) {
+            verdict_fail(verdict, "only %s should be there, but %s is", names, found.items[i]);
+        }
+        if (strcmp(found.items[i], expected.items[0]) != 0) {
+            char *path = path_join(directory, found.items[i]);
+            unlink(path);
+            free(path);
+        }
+    }
+    text_list_free(&found);
+    text_list_free(&expected);
+    return good;
+}
+
+bool hostile_split(const char *directory, const struct contents *input, int *exit_code,
+                   struct verdict *verdict)
+{
+    char *path = path_join(directory, "input");
+    file_write(path, input->data, input->size);
+    free(path);
+    int join_exit = -1;
+    if (!hostile_run(directory, "split -j1 -o out --sidecar side input", exit_code, verdict) ||
+        !hostile_holds(directory, "input", input, verdict)) {
+        return false;
+    }
+    if (*exit_code == 1) {
+        return hostile_only_these(directory, "input", verdict);
+    }
+    if (!hostile_run(directory, "join --sidecar side -o joined out", &join_exit, verdict)) {
+        return false;
+    }
+    if (join_exit != 0) {
+        return verdict_fail(verdict, "it was split, but cannot be joined");
+    }
+    return hostile_holds(directory, "joined", input, verdict) &&
+           hostile_only_these(directory, "input out side joined", verdict);
+}

@@ -1,0 +1,25 @@
+/*
+ * Runs commands as on file systems that lack something, as network ones do: system calls fail there
+ * in the same way.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_RESTRICTED_H
+#define COVSPLIT_TESTS_SUPPORT_RESTRICTED_H
+
+#include "tests/support/process.h"
+
+enum restriction {
+    RESTRICTION_NONE,
+    RESTRICTION_NO_UNNAMED,   /* O_TMPFILE: EOPNOTSUPP */
+    RESTRICTION_NO_LINKS,     /* and link(2): EPERM */
+    RESTRICTION_NO_NOREPLACE, /* and RENAME_NOREPLACE: EINVAL */
+    RESTRICTION_COUNT,
+};
+
+/* The same command with the restriction. */
+struct command command_restrict(const struct command *command, enum restriction restriction);
+
+/* To be called first in main, with its arguments: a restricted command passes through here, and the
+ * function does not return then. */
+void restriction_enter(int argument_count, char **arguments);
+
+#endif

@@ -1,0 +1,87 @@
+/*
+ * The files behind store_files.h.
+ */
+#include "tests/support/store_files.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "tests/support/elf_file.h"
+#include "tests/support/file_system.h"
+
+#define BUILD_ID_SIZE 20
+
+/* The note's header, and the name "GNU". */
+#define BUILD_ID_OFFSET 16
+
+struct variant variant_create(const char *image, const char *directory, const char *name,
+                              unsigned uuid, unsigned content)
+{
+    struct variant variant = {.path = path_join(directory, name), .uuid = text_format("%s", "")};
+    struct elf_file elf = elf_file_read(image);
+    const Elf64_Shdr *note = elf_file_section(&elf, ".note.gnu.build-id");
+    const Elf64_Shdr *comment = elf_file_section(&elf, ".comment");
+    ck_assert(note != NULL && note->sh_size == BUILD_ID_OFFSET + BUILD_ID_SIZE);
+    ck_assert(comment != NULL && comment->sh_size > 8);
+    /* Neighbours differ in the first byte, so that they are in several directories. */
+    uint8_t *build_id = elf.file.data + note->sh_offset + BUILD_ID_OFFSET;
+    for (unsigned i = 0; i < BUILD_ID_SIZE; i++) {
+        build_id[i] = (uint8_t)(i == 0 ? uuid * 37 : i == 1 ? uuid >> 8 : i == 2 ? uuid : i);
+        variant.uuid = text_format("%s%02x", variant.uuid, build_id[i]);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        elf.file.data[comment->sh_offset + i] = (uint8_t)('a' + (content >> (4 * i) & 15));
+    }
+    file_write(variant.path, elf.file.data, elf.file.size);
+    ck_assert_int_eq(chmod(variant.path, 0755), 0);
+    elf_file_free(&elf);
+    return variant;
+}
+
+char *store_entry(const char *store, const char *uuid)
+{
+    return text_format("%s/.build-id/%.2s/%s.covsplit", store, uuid, uuid + 2);
+}
+
+/* nftw has no argument for its user. */
+static struct text_list *found;
+static size_t root_length;
+
+static int add_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+{
+    (void)type;
+    if (walk->level > 0) {
+        text_list_add_format(found, "%s%s", path + root_length + 1,
+                             S_ISDIR(status->st_mode) ? "/" : "");
+    }
+    return 0;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+struct text_list tree_list(const char *directory)
+{
+    struct text_list list = {0};
+    found = &list;
+    root_length = strlen(directory);
+    ck_assert_int_eq(nftw(directory, add_entry, 16, FTW_PHYS), 0);
+    if (list.count != 0) {
+        qsort(list.items, list.count, sizeof *list.items, compare_texts);
+    }
+    return list;
+}
+
+void file_set_age(const char *path, unsigned hours)
+{
+    time_t moment = time(NULL) - (time_t)hours * 3600;
+    struct timespec times[2] = {{.tv_sec = moment}, {.tv_sec = moment}};
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW), 0);
+}

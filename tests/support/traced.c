@@ -1,0 +1,93 @@
+/*
+ * The stops behind traced.h, by ptrace.
+ */
+#include "tests/support/traced.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void become(const struct command *command)
+{
+    int nowhere = open("/dev/null", O_RDWR);
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0 ||
+        (command->directory != NULL && chdir(command->directory) != 0) ||
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
+        _exit(2);
+    }
+    for (size_t i = 0; i < command->environment.count; i++) {
+        putenv(command->environment.items[i]);
+    }
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* that needs ptrace for itself */
+    execvp(command->arguments.items[0], command->arguments.items);
+    _exit(2);
+}
+
+/* Returns the thread that has stopped last; 0 where the process ended before. */
+static pid_t run_to_stop(pid_t process, unsigned long stops, int *status)
+{
+    pid_t stopped = process;
+    ck_assert_int_eq(waitpid(process, status, 0), process);
+    ck_assert(WIFSTOPPED(*status)); /* at the exec */
+    ptrace(PTRACE_SETOPTIONS, process, NULL,
+           PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACESYSGOOD);
+    for (unsigned long seen = 0; seen < stops;) {
+        ptrace(PTRACE_SYSCALL, stopped, NULL, NULL);
+        stopped = waitpid(-1, status, __WALL);
+        if (stopped == process && !WIFSTOPPED(*status)) {
+            return 0;
+        }
+        seen += WIFSTOPPED(*status) && WSTOPSIG(*status) == (SIGTRAP | 0x80);
+    }
+    return stopped;
+}
+
+static struct traced trace(const struct command *command, unsigned long stops, bool is_killed,
+                           void (*act)(void *context), void *context)
+{
+    pid_t process = fork();
+    if (process == 0) {
+        become(command);
+    }
+    ck_assert_int_gt(process, 0);
+    int status = 0;
+    pid_t stopped = run_to_stop(process, stops, &status);
+    if (stopped != 0 && act != NULL) {
+        act(context);
+    }
+    if (stopped != 0 && is_killed) {
+        kill(process, SIGKILL);
+    } else if (stopped != 0) {
+        ptrace(PTRACE_DETACH, stopped, NULL, NULL);
+    }
+    for (int other = 0; stopped != 0;) {
+        pid_t ended = waitpid(-1, &other, __WALL);
+        if (ended < 0) {
+            ck_assert_int_eq(errno, ECHILD);
+            break;
+        }
+        if (ended == process) {
+            status = other;
+        }
+    }
+    return (struct traced){
+        .was_stopped = stopped != 0,
+        .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+    };
+}
+
+struct traced command_trace(const struct command *command, unsigned long stops,
+                            void (*act)(void *context), void *context)
+{
+    return trace(command, stops, false, act, context);
+}
+
+struct traced command_trace_and_kill(const struct command *command, unsigned long stops)
+{
+    return trace(command, stops, true, NULL, NULL);
+}

@@ -1,0 +1,172 @@
+/*
+ * Keep-lists: what a line may be, and which UUIDs a list has.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "split/keep_list.h"
+
+static bool read_text(const char *text, size_t size, struct keep_list *list, struct error *error)
+{
+    FILE *stream =
+        size == 0 ? fopen("/dev/null", "r") : fmemopen((void *)(uintptr_t)text, size, "r");
+    bool done;
+
+    ck_assert_ptr_nonnull(stream);
+    done = keep_list_read_stream(list, stream, "list", error);
+    fclose(stream);
+    return done;
+}
+
+static struct keep_list list_of(const char *text)
+{
+    struct keep_list list;
+    struct error error = {0};
+
+    ck_assert_msg(read_text(text, strlen(text), &list, &error), "%s", error.message);
+    return list;
+}
+
+static bool has(struct keep_list *list, const char *hex)
+{
+    struct uuid uuid;
+
+    ck_assert(uuid_parse(hex, &uuid));
+    return keep_list_has(list, &uuid);
+}
+
+#define LONG "00112233445566778899aabbccddeeff00112233"
+
+START_TEST(test_forms_of_a_line)
+{
+    static const char *const texts[] = {
+        LONG,
+        LONG "\n",
+        "\t " LONG " \r\n",
+        "# first\n\n   \n" LONG "# last",
+        "00112233-4455-6677-8899-AABBCCDDEEFF00112233\n",
+        "00112233\n",
+        LONG "\n" LONG "\n",
+        "ffffffff\n" LONG "\n11111111\n",
+    };
+
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct keep_list list = list_of(texts[i]);
+
+        ck_assert_msg(has(&list, LONG), "%s", texts[i]);
+        ck_assert(!has(&list, "10112233445566778899aabbccddeeff00112233"));
+        keep_list_free(&list);
+    }
+}
+END_TEST
+
+START_TEST(test_bad_lines)
+{
+    static const struct {
+        const char *text;
+        size_t size;
+        const char *message;
+    } cases[] = {
+        {"xyz\n", 4, "list: line 1, 'xyz', is no UUID"},
+        {"\n001\n", 5, "list: line 2, '001', is no UUID"},
+        {"00112233 44\n", 12, "line 1"},
+        {"00112233\0\n", 10, "line 1"},
+        {"\0\n", 2, "line 1"},
+        {"0x00112233\n", 11, "line 1"},
+        {"00112233-\n", 10, "line 1"},
+        {"", 0, "lists no UUID"},
+        {"# 00112233\n", 11, "lists no UUID"},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct keep_list list;
+        struct error error = {0};
+
+        ck_assert_msg(!read_text(cases[i].text, cases[i].size, &list, &error), "case %zu", i);
+        ck_assert_msg(strstr(error.message, cases[i].message) != NULL, "%s", error.message);
+    }
+}
+END_TEST
+
+START_TEST(test_prefixes)
+{
+    struct keep_list list = list_of("01020304\n0102030405\nab\nabcdef\n"
+                                    "ffeeddccbbaa99887766554433221100\n");
+
+    ck_assert(has(&list, "01020304"));
+    ck_assert(has(&list, "010203049999"));
+    ck_assert(has(&list, "0102030405060708"));
+    ck_assert(!has(&list, "010203"));
+    ck_assert(!has(&list, "01020305"));
+    /* Less than four bytes stand for themselves alone. */
+    ck_assert(has(&list, "ab"));
+    ck_assert(has(&list, "abcdef"));
+    ck_assert(!has(&list, "abcd"));
+    ck_assert(!has(&list, "abcdef00"));
+    ck_assert(!has(&list, "ffeeddccbbaa998877665544332211"));
+    ck_assert(has(&list, "ffeeddccbbaa99887766554433221100"));
+    keep_list_free(&list);
+}
+END_TEST
+
+START_TEST(test_use_is_marked)
+{
+    struct keep_list list = list_of("55667788\n01020304\n0102030405\n0102030405\n");
+
+    ck_assert_uint_eq(list.count, 3);
+    ck_assert(has(&list, "010203040506"));
+    ck_assert(!has(&list, "556677"));
+    /* In the order of their bytes, each once. */
+    ck_assert(list.entries[0].is_used && list.entries[0].uuid.size == 4);
+    ck_assert(list.entries[1].is_used && list.entries[1].uuid.size == 5);
+    ck_assert(!list.entries[2].is_used && list.entries[2].uuid.bytes[0] == 0x55);
+    keep_list_free(&list);
+}
+END_TEST
+
+/* As a search through all of it would say. */
+START_TEST(test_many)
+{
+    struct keep_list list;
+    struct error error = {0};
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+
+    for (unsigned i = 0; i < 5000; i++)
+        fprintf(stream, "%08x%s\n", i * 2654435761u, i % 2 == 0 ? "" : "aabb");
+    fclose(stream);
+    ck_assert_msg(read_text(text, size, &list, &error), "%s", error.message);
+    for (unsigned i = 0; i < 5000; i++) {
+        char hex[32];
+
+        snprintf(hex, sizeof(hex), "%08xaabbcc", i * 2654435761u);
+        ck_assert(has(&list, hex));
+        snprintf(hex, sizeof(hex), "%08xffff", i * 2654435761u);
+        ck_assert(has(&list, hex) == (i % 2 == 0));
+    }
+    keep_list_free(&list);
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("keep list");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(all, test_forms_of_a_line);
+    tcase_add_test(all, test_bad_lines);
+    tcase_add_test(all, test_prefixes);
+    tcase_add_test(all, test_use_is_marked);
+    tcase_add_test(all, test_many);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
