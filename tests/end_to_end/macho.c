@@ -254,6 +254,42 @@ static bool check_run(const char *directory, const char *image, struct verdict *
            verdict_fail(verdict, "the profile of %s has other counts", image);
 }
 
+/* ---- reports ---- */
+
+static const char *report_of(const char *directory, const char *object, const char *profile)
+{
+    struct command command = {.directory = directory};
+    text_list_add(&command.arguments, versioned_tool("llvm-cov", clang_version));
+    text_list_add_words(&command.arguments, "report -arch");
+    text_list_add(&command.arguments, architecture);
+    text_list_add(&command.arguments, object);
+    text_list_add_format(&command.arguments, "-instr-profile=%s", profile);
+    const char *report = command_run_or_abort(&command);
+    command_free(&command);
+    return report;
+}
+
+/* llvm-cov makes of the exported object what it makes of the image: with the profile of the run, or
+ * with one that says nothing of the program. */
+static bool check_report(const char *directory, bool ran, struct verdict *verdict)
+{
+    const char *profile = "after.profraw.profdata";
+    if (!ran) {
+        profile = "empty.profdata";
+        file_write_text(path_join(directory, "empty.proftext"), "nothing\n1\n1\n1\n");
+        run_or_abort(directory, versioned_tool("llvm-profdata", clang_version), "merge",
+                     "empty.proftext", "-o", profile, NULL);
+    }
+    if (!covsplit_expect(verdict, 0, NULL, directory, "export", "--sidecar", SIDECAR, "-o",
+                         "object", NULL)) {
+        return false;
+    }
+    const char *before = report_of(directory, IMAGE, profile);
+    const char *after = report_of(directory, "object", profile);
+    return (strstr(before, "TOTAL") != NULL && strcmp(before, after) == 0) ||
+           verdict_fail(verdict, "another report:\n%.700s\nand before\n%.700s", after, before);
+}
+
 /* ---- the whole ---- */
 
 static bool is_signed(const struct darwin_program *program)
@@ -340,6 +376,7 @@ START_TEST(test_program)
                 (!is_signed(&program) || (check_signature(directory, IMAGE, &verdict) &&
                                           check_signature(directory, STRIPPED, &verdict))) &&
                 (!runs || check_run(directory, STRIPPED, &verdict)) &&
+                (has_fixups || check_report(directory, runs, &verdict)) &&
                 check_strip(&program, directory, runs, &verdict);
     verdict_assert(&verdict, darwin_program_describe(&program));
     ck_assert(good);
