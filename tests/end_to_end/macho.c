@@ -392,7 +392,7 @@ END_TEST
 static void unmark_signature(const char *path)
 {
     struct contents image = file_read(path);
-    size_t i = image.size;
+    size_t i = image.size - CODE_DIRECTORY_FLAGS_END;
     while (i-- > 0 && memcmp(image.data + i, "\xfa\xde\x0c\x02", 4) != 0) {
     }
     image.data[i + CODE_DIRECTORY_FLAGS_END] &= (uint8_t)~CS_ADHOC;
@@ -425,6 +425,86 @@ START_TEST(test_certificate)
 }
 END_TEST
 
+/* ---- universal images ---- */
+
+static void build_universal(const char *directory)
+{
+    struct darwin_program program = {.clang = clang_version, .architecture = "arm64"};
+    darwin_program_build(&program, directory, "arm64");
+    program.architecture = "x86_64";
+    program.opcodes = true;
+    darwin_program_build(&program, directory, "x86_64");
+    run_or_abort(directory, versioned_tool("llvm-lipo", clang_version), "-create", "arm64",
+                 "x86_64", "-output", IMAGE, NULL);
+}
+
+/* The slice of the stripped universal image is what a split of the thin image makes. */
+static bool check_slice(const char *directory, const char *name, struct verdict *verdict)
+{
+    const char *slice = text_format("%s.slice", name);
+    const char *thin = text_format("%s.stripped", name);
+    run_or_abort(directory, versioned_tool("llvm-lipo", clang_version), "-thin", name, STRIPPED,
+                 "-output", slice, NULL);
+    return covsplit_expect(verdict, 0, NULL, directory, "split", "-o", thin, "--sidecar",
+                           text_format("%s.side", name), name, NULL) &&
+           files_equal(path_join(directory, slice), path_join(directory, thin), verdict);
+}
+
+static bool check_universal_report(const char *directory, const char *name, struct verdict *verdict)
+{
+    file_write_text(path_join(directory, "empty.proftext"), "nothing\n1\n1\n1\n");
+    run_or_abort(directory, versioned_tool("llvm-profdata", clang_version), "merge",
+                 "empty.proftext", "-o", "empty.profdata", NULL);
+    architecture = name;
+    if (!covsplit_expect(verdict, 0, NULL, directory, "export", "--sidecar",
+                         text_format("image.%s.covsplit", name), "-o", "object", NULL)) {
+        return false;
+    }
+    const char *before = report_of(directory, IMAGE, "empty.profdata");
+    return strcmp(before, report_of(directory, "object", "empty.profdata")) == 0 ||
+           verdict_fail(verdict, "another report for %s", name);
+}
+
+static bool check_universal_join(const char *directory, const char *how, const char *from,
+                                 struct verdict *verdict)
+{
+    return covsplit_expect(verdict, 0, NULL, directory, "join", how, from, "-o", "joined", STRIPPED,
+                           NULL) &&
+           files_equal(path_join(directory, "joined"), path_join(directory, IMAGE), verdict);
+}
+
+START_TEST(test_universal)
+{
+    struct verdict verdict = {0};
+    char *directory = scratch_create("macho");
+    build_universal(directory);
+    bool good =
+        covsplit_expect(&verdict, 0, NULL, directory, "split", "-o", STRIPPED, IMAGE, NULL) &&
+        check_slice(directory, "arm64", &verdict) && check_slice(directory, "x86_64", &verdict) &&
+        check_universal_report(directory, "arm64", &verdict) &&
+        check_universal_report(directory, "x86_64", &verdict) &&
+        covsplit_expect(&verdict, 0, NULL, directory, "split", "--store", "store", "-o", STRIPPED,
+                        IMAGE, NULL) &&
+        check_universal_join(directory, "--store", "store", &verdict) &&
+        covsplit_expect(&verdict, 1, NULL, directory, "split", "--sidecar", "one", "-o", "none",
+                        IMAGE, NULL) &&
+        covsplit_expect(&verdict, 0, NULL, directory, "split", "--arch", "arm64", "--sidecar",
+                        "one", "-o", STRIPPED, IMAGE, NULL) &&
+        check_universal_join(directory, "--sidecar", "one", &verdict);
+    verdict_assert(&verdict, "universal");
+    ck_assert(good);
+    ck_assert(!file_exists(path_join(directory, "none")));
+    /* In place, and back. */
+    file_copy(path_join(directory, IMAGE), path_join(directory, "original"));
+    good = covsplit_expect(&verdict, 0, NULL, directory, "split", IMAGE, NULL) &&
+           covsplit_expect(&verdict, 0, NULL, directory, "join", "-o", IMAGE, IMAGE, NULL) &&
+           files_equal(path_join(directory, IMAGE), path_join(directory, "original"), &verdict);
+    verdict_assert(&verdict, "in place");
+    ck_assert(good);
+    scratch_remove(directory);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     if (argument_count != 3) {
@@ -438,6 +518,7 @@ int main(int argument_count, char **arguments)
     tcase_add_loop_test(test_case, test_program, 0, sizeof cells / sizeof *cells);
     if (strcmp(architecture, "arm64") == 0) {
         tcase_add_test(test_case, test_certificate);
+        tcase_add_test(test_case, test_universal);
     }
     return suite_run(suite);
 }
