@@ -2,6 +2,7 @@
  * Mach-O images: what clang and ld64.lld make, split and joined, read by other tools, and run.
  *
  * Usage: macho CLANG ARCHITECTURE
+ *        macho real      images that others have made, without coverage, from COVSPLIT_TEST_CACHE
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -505,8 +506,43 @@ START_TEST(test_universal)
 }
 END_TEST
 
+/* ---- images that others have made ---- */
+
+static const char *const real_images[] = {
+    "esbuild-darwin-arm64/bin/esbuild",
+    "esbuild-darwin-x64/bin/esbuild",
+    "biomejs-cli-darwin-arm64/biome",
+};
+
+START_TEST(test_real)
+{
+    struct verdict verdict = {0};
+    const char *errors = "";
+    char *directory = scratch_create("macho");
+    const char *image = path_join(COVSPLIT_TEST_CACHE, real_images[_i]);
+    bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", STRIPPED,
+                                "--sidecar", SIDECAR, image, NULL) &&
+                files_equal(path_join(directory, STRIPPED), image, &verdict);
+    verdict_assert(&verdict, real_images[_i]);
+    ck_assert(good);
+    ck_assert_msg(strstr(errors, "nothing to take out") != NULL, "%s", errors);
+    scratch_remove(directory);
+}
+END_TEST
+
+static int run_real(void)
+{
+    Suite *suite = suite_create("real Mach-O images");
+    TCase *test_case = suite_add_case(suite, "real", TEST_TIMEOUT_SECONDS);
+    tcase_add_loop_test(test_case, test_real, 0, sizeof real_images / sizeof *real_images);
+    return suite_run(suite);
+}
+
 int main(int argument_count, char **arguments)
 {
+    if (argument_count == 2 && strcmp(arguments[1], "real") == 0) {
+        return run_real();
+    }
     if (argument_count != 3) {
         fprintf(stderr, "usage: %s CLANG ARCHITECTURE\n", arguments[0]);
         return EXIT_FAILURE;

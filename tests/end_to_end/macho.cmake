@@ -1,5 +1,7 @@
 # Mach-O images, by the compilers that build for Darwin.
 add_suite(macho)
+add_run(macho-real macho real)
+set_tests_properties(macho-real PROPERTIES FIXTURES_REQUIRED sources)
 foreach(clang 19 22)
   if(clang IN_LIST COVSPLIT_TEST_CLANGS)
     foreach(architecture arm64 x86_64)
