@@ -22,7 +22,9 @@ const char *darwin_program_describe(const struct darwin_program *program)
     return text_format("clang-%s %s %s %s %s%s %s %s", program->clang, program->architecture,
                        kind_names[program->kind], program->language == LANGUAGE_CXX ? "C++" : "C",
                        program->opcodes ? "opcodes" : "chained",
-                       program->late_section ? " with a late section" : "",
+                       program->late_section  ? " with a late section"
+                       : program->early_fixup ? " with an early fixup"
+                                              : "",
                        program->second_instrumentation != NULL ? program->second_instrumentation
                                                                : "",
                        program->link_options != NULL ? program->link_options : "");
@@ -43,6 +45,9 @@ static void compile(const struct darwin_program *program, const char *directory,
     }
     if (program->late_section) {
         text_list_add(words, "-DLATE_SECTION");
+    }
+    if (program->early_fixup) {
+        text_list_add(words, "-DEARLY_FIXUP");
     }
     text_list_add_words(words, cxx ? "-x c++" : "-x c");
     text_list_add(words, source);

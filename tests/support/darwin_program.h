@@ -24,6 +24,7 @@ struct darwin_program {
     enum language language;
     bool opcodes;                /* fixups as opcodes; else chained */
     bool late_section;           /* more data behind that of the profile */
+    bool early_fixup;            /* a pointer in front of the data, in the section of counters */
     const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
     /* Of the second source; NULL: as the others. */
     const char *second_instrumentation;
