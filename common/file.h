@@ -22,6 +22,10 @@ bool file_is(const char *path, const struct stat *status);
 /* The permission bits of a new file: 0666 without those of the umask. */
 mode_t file_new_mode(void);
 
+/* open(2), for reading, of what is really there. Under `covsplit run` the function open gives
+ * converted files, and whoever reads sidecars, images and profiles as such must not get those. */
+int file_open_as_it_is(const char *path, int flags);
+
 /* ---- inputs ---- */
 
 struct input {

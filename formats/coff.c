@@ -180,6 +180,36 @@ static void take_uuid_from_stub(struct coff_plan_state *state)
     uuid->size = STUB_UUID_SIZE;
 }
 
+/* ---- recognizing ---- */
+
+static void describe_split(struct coff_plan_state *state, struct split_image *split)
+{
+    coff_runtime_describe(state);
+    split->uuid_is_stub = state->plan->facts.uuid.size == 0;
+    take_uuid_from_stub(state);
+    image_plan_describe_split(state->plan, split);
+}
+
+bool coff_find_split(const struct input *input, struct split_image *split)
+{
+    struct image_plan *plan = calloc(1, sizeof(*plan));
+    struct coff_plan_state *state = calloc(1, sizeof(*state));
+    struct error ignored;
+    bool found = false;
+
+    if (plan != NULL && state != NULL && coff_image_open(&state->image, input, &ignored)) {
+        state->plan = plan;
+        coff_guid(&state->image, &plan->facts.uuid);
+        found = find_sections(state, &ignored) && is_already_split(state);
+        if (found)
+            describe_split(state, split);
+        coff_image_close(&state->image);
+    }
+    free(state);
+    free(plan);
+    return found;
+}
+
 static bool describe(struct coff_plan_state *state, struct error *error)
 {
     const struct coff_image *image = &state->image;
@@ -289,13 +319,20 @@ static bool is_alone(struct coff_plan_state *state, enum section_kind kind)
     return true;
 }
 
-/* The coverage mapping has no markers, and the runtime does not know of it. */
+/* The coverage mapping has no markers, and the runtime does not know of it. With binary correlation
+ * profiles have no record, which would tell how far in front of the first counter they begin (see
+ * coff_plan.h), so they could not be added up. */
 static bool check_mapping(struct coff_plan_state *state, enum section_kind kind)
 {
     const struct coff_section *section = &state->image.sections[state->section_index[kind]];
     const char *reason;
     uint64_t from;
 
+    if (kind == SECTION_COVNAMES || kind == SECTION_COVDATA)
+        return coff_plan_keep(
+            state, kind,
+            "it belongs to -profile-correlate=binary, of which covsplit knows too "
+            "little in COFF images");
     if (coff_find_reference(state, section->address, section->VirtualSize, &from, &reason) &&
         reason == NULL)
         return coff_plan_keep(state, kind, "the program refers to it");

@@ -123,6 +123,7 @@ static bool read_optional_header(struct coff_image *image, struct error *error)
     image->characteristics = field_u16(image, image->coff_header + HEADER_CHARACTERISTICS);
     image->image_base =
         plus ? load_u64(image->file.data + start + 24, false) : field_u32(image, start + 28);
+    image->entry_point = field_u32(image, start + OPTIONAL_ADDRESS_OF_ENTRY_POINT);
     image->section_alignment = field_u32(image, start + OPTIONAL_SECTION_ALIGNMENT);
     image->file_alignment = field_u32(image, start + OPTIONAL_FILE_ALIGNMENT);
     image->size_of_image = field_u32(image, start + OPTIONAL_SIZE_OF_IMAGE);

@@ -57,6 +57,7 @@ enum coff_directory_index {
 #define HEADER_CHARACTERISTICS         18
 /* of the optional header; these are the same in PE32 and PE32+, */
 #define OPTIONAL_SIZE_OF_INITIALIZED_DATA 8
+#define OPTIONAL_ADDRESS_OF_ENTRY_POINT   16
 #define OPTIONAL_SECTION_ALIGNMENT        32
 #define OPTIONAL_FILE_ALIGNMENT           36
 #define OPTIONAL_SIZE_OF_IMAGE            56
@@ -96,6 +97,7 @@ struct coff_image {
     uint64_t optional_header; /* of PE32 or PE32+ */
     uint64_t directories_offset;
     uint16_t characteristics;
+    uint32_t entry_point;
     uint64_t image_base;
     uint32_t section_alignment;
     uint32_t file_alignment;

@@ -181,9 +181,22 @@ static bool check_references(struct coff_plan_state *state, enum section_kind ki
                           from);
 }
 
+/* Without the version nothing could be put back into profiles. */
+static bool check_version(struct coff_plan_state *state, enum section_kind kind)
+{
+    if (state->has_record_layout && state->record_layout.relative)
+        return true;
+    if (state->plan->facts.raw_version == 0 && !state->has_symbols)
+        return coff_plan_keep(state, kind,
+                              "the version of its raw profiles cannot be told; link with /map and "
+                              "give the file with --map");
+    return coff_plan_keep(state, kind, "the version of its raw profiles is not known to covsplit");
+}
+
 static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
 {
-    return find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) &&
+    return check_version(state, SECTION_NAMES) &&
+           find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) &&
            check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES) &&
            check_references(state, SECTION_NAMES);
 }
@@ -235,14 +248,8 @@ static bool check_data(struct coff_plan_state *state, struct bounds *bounds)
 {
     struct stub_place place;
 
-    if (!state->has_record_layout && state->plan->facts.raw_version == 0 && !state->has_symbols)
-        return coff_plan_keep(state, SECTION_DATA,
-                              "the version of its raw profiles cannot be told; link with /map and "
-                              "give the file with --map");
-    if (!state->has_record_layout || !state->record_layout.relative)
-        return coff_plan_keep(state, SECTION_DATA,
-                              "the version of its raw profiles is not known to covsplit");
-    if (!find_bounds(state, SECTION_DATA, SECTION_DATA, bounds) || !check_records(state, bounds) ||
+    if (!check_version(state, SECTION_DATA) ||
+        !find_bounds(state, SECTION_DATA, SECTION_DATA, bounds) || !check_records(state, bounds) ||
         !place_stub(state, bounds, &place))
         return false;
     if (!stub_encode(&state->record_layout, state->plan->facts.raw_version, &place, false,

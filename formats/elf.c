@@ -215,6 +215,35 @@ static void take_uuid_from_stub(struct elf_plan_state *state)
     uuid->size = STUB_UUID_SIZE;
 }
 
+/* ---- recognizing ---- */
+
+static void describe_split(struct elf_plan_state *state, struct split_image *split)
+{
+    split->uuid_is_stub = state->plan->facts.uuid.size == 0;
+    take_uuid_from_stub(state);
+    image_plan_describe_split(state->plan, split);
+}
+
+bool elf_find_split(const struct input *input, struct split_image *split)
+{
+    struct image_plan *plan = calloc(1, sizeof(*plan));
+    struct elf_plan_state *state = calloc(1, sizeof(*state));
+    struct error ignored;
+    bool found = false;
+
+    if (plan != NULL && state != NULL && elf_image_open(&state->image, input, &ignored)) {
+        state->plan = plan;
+        found = find_sections(state, &ignored) && is_already_split(state) &&
+                elf_build_id(&state->image, &plan->facts.uuid, &ignored);
+        if (found)
+            describe_split(state, split);
+        elf_image_close(&state->image);
+    }
+    free(state);
+    free(plan);
+    return found;
+}
+
 /* ---- deciding ---- */
 
 /* Contents that nothing loads can go if nothing else describes them. */

@@ -19,12 +19,15 @@ struct image_format_entry {
     bool (*recognize)(struct bytes bytes);
     struct image_plan *(*plan)(const struct input *input, const struct image_options *options,
                                struct error *error);
+    bool (*find_split)(const struct input *input, struct split_image *split);
+    /* NULL where no second reader knows the format. */
+    bool (*outline)(const struct input *input, struct buffer *outline, struct error *error);
 };
 
 static const struct image_format_entry formats[] = {
-    {"ELF", elf_recognize, elf_plan},
-    {"Mach-O", macho_recognize, macho_plan},
-    {"COFF", coff_recognize, coff_plan},
+    {"ELF", elf_recognize, elf_plan, elf_find_split, NULL},
+    {"Mach-O", macho_recognize, macho_plan, macho_find_split, NULL},
+    {"COFF", coff_recognize, coff_plan, coff_find_split, coff_outline},
 };
 
 static const struct image_format_entry *find_format(struct bytes bytes)
@@ -44,6 +47,14 @@ bool image_recognize(struct bytes bytes, const char **format_name)
         return false;
     *format_name = format->name;
     return true;
+}
+
+bool image_find_split(const struct input *input, struct split_image *split)
+{
+    const struct image_format_entry *format = find_format(input->bytes);
+
+    *split = (struct split_image){.uuid_is_stub = false};
+    return format != NULL && format->find_split(input, split);
 }
 
 /* Coverage mapping is of no use without names. Where all of it goes to the sidecar and names stay
@@ -66,6 +77,13 @@ static void plan_copies(struct image_plan *plan)
                           (SECTION_BIT(section->kind) & names) != 0 && section->size != 0 &&
                           !section->encoded;
     }
+}
+
+bool image_outline(const struct input *input, struct buffer *outline, struct error *error)
+{
+    const struct image_format_entry *format = find_format(input->bytes);
+
+    return format == NULL || format->outline == NULL || format->outline(input, outline, error);
 }
 
 struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
@@ -163,6 +181,16 @@ bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options 
         facts->uuid_source = UUID_FROM_OPTION;
     }
     return true;
+}
+
+void image_plan_describe_split(struct image_plan *plan, struct split_image *split)
+{
+    const struct image_section *counters = image_plan_section(plan, SECTION_COUNTERS);
+    const struct image_section *bitmap = image_plan_section(plan, SECTION_BITMAP);
+
+    split->uuid = plan->facts.uuid;
+    split->counters_size = counters == NULL ? 0 : counters->size;
+    split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
 }
 
 void image_plan_list_ranges(struct image_plan *plan)

@@ -73,6 +73,23 @@ struct image_plan {
 /* True where some format recognizes the bytes; *format_name is then its name. */
 bool image_recognize(struct bytes bytes, const char **format_name);
 
+/* What identifies an image that was split, and its sidecar. */
+struct split_image {
+    struct uuid uuid;  /* size 0: nothing in the image tells */
+    bool uuid_is_stub; /* only what the stub record has of it (uuid.h) */
+    /* Sections that stay: what is in the sidecar describes just so many bytes. 0: none. */
+    uint64_t counters_size;
+    uint64_t bitmap_size;
+};
+
+/* True where the input is a stripped image. Unlike a plan this costs little: headers are read, and
+ * notes, but no symbols. */
+bool image_find_split(const struct input *input, struct split_image *split);
+
+/* What a reader of images sees in one, as lines of text: where it starts, its directories, its
+ * sections. Appends nothing for a format whose outline nobody compares. */
+bool image_outline(const struct input *input, struct buffer *outline, struct error *error);
+
 /* Plans a split. NULL with a message where the file is no image, a damaged one, or one that must
  * not be split. An image without coverage sections gives a plan without edits. */
 struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
@@ -89,6 +106,8 @@ void image_plan_sort(struct image_plan *plan);
 /* Settles the UUID, where facts.uuid is what the image itself has (size 0: nothing), and --uuid. */
 bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options *options,
                             const char *path, struct error *error);
+/* Says of a stripped image what the plan has found: its UUID and what stays. */
+void image_plan_describe_split(struct image_plan *plan, struct split_image *split);
 /* Lists the ranges of the sections that go. */
 void image_plan_list_ranges(struct image_plan *plan);
 

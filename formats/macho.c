@@ -183,6 +183,30 @@ static void take_uuid_from_stub(struct macho_plan_state *state)
     uuid->size = STUB_UUID_SIZE;
 }
 
+bool macho_find_split(const struct input *input, struct split_image *split)
+{
+    struct image_plan *plan = calloc(1, sizeof(*plan));
+    struct macho_plan_state *state = calloc(1, sizeof(*state));
+    struct error ignored;
+    bool found = false;
+
+    if (plan != NULL && state != NULL && macho_image_open(&state->image, input, &ignored)) {
+        state->plan = plan;
+        macho_uuid(&state->image, &plan->facts.uuid);
+        find_sections(state);
+        found = is_already_split(state);
+        if (found) {
+            split->uuid_is_stub = plan->facts.uuid.size == 0;
+            take_uuid_from_stub(state);
+            image_plan_describe_split(plan, split);
+        }
+        macho_image_close(&state->image);
+    }
+    free(state);
+    free(plan);
+    return found;
+}
+
 /* ---- deciding ---- */
 
 /* The coverage mapping is data that no code uses, and that no pointer leads to. */

@@ -13,6 +13,7 @@ int command_correlate(const struct parsed_options *options);
 int command_export(const struct parsed_options *options);
 int command_join(const struct parsed_options *options);
 int command_merge(const struct parsed_options *options);
+int command_run(const struct parsed_options *options);
 int command_show(const struct parsed_options *options);
 int command_split(const struct parsed_options *options);
 int command_store_check(const struct parsed_options *options);

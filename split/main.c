@@ -218,6 +218,24 @@ static const struct option_description export_options[] = {
      .help = "print the paths in --debug-dir, and of what images they are"},
 };
 
+static const struct option_description run_options[] = {
+    {.id = OPTION_SIDECAR,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "sidecar",
+     .argument = "FILE",
+     .help = "the sidecar of an image that is read, or that wrote the profiles"},
+    {.id = OPTION_STORE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "store",
+     .argument = "DIR",
+     .help = "look for sidecars in the store DIR, by UUID"},
+    {.id = OPTION_VERBOSE,
+     .type = OPTION_TYPE_FLAG,
+     .long_name = "verbose",
+     .short_name = 'v',
+     .help = "name the files that are converted"},
+};
+
 static const struct option_description show_options[] = {
     {.id = OPTION_JSON,
      .type = OPTION_TYPE_FLAG,
@@ -333,6 +351,14 @@ static const struct command commands[] = {
      "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
      "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
+    {"run", "Run a command that reads sidecars and what was split as if it were not",
+     "[--sidecar FILE] [--store DIR] [-v] -- COMMAND [ARGUMENT...]",
+     "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
+     "reading gives an object with its coverage mapping, and opening a lightweight\n"
+     "profile gives the full one. Without --store, sidecars are looked for by UUID in\n"
+     "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
+     "as IMAGE.covsplit.\n",
+     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"

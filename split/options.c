@@ -245,6 +245,11 @@ static bool parse_short(const char *argument, struct cursor *cursor, struct pars
     return true;
 }
 
+static bool operands_are_command(const struct command *command)
+{
+    return command->operand_maximum == OPERANDS_ARE_COMMAND;
+}
+
 static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed,
                             struct error *error)
 {
@@ -253,6 +258,9 @@ static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed
     while (cursor->next < cursor->count) {
         const char *argument = cursor->arguments[cursor->next++];
 
+        if (!options_ended && operands_are_command(parsed->command) &&
+            (argument[0] != '-' || argument[1] == '\0'))
+            return error_set(error, "'%s' comes before '--'", argument);
         if (options_ended || argument[0] != '-' || argument[1] == '\0')
             parsed->operands[parsed->operand_count++] = argument;
         else if (strcmp(argument, "--") == 0)
@@ -293,7 +301,7 @@ static bool check_operands(const struct parsed_options *parsed, struct error *er
         return error_set(error, "'%s' is one operand too many",
                          parsed->operands[command->operand_maximum]);
     for (size_t i = 0; i < parsed->operand_count; i++) {
-        if (parsed->operands[i][0] == '\0')
+        if (parsed->operands[i][0] == '\0' && (i == 0 || !operands_are_command(command)))
             return error_set(error, "%s is empty", command->operand);
     }
     return true;

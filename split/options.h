@@ -84,6 +84,10 @@ struct option_description {
 
 struct parsed_options;
 
+/* A maximum that means: operands are the command line of another program. So they only come behind
+ * "--", there can be any number of them, and all but the first may be empty. */
+#define OPERANDS_ARE_COMMAND (SIZE_MAX - 1)
+
 struct command {
     const char *name;
     const char *summary;     /* one line without a full stop */
@@ -91,8 +95,8 @@ struct command {
     const char *description; /* more lines for --help, each with its newline; "" for none */
     const struct option_description *options;
     size_t option_count;
-    const char *operand; /* what the usage calls an operand, for messages */
-    size_t operand_minimum, operand_maximum;
+    const char *operand;                     /* what the usage calls an operand, for messages */
+    size_t operand_minimum, operand_maximum; /* or OPERANDS_ARE_COMMAND */
     int (*run)(const struct parsed_options *options); /* returns an enum exit_status */
 };
 

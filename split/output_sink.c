@@ -5,8 +5,6 @@
 
 #include "split/message.h"
 
-#define PROFILE_ALIGNMENT 8
-
 bool output_sink_write(void *context, const void *data, size_t size)
 {
     struct output_sink *sink = context;
@@ -30,10 +28,7 @@ bool correlate_into(struct output *output, const covsplit_profile *profile,
     struct output_sink sink = {.output = output};
     covsplit_error *reader_error = NULL;
 
-    /* LLVM's reader passes over zeros between profiles and wants the next one aligned. Those of
-     * version 7 may end anywhere. */
-    if (!output_write_zeros(output, align_up(output->size, PROFILE_ALIGNMENT) - output->size,
-                            error))
+    if (!output_write_zeros(output, profile_padding(output->size), error))
         return false;
     return covsplit_profile_correlate(profile, sidecar, output_sink_write, &sink, &reader_error) ||
            output_sink_error(&sink, reader_error, error);

@@ -5,10 +5,22 @@
 #define COVSPLIT_SPLIT_OUTPUT_SINK_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "common/bytes.h"
 #include "common/error.h"
 #include "common/file.h"
 #include "reader/covsplit.h"
+
+/* LLVM's reader passes over zeros between the profiles of a file and wants the next one aligned.
+ * Those of version 7 may end anywhere. */
+#define PROFILE_ALIGNMENT 8
+
+/* How many zeros belong behind profiles of that many bytes. */
+static inline uint64_t profile_padding(uint64_t size)
+{
+    return align_up(size, PROFILE_ALIGNMENT) - size;
+}
 
 /* Start from {.output = ...}. */
 struct output_sink {

@@ -1,6 +1,7 @@
 /*
  * covsplit verify: checks sidecars through the reader library, one after the other, and with
- * --image that joining would give the original; with --store, all of a store.
+ * --image that joining would give the original and a second reader sees the same image; with
+ * --store, all of a store.
  */
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "reader/covsplit.h"
 #include "split/commands.h"
 #include "split/message.h"
+#include "split/second_reader.h"
 #include "split/sidecar_check.h"
 
 /* Only the digest at the end of the restoring counts here. */
@@ -57,7 +59,9 @@ bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripp
            (stripped == NULL ||
             covsplit_sidecar_restore_file(sidecar, stripped, drop_part, NULL, &reader_error));
     covsplit_sidecar_close(sidecar);
-    return good ? true : error_from_reader(error, reader_error);
+    if (!good)
+        return error_from_reader(error, reader_error);
+    return stripped == NULL || second_reader_agrees(stripped, error);
 }
 
 static int verify_files(const struct parsed_options *options)

@@ -298,6 +298,100 @@ START_TEST(test_no_runtime)
 }
 END_TEST
 
+/* ---- what only a map file tells, and what nothing tells ---- */
+
+/* Builds a variant of the first program, and splits it; gives what covsplit said. */
+static const char *split_variant(const struct windows_program *program, const char *directory,
+                                 const char *options)
+{
+    windows_program_build(program, directory);
+    struct pe_file pe = pe_file_read(path_join(directory, WINDOWS_PROGRAM));
+    const char *messages = split_changed(&pe, directory, options, 0);
+    assert_joins(directory);
+    pe_file_free(&pe);
+    return messages;
+}
+
+static bool is_removed(const char *directory, const char *name)
+{
+    struct pe_file out = pe_file_read(path_join(directory, "out"));
+    const struct pe_section *section = pe_file_section(&out, name);
+    bool removed = section == NULL || section->raw_size == 0;
+    pe_file_free(&out);
+    return removed;
+}
+
+/* With a map file the result is the same as without, where both can tell. */
+START_TEST(test_map)
+{
+    char *directory = test_directory();
+    struct pe_file pe = pe_file_read(images[_i]);
+    struct verdict verdict = {0};
+    ck_assert_str_eq(split_changed(&pe, directory, "", 0), "");
+    ck_assert_str_eq(split_changed(&pe, directory,
+                                   text_format("--map %s.map -o named --sidecar other", images[_i]),
+                                   0),
+                     "");
+    files_equal(path_join(directory, "named"), path_join(directory, "out"), &verdict);
+    verdict_assert(&verdict, "the two images");
+}
+END_TEST
+
+/* The map of another program names places where other code is. */
+START_TEST(test_wrong_map)
+{
+    char *directory = test_directory();
+    struct pe_file pe = pe_file_read(images[0]);
+    const char *messages = split_changed(&pe, directory, text_format("--map %s.map", images[1]), 0);
+    ck_assert(!is_removed(directory, ".lprfn"));
+    ck_assert_msg(text_count(messages, " stays: ") == 2, "%s", messages);
+    assert_joins(directory);
+}
+END_TEST
+
+/* LLVM's own runtime for MSVC has the linker put data among the program's: it stays there, and the
+ * version cannot be told by it. */
+START_TEST(test_merged_data)
+{
+    char *directory = test_directory();
+    struct windows_program program = programs[0];
+    program.link_options = "/debug /merge:.lprfd=.data /merge:.lprfb=.data";
+    const char *messages = split_variant(&program, directory, "");
+    ck_assert_msg(strstr(messages, ".lprfn stays") != NULL && strstr(messages, "--map") != NULL,
+                  "%s", messages);
+    ck_assert(!is_removed(directory, ".lprfn"));
+    ck_assert_str_eq(split_variant(&program, directory, "--map " WINDOWS_PROGRAM ".map"), "");
+    ck_assert(is_removed(directory, ".lprfn"));
+}
+END_TEST
+
+/* Functions that became part of the writer cannot be changed. */
+START_TEST(test_inlined_runtime)
+{
+    char *directory = test_directory();
+    struct windows_program program = programs[_i];
+    program.runtime_options = "-flto";
+    const char *messages = split_variant(&program, directory, "");
+    ck_assert_msg(strstr(messages, ".lprfn stays") != NULL &&
+                      strstr(messages, ".lprfd stays") != NULL,
+                  "%s", messages);
+    ck_assert(!is_removed(directory, ".lprfn"));
+    ck_assert(is_removed(directory, ".lcovfun"));
+}
+END_TEST
+
+START_TEST(test_binary_correlation)
+{
+    char *directory = test_directory();
+    struct windows_program program = programs[0];
+    program.instrumentation = INSTRUMENT_COVERAGE " -mllvm -profile-correlate=binary";
+    const char *messages = split_variant(&program, directory, "");
+    ck_assert_msg(text_count(messages, "-profile-correlate=binary") == 2, "%s", messages);
+    ck_assert(is_removed(directory, ".lcovfun"));
+    ck_assert(!is_removed(directory, ".lcovd"));
+}
+END_TEST
+
 START_TEST(test_no_coverage)
 {
     char *directory = test_directory();
@@ -316,6 +410,37 @@ START_TEST(test_no_coverage)
 }
 END_TEST
 
+#ifdef COVSPLIT_WITH_LIEF
+/* A second reader that sees something else makes verify fail; one that fails itself only makes it
+ * say so. */
+START_TEST(test_second_reader)
+{
+    static const struct {
+        int exit_code;
+        const char *message;
+    } answers[] = {
+        {0, "LIEF cannot read it"},
+        {0, "LIEF cannot read it"},
+        {1, "where LIEF reads 'entry 0x1, base 0x0, size 0x0'"},
+    };
+    char *directory = test_directory();
+    struct pe_file pe = pe_file_read(images[0]);
+    split_changed(&pe, directory, "", 0);
+    run_or_abort(directory, "gcc", "-shared", "-fPIC", text_format("-DANSWER=%d", _i), "-o",
+                 "libLIEF.so.0", path_join(COVSPLIT_FIXTURE_DIRECTORY, "windows/other_reader.c"),
+                 NULL);
+    struct command command = covsplit_command(directory, "verify", "--image", "out", "side", NULL);
+    text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", directory);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, answers[_i].exit_code) &&
+                      strstr(outcome.errors, answers[_i].message) != NULL,
+                  "%s", outcome_describe(&command, &outcome));
+    outcome_free(&outcome);
+    command_free(&command);
+}
+END_TEST
+#endif
+
 static void add_files(Suite *suite)
 {
     TCase *test_case = suite_add_case(suite, "files", TEST_TIMEOUT_SECONDS);
@@ -326,8 +451,16 @@ static void add_files(Suite *suite)
     tcase_add_loop_test(test_case, test_unsplittable, 0,
                         sizeof unsplittable / sizeof *unsplittable);
     tcase_add_test(test_case, test_past_the_end);
+#ifdef COVSPLIT_WITH_LIEF
+    tcase_add_loop_test(test_case, test_second_reader, 0, 3);
+#endif
     tcase_add_test(test_case, test_long_name);
     tcase_add_test(test_case, test_no_runtime);
+    tcase_add_loop_test(test_case, test_map, 0, 3);
+    tcase_add_test(test_case, test_wrong_map);
+    tcase_add_test(test_case, test_merged_data);
+    tcase_add_loop_test(test_case, test_inlined_runtime, 0, 3);
+    tcase_add_test(test_case, test_binary_correlation);
     tcase_add_loop_test(test_case, test_no_coverage, 0, PROGRAM_COUNT);
 }
 

@@ -60,6 +60,27 @@ START_TEST(test_command)
 }
 END_TEST
 
+/* The command finds the preload module beside the library, and names it for the dynamic linker in
+ * spite of the blanks in its path. */
+START_TEST(test_run)
+{
+    char *object = path_join(sample.scratch, "object");
+    const char *tool = path_join(prefix, "bin/covsplit");
+    run_or_abort(NULL, tool, "export", "--sidecar", sample.sidecar, "-o", object, NULL);
+    struct command command = {0};
+    text_list_add(&command.arguments, tool);
+    text_list_add_words(&command.arguments, "run -- sh -c");
+    text_list_add(&command.arguments, "cmp \"$0\" \"$1\"");
+    text_list_add(&command.arguments, sample.stripped);
+    text_list_add(&command.arguments, object);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0, "%s",
+                  outcome_describe(&command, &outcome));
+    outcome_free(&outcome);
+    ck_assert(file_exists(path_join(library_directory, "libcovsplit-preload.so")));
+}
+END_TEST
+
 START_TEST(test_pkg_config)
 {
     static const struct {
@@ -104,6 +125,7 @@ int main(void)
     TCase *test_case = suite_add_case(suite, "install", TEST_TIMEOUT_SECONDS);
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_test(test_case, test_command);
+    tcase_add_test(test_case, test_run);
     tcase_add_test(test_case, test_pkg_config);
     tcase_add_test(test_case, test_find_package);
     return suite_run(suite);

@@ -32,8 +32,8 @@ struct pe_file pe_file_read(const char *path)
     pe.coff_header = pe_load_u32(&pe, 60) + 4;
     pe.optional_header = pe.coff_header + 20;
     ck_assert(memcmp(pe.file.data + pe.coff_header - 4, "PE\0\0", 4) == 0);
-    bool plus = load_u16(&pe, pe.optional_header) == 0x20b;
-    pe.directories = pe.optional_header + (plus ? 112 : 96);
+    pe.is_64_bit = load_u16(&pe, pe.optional_header) == 0x20b;
+    pe.directories = pe.optional_header + (pe.is_64_bit ? 112 : 96);
     pe.file_alignment = pe_load_u32(&pe, pe.optional_header + 36);
     pe.check_sum = pe_load_u32(&pe, pe.optional_header + 64);
     pe.section_count = load_u16(&pe, pe.coff_header + 2);

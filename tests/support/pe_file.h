@@ -23,6 +23,7 @@ struct pe_section {
 
 struct pe_file {
     struct contents file;
+    bool is_64_bit;
     uint64_t coff_header; /* offsets in the file */
     uint64_t optional_header;
     uint64_t directories;

@@ -80,6 +80,18 @@ static const struct command optional = {
     .operand_maximum = 3,
 };
 
+static const struct command other_program = {
+    .name = "test",
+    .summary = "Test",
+    .usage = "-- COMMAND [ARGUMENT...]",
+    .description = "",
+    .options = table,
+    .option_count = OPTION_TABLE_SIZE,
+    .operand = "COMMAND",
+    .operand_minimum = 1,
+    .operand_maximum = OPERANDS_ARE_COMMAND,
+};
+
 #define ARGUMENTS_MAX 16
 
 /* Splits the line at blanks; "''" is an empty argument. */
@@ -162,6 +174,27 @@ START_TEST(test_flags_and_operands_mix)
     ck_assert_str_eq(parsed.operands[1], "-");
     ck_assert_str_eq(parsed.operands[2], "-v");
     parsed_options_free(&parsed);
+}
+END_TEST
+
+START_TEST(test_command_line_of_another_program)
+{
+    struct parsed_options parsed;
+    struct error error;
+
+    ck_assert(parse(&other_program, "-v -- run --json '' -- x", &parsed, &error) == PARSE_DONE);
+    ck_assert(option_given(&parsed, OPTION_VERBOSE));
+    ck_assert(!option_given(&parsed, OPTION_JSON));
+    ck_assert_uint_eq(parsed.operand_count, 5);
+    ck_assert_str_eq(parsed.operands[0], "run");
+    ck_assert_str_eq(parsed.operands[2], "");
+    ck_assert_str_eq(parsed.operands[3], "--");
+    ck_assert_ptr_null(parsed.operands[5]);
+    parsed_options_free(&parsed);
+    expect_wrong(&other_program, "run --json", "'run' comes before '--'");
+    expect_wrong(&other_program, "- -- run", "'-' comes before '--'");
+    expect_wrong(&other_program, "-v --", "COMMAND is missing");
+    expect_wrong(&other_program, "-- '' x", "COMMAND is empty");
 }
 END_TEST
 
@@ -363,6 +396,7 @@ int main(void)
     tcase_add_test(values, test_values_may_look_like_options);
     tcase_add_test(values, test_flags_and_operands_mix);
     tcase_add_test(values, test_nothing_given);
+    tcase_add_test(values, test_command_line_of_another_program);
     tcase_add_test(values, test_typed_values);
     suite_add_tcase(suite, values);
     tcase_add_test(errors, test_unknown_and_ambiguous_options);

@@ -1,0 +1,383 @@
+/*
+ * Conversions: see convert.h.
+ *
+ * What a file is can be told from a few of its pages, so it is mapped for that. Where a mapped file
+ * is cut short by another process, reading it raises SIGBUS, which must not end the broker of a
+ * whole process tree: the handler puts a page of zeros there, and the file is one that is not
+ * converted. What is to be converted is read into memory, but for images, of which nothing more is
+ * needed than their UUID.
+ */
+#include "split/convert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/file.h"
+#include "common/profile.h"
+#include "reader/covsplit.h"
+#include "split/message.h"
+#include "split/output_sink.h"
+
+/* A file that is read into memory must not be larger. */
+#define CONTENT_SIZE_MAX ((off_t)1 << 30)
+
+/* ---- files that become shorter ---- */
+
+/* The mapped file that a thread looks at. */
+struct watched {
+    struct bytes bytes;
+    bool is_cut_short;
+};
+
+static _Thread_local struct watched watched;
+static struct sigaction action_before;
+
+/* The fault comes from reading, and from no other thread, so the handler may do what it likes. */
+static void lost_page(int signal_number, siginfo_t *information, void *context)
+{
+    uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t address = (uintptr_t)information->si_addr;
+    void *page = (void *)(address - address % page_size);
+
+    (void)context;
+    if (range_within(address, 1, (uintptr_t)watched.bytes.data, watched.bytes.size) &&
+        mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page) {
+        watched.is_cut_short = true;
+        return;
+    }
+    if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN)
+        action_before.sa_handler(signal_number);
+    _exit(STATUS_FAILED);
+}
+
+void convert_prepare(void)
+{
+    struct sigaction action = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
+
+    sigaction(SIGBUS, &action, &action_before);
+}
+
+/* ---- what a file is ---- */
+
+/* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. */
+static void find_profiles(struct subject *subject, const struct input *input)
+{
+    struct profile profile;
+    struct error ignored;
+    uint64_t offset = 0;
+
+    while (profile_find_next(input->bytes, &offset)) {
+        if (!profile_parse(input->bytes, offset, input->path, &profile, &ignored))
+            return;
+        if (profile_needs_sidecar(&profile)) {
+            subject->kind = SUBJECT_PROFILE;
+            subject->is_for_correlator |= profile.header.num_data == 0;
+        }
+        offset += profile.size;
+    }
+}
+
+static void find_kind(struct subject *subject, const struct input *input)
+{
+    watched = (struct watched){.bytes = input->bytes};
+    if (image_find_split(input, &subject->image))
+        subject->kind = SUBJECT_IMAGE;
+    else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
+        subject->kind = SUBJECT_SIDECAR;
+    else
+        find_profiles(subject, input);
+    if (watched.is_cut_short)
+        subject->kind = SUBJECT_OTHER;
+    watched = (struct watched){.is_cut_short = false};
+}
+
+/* The file's position is the program's, and is not moved. */
+static bool read_content(struct subject *subject, struct error *error)
+{
+    struct buffer *content = &subject->content;
+    size_t size = (size_t)subject->status.st_size;
+
+    if (subject->status.st_size > CONTENT_SIZE_MAX)
+        return error_set(error,
+                         "%s: too large to convert in memory; use 'covsplit merge' or "
+                         "'covsplit export'",
+                         subject->name);
+    if (!buffer_reserve(content, size))
+        return error_out_of_memory(error, subject->name, size);
+    while (content->size < size) {
+        ssize_t have = pread(subject->fd, content->data + content->size, size - content->size,
+                             (off_t)content->size);
+
+        if (have < 0 && errno == EINTR)
+            continue;
+        if (have < 0)
+            return error_set_errno(error, errno, "%s: cannot be read", subject->name);
+        if (have == 0)
+            break;
+        content->size += (size_t)have;
+    }
+    return true;
+}
+
+/* The sidecar of an image, and so what becomes of it, depends on these alone. */
+static struct digest image_identity(const struct split_image *image)
+{
+    struct split_image clear;
+
+    memset(&clear, 0, sizeof(clear)); /* padding too */
+    clear.uuid.size = image->uuid.size;
+    memcpy(clear.uuid.bytes, image->uuid.bytes, image->uuid.size);
+    clear.uuid_is_stub = image->uuid_is_stub;
+    clear.counters_size = image->counters_size;
+    clear.bitmap_size = image->bitmap_size;
+    return digest_of((struct bytes){(const uint8_t *)&clear, sizeof(clear)});
+}
+
+bool subject_read(struct subject *subject, int fd, const char *name, const char *real_name,
+                  struct error *error)
+{
+    struct input input;
+    struct error ignored;
+    bool done = true;
+
+    *subject = (struct subject){.fd = fd, .name = name, .real_name = real_name};
+    if (!input_open_descriptor(&input, fd, name, &ignored))
+        return true;
+    subject->status = input.status;
+    find_kind(subject, &input);
+    input_close(&input);
+    if (subject->kind == SUBJECT_IMAGE) {
+        subject->identity = image_identity(&subject->image);
+    } else if (subject->kind != SUBJECT_OTHER) {
+        done = read_content(subject, error);
+        subject->identity = digest_of(buffer_view(&subject->content));
+    }
+    return done;
+}
+
+void subject_free(struct subject *subject)
+{
+    buffer_free(&subject->content);
+}
+
+/* ---- files in memory ---- */
+
+struct memory_file {
+    int fd;
+    uint64_t size;
+    const atomic_bool *stop;
+    int number; /* errno of a write that failed; 0: none did */
+};
+
+/* A covsplit_sink. */
+static bool write_to_memory(void *context, const void *data, size_t size)
+{
+    struct memory_file *file = context;
+    const uint8_t *rest = data;
+
+    while (size != 0 && !atomic_load_explicit(file->stop, memory_order_relaxed)) {
+        ssize_t written = write(file->fd, rest, size);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            file->number = errno;
+            return false;
+        }
+        rest += written;
+        size -= (size_t)written;
+        file->size += (uint64_t)written;
+    }
+    return size == 0;
+}
+
+/* The reader only knows that the sink stopped; the file knows why. */
+static bool conversion_failed(const struct subject *subject, const struct memory_file *file,
+                              covsplit_error *reader_error, struct error *error)
+{
+    if (reader_error != NULL)
+        error_from_reader(error, reader_error);
+    else
+        error_set(error, "%s: its conversion was stopped; run again", subject->name);
+    if (file->number != 0)
+        error_set_errno(error, file->number, "%s: cannot be converted in memory", subject->name);
+    return false;
+}
+
+/* As the original, but that nobody can write to it. */
+static bool seal(const struct subject *subject, const struct memory_file *file, struct error *error)
+{
+    const struct timespec times[] = {subject->status.st_atim, subject->status.st_mtim};
+
+    if (fchmod(file->fd, (subject->status.st_mode & 0555) | S_IRUSR) == 0 &&
+        futimens(file->fd, times) == 0 &&
+        fcntl(file->fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+        return true;
+    return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+}
+
+/* ---- profiles ---- */
+
+static bool convert_profile(const struct subject *subject, covsplit_profile *profile,
+                            struct run_sidecars *sidecars, struct memory_file *file,
+                            struct error *error)
+{
+    static const uint8_t zeros[PROFILE_ALIGNMENT];
+    struct run_sidecar *sidecar = NULL;
+    covsplit_error *reader_error = NULL;
+    bool done;
+
+    if (covsplit_profile_needs_sidecar(profile)) {
+        sidecar = run_sidecars_for_profile(sidecars, profile, subject->name, error);
+        if (sidecar == NULL)
+            return false;
+    }
+    done = write_to_memory(file, zeros, (size_t)profile_padding(file->size)) &&
+           covsplit_profile_correlate(profile, sidecar == NULL ? NULL : run_sidecar_opened(sidecar),
+                                      write_to_memory, file, &reader_error);
+    if (sidecar != NULL)
+        run_sidecars_release(sidecars, sidecar);
+    return done || conversion_failed(subject, file, reader_error, error);
+}
+
+static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
+                             struct memory_file *file, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_profile *profile = covsplit_profile_open_memory(
+        subject->content.data, subject->content.size, subject->name, &reader_error);
+    bool found = profile != NULL, done = found;
+
+    while (found && done) {
+        done = convert_profile(subject, profile, sidecars, file, error);
+        if (done)
+            done = covsplit_profile_next(profile, &found, &reader_error);
+    }
+    covsplit_profile_close(profile);
+    if (reader_error != NULL)
+        error_from_reader(error, reader_error);
+    return done;
+}
+
+/* ---- images and sidecars ---- */
+
+static bool export_object(const struct subject *subject, covsplit_sidecar *sidecar,
+                          struct memory_file *file, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+
+    return covsplit_sidecar_export(sidecar, write_to_memory, file, &reader_error) ||
+           conversion_failed(subject, file, reader_error, error);
+}
+
+static bool has(const covsplit_sidecar *sidecar, const char *name)
+{
+    covsplit_section section;
+
+    return covsplit_sidecar_find(sidecar, name, &section) && section.stored_size != 0;
+}
+
+/* Whether reports need nothing of the image. What was not split off (--sections, and what had to
+ * stay) is in the image alone. */
+static bool is_complete(const covsplit_sidecar *sidecar)
+{
+    return has(sidecar, "__llvm_covmap") && has(sidecar, "__llvm_covfun") &&
+           (has(sidecar, "__llvm_prf_names") || has(sidecar, "__llvm_covnames"));
+}
+
+static bool join_image(struct subject *subject, covsplit_sidecar *sidecar, struct memory_file *file,
+                       struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+
+    return read_content(subject, error) &&
+           (covsplit_sidecar_restore(sidecar, subject->content.data, subject->content.size,
+                                     subject->name, write_to_memory, file, &reader_error) ||
+            conversion_failed(subject, file, reader_error, error));
+}
+
+static bool convert_image(struct subject *subject, struct run_sidecars *sidecars,
+                          struct memory_file *file, const char **what, struct error *error)
+{
+    const char *names[] = {subject->name, NULL, NULL};
+    struct run_sidecar *sidecar;
+    bool complete, done;
+
+    if (subject->real_name[0] != '\0' && strcmp(subject->name, subject->real_name) != 0)
+        names[1] = subject->real_name;
+    sidecar = run_sidecars_for_image(sidecars, &subject->image, names, error);
+    if (sidecar == NULL)
+        return false;
+    complete = is_complete(run_sidecar_opened(sidecar));
+    *what = complete ? "the object of its sidecar" : "the original image";
+    done = complete ? export_object(subject, run_sidecar_opened(sidecar), file, error)
+                    : join_image(subject, run_sidecar_opened(sidecar), file, error);
+    run_sidecars_release(sidecars, sidecar);
+    return done;
+}
+
+static bool convert_sidecar(const struct subject *subject, struct memory_file *file,
+                            struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(
+        subject->content.data, subject->content.size, subject->name, &reader_error);
+    bool done;
+
+    if (sidecar == NULL)
+        return error_from_reader(error, reader_error);
+    done = export_object(subject, sidecar, file, error);
+    covsplit_sidecar_close(sidecar);
+    return done;
+}
+
+/* ---- the whole ---- */
+
+static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
+                         struct memory_file *file, const char **what, struct error *error)
+{
+    switch (subject->kind) {
+    case SUBJECT_PROFILE:
+        *what = "the full raw profile";
+        return convert_profiles(subject, sidecars, file, error);
+    case SUBJECT_IMAGE:
+        return convert_image(subject, sidecars, file, what, error);
+    case SUBJECT_SIDECAR:
+        *what = "its object";
+        return convert_sidecar(subject, file, error);
+    default:
+        return error_set(error, "%s: nothing to convert", subject->name);
+    }
+}
+
+/* The name is for those who list the maps of a process. */
+static int create_memory_file(const struct subject *subject)
+{
+    const char *slash = strrchr(subject->real_name, '/');
+    char name[128];
+
+    snprintf(name, sizeof(name), "covsplit:%.100s", slash == NULL ? "" : slash + 1);
+    return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
+             struct converted *converted, struct error *error)
+{
+    struct memory_file file = {.fd = create_memory_file(subject), .stop = stop};
+
+    if (file.fd < 0)
+        return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    if (!convert_into(subject, sidecars, &file, &converted->what, error) ||
+        !seal(subject, &file, error)) {
+        close(file.fd);
+        return false;
+    }
+    converted->fd = file.fd;
+    converted->size = file.size;
+    return true;
+}

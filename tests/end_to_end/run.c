@@ -1,0 +1,728 @@
+/*
+ * `covsplit run`: what programs of all kinds get to read, what stays as it is, and that the command
+ * looks like the one that it runs.
+ */
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
+#include "tests/support/file_system.h"
+#include "tests/support/sample.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 120
+#define SAMPLE_FUNCTIONS     30
+#define WAIT_SECONDS         60
+#define OPENER_SOURCE        COVSPLIT_FIXTURE_DIRECTORY "/opener.c"
+
+/* Made once, in sample.scratch. What a file should read as comes from other commands: the profile
+ * from `covsplit correlate`, the object from `covsplit export`. */
+static struct sample sample;
+static char *store;
+static char *light; /* a lightweight profile */
+static char *full;
+static char *object;
+static char *opener;
+
+static void build_opener(const char *output, const char *compiler, const char *options)
+{
+    struct command command = {0};
+    text_list_add(&command.arguments, compiler);
+    text_list_add_words(&command.arguments, "-D_GNU_SOURCE -pthread " OPENER_SOURCE " -o");
+    text_list_add(&command.arguments, output);
+    text_list_add_words(&command.arguments, options);
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+static void prepare(void)
+{
+    struct verdict verdict = {0};
+    sample = sample_create("run", SAMPLE_FUNCTIONS);
+    store = path_join(sample.scratch, "store");
+    light = path_join(sample.scratch, "light.profraw");
+    full = path_join(sample.scratch, "full.profraw");
+    object = path_join(sample.scratch, "object");
+    opener = path_join(sample.scratch, "opener");
+    sample_split(&sample);
+    covsplit_expect(&verdict, 0, NULL, NULL, "split", "--store", store, "-o", sample.stripped,
+                    sample.image, NULL);
+
+    struct command command = {0};
+    text_list_add(&command.arguments, sample.stripped);
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", light);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
+    outcome_free(&outcome);
+    command_free(&command);
+
+    covsplit_expect(&verdict, 0, NULL, NULL, "correlate", "--sidecar", sample.sidecar, "-o", full,
+                    light, NULL);
+    covsplit_expect(&verdict, 0, NULL, NULL, "export", "--sidecar", sample.sidecar, "-o", object,
+                    NULL);
+    verdict_assert(&verdict, "set-up");
+    build_opener(opener, "gcc", "-O2 -D_FORTIFY_SOURCE=2");
+}
+
+static void clean_up(void)
+{
+    scratch_remove(sample.scratch);
+}
+
+/* ---- running ---- */
+
+/* `covsplit run --store STORE -- `, to which words are added. */
+static struct command run_command(void)
+{
+    return covsplit_command(sample.scratch, "run", "--store", store, "--", NULL);
+}
+
+/* Runs it, and expects the exit code and, on standard error, just that; NULL: nothing. */
+static void expect(struct command *command, int exit_code, const char *errors)
+{
+    struct outcome outcome = command_run(command);
+    ck_assert_msg(outcome_exited(&outcome, exit_code) &&
+                      strcmp(outcome.errors, errors == NULL ? "" : errors) == 0,
+                  "exit %d and the errors '%s' were expected %s", exit_code,
+                  errors == NULL ? "" : errors, outcome_describe(command, &outcome));
+    outcome_free(&outcome);
+    command_free(command);
+}
+
+/* Runs a program with arguments, which ends with NULL, under `covsplit run`: it must exit with 0
+ * and say nothing. */
+static void expect_silence(const char *program, ...) __attribute__((sentinel));
+
+static void expect_silence(const char *program, ...)
+{
+    struct command command = run_command();
+    text_list_add(&command.arguments, program);
+    va_list words;
+    va_start(words, program);
+    for (const char *word = va_arg(words, const char *); word != NULL;
+         word = va_arg(words, const char *)) {
+        text_list_add(&command.arguments, word);
+    }
+    va_end(words);
+    expect(&command, 0, NULL);
+}
+
+/* ---- what is read ---- */
+
+START_TEST(test_every_function)
+{
+    expect_silence(opener, "read", light, full, NULL);
+    expect_silence(opener, "read", sample.stripped, object, NULL);
+    expect_silence(opener, "read", sample.sidecar, object, NULL);
+    expect_silence(opener, "children", light, full, NULL);
+}
+END_TEST
+
+START_TEST(test_sanitizers)
+{
+    static const struct {
+        const char *compiler;
+        const char *options;
+    } builds[] = {
+        {"clang-19", "-O1 -fsanitize=address"}, /* the runtime is in the program */
+        {"gcc", "-O1 -fsanitize=address"},      /* the runtime is a library */
+        {"clang-19", "-O1 -fsanitize=thread"},
+        {"clang-19", "-O1 -fsanitize=memory"},
+    };
+    for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
+        char *program = text_format("%s-%zu", opener, i);
+        build_opener(program, builds[i].compiler, builds[i].options);
+        expect_silence(program, "read", light, full, NULL);
+        expect_silence(program, "children", sample.stripped, object, NULL);
+    }
+}
+END_TEST
+
+/* Each file is converted once, however many want it at once. */
+START_TEST(test_threads)
+{
+    struct command command =
+        covsplit_command(sample.scratch, "run", "-v", "--store", store, "--", opener, "threads",
+                         light, full, sample.stripped, object, sample.sidecar, object, NULL);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
+    struct text_list lines = text_list_of_lines(outcome.errors);
+    ck_assert_uint_eq(lines.count, 3);
+    ck_assert(text_list_contains(
+        &lines, text_format("covsplit: %s: converted to the full raw profile", light)));
+    ck_assert(text_list_contains(
+        &lines,
+        text_format("covsplit: %s: converted to the object of its sidecar", sample.stripped)));
+    ck_assert(text_list_contains(
+        &lines, text_format("covsplit: %s: converted to its object", sample.sidecar)));
+}
+END_TEST
+
+/* More conversions than the cache keeps: those that were read stay good, those that went come back.
+ */
+START_TEST(test_many_files)
+{
+    struct command command = run_command();
+    char *directory = sample_directory(&sample);
+    struct contents contents = file_read(light);
+    text_list_add(&command.arguments, opener);
+    text_list_add(&command.arguments, "threads");
+    for (unsigned i = 0; i < 20; i++) {
+        char *copy = text_format("%s/%u.profraw", directory, i);
+        /* The last counter, so that each is another one. */
+        contents.data[contents.size - 8] = (uint8_t)i;
+        file_write(copy, contents.data, contents.size);
+        char *correlated = text_format("%s/%u.full", directory, i);
+        struct verdict verdict = {0};
+        covsplit_expect(&verdict, 0, NULL, NULL, "correlate", "--store", store, "-o", correlated,
+                        copy, NULL);
+        verdict_assert(&verdict, copy);
+        text_list_add(&command.arguments, copy);
+        text_list_add(&command.arguments, correlated);
+    }
+    expect(&command, 0, NULL);
+}
+END_TEST
+
+static const char python_script[] =
+    "import mmap, os, subprocess, sys\n"
+    "light, full = sys.argv[1:]\n"
+    "def really(path):\n"
+    "    return subprocess.run(['cat', path], stdout=subprocess.PIPE, check=True,\n"
+    "                          env={'PATH': os.environ['PATH']}).stdout\n"
+    "want = really(full)\n"
+    "assert really(light) != want\n"
+    "assert open(light, 'rb').read() == want\n"
+    "assert open(light, 'rb', buffering=0).read() == want\n"
+    "fd = os.open(light, os.O_RDONLY)\n"
+    "assert os.fstat(fd).st_size == len(want)\n"
+    "assert mmap.mmap(fd, 0, prot=mmap.PROT_READ)[:] == want\n"
+    "assert os.read(fd, len(want) + 1) == want\n"
+    "os.close(fd)\n"
+    "here = os.open(os.path.dirname(light), os.O_RDONLY)\n"
+    "fd = os.open(os.path.basename(light), os.O_RDONLY, dir_fd=here)\n"
+    "assert os.read(fd, len(want) + 1) == want\n"
+    "child = subprocess.run(['cat', light], stdout=subprocess.PIPE, close_fds=True, check=True)\n"
+    "assert child.stdout == want\n"
+    "open(light + '.copy', 'wb').write(b'x')\n"
+    "with open(light + '.copy', 'ab') as f: f.write(b'y')\n"
+    "assert open(light + '.copy', 'rb').read() == b'xy'\n";
+
+START_TEST(test_python)
+{
+    expect_silence("python3", "-c", python_script, light, full, NULL);
+}
+END_TEST
+
+/* ---- clients that mean no good ---- */
+
+/* Connections that say nothing, and messages that are no questions; then a file that becomes
+ * shorter and longer while it is asked for. */
+static const char hostile_script[] =
+    "import os, socket, subprocess, sys\n"
+    "light, full, stripped, opener = sys.argv[1:]\n"
+    "name = chr(0) + os.environ['COVSPLIT_RUN'].partition(':')[2]\n"
+    "def connect():\n"
+    "    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
+    "    s.connect(name)\n"
+    "    s.settimeout(60)\n"
+    "    return s\n"
+    "silent = [connect() for i in range(400)]\n"
+    "here = b'\\x9c\\xff\\xff\\xff'\n"
+    "readable = os.open('/bin/sh', os.O_RDONLY)\n"
+    "writable = os.open(light + '.hostile', os.O_WRONLY | os.O_CREAT)\n"
+    "directory = os.open('/', os.O_RDONLY)\n"
+    "path_only = os.open('/bin/sh', os.O_PATH)\n"
+    "for data, fds in [(here + b'/x', []), (b'', [readable]), (b'ab', [readable]),\n"
+    "                  (here + b'x' * 9000, [readable]), (here + b'/x', [readable] * 3),\n"
+    "                  (here + b'/x', [readable] * 20), (b'\\xff' * 300, [readable]),\n"
+    "                  (here, [readable]), (here + b'../' * 1000, [readable]),\n"
+    "                  (here + b'/x', [writable]), (here + b'/x', [directory]),\n"
+    "                  (here + b'/x', [path_only]), (here + b'/x', [silent[0].fileno()])]:\n"
+    "    with connect() as s:\n"
+    "        socket.send_fds(s, [data], fds)\n"
+    "        try:\n"
+    "            answer, given, flags, address = socket.recv_fds(s, 4096, 8)\n"
+    "        except ConnectionResetError:\n"
+    "            answer, given = b'', []\n"
+    "        assert answer in (b'', bytes(4)) and given == [], (data, answer, given)\n"
+    "want = open(full, 'rb').read()\n"
+    "changing = light + '.changing'\n"
+    "changer = subprocess.Popen([opener, 'change', changing, stripped])\n"
+    "while not os.path.exists(changing): pass\n"
+    "for i in range(4000): os.close(os.open(changing, os.O_RDONLY))\n"
+    "changer.kill()\n"
+    "assert changer.wait() == -9\n"
+    "assert open(light, 'rb').read() == want\n";
+
+START_TEST(test_hostile_clients)
+{
+    expect_silence("python3", "-c", hostile_script, light, full, sample.stripped, opener, NULL);
+}
+END_TEST
+
+/* The broker keeps no descriptor of a file that was read. It may not have closed the last ones yet.
+ */
+START_TEST(test_descriptors)
+{
+    expect_silence("sh", "-c",
+                   "cat \"$0\" >\"$0.copy\"; before=$(ls /proc/$PPID/fd | wc -l);"
+                   "for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$0\" \"$1\" \"$0\" \"$1\" >\"$0.copy\";"
+                   "done; after=$(ls /proc/$PPID/fd | wc -l); [ $after -le $((before + 5)) ]",
+                   light, opener, NULL);
+}
+END_TEST
+
+static const char stream_source[] =
+    "#include <fstream>\n"
+    "#include <iterator>\n"
+    "#include <string>\n"
+    "static std::string all(const char *path)\n"
+    "{\n"
+    "    std::ifstream stream(path, std::ios::binary);\n"
+    "    return std::string(std::istreambuf_iterator<char>(stream), {});\n"
+    "}\n"
+    "int main(int, char **arguments)\n"
+    "{\n"
+    "    return all(arguments[1]).empty() || all(arguments[1]) != all(arguments[2]);\n"
+    "}\n";
+
+START_TEST(test_cxx_streams)
+{
+    char *source = path_join(sample.scratch, "stream.cc");
+    char *program = path_join(sample.scratch, "stream");
+    file_write_text(source, stream_source);
+    run_or_abort(NULL, "g++", source, "-o", program, NULL);
+    expect_silence(program, light, full, NULL);
+    expect_silence(program, sample.stripped, object, NULL);
+}
+END_TEST
+
+/* A stripped image that was stripped of its symbols, or moved, is still what its UUID says. */
+START_TEST(test_edited_images)
+{
+    char *edited = path_join(sample.scratch, "edited");
+    static const char *const tools[] = {"strip", "llvm-strip-19", "eu-strip"};
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
+        run_or_abort(NULL, tools[i], "-o", edited, sample.stripped, NULL);
+        expect_silence(opener, "read", edited, object, NULL);
+    }
+}
+END_TEST
+
+/* What --sections left in the image is in no sidecar: the program gets the original image. */
+START_TEST(test_partial_split)
+{
+    char *directory = sample_directory(&sample);
+    char *stripped = path_join(directory, "partial");
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 0, NULL, NULL, "split", "--sections", "names,data", "-o", stripped,
+                    "--sidecar", path_join(directory, "partial.covsplit"), sample.image, NULL);
+    verdict_assert(&verdict, "split");
+    /* By the sidecar beside it, under its own name and behind a link. */
+    char *link = path_join(sample.scratch, "link");
+    ck_assert_int_eq(symlink(stripped, link), 0);
+    struct command command =
+        covsplit_command(sample.scratch, "run", "--", "cmp", link, sample.image, NULL);
+    expect(&command, 0, NULL);
+    command = covsplit_command(directory, "run", "--", "cmp", "partial", sample.image, NULL);
+    expect(&command, 0, NULL);
+}
+END_TEST
+
+/* ---- what stays as it is ---- */
+
+START_TEST(test_untouched_files)
+{
+    char *fifo = path_join(sample.scratch, "fifo");
+    char *empty = path_join(sample.scratch, "empty");
+    ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+    file_write_text(empty, "");
+    expect_silence(opener, "same", sample.image, object, full, fifo, empty, sample.scratch, opener,
+                   "/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled", "/dev/null",
+                   "/bin/sh", COVSPLIT_PRELOAD, NULL);
+    char *copy = path_join(sample.scratch, "written.profraw");
+    file_copy(light, copy);
+    expect_silence(opener, "write", copy, NULL);
+    char *stripped = path_join(sample.scratch, "written");
+    file_copy(sample.stripped, stripped);
+    expect_silence(opener, "write", stripped, NULL);
+}
+END_TEST
+
+/* covsplit reads what is really there, and so does the program that it starts. */
+START_TEST(test_covsplit_itself)
+{
+    struct verdict verdict = {0};
+    char *joined = path_join(sample.scratch, "joined");
+    char *again = path_join(sample.scratch, "again.profdata");
+    char *merged = path_join(sample.scratch, "merged.profdata");
+    const char *tool = covsplit_path();
+    expect_silence(tool, "join", "--sidecar", sample.sidecar, "-o", joined, sample.stripped, NULL);
+    files_equal(joined, sample.image, &verdict);
+    expect_silence(tool, "verify", "--image", sample.stripped, sample.sidecar, NULL);
+    expect_silence(tool, "merge", "--llvm-profdata", "llvm-profdata-19", "--store", store, "-o",
+                   merged, light, NULL);
+    run_or_abort(NULL, "llvm-profdata-19", "merge", "-o", again, full, NULL);
+    files_equal(merged, again, &verdict);
+    verdict_assert(&verdict, "under run");
+
+    /* An output that would not change is not touched: it is compared with what is there. */
+    struct stat before = file_status(sample.stripped);
+    expect_silence(tool, "split", "--sidecar", sample.sidecar, "-o", sample.stripped, sample.image,
+                   NULL);
+    struct stat after = file_status(sample.stripped);
+    ck_assert_uint_eq(before.st_ino, after.st_ino);
+}
+END_TEST
+
+START_TEST(test_nested)
+{
+    const char *tool = covsplit_path();
+    struct command command = covsplit_command(sample.scratch, "run", "--", tool, "run", "--store",
+                                              store, "--", "cmp", light, full, NULL);
+    expect(&command, 0, NULL);
+    expect_silence(tool, "run", "--", "cmp", full, full, NULL);
+    /* The program of the inner run has the inner run's store, which is none. */
+    command = run_command();
+    text_list_add(&command.arguments, tool);
+    text_list_add_words(&command.arguments, "run -- cmp");
+    text_list_add(&command.arguments, light);
+    text_list_add(&command.arguments, full);
+    struct outcome outcome = command_run(&command);
+    ck_assert(outcome_exited(&outcome, 1));
+    ck_assert_ptr_nonnull(strstr(outcome.errors, "no sidecar is named"));
+}
+END_TEST
+
+/* ---- sidecars that are not as they should be ---- */
+
+/* Reads a file three times, in two processes, which must get the file itself, and one line on
+ * standard error. Returns it. */
+static const char *expect_warning(struct command *command, const char *file)
+{
+    text_list_add_words(&command->arguments, "sh -c");
+    text_list_add(&command->arguments, "cat \"$0\" \"$0\"; cat \"$0\"; exit 5");
+    text_list_add(&command->arguments, file);
+    struct outcome outcome = command_run(command);
+    struct contents contents = file_read(file);
+    ck_assert_msg(outcome_exited(&outcome, 5), "%s", outcome_describe(command, &outcome));
+    ck_assert_uint_eq(outcome.output_size, 3 * contents.size);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_mem_eq(outcome.output + i * contents.size, contents.data, contents.size);
+    }
+    ck_assert_msg(text_count(outcome.errors, "\n") == 1 &&
+                      strncmp(outcome.errors, "covsplit: warning: ", 19) == 0 &&
+                      strstr(outcome.errors, "; read as it is\n") != NULL,
+                  "%s", outcome.errors);
+    contents_free(&contents);
+    return text_format("%s", outcome.errors);
+}
+
+static const char *expect_store_warning(const char *other_store, const char *file)
+{
+    struct command command =
+        covsplit_command(sample.scratch, "run", "--store", other_store, "--", NULL);
+    return expect_warning(&command, file);
+}
+
+static const char *expect_sidecar_warning(const char *sidecar, const char *file)
+{
+    struct command command =
+        covsplit_command(sample.scratch, "run", "--sidecar", sidecar, "--", NULL);
+    return expect_warning(&command, file);
+}
+
+/* Elsewhere, so that no sidecar is beside it. */
+static char *stripped_alone(void)
+{
+    char *alone = path_join(sample_directory(&sample), "alone");
+    file_copy(sample.stripped, alone);
+    return alone;
+}
+
+START_TEST(test_missing_sidecar)
+{
+    char *alone = stripped_alone();
+    struct command command = covsplit_command(sample.scratch, "run", "--", NULL);
+    ck_assert_ptr_nonnull(strstr(expect_warning(&command, light), "give --store or --sidecar"));
+    command = covsplit_command(sample.scratch, "run", "--", NULL);
+    ck_assert_ptr_nonnull(strstr(expect_warning(&command, alone), "give --store or --sidecar"));
+    ck_assert_ptr_nonnull(
+        strstr(expect_store_warning("nowhere", light), "no sidecar for its UUID"));
+    ck_assert_ptr_nonnull(strstr(expect_store_warning("nowhere", alone), "no sidecar of UUID"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning("nothing", light), "cannot be read"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning("nothing", alone), "cannot be read"));
+}
+END_TEST
+
+/* Damage behind the notes, which is only found when the sidecar is decompressed. */
+START_TEST(test_corrupt_sidecar)
+{
+    char *alone = stripped_alone();
+    char *corrupt = path_join(sample_directory(&sample), "corrupt.covsplit");
+    struct contents contents = file_read(sample.sidecar);
+    struct elf_file elf = elf_file_read(sample.sidecar);
+    static const char *const sections[] = {"__llvm_covfun", "__llvm_prf_names"};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        const Elf64_Shdr *section = elf_file_section(&elf, sections[i]);
+        contents.data[section->sh_offset + section->sh_size / 2] ^= 0x55;
+    }
+    file_write(corrupt, contents.data, contents.size);
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(corrupt, light), "damaged"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(corrupt, alone), "damaged"));
+    /* As the object itself. */
+    struct command command = run_command();
+    ck_assert_ptr_nonnull(strstr(expect_warning(&command, corrupt), "damaged"));
+    /* Cut short: no sidecar any more, and nothing to convert. */
+    file_write(corrupt, contents.data, contents.size / 2);
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(corrupt, light), "sidecar"));
+    expect_silence(opener, "same", corrupt, NULL);
+}
+END_TEST
+
+/* A sidecar of another build, by name and in the place of the right one. */
+START_TEST(test_other_build)
+{
+    char *alone = stripped_alone();
+    struct sample other = sample_create("run-other", SAMPLE_FUNCTIONS + 1);
+    sample_split(&other);
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(other.sidecar, light), "another build"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(other.sidecar, alone), "another build"));
+    file_copy(other.sidecar, text_format("%s.covsplit", alone));
+    struct command command = covsplit_command(sample.scratch, "run", "--", NULL);
+    ck_assert_ptr_nonnull(strstr(expect_warning(&command, alone), "another build"));
+    /* The right one is taken where both are named. */
+    command = covsplit_command(sample.scratch, "run", "--sidecar", other.sidecar, "--store", store,
+                               "--", "cmp", light, full, NULL);
+    expect(&command, 0, NULL);
+    sample_remove(&other);
+}
+END_TEST
+
+/* A child that goes on without its broker. */
+START_TEST(test_outliving_child)
+{
+    char *errors = path_join(sample.scratch, "errors");
+    char *done = path_join(sample.scratch, "done");
+    struct command command = run_command();
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments,
+                  "exec </dev/null >/dev/null 2>&1; exec 2>\"$1\"; parent=$PPID; (while kill -0 "
+                  "$parent; do sleep 0.1; done 2>/dev/null; cat \"$0\" \"$0\"; touch \"$2\") &");
+    text_list_add(&command.arguments, light);
+    text_list_add(&command.arguments, errors);
+    text_list_add(&command.arguments, done);
+    expect(&command, 0, NULL);
+    for (int i = 0; i < WAIT_SECONDS * 10 && !file_exists(done); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    }
+    struct contents contents = file_read(errors);
+    ck_assert_str_eq(text_format("%.*s", (int)contents.size, (const char *)contents.data),
+                     text_format("covsplit: warning: %s: read as it is: 'covsplit run' has ended, "
+                                 "and this process outlives it\n",
+                                 light));
+}
+END_TEST
+
+/* ---- the process ---- */
+
+START_TEST(test_exit_codes)
+{
+    static const struct {
+        const char *script;
+        int exit_code;
+    } scripts[] = {{"exit 0", 0}, {"exit 3", 3}, {"exit 255", 255}};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        struct command command = run_command();
+        text_list_add_words(&command.arguments, "sh -c");
+        text_list_add(&command.arguments, scripts[i].script);
+        expect(&command, scripts[i].exit_code, NULL);
+    }
+    struct command command = run_command();
+    text_list_add(&command.arguments, "no-such-program");
+    expect(&command, 127,
+           "covsplit: error: no-such-program: cannot be run: No such file or directory; name a "
+           "program behind '--'\n");
+    command = run_command();
+    text_list_add(&command.arguments, light);
+    expect(&command, 126,
+           text_format("covsplit: error: %s: cannot be run: Permission denied; name a program "
+                       "behind '--'\n",
+                       light));
+}
+END_TEST
+
+START_TEST(test_arguments)
+{
+    struct command command = run_command();
+    text_list_add_words(&command.arguments, "printf [%s] --store -- -v");
+    text_list_add(&command.arguments, "");
+    text_list_add(&command.arguments, "a b");
+    ck_assert_str_eq(command_run_or_abort(&command), "[--store][--][-v][][a b]");
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 2, NULL, NULL, "run", "true", NULL);
+    covsplit_expect(&verdict, 2, NULL, NULL, "run", "--", NULL);
+    covsplit_expect(&verdict, 2, NULL, NULL, "run", "--", "", NULL);
+    covsplit_expect(&verdict, 2, NULL, NULL, "run", "--no-such-option", "--", "true", NULL);
+    verdict_assert(&verdict, "usage");
+}
+END_TEST
+
+/* What was in LD_PRELOAD and ASAN_OPTIONS stays there. */
+START_TEST(test_environment)
+{
+    struct command command = run_command();
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments, "echo \"$LD_PRELOAD $ASAN_OPTIONS\"");
+    text_list_add(&command.environment, "LD_PRELOAD=libm.so.6");
+    const char *output = command_run_or_abort(&command);
+    char *module = realpath(COVSPLIT_PRELOAD, NULL);
+    ck_assert_str_eq(output, text_format("%s:libm.so.6 exitcode=%d:verify_asan_link_order=0\n",
+                                         module, SANITIZER_EXIT_CODE));
+}
+END_TEST
+
+START_TEST(test_module)
+{
+    const char *needed =
+        run_or_abort(NULL, "sh", "-c", "readelf -dW \"$0\" | grep NEEDED", COVSPLIT_PRELOAD, NULL);
+    ck_assert_uint_eq(text_count(needed, "\n"), 1);
+    ck_assert_ptr_nonnull(strstr(needed, "[libc.so.6]"));
+    const char *names = run_or_abort(
+        NULL, "sh", "-c", "nm -D --defined-only \"$0\" | sed 's/.* //' | sort | tr '\\n' ' '",
+        COVSPLIT_PRELOAD, NULL);
+    ck_assert_str_eq(names, "__open64_2 __open_2 __openat64_2 __openat_2 fopen fopen64 freopen "
+                            "freopen64 open open64 openat openat64 ");
+    const char *headers = run_or_abort(NULL, "readelf", "-lW", COVSPLIT_PRELOAD, NULL);
+    ck_assert_ptr_nonnull(strstr(headers, "GNU_STACK"));
+    ck_assert_ptr_null(strstr(headers, "RWE"));
+}
+END_TEST
+
+/* ---- signals ---- */
+
+/* Starts `covsplit run -- sh -c SCRIPT FILE`, and waits until the script has made the file. */
+static pid_t start_script(const char *script, const char *ready)
+{
+    struct command command = run_command();
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments, script);
+    text_list_add(&command.arguments, ready);
+    pid_t process = command_start(&command);
+    for (int i = 0; i < WAIT_SECONDS * 100 && !file_exists(ready); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    ck_assert(file_exists(ready));
+    return process;
+}
+
+static int wait_for(pid_t process)
+{
+    int status = 0;
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+    return status;
+}
+
+START_TEST(test_signals)
+{
+    static const struct {
+        int number;
+        bool to_all; /* to the process group, as a terminal does it */
+        const char *script;
+        int exit_code; /* -1: ended by the signal */
+    } cases[] = {
+        {SIGTERM, false, "trap 'exit 7' TERM; >\"$0\"; while :; do sleep 0.05; done", 7},
+        {SIGHUP, false, "trap 'exit 8' HUP; >\"$0\"; while :; do sleep 0.05; done", 8},
+        {SIGUSR1, false, "trap 'exit 9' USR1; >\"$0\"; while :; do sleep 0.05; done", 9},
+        {SIGINT, true,
+         "trap 'trap \"\" INT; sleep 0.3; exit 10' INT; >\"$0\"; while :; do sleep 0.05; done", 10},
+        {SIGTERM, false, ">\"$0\"; exec sleep 1000", -1},
+        {SIGQUIT, true, ">\"$0\"; exec sleep 1000", -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *ready = text_format("%s/ready-%zu", sample.scratch, i);
+        pid_t process = start_script(cases[i].script, ready);
+        ck_assert_int_eq(kill(cases[i].to_all ? -process : process, cases[i].number), 0);
+        int status = wait_for(process);
+        if (cases[i].exit_code >= 0) {
+            ck_assert(WIFEXITED(status));
+            ck_assert_int_eq(WEXITSTATUS(status), cases[i].exit_code);
+        } else {
+            ck_assert(WIFSIGNALED(status));
+            ck_assert_int_eq(WTERMSIG(status), cases[i].number);
+            ck_assert(!WCOREDUMP(status));
+        }
+    }
+}
+END_TEST
+
+/* True where the process is there and no zombie. */
+static bool is_alive(long process)
+{
+    char *path = text_format("/proc/%ld/stat", process);
+    FILE *file = fopen(path, "r");
+    char state = 'X';
+    if (file != NULL) {
+        ck_assert_int_eq(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+        fclose(file);
+    }
+    return state != 'X' && state != 'Z';
+}
+
+START_TEST(test_killed)
+{
+    char *ready = path_join(sample.scratch, "ready");
+    pid_t process =
+        start_script("echo $$ >\"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 1000", ready);
+    struct contents contents = file_read(ready);
+    long child =
+        strtol(text_format("%.*s", (int)contents.size, (const char *)contents.data), NULL, 10);
+    ck_assert(is_alive(child));
+    ck_assert_int_eq(kill(process, SIGKILL), 0);
+    wait_for(process);
+    for (int i = 0; i < WAIT_SECONDS * 100 && is_alive(child); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    ck_assert(!is_alive(child));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("run");
+    TCase *test_case = suite_add_case(suite, "run", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    tcase_add_test(test_case, test_every_function);
+    tcase_add_test(test_case, test_sanitizers);
+    tcase_add_test(test_case, test_threads);
+    tcase_add_test(test_case, test_many_files);
+    tcase_add_test(test_case, test_python);
+    tcase_add_test(test_case, test_cxx_streams);
+    tcase_add_test(test_case, test_hostile_clients);
+    tcase_add_test(test_case, test_descriptors);
+    tcase_add_test(test_case, test_edited_images);
+    tcase_add_test(test_case, test_partial_split);
+    tcase_add_test(test_case, test_untouched_files);
+    tcase_add_test(test_case, test_covsplit_itself);
+    tcase_add_test(test_case, test_nested);
+    tcase_add_test(test_case, test_missing_sidecar);
+    tcase_add_test(test_case, test_corrupt_sidecar);
+    tcase_add_test(test_case, test_other_build);
+    tcase_add_test(test_case, test_outliving_child);
+    tcase_add_test(test_case, test_exit_codes);
+    tcase_add_test(test_case, test_arguments);
+    tcase_add_test(test_case, test_environment);
+    tcase_add_test(test_case, test_module);
+    tcase_add_test(test_case, test_signals);
+    tcase_add_test(test_case, test_killed);
+    return suite_run(suite);
+}

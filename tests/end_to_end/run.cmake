@@ -1,0 +1,15 @@
+# The suites of `covsplit run`: included by CMakeLists.txt.
+add_suite(run)
+target_compile_definitions(suite_run PRIVATE COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
+add_run(run run)
+
+add_suite(run_llvm)
+set(linker lld)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  add_run(run-clang${clang}-${linker} run_llvm ${clang} ${linker})
+  if(linker STREQUAL bfd)
+    set(linker lld)
+  else()
+    set(linker bfd)
+  endif()
+endforeach()

@@ -1,0 +1,367 @@
+/*
+ * `covsplit run` with LLVM's tools: what they make of lightweight profiles, stripped images and
+ * sidecars must be what they make of the profiles and images as they were before the split.
+ *
+ * Usage: run_llvm CLANG LINKER.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 300
+#define RUNS                 16
+
+static const char *clang;
+static const char *link_editor;
+
+/* ---- the application ---- */
+
+/* A program and its shared library in SCRATCH/original, with the profiles of RUNS runs, and the
+ * same by split images in SCRATCH/split. The sidecars are in SCRATCH/store. */
+struct application {
+    char *scratch;
+    struct text_list images;
+    bool binary; /* -profile-correlate=binary: llvm-profdata needs the image */
+};
+
+static void split_image(const struct application *application, const char *image)
+{
+    struct outcome outcome =
+        covsplit_run(application->scratch, "split", "--store", "store", "-o",
+                     path_join("split", image), path_join("original", image), NULL);
+    ck_assert_msg(outcome_exited(&outcome, 0), "the split of %s failed: %s", image, outcome.errors);
+    outcome_free(&outcome);
+}
+
+static void run_once(const struct application *application, const char *images, const char *profile,
+                     unsigned run)
+{
+    struct command command = {.directory = application->scratch};
+    text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, images,
+                         PROGRAM_NAME);
+    text_list_add_format(&command.arguments, "%u", run);
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
+    outcome_free(&outcome);
+    command_free(&command);
+}
+
+/* Each run has profiles of its own; %m gives each image one. */
+static void run_all(const struct application *application, const char *images)
+{
+    char *profiles = text_format("profiles-%s", images);
+    directory_create(path_join(application->scratch, profiles));
+    for (unsigned run = 1; run <= RUNS; run++) {
+        run_once(application, images, text_format("%s/run-%02u-%%m.profraw", profiles, run), run);
+    }
+    profiles = text_format("pool-%s", images);
+    directory_create(path_join(application->scratch, profiles));
+    for (unsigned run = 1; run <= RUNS; run++) {
+        run_once(application, images, text_format("%s/%%2m.profraw", profiles), run);
+    }
+}
+
+static struct application build(const struct program *program, bool binary)
+{
+    struct application application = {.scratch = scratch_create("run"), .binary = binary};
+    directory_create(path_join(application.scratch, "split"));
+    char *original = path_join(application.scratch, "original");
+    directory_create(original);
+    program_build(program, original);
+    text_list_add(&application.images, PROGRAM_NAME);
+    if (program->kind == LINK_SHARED) {
+        text_list_add(&application.images, PROGRAM_LIBRARY);
+    }
+    for (size_t i = 0; i < application.images.count; i++) {
+        split_image(&application, application.images.items[i]);
+    }
+    run_all(&application, "original");
+    run_all(&application, "split");
+    return application;
+}
+
+/* ---- tools ---- */
+
+/* A command line that starts with `covsplit run`, where sidecars are needed. */
+static struct command tool_command(const struct application *application, bool transparent,
+                                   const char *tool)
+{
+    struct command command = {.directory = application->scratch};
+    if (transparent) {
+        command = covsplit_command(application->scratch, "run", "--store", "store", "--", NULL);
+    }
+    text_list_add(&command.arguments, versioned_tool(tool, clang));
+    return command;
+}
+
+static const char *run_tool(struct command *command)
+{
+    struct outcome outcome = command_run(command);
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(command, &outcome));
+    /* llvm-cov warns where an image is newer than a profile; covsplit must say nothing at all. */
+    ck_assert_msg(strstr(outcome.errors, "covsplit") == NULL, "%s",
+                  outcome_describe(command, &outcome));
+    command_free(command);
+    free(outcome.errors);
+    return outcome.output;
+}
+
+static uint64_t counters_size(const char *path)
+{
+    struct raw_profile profile;
+    struct verdict verdict = {0};
+    raw_profile_read(path, &profile, &verdict);
+    verdict_assert(&verdict, path);
+    uint64_t size = profile.counters.size;
+    raw_profile_free(&profile);
+    return size;
+}
+
+/* By run, and those of a run by the size of what they count: the names of the original images'
+ * profiles and of the split ones' have different hashes in them, but what LLVM writes depends a
+ * little on the order of its inputs. */
+static int compare_profiles(const void *a, const void *b)
+{
+    static const size_t run_size = sizeof "run-00" - 1;
+    const char *left = *(char *const *)a, *right = *(char *const *)b;
+    int order = strncmp(strrchr(left, '/') + 1, strrchr(right, '/') + 1, run_size);
+    if (order != 0 && strncmp(strrchr(left, '/') + 1, "run-", 4) == 0) {
+        return order;
+    }
+    return counters_size(left) < counters_size(right) ? -1 : 1;
+}
+
+static struct text_list profiles_of(const struct application *application, const char *directory)
+{
+    struct text_list names = directory_list(path_join(application->scratch, directory));
+    struct text_list paths = {0};
+    for (size_t i = 0; i < names.count; i++) {
+        text_list_add_format(&paths, "%s/%s/%s", application->scratch, directory, names.items[i]);
+    }
+    qsort(paths.items, paths.count, sizeof *paths.items, compare_profiles);
+    return paths;
+}
+
+/* llvm-profdata merge of a directory of profiles; -binary-file names the image in another one, or
+ * NULL for none. */
+static char *merge_with(const struct application *application, bool transparent,
+                        const char *binary_directory, const char *directory, const char *threads,
+                        const char *output)
+{
+    struct command command = tool_command(application, transparent, "llvm-profdata");
+    struct text_list profiles = profiles_of(application, directory);
+    text_list_add(&command.arguments, "merge");
+    text_list_add_format(&command.arguments, "-num-threads=%s", threads);
+    if (application->binary && binary_directory != NULL) {
+        text_list_add_format(&command.arguments, "-binary-file=%s/%s", binary_directory,
+                             PROGRAM_NAME);
+    }
+    text_list_add_words(&command.arguments, "-o");
+    text_list_add(&command.arguments, output);
+    text_list_add_all(&command.arguments, (const char *const *)profiles.items);
+    run_tool(&command);
+    return path_join(application->scratch, output);
+}
+
+static char *merge(const struct application *application, bool transparent, const char *directory,
+                   const char *threads, const char *output)
+{
+    return merge_with(application, transparent, transparent ? NULL : "original", directory, threads,
+                      output);
+}
+
+static void assert_same_files(const char *what, const char *path, const char *other)
+{
+    struct verdict verdict = {0};
+    files_equal(path, other, &verdict);
+    verdict_assert(&verdict, what);
+}
+
+/* ---- profiles ---- */
+
+static void check_profiles(const struct application *application)
+{
+    const char *expected = merge(application, false, "profiles-original", "1", "a.profdata");
+    assert_same_files("one thread", expected,
+                      merge(application, true, "profiles-split", "1", "b.profdata"));
+    assert_same_files("four threads",
+                      merge(application, false, "profiles-original", "4", "c.profdata"),
+                      merge(application, true, "profiles-split", "4", "d.profdata"));
+    assert_same_files("pools", merge(application, false, "pool-original", "1", "e.profdata"),
+                      merge(application, true, "pool-split", "1", "f.profdata"));
+}
+
+/* All profiles of the images in one file, as cat makes it. */
+static void check_concatenated(const struct application *application)
+{
+    static const char *const kinds[] = {"original", "split"};
+    char *merged[2];
+    for (size_t i = 0; i < 2; i++) {
+        char *directory = text_format("joined-%s", kinds[i]);
+        struct text_list profiles = profiles_of(application, text_format("profiles-%s", kinds[i]));
+        struct command command = {.directory = application->scratch};
+        text_list_add_words(&command.arguments, "sh -c");
+        text_list_add_format(&command.arguments, "cat \"$@\" >%s/all.profraw", directory);
+        text_list_add(&command.arguments, "sh");
+        text_list_add_all(&command.arguments, (const char *const *)profiles.items);
+        directory_create(path_join(application->scratch, directory));
+        command_run_or_abort(&command);
+        merged[i] =
+            merge(application, i == 1, directory, "1", text_format("%s.profdata", directory));
+    }
+    assert_same_files("concatenated", merged[0], merged[1]);
+}
+
+/* ---- reports ---- */
+
+/* The images in `directory`, or the sidecars of the store for NULL. */
+static struct text_list objects_in(const struct application *application, const char *directory)
+{
+    struct text_list objects = {0};
+    for (size_t i = 0; directory != NULL && i < application->images.count; i++) {
+        text_list_add_format(&objects, "%s/%s", directory, application->images.items[i]);
+    }
+    if (directory == NULL) {
+        const char *found =
+            run_or_abort(application->scratch, "find", "store", "-name", "*.covsplit", NULL);
+        objects = text_list_of_lines(found);
+        ck_assert_uint_eq(objects.count, application->images.count);
+    }
+    return objects;
+}
+
+/* llvm-cov WORDS... OBJECTS... SOURCES... */
+static const char *report(const struct application *application, bool transparent,
+                          const char *words, const char *directory, const char *sources)
+{
+    struct command command = tool_command(application, transparent, "llvm-cov");
+    struct text_list objects = objects_in(application, directory);
+    text_list_add_words(&command.arguments, words);
+    text_list_add(&command.arguments, "-instr-profile=a.profdata");
+    text_list_add(&command.arguments, objects.items[0]);
+    for (size_t i = 1; i < objects.count; i++) {
+        text_list_add_format(&command.arguments, "-object=%s", objects.items[i]);
+    }
+    text_list_add_words(&command.arguments, sources);
+    return run_tool(&command);
+}
+
+/* The reports name no object, so they are equal to the byte, whatever the object is. The files of a
+ * report come in the order of the objects: with the sidecars, whose order is that of their UUIDs,
+ * only the sum is compared where there are several. */
+static void check_reports(const struct application *application)
+{
+    static const char *const reports[] = {
+        "report",
+        "show",
+        "show -show-branches=count -show-regions",
+        "show -path-equivalence=/nowhere,/elsewhere -show-line-counts-or-regions",
+        "export",
+        "export -format=lcov",
+    };
+    for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
+        const char *expected = report(application, false, reports[i], "original", "");
+        ck_assert_ptr_nonnull(strstr(expected, "first.c"));
+        ck_assert_str_eq(expected, report(application, true, reports[i], "split", ""));
+        if (application->images.count == 1) {
+            ck_assert_str_eq(expected, report(application, true, reports[i], NULL, ""));
+        }
+    }
+    const char *words = "report -show-functions";
+    const char *source = path_join(application->scratch, "original/first.c");
+    const char *expected = report(application, false, words, "original", source);
+    ck_assert_ptr_nonnull(strstr(expected, "first_run"));
+    ck_assert_str_eq(expected, report(application, true, words, "split", source));
+    const char *sum = strstr(report(application, false, "report", "original", ""), "TOTAL");
+    ck_assert_str_eq(sum, strstr(report(application, true, "report", NULL, ""), "TOTAL"));
+}
+
+static void check_html(const struct application *application)
+{
+    report(application, false, "show -format=html -output-dir=html", "original", "");
+    char *expected = path_join(application->scratch, "html");
+    char *kept = path_join(application->scratch, "html-original");
+    ck_assert_int_eq(rename(expected, kept), 0);
+    report(application, true, "show -format=html -output-dir=html", "split", "");
+    /* Each page says when it was made. */
+    run_or_abort(application->scratch, "diff", "-r", "-I", "Created: ", kept, expected, NULL);
+}
+
+/* ---- the tests ---- */
+
+START_TEST(test_shared_library)
+{
+    struct program program = {.clang = clang,
+                              .linker = link_editor,
+                              .kind = LINK_SHARED,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O1",
+                              .functions = 100};
+    struct application application = build(&program, false);
+    check_profiles(&application);
+    check_concatenated(&application);
+    check_reports(&application);
+    check_html(&application);
+    scratch_remove(application.scratch);
+}
+END_TEST
+
+START_TEST(test_without_build_id)
+{
+    struct program program = {.clang = clang,
+                              .linker = link_editor,
+                              .kind = LINK_PIE,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O0",
+                              .build_id = "none",
+                              .functions = 50};
+    struct application application = build(&program, false);
+    check_profiles(&application);
+    check_reports(&application);
+    scratch_remove(application.scratch);
+}
+END_TEST
+
+START_TEST(test_binary_correlation)
+{
+    struct program program = {.clang = clang,
+                              .linker = link_editor,
+                              .kind = LINK_PIE,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O1",
+                              .compile_options = "-mllvm -profile-correlate=binary",
+                              .functions = 50};
+    struct application application = build(&program, true);
+    check_profiles(&application);
+    /* As scripts do it that know of the correlation. */
+    assert_same_files("with the stripped image", path_join(application.scratch, "a.profdata"),
+                      merge_with(&application, true, "split", "profiles-split", "1", "g.profdata"));
+    check_reports(&application);
+    scratch_remove(application.scratch);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    if (argument_count != 3) {
+        fprintf(stderr, "usage: %s CLANG LINKER\n", arguments[0]);
+        return EXIT_FAILURE;
+    }
+    clang = arguments[1];
+    link_editor = arguments[2];
+    Suite *suite = suite_create(text_format("run with LLVM %s", clang));
+    TCase *test_case = suite_add_case(suite, "run", TEST_TIMEOUT_SECONDS);
+    tcase_add_test(test_case, test_shared_library);
+    tcase_add_test(test_case, test_without_build_id);
+    if (atoi(clang) >= 19) {
+        tcase_add_test(test_case, test_binary_correlation);
+    }
+    return suite_run(suite);
+}
