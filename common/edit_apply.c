@@ -11,16 +11,10 @@
 struct pass {
     const struct edit_script *script;
     const struct input *original;
-    struct output *output; /* NULL: only the original's digest is wanted */
-    struct digest_stream *original_digest;
-    struct digest_stream *result_digest;
+    edit_script_sink sink; /* NULL: only the original's digest is wanted */
+    void *context;
+    struct digest_stream *original_digest; /* NULL: not wanted */
 };
-
-static bool emit(struct pass *pass, struct bytes view, struct error *error)
-{
-    digest_stream_add(pass->result_digest, view);
-    return output_write(pass->output, view, error);
-}
 
 /* Passes over [start, end) of the original; `keep` says whether the result has it too. */
 static bool advance(struct pass *pass, uint64_t start, uint64_t end, bool keep, struct error *error)
@@ -32,8 +26,9 @@ static bool advance(struct pass *pass, uint64_t start, uint64_t end, bool keep, 
         if (!bytes_slice(pass->original->bytes, start, size, &piece))
             return error_set(error, "%s: changed while it was being read; run again",
                              pass->original->path);
-        digest_stream_add(pass->original_digest, piece);
-        if (keep && !emit(pass, piece, error))
+        if (pass->original_digest != NULL)
+            digest_stream_add(pass->original_digest, piece);
+        if (keep && !pass->sink(pass->context, piece, error))
             return false;
         input_release_pages(pass->original, start, size);
         start += size;
@@ -47,10 +42,10 @@ static bool emit_new_bytes(struct pass *pass, const struct edit *edit, struct er
     uint64_t left = edit->new_size;
 
     if (edit->literal != EDIT_ZEROS)
-        return emit(pass, edit_new_bytes(pass->script, edit), error);
+        return pass->sink(pass->context, edit_new_bytes(pass->script, edit), error);
     while (left != 0) {
         uint64_t size = left < sizeof(zeros) ? left : sizeof(zeros);
-        if (!emit(pass, (struct bytes){zeros, size}, error))
+        if (!pass->sink(pass->context, (struct bytes){zeros, size}, error))
             return false;
         left -= size;
     }
@@ -73,23 +68,45 @@ static bool apply(struct pass *pass, struct error *error)
     return advance(pass, position, pass->original->bytes.size, true, error);
 }
 
+bool edit_script_stream(const struct edit_script *script, const struct input *original,
+                        edit_script_sink sink, void *context, struct error *error)
+{
+    struct pass pass = {script, original, sink, context, NULL};
+
+    return apply(&pass, error);
+}
+
+struct digested_output {
+    struct output *output;
+    struct digest_stream *digest;
+};
+
+static bool write_and_digest(void *context, struct bytes part, struct error *error)
+{
+    const struct digested_output *digested = context;
+
+    digest_stream_add(digested->digest, part);
+    return output_write(digested->output, part, error);
+}
+
 bool edit_script_apply(const struct edit_script *script, const struct input *original,
                        struct output *output, struct digest *original_digest,
                        struct digest *result_digest, struct error *error)
 {
-    struct pass pass = {script, original, output, digest_stream_new(), digest_stream_new()};
+    struct digested_output digested = {output, digest_stream_new()};
+    struct pass pass = {script, original, write_and_digest, &digested, digest_stream_new()};
     bool done = false;
 
-    if (pass.original_digest == NULL || pass.result_digest == NULL)
+    if (pass.original_digest == NULL || digested.digest == NULL)
         error_out_of_memory(error, original->path, PIECE_SIZE);
     else
         done = apply(&pass, error);
     if (done) {
         *original_digest = digest_stream_finish(pass.original_digest);
-        *result_digest = digest_stream_finish(pass.result_digest);
+        *result_digest = digest_stream_finish(digested.digest);
     }
     digest_stream_free(pass.original_digest);
-    digest_stream_free(pass.result_digest);
+    digest_stream_free(digested.digest);
     return done;
 }
 

@@ -15,6 +15,14 @@ bool edit_script_apply(const struct edit_script *script, const struct input *ori
                        struct output *output, struct digest *original_digest,
                        struct digest *result_digest, struct error *error);
 
+/* Called with bytes in order. False stops, with the error filled in. */
+typedef bool (*edit_script_sink)(void *context, struct bytes part, struct error *error);
+
+/* Passes the result of the (finished) script to the sink, without writing it anywhere. The input's
+ * pages are given back behind the cursor. */
+bool edit_script_stream(const struct edit_script *script, const struct input *original,
+                        edit_script_sink sink, void *context, struct error *error);
+
 /* The digest of a whole input, read once, its pages given back. */
 bool input_digest(const struct input *input, struct digest *digest, struct error *error);
 

@@ -15,6 +15,7 @@
  *     [endbr32] [push %ebp; mov %esp,%ebp]  mov $X,%eax  [pop %ebp]  ret
  * AArch64:
  *     [bti c]  adrp x0, X; add x0, x0, :lo12:X  ret
+ *     [bti c]  adr x0, X; nop  (or nop; adr)    ret
  * Anything else is not recognized, and then not touched.
  */
 #ifndef COVSPLIT_FORMATS_ACCESSOR_H

@@ -13,12 +13,15 @@
 #define PAGE_SIZE         UINT64_C(4096)
 
 #define INSTRUCTION_BTI_C 0xd503245fu
+#define INSTRUCTION_NOP   0xd503201fu
 #define INSTRUCTION_RET   0xd65f03c0u
 #define ADD_X0_X0         0x91000000u /* without its immediate */
 #define ADRP_X0           0x90000000u
 
-/* Instructions behind an adrp among which its other half is looked for. */
-#define LOOK_AHEAD 16
+/* Instructions behind an adrp among which its other half is looked for: that of a load is close,
+ * any may be far where compilers have moved the adrp out of a loop. */
+#define LOOK_AHEAD_LOAD 16
+#define LOOK_AHEAD      AARCH64_LOOK_AHEAD
 
 static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
 {
@@ -53,9 +56,34 @@ static uint64_t adrp_page(uint32_t instruction, uint64_t address)
     return align_down(address, PAGE_SIZE) + address_immediate(instruction) * PAGE_SIZE;
 }
 
+static bool is_adr(uint32_t instruction)
+{
+    return (instruction & 0x9f000000) == 0x10000000;
+}
+
+/* What a pair of instructions, of which the first is at `address`, leaves in x0. */
+static bool pair_value(uint32_t first, uint32_t second, uint64_t address, uint64_t *value)
+{
+    /* Both with x0, and the add without a shift. */
+    if (is_adrp(first) && (first & 0x1f) == 0 && (second & 0xffc003ff) == ADD_X0_X0) {
+        *value = adrp_page(first, address) + (second >> 10 & 0xfff);
+        return true;
+    }
+    /* Linkers for Darwin make this of it where the distance allows. */
+    if (is_adr(first) && (first & 0x1f) == 0 && second == INSTRUCTION_NOP) {
+        *value = address + address_immediate(first);
+        return true;
+    }
+    if (first == INSTRUCTION_NOP && is_adr(second) && (second & 0x1f) == 0) {
+        *value = address + INSTRUCTION_SIZE + address_immediate(second);
+        return true;
+    }
+    return false;
+}
+
 bool aarch64_decode(struct bytes code, uint64_t address, struct accessor *accessor)
 {
-    uint64_t offset = 0;
+    uint64_t offset = 0, value;
     uint32_t page, low, last;
 
     if (!instruction_at(code, 0, &page))
@@ -66,13 +94,11 @@ bool aarch64_decode(struct bytes code, uint64_t address, struct accessor *access
         !instruction_at(code, offset + INSTRUCTION_SIZE, &low) ||
         !instruction_at(code, offset + 2 * INSTRUCTION_SIZE, &last))
         return false;
-    /* Both with x0, and the add without a shift. */
-    if (!is_adrp(page) || (page & 0x1f) != 0 || (low & 0xffc003ff) != ADD_X0_X0 ||
-        last != INSTRUCTION_RET)
+    if (last != INSTRUCTION_RET || !pair_value(page, low, address + offset, &value))
         return false;
     *accessor = (struct accessor){
         .form = ACCESSOR_PC_RELATIVE,
-        .value = adrp_page(page, address + offset) + (low >> 10 & 0xfff),
+        .value = value,
         .size = (size_t)offset + BODY_SIZE,
         .instruction_offset = (size_t)offset,
         .instruction_size = 2 * INSTRUCTION_SIZE,
@@ -148,7 +174,7 @@ bool aarch64_find_reference(struct bytes code, uint64_t address, uint64_t first,
             uint64_t page = adrp_page(instruction, address + i);
             refers = size != 0 && page <= first + (size - 1) && first <= page + (PAGE_SIZE - 1) &&
                      adrp_refers(code, i, page, instruction & 0x1f, first, size);
-        } else if ((instruction & 0x9f000000) == 0x10000000) { /* adr */
+        } else if (is_adr(instruction)) {
             refers = address + i + address_immediate(instruction) - first < size;
         }
         if (refers) {
@@ -168,7 +194,7 @@ bool aarch64_find_load(struct bytes code, uint64_t address, uint64_t *position, 
     for (uint64_t i = start; instruction_at(code, i, &instruction); i += INSTRUCTION_SIZE) {
         if (!is_adrp(instruction))
             continue;
-        for (unsigned ahead = 1; ahead <= LOOK_AHEAD; ahead++) {
+        for (unsigned ahead = 1; ahead <= LOOK_AHEAD_LOAD; ahead++) {
             if (!instruction_at(code, i + ahead * INSTRUCTION_SIZE, &other))
                 break;
             /* ldr, 64 bits, unsigned offset */

@@ -7,6 +7,9 @@
 
 #include "formats/accessor.h"
 
+/* How many instructions a search looks ahead for the second half of an address. */
+#define AARCH64_LOOK_AHEAD 512
+
 bool aarch64_decode(struct bytes code, uint64_t address, struct accessor *accessor);
 /* `address` is the instruction's. */
 bool aarch64_encode(uint64_t address, uint64_t value,

@@ -11,6 +11,7 @@
 #include "formats/coff.h"
 #include "formats/coff_check_sum.h"
 #include "formats/elf.h"
+#include "formats/macho.h"
 #include "formats/stub.h"
 
 struct image_format_entry {
@@ -25,6 +26,7 @@ struct image_format_entry {
 
 static const struct image_format_entry formats[] = {
     {"ELF", elf_recognize, elf_plan, elf_find_split, NULL},
+    {"Mach-O", macho_recognize, macho_plan, macho_find_split, NULL},
     {"COFF", coff_recognize, coff_plan, coff_find_split, coff_outline},
 };
 
@@ -99,8 +101,8 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
     }
     if (format == NULL) {
         error_set(error,
-                  "%s: %s; name an ELF or COFF executable or "
-                  "shared library",
+                  "%s: %s; name an ELF, Mach-O or COFF executable or "
+                  "library",
                   input->path, input->bytes.size == 0 ? "the file is empty" : "not an image");
         return NULL;
     }

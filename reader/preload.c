@@ -119,13 +119,14 @@ struct magic {
     }
 
 /* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders. COFF images: the DOS header.
- */
+ * Mach-O images: MH_MAGIC_64. */
 static const struct magic magics[] = {
     MAGIC("\xfflprofr\x81"),
     MAGIC("\x81rforpl\xff"),
     MAGIC("\xfflprofR\x81"),
     MAGIC("\x81Rforpl\xff"),
     MAGIC("MZ"),
+    MAGIC("\xcf\xfa\xed\xfe"),
 };
 
 /* Executables and shared libraries. A sidecar has the type of its image. */

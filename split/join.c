@@ -13,6 +13,7 @@
 #include "split/find_sidecar.h"
 #include "split/message.h"
 #include "split/output_sink.h"
+#include "split/universal.h"
 
 #define PERMISSION_BITS 07777
 
@@ -69,15 +70,16 @@ int command_join(const struct parsed_options *options)
 {
     struct input stripped;
     struct error error = {0};
-    char *sidecar_path;
+    char *sidecar_path = NULL;
     bool done = false;
 
     if (!input_open(&stripped, options->operands[0], &error)) {
         message_error(&error);
         return STATUS_FAILED;
     }
-    sidecar_path = find_sidecar(options, &stripped, &error);
-    if (sidecar_path != NULL)
+    if (universal_recognize(stripped.bytes))
+        done = universal_join(options, &stripped, &error);
+    else if ((sidecar_path = find_sidecar(options, &stripped, &error)) != NULL)
         done = join(options, &stripped, sidecar_path, &error);
     if (!done)
         message_error(&error);

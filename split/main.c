@@ -54,6 +54,11 @@ static const struct option_description split_options[] = {
      .long_name = "uuid",
      .argument = "HEX",
      .help = "the UUID of the sidecar and its profiles, not the image's own"},
+    {.id = OPTION_ARCH,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "arch",
+     .argument = "ARCH",
+     .help = "split only this slice of a universal image (arm64, x86_64, ...)"},
     {.id = OPTION_MAP,
      .type = OPTION_TYPE_TEXT,
      .long_name = "map",
@@ -62,7 +67,7 @@ static const struct option_description split_options[] = {
     {.id = OPTION_DROP_SIGNATURE,
      .type = OPTION_TYPE_FLAG,
      .long_name = "drop-signature",
-     .help = "take the signature off a COFF image: sign the stripped image"},
+     .help = "take off a signature made with a certificate: sign afterwards"},
     {.id = OPTION_LEVEL,
      .type = OPTION_TYPE_NUMBER,
      .long_name = "level",
@@ -302,7 +307,7 @@ static const struct option_description store_gc_options[] = {
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
      "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
-     "                      [--sections LIST] [--uuid HEX] [--map FILE]\n"
+     "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
      "                      [--drop-signature] [--level N] [--portable] [-j N] [-v]\n"
      "                      IMAGE",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"

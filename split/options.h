@@ -34,6 +34,7 @@
 enum option_id {
     OPTION_NONE, /* no option: not to be used in a table */
     OPTION_HELP, /* every subcommand has it, without a line in its table */
+    OPTION_ARCH,
     OPTION_DEBUG_DIRECTORY,
     OPTION_DROP_SIGNATURE,
     OPTION_DRY_RUN,

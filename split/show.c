@@ -30,6 +30,7 @@
 #include "common/sidecar.h"
 #include "common/uuid.h"
 #include "formats/image.h"
+#include "formats/universal.h"
 #include "split/commands.h"
 #include "split/json.h"
 #include "split/machine.h"
@@ -391,7 +392,10 @@ static const struct file_kind *find_kind(const struct input *input, struct error
         if (file_kinds[i].recognize(input->bytes))
             return &file_kinds[i];
     }
-    if (input->bytes.size == 0)
+    if (universal_recognize(input->bytes))
+        error_set(error, "%s: a universal image; take a slice out with lipo -thin, and show that",
+                  input->path);
+    else if (input->bytes.size == 0)
         error_set(error, "%s: is empty; give an image, a sidecar or a raw profile", input->path);
     else if (profile_recognize_indexed(input->bytes))
         error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",

@@ -21,25 +21,11 @@
 #include "split/commands.h"
 #include "split/existing.h"
 #include "split/message.h"
-#include "split/progress.h"
+#include "split/split_job.h"
 #include "split/store_output.h"
+#include "split/universal.h"
 
 #define PERMISSION_BITS 07777
-
-struct split {
-    const struct parsed_options *options;
-    const char *image_path;
-    const char *output_path;
-    char *sidecar_path;
-    struct input image;
-    struct input map; /* empty where none is given */
-    struct image_plan *plan;
-    struct output stripped;
-    struct output sidecar;
-    uint64_t sidecar_size; /* bytes; of the one that is kept, or written */
-    struct progress progress;
-    struct zlib_memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
-};
 
 /* Compressing a byte takes about as long as copying so many. */
 #define COMPRESSION_WEIGHT 20
@@ -71,6 +57,7 @@ static bool choose_sidecar_path(struct split *split, struct error *error)
     if (split->sidecar_path == NULL)
         return error_out_of_memory(error, split->image_path, strlen(split->image_path));
     if (paths_meet(split->sidecar_path, split->image_path) ||
+        (split->whole_path != NULL && paths_meet(split->sidecar_path, split->whole_path)) ||
         paths_meet(split->sidecar_path, split->output_path))
         return error_set(
             error, "%s: is the image, which the sidecar would replace; give another --sidecar",
@@ -78,7 +65,7 @@ static bool choose_sidecar_path(struct split *split, struct error *error)
     return check_map(split, error);
 }
 
-static bool is_for_store(const struct split *split)
+bool split_is_for_store(const struct split *split)
 {
     return option_text(split->options, OPTION_SIDECAR) == NULL &&
            option_text(split->options, OPTION_STORE) != NULL;
@@ -89,7 +76,7 @@ static bool check_uuid(const struct split *split, struct error *error)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
 
-    if (!is_for_store(split) || facts->uuid_source == UUID_FROM_BUILD_ID || facts->has_stub)
+    if (!split_is_for_store(split) || facts->uuid_source == UUID_FROM_BUILD_ID || facts->has_stub)
         return true;
     return error_set(error,
                      "%s: the stripped image would not say by which UUID to find it in a store; "
@@ -121,7 +108,7 @@ static bool create_outputs(struct split *split, struct error *error)
     };
     struct output_options sidecar_options = {.mode = file_new_mode()};
 
-    return (is_for_store(split)
+    return (split_is_for_store(split)
                 ? store_output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)
                 : output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)) &&
            output_create(&split->stripped, split->output_path, &image_options, error);
@@ -408,7 +395,7 @@ static bool pass_on(struct split *split, struct error *error)
     existing_open(&existing, split->sidecar_path);
     is_there = existing_counts(&existing);
     existing_close(&existing);
-    needs_placeholder = !is_there && !is_for_store(split);
+    needs_placeholder = !is_there && !split_is_for_store(split);
     progress_finish(&split->progress);
     message_warning("%s: split already; it is passed on unchanged, and %s", split->image_path,
                     is_there            ? "the sidecar that is there is kept"
@@ -436,83 +423,114 @@ static void start_progress(struct split *split)
     split->image.released_context = &split->progress;
 }
 
-static bool run_split(struct split *split, struct error *error)
+bool split_prepare(struct split *split, struct error *error)
 {
     struct new_split ours = {
         .image_path = split->image_path,
         .facts = &split->plan->facts,
         .takes_nothing_out = split->plan->range_count == 0,
     };
-    enum output_result result;
 
     start_progress(split);
     if (!give_uuid(split, error) || !choose_sidecar_path(split, error) ||
         !create_outputs(split, error) || !write_stripped(split, error))
         return false;
     if (split->plan->already_split)
-        return pass_on(split, error);
+        return true;
     if (!check_uuid(split, error) ||
-        !(is_for_store(split) ? add_to_store(split, &ours, error)
-                              : write_sidecar_file(split, &ours, error)))
+        !(split_is_for_store(split) ? add_to_store(split, &ours, error)
+                                    : write_sidecar_file(split, &ours, error)))
         return false;
     progress_finish(&split->progress);
     warn_of_sections(split);
-    if (!(is_for_store(split) ? output_commit(&split->stripped, &result, error)
-                              : commit_files(split, error)))
+    return true;
+}
+
+static bool finish(struct split *split, struct error *error)
+{
+    enum output_result result;
+
+    if (split->plan->already_split)
+        return pass_on(split, error);
+    if (!(split_is_for_store(split) ? output_commit(&split->stripped, &result, error)
+                                    : commit_files(split, error)))
         return false;
     report(split);
     return true;
 }
 
-static bool start(struct split *split, struct error *error)
+bool split_plan(struct split *split, struct error *error)
 {
     struct image_options image_options = {
         .sections = option_sections(split->options, OPTION_SECTIONS),
         .uuid = option_uuid(split->options, OPTION_UUID),
         .drop_signature = option_given(split->options, OPTION_DROP_SIGNATURE),
+        .map = split->map.bytes,
     };
-    const char *map = option_text(split->options, OPTION_MAP);
 
     if (!option_given(split->options, OPTION_SECTIONS))
         image_options.sections = SECTION_REMOVABLE;
-    if (!input_open(&split->image, split->image_path, error) ||
-        (map != NULL && !input_open(&split->map, map, error)))
-        return false;
-    image_options.map = split->map.bytes;
     split->plan = image_plan_make(&split->image, &image_options, error);
     return split->plan != NULL;
 }
 
-int command_split(const struct parsed_options *options)
+struct split split_start(const struct parsed_options *options, const char *image_path)
 {
-    struct split split = {
+    const char *output = option_text(options, OPTION_OUTPUT);
+
+    return (struct split){
         .options = options,
-        .image_path = options->operands[0],
-        .output_path = option_text(options, OPTION_OUTPUT),
+        .image_path = image_path,
+        .output_path = output != NULL ? output : options->operands[0],
         .image = {.fd = -1},
         .map = {.fd = -1},
         .stripped = {.fd = -1},
         .sidecar = {.fd = -1},
+        /* Without one, streams are made twice. */
+        .memo = zlib_memo_new(),
     };
+}
+
+void split_end(struct split *split)
+{
+    progress_finish(&split->progress);
+    output_discard(&split->stripped);
+    output_discard(&split->sidecar);
+    zlib_memo_free(split->memo);
+    image_plan_free(split->plan);
+    input_close(&split->map);
+    free(split->sidecar_path);
+}
+
+static bool run_split(struct split *split, struct error *error)
+{
+    const char *map = option_text(split->options, OPTION_MAP);
+
+    if (map != NULL && !input_open(&split->map, map, error))
+        return false;
+    if (option_text(split->options, OPTION_ARCH) != NULL)
+        return error_set(error,
+                         "%s: no universal image, of which --arch could select a slice; "
+                         "leave --arch out",
+                         split->image_path);
+    return split_plan(split, error) && split_prepare(split, error) && finish(split, error);
+}
+
+int command_split(const struct parsed_options *options)
+{
+    struct split split;
     struct error error = {0};
     bool done;
 
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("split", "'--replace' is for '--store DIR'");
-    /* Without one, streams are made twice. */
-    split.memo = zlib_memo_new();
-    if (split.output_path == NULL)
-        split.output_path = split.image_path;
-    done = start(&split, &error) && run_split(&split, &error);
-    progress_finish(&split.progress);
+    split = split_start(options, options->operands[0]);
+    done = input_open(&split.image, split.image_path, &error) &&
+           (universal_recognize(split.image.bytes) ? universal_split(options, &split.image, &error)
+                                                   : run_split(&split, &error));
+    split_end(&split);
+    input_close(&split.image);
     if (!done)
         message_error(&error);
-    output_discard(&split.stripped);
-    output_discard(&split.sidecar);
-    zlib_memo_free(split.memo);
-    image_plan_free(split.plan);
-    input_close(&split.image);
-    input_close(&split.map);
-    free(split.sidecar_path);
     return done ? STATUS_DONE : STATUS_FAILED;
 }

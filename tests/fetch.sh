@@ -1,10 +1,11 @@
 #!/bin/bash
-# Fetches the sources of the real programs that the tests and the demo compile, and checks that they
-# are the ones that were meant. Nothing of them is kept in the repository.
+# Fetches the sources of the real programs that the tests and the demo compile, and real images for
+# Darwin that the tests pass through, and checks that they are the ones that were meant. Nothing of
+# them is kept in the repository.
 #
 # Usage: fetch.sh DIRECTORY
-# Afterwards there are the directories better-sqlite3, leveldown and re2 in it. What is there already
-# is not fetched again.
+# Afterwards there is a directory for each of them in it, as in "leveldown". What is there already is
+# not fetched again.
 set -euo pipefail
 
 # package, version, SHA-512 of the tarball
@@ -12,6 +13,9 @@ packages="
 better-sqlite3 11.10.0 13084ea725e23842ff94acc7cfd016d66b1614dcc673fcfe2f3781dff8e7149a71bbeb61db2aafcec4966acd6ff6382cf7ec625c9703e40f02271006d936a085
 leveldown      6.1.1   f3c73e13e122ce7e029103811f0aa50896933448c6a5a1088a49f54be70835ce44f4712f27bedba98e0963f1f14f9bb471a5aab1cdcfdc370520a048d6f1edf8
 re2             1.24.0  a419ba70c68e6f461bd2483449fc3f9382f00cc90f49c6ff35577b1ab125943c1fb0f66cb6c648a3ddc0e8d9f4c19b96270de1e7b19dce4ace93cd44a1f298fe
+@esbuild/darwin-arm64 0.28.2 9f82aa90e42badac4725c82333546fc1b8a07d028828956933bc69f8ab318b2512ad17485e7b7bdd586b3c0c747d5e388607e62152a3c4c37d275b798f249593
+@esbuild/darwin-x64 0.28.2 baaeacb885983f7eeacc675d04a3f0e501103e2e8788b1ac3bb5269297f2698350dc3fab37ac3a59fc07fa7baa7065d6bdac06c31384ae83b86069c587de5acf
+@biomejs/cli-darwin-arm64 2.5.15 05957316127f994bd32cc61b73dc7a7a5d28d94bf9ccfedb0026328456fa7d2735822ae85e6ecf2f46b92aa309f45fbf0679184636a00ff44e48354e67a79aa6
 "
 
 if [ $# -ne 1 ]; then
@@ -23,7 +27,10 @@ cd "$1"
 
 # Unpacked beside its final place and renamed, so that it is there whole or not at all.
 fetch() {
-    local name=$1 version=$2 digest=$3
+    local package=$1 version=$2 digest=$3
+    # As npm names tarballs: @scope/name becomes scope-name.
+    local name=${package#@}
+    name=${name/\//-}
     local tarball=$name-$version.tgz
     if [ -d "$name" ]; then
         return
@@ -31,7 +38,7 @@ fetch() {
     work=$(mktemp -d "$PWD/fetch-XXXXXX")
     trap 'rm -rf "$work"' EXIT
     if [ ! -f "$tarball" ]; then
-        (cd "$work" && npm pack --silent --ignore-scripts "$name@$version" >/dev/null)
+        (cd "$work" && npm pack --silent --ignore-scripts "$package@$version" >/dev/null)
         mv "$work/$tarball" "$tarball"
     fi
     if ! echo "$digest  $tarball" | sha512sum --check --status; then

@@ -8,6 +8,7 @@ set -euo pipefail
 packages=(
     # to build
     cmake ninja-build pkg-config gcc g++ libelf-dev liblief-dev libzstd-dev libxxhash-dev zlib1g-dev
+    nettle-dev
     # to test
     check clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils file
     g++-mingw-w64-x86-64-win32 util-linux wine wine64

@@ -1,0 +1,220 @@
+/*
+ * Damaged Mach-O images: thousands of mutations where a parser believes what it reads, and cuts.
+ *
+ * Whatever comes in, covsplit ends by itself with 0 or 1, soon and in little memory. With 1 it has
+ * said why, in one line, and written nothing. With 0 what it wrote is right: a damaged image that
+ * could be split is joined to the same damaged image again.
+ *
+ * Usage: macho_bad cuts
+ *        macho_bad mutations FIRST COUNT
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/darwin_program.h"
+#include "tests/support/file_system.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 1500
+#define RUN_TIMEOUT_SECONDS  10
+#define PEAK_RESIDENT_KIB    (1024 * 1024)
+#define FUNCTIONS            60
+#define SEEDS_IN_A_TEST      50
+#define CUT_STEP             991
+
+static const struct darwin_program programs[] = {
+    {.clang = "19", .architecture = "x86_64", .functions = FUNCTIONS, .late_section = true},
+    {.clang = "19", .architecture = "x86_64", .functions = FUNCTIONS, .opcodes = true},
+    {.clang = "19", .architecture = "arm64", .functions = FUNCTIONS},
+};
+
+#define PROGRAM_COUNT (sizeof programs / sizeof *programs)
+
+static char *scratch;
+static struct contents images[PROGRAM_COUNT];
+static unsigned long first_seed;
+static unsigned long seed_count;
+
+static void prepare(void)
+{
+    scratch = scratch_create("macho-bad");
+    for (size_t i = 0; i < PROGRAM_COUNT; i++) {
+        char *directory = path_join(scratch, text_format("%zu", i));
+        directory_create(directory);
+        darwin_program_build(&programs[i], directory, "image");
+        images[i] = file_read(path_join(directory, "image"));
+    }
+}
+
+static void clean_up(void)
+{
+    scratch_remove(scratch);
+}
+
+/* Runs covsplit with words of a text; -1 where it did not end as every run must. */
+static int run_words(const char *directory, const char *words, struct verdict *verdict)
+{
+    struct command command = covsplit_command(directory, NULL);
+    text_list_add_words(&command.arguments, words);
+    command.timeout_seconds = RUN_TIMEOUT_SECONDS;
+    struct outcome outcome = command_run(&command);
+    int result = outcome.exit_code;
+    if (outcome.timed_out || outcome.signal != 0 || (result != 0 && result != 1)) {
+        verdict_fail(verdict, "a crash or a hang %.2000s", outcome_describe(&command, &outcome));
+        result = -1;
+    } else if (outcome.peak_resident_kib > PEAK_RESIDENT_KIB && !covsplit_is_sanitized()) {
+        verdict_fail(verdict, "%ld KiB of memory", outcome.peak_resident_kib);
+        result = -1;
+    } else if (result == 1 && !covsplit_refused(&command, &outcome, verdict)) {
+        result = -1;
+    }
+    outcome_free(&outcome);
+    command_free(&command);
+    return result;
+}
+
+static bool check_bad_image(const char *directory, const struct contents *image,
+                            struct verdict *verdict)
+{
+    char *input = path_join(directory, "input");
+    char *output = path_join(directory, "out");
+    char *joined = path_join(directory, "joined");
+    file_write(input, image->data, image->size);
+    int result = run_words(directory, "split -j1 -o out --sidecar side input", verdict);
+    bool good = result >= 0;
+    if (result == 1) {
+        good = !file_exists(output) || verdict_fail(verdict, "refused, but written");
+    } else if (result == 0) {
+        good = run_words(directory, "join --sidecar side -o joined out", verdict) == 0
+                   ? files_equal(input, joined, verdict)
+                   : verdict_fail(verdict, "it was split, but cannot be joined");
+        /* What was split must be understood again, and passed on. */
+        good = good &&
+               (run_words(directory, "show out", verdict) >= 0 || verdict_fail(verdict, "show"));
+    }
+    unlink(output);
+    unlink(joined);
+    unlink(path_join(directory, "side"));
+    free(input);
+    free(output);
+    free(joined);
+    return good;
+}
+
+/* ---- mutations ---- */
+
+/* Where the image is damaged: mostly in the load commands and in __LINKEDIT, which starts about
+ * there. */
+static size_t choose_place(struct random_state *random, const struct contents *image)
+{
+    uint32_t commands_size;
+    memcpy(&commands_size, image->data + 20, sizeof commands_size);
+    switch (random_below(random, 10)) {
+    case 0:
+        return random_below(random, image->size - 8);
+    case 1:
+    case 2:
+    case 3:
+        return image->size - 8 - random_below(random, image->size / 4);
+    case 4:
+        return image->size - 8 - random_below(random, 1500);
+    default:
+        return random_below(random, 32 + commands_size) & ~(size_t)3;
+    }
+}
+
+static uint64_t choose_value(struct random_state *random, uint64_t old, uint64_t size)
+{
+    const uint64_t values[] = {
+        0,
+        UINT64_MAX,
+        old + 1,
+        old - 1,
+        old ^ UINT64_C(1) << random_below(random, 64),
+        old ^ UINT64_C(1) << random_below(random, 16),
+        size,
+        random_next(random),
+        random_below(random, size),
+        old + 4096,
+        old - 16384,
+        0x80000000,
+    };
+    return values[random_below(random, sizeof values / sizeof *values)];
+}
+
+static struct contents mutate(const struct contents *image, unsigned long seed)
+{
+    struct random_state random = random_start(seed);
+    struct contents damaged = {malloc(image->size), image->size};
+    memcpy(damaged.data, image->data, image->size);
+    for (uint64_t left = 1 + random_below(&random, 3); left > 0; left--) {
+        size_t place = choose_place(&random, image);
+        size_t width = (size_t)1 << random_below(&random, 4);
+        uint64_t value = 0;
+        memcpy(&value, damaged.data + place, width);
+        value = choose_value(&random, value, image->size);
+        memcpy(damaged.data + place, &value, width);
+    }
+    return damaged;
+}
+
+START_TEST(test_mutations)
+{
+    char *directory = path_join(scratch, "test");
+    directory_create(directory);
+    unsigned long first = first_seed + (unsigned long)_i * SEEDS_IN_A_TEST;
+    for (unsigned long seed = first;
+         seed < first + SEEDS_IN_A_TEST && seed < first_seed + seed_count; seed++) {
+        struct verdict verdict = {0};
+        struct contents damaged = mutate(&images[seed % PROGRAM_COUNT], seed);
+        check_bad_image(directory, &damaged, &verdict);
+        verdict_assert(&verdict, text_format("seed %lu", seed));
+        contents_free(&damaged);
+    }
+    directory_remove(directory);
+}
+END_TEST
+
+/* ---- cuts ---- */
+
+START_TEST(test_cuts)
+{
+    char *directory = path_join(scratch, "test");
+    const struct contents *image = &images[_i];
+    directory_create(directory);
+    for (size_t size = 0; size < image->size; size += size < 4096 ? 61 : CUT_STEP) {
+        struct verdict verdict = {0};
+        struct contents cut = {image->data, size};
+        check_bad_image(directory, &cut, &verdict);
+        verdict_assert(&verdict, text_format("%zu bytes of image %d", size, _i));
+    }
+    directory_remove(directory);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    /* Thousands of small files that nobody keeps: in memory, where there is a place for that. */
+    if (access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 0);
+    }
+    Suite *suite = suite_create("bad Mach-O images");
+    TCase *test_case = suite_add_case(suite, "bad", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    if (argument_count == 4 && strcmp(arguments[1], "mutations") == 0) {
+        first_seed = strtoul(arguments[2], NULL, 10);
+        seed_count = strtoul(arguments[3], NULL, 10);
+        tcase_add_loop_test(test_case, test_mutations, 0,
+                            (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
+    } else if (argument_count == 2 && strcmp(arguments[1], "cuts") == 0) {
+        tcase_add_loop_test(test_case, test_cuts, 0, PROGRAM_COUNT);
+    } else {
+        fprintf(stderr, "usage: %s cuts | mutations FIRST COUNT\n", arguments[0]);
+        return EXIT_FAILURE;
+    }
+    return suite_run(suite);
+}
