@@ -201,20 +201,45 @@ static void assert_fault(const char *directory, unsigned image, const char *what
 }
 
 #define FLIPS 100
+/* zstd's frames have a few bits that stand for nothing. */
+#define IDLE_FLIPS_MAX 5
+
+/* Whether a flipped bit was one that stands for nothing: then there is no fault, and the original
+ * comes back all the same. */
+static bool is_idle(const char *directory)
+{
+    struct command command = covsplit_command(directory, "store", "check", "store", NULL);
+    struct outcome outcome = command_run(&command);
+    struct verdict verdict = {0};
+    if (outcome.exit_code != 0) {
+        return false;
+    }
+    covsplit_run_words(directory, 0,
+                       text_format("join --store store -o joined %s/stripped-0", sample.scratch));
+    files_equal(path_join(directory, "joined"), variants[0].path, &verdict);
+    verdict_assert(&verdict, "joined from a sidecar with a bit flipped");
+    return true;
+}
 
 START_TEST(test_check_finds_every_flip)
 {
     char *directory = store_directory(2);
     char *path = entry_of(directory, 0);
     struct contents contents = file_read(path);
+    unsigned idle = 0;
     for (size_t i = 0; i < FLIPS; i++) {
         /* From the first byte to the last: headers, notes, contents, section headers. */
         size_t offset = i * (contents.size - 1) / (FLIPS - 1);
         contents.data[offset] ^= 0x10;
         file_write(path, contents.data, contents.size);
-        assert_fault(directory, 0, text_format("byte %zu", offset));
+        if (is_idle(directory)) {
+            idle++;
+        } else {
+            assert_fault(directory, 0, text_format("byte %zu", offset));
+        }
         contents.data[offset] ^= 0x10;
     }
+    ck_assert_uint_le(idle, IDLE_FLIPS_MAX);
     file_write(path, contents.data, contents.size);
     covsplit_run_words(directory, 0, "store check store");
 }
