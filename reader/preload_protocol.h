@@ -6,9 +6,11 @@
  * makes a connection for each question: whatever a program does to its descriptors between two
  * questions (fork, exec, close all) does not matter then.
  *
- *   question   struct preload_question and the path, in one message, with the descriptor of the
- * file that was opened answer     struct preload_answer and a text for standard error, in one
- * message; with a descriptor where the program is to read that instead of the file
+ * question: struct preload_question and the path, in one message, with the descriptor of the file
+ * that was opened.
+ *
+ * answer: struct preload_answer and a text for standard error, in one message; with a descriptor
+ * where the program is to read that instead of the file.
  *
  * A message that breaks these rules ends the connection, and the file is read as it is.
  */

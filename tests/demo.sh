@@ -56,8 +56,13 @@ llvm-profdata-19 merge full.profraw -o full.profdata
 cmp full.profdata light.profdata
 echo "the lightweight profile, merged, is the full one, byte for byte"
 
-echo "== llvm-cov report, from the joined image and the lightweight profile"
-llvm-cov-19 report sqlite.joined -instr-profile=light.profdata
+echo "== llvm-cov report, from the stripped image and its sidecar"
+llvm-cov-19 report sqlite -instr-profile=full.profdata >full-report.txt
+"$covsplit" run --sidecar sqlite.covsplit -- \
+    llvm-cov-19 report sqlite.stripped -instr-profile=light.profdata >light-report.txt
+cmp full-report.txt light-report.txt
+cat light-report.txt
+echo "the report is that of the unsplit image"
 
 echo
 printf '%-26s %10s %10s\n' "bytes" before after
