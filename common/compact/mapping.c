@@ -18,23 +18,6 @@
 
 #define GAP_BIT         UINT32_C(0x80000000)
 
-unsigned region_operands(unsigned kind)
-{
-    static const uint8_t operands[REGION_KINDS] = {[REGION_CODE] = 1,
-                                                   [REGION_EXPANSION] = 1,
-                                                   [REGION_BRANCH] = 2,
-                                                   [REGION_DECISION] = 2,
-                                                   [REGION_MCDC_BRANCH] = 5};
-    return operands[kind];
-}
-
-unsigned region_counters(unsigned kind)
-{
-    static const uint8_t counters[REGION_KINDS] = {
-        [REGION_CODE] = 1, [REGION_BRANCH] = 2, [REGION_MCDC_BRANCH] = 2};
-    return counters[kind];
-}
-
 /* ---- arrays ---- */
 
 /* Room for one element more. */

@@ -55,9 +55,24 @@ struct region {
     uint32_t operands[REGION_OPERANDS_MAX];
 };
 
-/* How many operands, and how many of them, the first, are counters. */
-unsigned region_operands(unsigned kind);
-unsigned region_counters(unsigned kind);
+/* How many operands a region has. */
+static inline unsigned region_operands(unsigned kind)
+{
+    static const uint8_t operands[REGION_KINDS] = {[REGION_CODE] = 1,
+                                                   [REGION_EXPANSION] = 1,
+                                                   [REGION_BRANCH] = 2,
+                                                   [REGION_DECISION] = 2,
+                                                   [REGION_MCDC_BRANCH] = 5};
+    return operands[kind];
+}
+
+/* How many of them, the first, are counters. */
+static inline unsigned region_counters(unsigned kind)
+{
+    static const uint8_t counters[REGION_KINDS] = {
+        [REGION_CODE] = 1, [REGION_BRANCH] = 2, [REGION_MCDC_BRANCH] = 2};
+    return counters[kind];
+}
 
 struct expression {
     uint32_t left, right; /* counters */

@@ -14,11 +14,14 @@
  * parts by class: line (of a first region in COVFUN_FIRST_LINE the zigzag of its line less that of
  * the mapping before; of files but the first the line in COVFUN_OTHER_FIRST_LINE); column, on the
  * line of the region before the zigzag of the difference; lines; and the end's column, on the same
- * line the zigzag of the length.
+ * line the zigzag of the length. Code often ends where other code does that encloses it: then a
+ * byte in COVFUN_END (behind a gap in COVFUN_END_BEHIND_GAP) tells which, 1 for the last of those
+ * that end behind its start; else 0.
  */
 #include "common/compact/regions.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/compact/numbers.h"
 #include "common/digest.h"
@@ -58,12 +61,87 @@ static unsigned class_of(const struct region *region)
     }
 }
 
-/* The part of a region's counters; `index`: the first or the second. */
-static unsigned counter_part(const struct region *region, unsigned index)
+/* The part of a region's counters: the first or the second of the region at `index`. */
+static unsigned counter_part(const struct region *region, size_t index, bool is_new, bool is_second)
 {
-    if (region->kind == REGION_CODE)
-        return region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE;
-    return index == 0 ? COVFUN_COUNTER_TRUE : COVFUN_COUNTER_FALSE;
+    if (region->kind != REGION_CODE)
+        return is_second ? COVFUN_COUNTER_FALSE : COVFUN_COUNTER_TRUE;
+    if (region->is_gap)
+        return COVFUN_COUNTER_GAP;
+    if (!is_new)
+        return COVFUN_COUNTER_SHAPE;
+    if (index == 0)
+        return COVFUN_COUNTER_FIRST;
+    if ((region - 1)->is_gap)
+        return COVFUN_COUNTER_BEHIND_GAP;
+    return region->line == 0 ? COVFUN_COUNTER_CODE : COVFUN_COUNTER_NEXT_LINE;
+}
+
+/* ---- ends ---- */
+
+static uint64_t place_of(uint64_t line, uint32_t column)
+{
+    return line << 32 | column;
+}
+
+/* What of the ends is told of a region at `index`; 0: nothing. */
+static unsigned end_part(const struct region *region, size_t index)
+{
+    unsigned class = class_of(region);
+
+    if (index == 0 || (class != PLACE_CODE && class != PLACE_ZERO))
+        return 0;
+    return (region - 1)->is_gap ? COVFUN_END_BEHIND_GAP : COVFUN_END;
+}
+
+/* The region's end moves to the front. */
+static void add_end(struct region_ends *ends, const struct region *region)
+{
+    uint64_t place = place_of(ends->line + region->lines, region->column_end);
+    unsigned class = class_of(region);
+    size_t at = 0;
+
+    if (class != PLACE_CODE && class != PLACE_ZERO)
+        return;
+    while (at < ends->count && ends->places[at] != place)
+        at++;
+    if (at == ends->count) {
+        if (ends->count < REGION_ENDS)
+            ends->count++;
+        at = ends->count - 1;
+    }
+    memmove(ends->places + 1, ends->places, at * sizeof(ends->places[0]));
+    ends->places[0] = place;
+}
+
+/* The number of the region's end; 0: it is none of them. */
+static unsigned find_end(const struct region_ends *ends, const struct region *region)
+{
+    uint64_t start = place_of(ends->line, region->column);
+    uint64_t end = place_of(ends->line + region->lines, region->column_end);
+    unsigned number = 0;
+
+    for (size_t i = 0; i < ends->count; i++) {
+        number += ends->places[i] > start;
+        if (ends->places[i] == end)
+            return end > start ? number : 0;
+    }
+    return 0;
+}
+
+/* Gives the region the end of that number. */
+static bool set_end(const struct region_ends *ends, unsigned number, struct region *region)
+{
+    uint64_t start = place_of(ends->line, region->column);
+
+    for (size_t i = 0; i < ends->count; i++) {
+        if (ends->places[i] <= start || --number != 0)
+            continue;
+        region->lines = (uint32_t)((ends->places[i] >> 32) - ends->line);
+        region->column_end = (uint32_t)ends->places[i];
+        return true;
+    }
+    return false;
 }
 
 /* ---- writing ---- */
@@ -128,22 +206,32 @@ static bool put_place(struct regions *regions, struct compact_parts *parts,
         if (back != 0)
             return true;
     }
-    return put_start(regions, parts, region, index, is_main) &&
-           covfun_put(parts, COVFUN_LINES + class, region->lines) &&
+    if (!put_start(regions, parts, region, index, is_main))
+        return false;
+    if (end_part(region, index) != 0) {
+        unsigned number = find_end(&regions->ends, region);
+
+        if (!covfun_put_byte(parts, end_part(region, index), number))
+            return false;
+        if (number != 0)
+            return true;
+    }
+    return covfun_put(parts, COVFUN_LINES + class, region->lines) &&
            (region->lines == 0 ? covfun_put(parts, COVFUN_LENGTH + class,
                                             zigzag((uint64_t)region->column_end - region->column))
                                : covfun_put(parts, COVFUN_COLUMN_END + class, region->column_end));
 }
 
 static bool put_operands(struct counters *counters, struct compact_parts *parts,
-                         const struct region *region)
+                         const struct region *region, size_t index, bool is_new)
 {
     unsigned counted = region_counters(region->kind);
 
     for (unsigned i = 0; i < region_operands(region->kind); i++) {
         uint32_t operand = region->operands[i];
         bool done = i < counted
-                        ? counters_put(counters, parts, counter_part(region, i), operand)
+                        ? counters_put(counters, parts, counter_part(region, index, is_new, i != 0),
+                                       operand)
                         : covfun_put(parts,
                                      region->kind == REGION_EXPANSION ? COVFUN_EXPANSIONS
                                                                       : COVFUN_OTHER_OPERANDS,
@@ -187,15 +275,19 @@ static bool put_file(struct regions *regions, struct counters *counters,
         return false;
     if (is_new && !covfun_put(parts, COVFUN_REGION_COUNTS, count))
         return false;
+    regions->ends = (struct region_ends){0};
     for (uint32_t i = 0; i < count; i++) {
         const struct region *region = &first[i];
         unsigned kind = region->kind | (region->is_gap ? KIND_GAP : 0u);
 
+        /* Lines are counted from the first. */
+        regions->ends.line += i == 0 ? 0 : region->line;
         if (is_new && (!covfun_put_byte(parts, COVFUN_KINDS, kind) ||
                        !put_place(regions, parts, region, i, is_main)))
             return false;
-        if (!put_operands(counters, parts, region))
+        if (!put_operands(counters, parts, region, i, is_new))
             return false;
+        add_end(&regions->ends, region);
     }
     return true;
 }
@@ -279,8 +371,16 @@ static bool take_place(struct regions *regions, struct covfun_columns *columns,
             return true;
         }
     }
-    if (!take_start(regions, columns, region, index, is_main) ||
-        !covfun_take_32(columns, COVFUN_LINES + class, &region->lines))
+    if (!take_start(regions, columns, region, index, is_main))
+        return false;
+    regions->ends.line += index == 0 ? 0 : region->line;
+    if (end_part(region, index) != 0) {
+        if (!covfun_take_byte(columns, end_part(region, index), &back))
+            return false;
+        if (back != 0)
+            return set_end(&regions->ends, back, region);
+    }
+    if (!covfun_take_32(columns, COVFUN_LINES + class, &region->lines))
         return false;
     if (region->lines != 0)
         return covfun_take_32(columns, COVFUN_COLUMN_END + class, &region->column_end);
@@ -301,7 +401,7 @@ static bool take_kind(struct covfun_columns *columns, struct region *region)
 }
 
 static enum compact_result take_operands(struct counters *counters, struct covfun_columns *columns,
-                                         struct region *region)
+                                         struct region *region, size_t index, bool is_new)
 {
     unsigned counted = region_counters(region->kind);
     enum compact_result result = COMPACT_DONE;
@@ -310,7 +410,8 @@ static enum compact_result take_operands(struct counters *counters, struct covfu
         uint32_t *operand = &region->operands[i];
 
         if (i < counted)
-            result = counters_take(counters, columns, counter_part(region, i), operand);
+            result = counters_take(counters, columns, counter_part(region, index, is_new, i != 0),
+                                   operand);
         else if (!covfun_take_32(columns,
                                  region->kind == REGION_EXPANSION ? COVFUN_EXPANSIONS
                                                                   : COVFUN_OTHER_OPERANDS,
@@ -375,6 +476,7 @@ static enum compact_result take_file(struct regions *regions, struct counters *c
     if ((first + (uint64_t)count) * REGION_SIZE_MIN > limit)
         return COMPACT_UNFIT;
     mapping->region_counts[file] = count;
+    regions->ends = (struct region_ends){0};
     for (uint32_t i = 0; i < count; i++) {
         struct region blank = {0}, *region;
         enum compact_result result;
@@ -387,9 +489,10 @@ static enum compact_result take_file(struct regions *regions, struct counters *c
         if (shape == NULL &&
             (!take_kind(columns, region) || !take_place(regions, columns, region, i, file == 0)))
             return COMPACT_UNFIT;
-        result = take_operands(counters, columns, region);
+        result = take_operands(counters, columns, region, i, shape == NULL);
         if (result != COMPACT_DONE)
             return result;
+        add_end(&regions->ends, region);
     }
     return file == 0 || shape != NULL || add_shape(regions, mapping->regions + first, count)
                ? COMPACT_DONE

@@ -14,6 +14,16 @@ struct region_shape {
     uint32_t count;
 };
 
+#define REGION_ENDS 16
+
+/* Where regions of a file end, the last one told first, each once: the line, counted from the
+ * first, in the high half, the column in the low one. */
+struct region_ends {
+    uint64_t places[REGION_ENDS];
+    size_t count;
+    uint64_t line; /* of the region at hand */
+};
+
 /* Goes from one mapping to the next. Starts as {0}; freed with regions_free. */
 struct regions {
     struct number_table shape_numbers; /* writing: from the digest of a shape to its number */
@@ -22,6 +32,7 @@ struct regions {
     size_t shape_count, shape_capacity;
     struct mapping shape_regions; /* only its regions */
     uint32_t first_line;          /* of the mapping before */
+    struct region_ends ends;
 };
 
 void regions_free(struct regions *regions);

@@ -5,10 +5,12 @@
  *        real_programs leveldb CLANG
  * The sources are those that tests/fetch.sh has put into COVSPLIT_TEST_CACHE.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/leveldb.h"
 #include "tests/support/program.h"
@@ -18,6 +20,10 @@
 #define TEST_TIMEOUT_SECONDS 1500
 #define SQLITE_SOURCE        COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"
 #define DB_BENCH_PERMILLE    20
+
+/* Of the size with --portable. */
+#define SQLITE_PERMILLE  550
+#define LEVELDB_PERMILLE 450
 
 static const char *clang_version;
 static const char *linker_name;
@@ -62,6 +68,26 @@ static void check_report(const struct trial *trial)
     ck_assert_str_eq(original, joined);
 }
 
+static uint64_t sidecar_size(const struct trial *trial, const char *option)
+{
+    const char *image = trial->images.items[trial->images.count - 1];
+    const char *sidecar = path_join(trial->scratch, "size.covsplit");
+
+    run_or_abort(trial->original, covsplit_path(), "split", option, "-o",
+                 path_join(trial->scratch, "size.stripped"), "--sidecar", sidecar, image, NULL);
+    return file_size(sidecar);
+}
+
+/* The compact forms are worth their while: in thousandths of what zstd alone makes at most. */
+static void check_compact_size(const struct trial *trial, uint64_t permille_max)
+{
+    uint64_t compact = sidecar_size(trial, "--verbose");
+    uint64_t portable = sidecar_size(trial, "--portable");
+
+    ck_assert_msg(compact * 1000 <= portable * permille_max,
+                  "the sidecar has %" PRIu64 " bytes, with --portable %" PRIu64, compact, portable);
+}
+
 static void check_trial(struct trial *trial, const char *function, const char *label)
 {
     struct verdict verdict = {0};
@@ -83,6 +109,7 @@ START_TEST(test_sqlite)
                         optimization, linker_name, SQLITE_SOURCE, SQLITE_SOURCE,
                         COVSPLIT_FIXTURE_DIRECTORY));
     check_trial(&trial, "sqlite3_exec", "SQLite");
+    check_compact_size(&trial, SQLITE_PERMILLE);
     check_report(&trial);
     trial_remove(&trial);
 }
@@ -96,6 +123,7 @@ static void check_leveldb(const char *objects, const char *linker)
     text_list_add(&driver.images, LEVELDB_LIBRARY);
     leveldb_link(clang_version, linker, objects, driver.original, "driver", LEVELDB_DRIVER);
     check_trial(&driver, "main", text_format("LevelDB driver, %s", linker));
+    check_compact_size(&driver, LEVELDB_PERMILLE);
     check_report(&driver);
     trial_remove(&driver);
 
@@ -106,6 +134,7 @@ static void check_leveldb(const char *objects, const char *linker)
     bench.differing_permille = DB_BENCH_PERMILLE;
     text_list_add(&bench.images, "db_bench");
     text_list_add(&bench.images, LEVELDB_LIBRARY);
+    text_list_add(&bench.split_options, "--portable");
     text_list_add_words(&bench.arguments,
                         "--db=database --num=2000 --benchmarks=fillseq,readseq,readrandom");
     leveldb_link(clang_version, linker, objects, bench.original, "db_bench", LEVELDB_DB_BENCH);

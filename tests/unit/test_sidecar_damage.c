@@ -318,6 +318,23 @@ START_TEST(test_newer_format_is_refused)
 }
 END_TEST
 
+/* A section in a form of a later version, all else being in order. */
+START_TEST(test_unknown_form_is_refused)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 9, 1);
+    const struct layout layout = layout_of(&file);
+
+    store_u32(file.data + layout.contents[0], 0x6c7603ff, false);
+    reseal(&file, &layout);
+    ck_assert_str_eq(refusal(&file),
+                     "bad: __llvm_covmap is stored in a form (ch_type 0x6c7603ff) that this "
+                     "covsplit does not know; use a newer covsplit");
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
 START_TEST(test_unknown_notes_are_ignored)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
@@ -460,6 +477,7 @@ int main(void)
     tcase_add_test(damage, test_hostile_elf_headers);
     suite_add_tcase(suite, damage);
     tcase_add_test(versions, test_newer_format_is_refused);
+    tcase_add_test(versions, test_unknown_form_is_refused);
     tcase_add_test(versions, test_unknown_notes_are_ignored);
     tcase_add_test(versions, test_needed_notes_are_missed);
     tcase_add_test(versions, test_no_sidecar);
