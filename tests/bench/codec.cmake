@@ -1,3 +1,0 @@
-# Run by hand: bench_codec IMAGE...
-add_executable(bench_codec EXCLUDE_FROM_ALL codec.c)
-target_link_libraries(bench_codec PRIVATE test_support)
