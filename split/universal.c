@@ -102,6 +102,7 @@ static bool prepare_slice(struct universal_job *job, size_t index, struct error 
 
     if (!universal_part(job->image, &job->universal.slices[index], &job->parts[index], error))
         return false;
+    split_end(split); /* of the name of the whole */
     *split = split_start(job->options, job->parts[index].path);
     split->whole_path = job->image->path;
     split->image = job->parts[index];
