@@ -1,9 +1,13 @@
 # The suites of `covsplit run`: included by CMakeLists.txt.
-add_suite(run)
-target_compile_definitions(suite_run PRIVATE COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
-add_run(run run)
+foreach(name run run_process run_llvm)
+  add_suite(${name})
+  target_compile_definitions(suite_${name} PRIVATE
+    COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
+endforeach()
 
-add_suite(run_llvm)
+add_run(run run)
+add_run(run-process run_process)
+
 set(linker lld)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(run-clang${clang}-${linker} run_llvm ${clang} ${linker})
