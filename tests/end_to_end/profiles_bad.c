@@ -26,7 +26,9 @@
 #define SEEDS_IN_A_TEST      50
 #define TRUNCATION_STEP      97
 #define FUNCTIONS            40
-/* What the peak of the same run differs by from time to time. */
+/* The peak of the same run differs by some 330 KiB from time to time, with what the kernel maps of
+ * the libraries around a page that is touched. So the bound is above the largest of a few runs. */
+#define PEAK_RUNS 8
 #define NOISE_KIB 512
 
 /* What is damaged: profiles of one program built in three ways. */
@@ -60,7 +62,9 @@ static const struct program programs[] = {
 
 static char *scratch;
 static struct contents profiles[PROFILE_COUNT];
-static long good_peaks[PROFILE_COUNT];
+/* For each program, the memory that the one of its two profiles takes which takes more: a changed
+ * flag makes a lightweight profile of a full one, which needs the sidecar then. */
+static long good_peaks[PROGRAM_COUNT];
 static unsigned long first_seed;
 static unsigned long seed_count;
 
@@ -115,9 +119,14 @@ static void prepare(void)
         profiles[2 * i] = run_image(split, text_format("%zu.profraw", 2 * i));
         profiles[2 * i + 1] = run_image(image, text_format("%zu.profraw", 2 * i + 1));
     }
-    for (size_t i = 0; i < PROFILE_COUNT; i++) {
-        good_peaks[i] = peak_of(
-            scratch, text_format("merge -j1 --store store -o good-%zu.profraw %zu.profraw", i, i));
+    for (size_t i = 0; i < PROFILE_COUNT * PEAK_RUNS; i++) {
+        size_t which = i / PEAK_RUNS;
+        char *words =
+            text_format("merge -j1 --store store -o good-%zu.profraw %zu.profraw", which, which);
+        long peak = peak_of(scratch, words);
+        if (peak > good_peaks[which / 2]) {
+            good_peaks[which / 2] = peak;
+        }
     }
 }
 
@@ -185,7 +194,7 @@ static bool check_damaged(const char *directory, size_t which, const struct cont
                           bool must_fail, struct verdict *verdict)
 {
     char *path = path_join(directory, "bad.profraw");
-    long peak = good_peaks[which] + (long)(damaged->size * 4 / 1024) + NOISE_KIB;
+    long peak = good_peaks[which / 2] + (long)(damaged->size * 4 / 1024) + NOISE_KIB;
     int correlate_exit = -1;
     int merge_exit = -1;
     file_write(path, damaged->data, damaged->size);
