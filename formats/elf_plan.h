@@ -2,9 +2,10 @@
  * What the parts of the ELF planner share. Internal to formats/elf*.c.
  *
  * The planner works in steps, each in a file of its own: elf_runtime.c decides whether names and
- * data can go and rewrites the runtime (with elf_references.c, which looks for whoever else refers
- * to them), elf_layout.c finds the pages to cut (with elf_room.c, which makes room for the program
- * headers that this takes), elf_tables.c writes the tables of the stripped image.
+ * data can go and rewrites the runtime (with runtime_code.c, the rules that all
+ * formats share, and elf_references.c, which looks for pointers to them), elf_layout.c finds the
+ * pages to cut (with elf_room.c, which makes room for the program headers that this takes),
+ * elf_tables.c writes the tables of the stripped image.
  */
 #ifndef COVSPLIT_FORMATS_ELF_PLAN_H
 #define COVSPLIT_FORMATS_ELF_PLAN_H
@@ -17,6 +18,7 @@
 #include "formats/elf_relocations.h"
 #include "formats/elf_symbols.h"
 #include "formats/image.h"
+#include "formats/runtime_code.h"
 #include "formats/stub.h"
 
 /* At most names and data: two holes in loadable segments. */
@@ -93,19 +95,8 @@ bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind);
  * for a real error: a section that cannot go is kept with its reason. */
 bool elf_runtime_plan(struct elf_plan_state *state, struct error *error);
 
-/* Decodes the body of an accessor; *code is a view of it and of what follows. False where the body
- * is not a known one. */
-struct accessor;
-bool elf_runtime_decode(const struct elf_plan_state *state,
-                        const struct runtime_definition *definition, struct bytes *code,
-                        struct accessor *accessor);
-
-/* The searches of elf_references.c. */
-
-/* Whether code of the image forms an address in [address, address + size), other than in the bodies
- * of the runtime's bound accessors: *from is where. */
-bool elf_find_code_reference(const struct elf_plan_state *state, uint64_t address, uint64_t size,
-                             uint64_t *from);
+/* The image as the shared rules see it: a view of the state. */
+struct runtime_image elf_runtime_image(const struct elf_plan_state *state);
 
 /* Whether a pointer in the image leads to [address, address + size), other than from there or from
  * a slot that an accessor loads: *from is where. Also true where that cannot be told: *reason then

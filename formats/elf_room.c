@@ -172,6 +172,7 @@ static bool segments_move_whole(const struct elf_plan_state *state)
 /* Proves that no symbol, no pointer and no code of the image refers to what would move. */
 static bool nobody_refers_to_moves(const struct elf_plan_state *state)
 {
+    struct runtime_image runtime = elf_runtime_image(state);
     struct moved_search search = {.state = state};
     const struct elf_image *image = &state->image;
     uint64_t first = UINT64_MAX, end = 0;
@@ -194,7 +195,7 @@ static bool nobody_refers_to_moves(const struct elf_plan_state *state)
     }
     return segments_move_whole(state) && sections_move_whole(state) &&
            !elf_find_pointer(state, first, end - first, &from, &reason) &&
-           !elf_find_code_reference(state, first, end - first, &from);
+           !runtime_find_code_reference(&runtime, first, end - first, &from);
 }
 
 /* Takes the bytes [offset, offset + size) of the file along into the names' range. They keep their

@@ -12,8 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "formats/accessor.h"
-
 /* ---- accessors ---- */
 
 struct slot_search {
@@ -36,8 +34,9 @@ static bool slot_visitor(void *context, const struct elf_relocation *relocation)
 }
 
 /* The address that a slot of the GOT holds at run time. */
-static bool slot_value(const struct elf_plan_state *state, uint64_t slot, uint64_t *value)
+static bool slot_value(const void *format, uint64_t slot, uint64_t *value)
 {
+    const struct elf_plan_state *state = format;
     struct slot_search search = {.slot = slot};
     const char *reason;
     struct bytes bytes;
@@ -54,10 +53,11 @@ static bool slot_value(const struct elf_plan_state *state, uint64_t slot, uint64
     return true;
 }
 
-bool elf_runtime_decode(const struct elf_plan_state *state,
-                        const struct runtime_definition *definition, struct bytes *code,
-                        struct accessor *accessor)
+/* To the end of the segment, or of the symbol where that has a size. */
+static bool code_of(const void *format, const struct runtime_definition *definition,
+                    struct runtime_code *code)
 {
+    const struct elf_plan_state *state = format;
     size_t segment = elf_segment_of(&state->image, definition->address, 1);
     const GElf_Phdr *phdr;
     uint64_t left;
@@ -68,90 +68,56 @@ bool elf_runtime_decode(const struct elf_plan_state *state,
     left = phdr->p_vaddr + phdr->p_filesz - definition->address;
     if (definition->size != 0 && definition->size < left)
         left = definition->size;
+    code->address = definition->address;
     return (phdr->p_flags & PF_X) != 0 &&
-           elf_bytes_at(&state->image, definition->address, left, code) &&
-           accessor_decode(state->image.ehdr.e_machine, *code, definition->address, accessor);
+           elf_bytes_at(&state->image, definition->address, left, &code->bytes);
 }
 
-/* Every definition of `symbol` must return `expected`, and there must be one. */
-static bool check_accessor(struct elf_plan_state *state, enum section_kind kind,
-                           enum runtime_symbol symbol, uint64_t expected)
+static bool next_code(const void *format, size_t *index, struct runtime_code *code)
 {
-    const char *name = runtime_symbol_name(symbol);
-    size_t seen = 0;
+    const struct elf_plan_state *state = format;
 
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        struct accessor accessor;
-        struct bytes code;
-        uint64_t value;
+    while (*index < state->image.shnum) {
+        size_t i = (*index)++;
 
-        if (definition->symbol != symbol)
+        if ((state->image.shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
             continue;
-        seen++;
-        if (!elf_runtime_decode(state, definition, &code, &accessor))
-            return elf_plan_keep(state, kind,
-                                 "the code of %s is not one that covsplit knows; link with LLVM's "
-                                 "own profile runtime, without LTO",
-                                 name);
-        value = accessor.value;
-        if (accessor.form == ACCESSOR_LOAD && !slot_value(state, accessor.value, &value))
-            return elf_plan_keep(state, kind, "what %s returns cannot be told", name);
-        if (value != expected)
-            return elf_plan_keep(state, kind, "%s does not return the bound of the section", name);
+        *code = (struct runtime_code){elf_section_bytes(&state->image, i),
+                                      state->image.shdrs[i].sh_addr};
+        return true;
     }
-    if (seen == 0)
-        return elf_plan_keep(state, kind,
-                             "the image has no symbol %s: its profile runtime was inlined, or is "
-                             "not LLVM's; link without LTO of the runtime",
-                             name);
-    return true;
+    return false;
 }
 
-/* An accessor that gets a new body must not be another function too. */
-static bool check_not_shared(struct elf_plan_state *state, enum section_kind kind,
-                             enum runtime_symbol symbol)
+static bool is_start_of_section(const void *format, uint64_t address)
 {
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        if (definition->symbol == symbol && definition->is_shared)
-            return elf_plan_keep(state, kind,
-                                 "%s shares its code with another function; link without "
-                                 "--icf=all",
-                                 runtime_symbol_name(symbol));
+    const struct elf_image *image = &((const struct elf_plan_state *)format)->image;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        if ((image->shdrs[i].sh_flags & SHF_ALLOC) != 0 && image->shdrs[i].sh_addr == address)
+            return true;
     }
-    return true;
+    return false;
 }
 
-static bool rewrite_accessor(struct elf_plan_state *state, enum runtime_symbol symbol,
-                             uint64_t value)
+struct runtime_image elf_runtime_image(const struct elf_plan_state *state)
 {
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
-        struct accessor accessor;
-        struct bytes code;
-        uint64_t offset;
-        bool seen = false;
-
-        if (definition->symbol != symbol)
-            continue;
-        /* Two symbols may name one copy. */
-        for (size_t j = 0; j < i; j++)
-            seen |= state->runtime.definitions[j].symbol == symbol &&
-                    state->runtime.definitions[j].address == definition->address;
-        if (seen)
-            continue;
-        if (!elf_runtime_decode(state, definition, &code, &accessor) ||
-            !accessor_encode(state->image.ehdr.e_machine, &accessor, code, definition->address,
-                             value, instruction))
-            return false;
-        offset = (uint64_t)(code.data - state->image.file.data) + accessor.instruction_offset;
-        if (!edit_overwrite_differences(&state->plan->edits, state->image.file, offset,
-                                        (struct bytes){instruction, accessor.instruction_size}))
-            return false;
-    }
-    return true;
+    return (struct runtime_image){
+        .input = state->image.input,
+        .plan = state->plan,
+        .definitions = state->runtime.definitions,
+        .definition_count = state->runtime.count,
+        .machine = state->image.ehdr.e_machine,
+        .has_absolute_operands = state->image.ehdr.e_type == ET_EXEC,
+        .folding_advice = "link without --icf=all",
+        .missing_advice = "its profile runtime was inlined, or is not LLVM's; link without LTO of "
+                          "the runtime",
+        .format = state,
+        .code_of = code_of,
+        .next_code = next_code,
+        .is_start_of_section = is_start_of_section,
+        .slot_value = slot_value,
+    };
 }
 
 /* ---- what names and data have in common ---- */
@@ -176,32 +142,6 @@ static bool has_retained_relocations(const struct elf_plan_state *state, size_t 
     return false;
 }
 
-/* How much at either end of a section is looked for in code: who walks a section starts at one of
- * its bounds, or at a field of its first or last record. Looking for all of a large section would
- * find values in a large image that only seem to refer to it. */
-#define BOUND_WINDOW UINT64_C(64)
-
-/* True where another section starts at the address: references to it may mean that one. */
-static bool is_start_of_section(const struct elf_image *image, uint64_t address)
-{
-    for (size_t i = 1; i < image->shnum; i++) {
-        if ((image->shdrs[i].sh_flags & SHF_ALLOC) != 0 && image->shdrs[i].sh_addr == address)
-            return true;
-    }
-    return false;
-}
-
-static bool find_reference_to_bounds(struct elf_plan_state *state, size_t index, uint64_t *from)
-{
-    const GElf_Shdr *shdr = &state->image.shdrs[index];
-    uint64_t window = shdr->sh_size < BOUND_WINDOW ? shdr->sh_size : BOUND_WINDOW;
-    uint64_t end = shdr->sh_addr + shdr->sh_size;
-    uint64_t last = is_start_of_section(&state->image, end) ? 0 : 1;
-
-    return elf_find_code_reference(state, shdr->sh_addr, window, from) ||
-           elf_find_code_reference(state, end - window, window + last, from);
-}
-
 static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
@@ -209,6 +149,7 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
     const GElf_Shdr *shdr = &image->shdrs[index];
     size_t segment = elf_segment_of(image, shdr->sh_addr, shdr->sh_size);
     const char *reason;
+    struct runtime_image runtime = elf_runtime_image(state);
     uint64_t from;
 
     if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
@@ -226,7 +167,7 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
             return elf_plan_keep(state, kind, "%s", reason);
         return elf_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
     }
-    if (find_reference_to_bounds(state, index, &from))
+    if (runtime_find_reference_to_bounds(&runtime, shdr->sh_addr, shdr->sh_size, &from))
         return elf_plan_keep(state, kind,
                              "code at 0x%" PRIx64
                              " refers to it, other than the runtime's accessors; link without LTO "
@@ -258,12 +199,14 @@ static bool check_runtime(struct elf_plan_state *state, enum section_kind kind)
 static bool check_names(struct elf_plan_state *state)
 {
     GElf_Shdr *shdr = &state->image.shdrs[state->section_index[SECTION_NAMES]];
+    struct runtime_image runtime = elf_runtime_image(state);
     const char *reason;
 
     if (!check_runtime(state, SECTION_NAMES) || !check_loaded(state, SECTION_NAMES) ||
-        !check_accessor(state, SECTION_NAMES, RUNTIME_BEGIN_NAMES, shdr->sh_addr) ||
-        !check_accessor(state, SECTION_NAMES, RUNTIME_END_NAMES, shdr->sh_addr + shdr->sh_size) ||
-        !check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES))
+        !runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_BEGIN_NAMES, shdr->sh_addr) ||
+        !runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_END_NAMES,
+                                shdr->sh_addr + shdr->sh_size) ||
+        !runtime_check_not_shared(&runtime, SECTION_NAMES, RUNTIME_END_NAMES))
         return false;
     if (!elf_relocations_each(&state->image, relocation_inside, shdr, &reason))
         return elf_plan_keep(state, SECTION_NAMES, "%s",
@@ -295,17 +238,20 @@ static bool place_stub(struct elf_plan_state *state, struct stub_place *place)
 static bool check_data_accessors(struct elf_plan_state *state, const struct stub_place *place)
 {
     const GElf_Shdr *shdr = &state->image.shdrs[state->section_index[SECTION_DATA]];
+    struct runtime_image runtime = elf_runtime_image(state);
     enum section_kind kind = SECTION_DATA;
 
-    if (!check_accessor(state, kind, RUNTIME_BEGIN_DATA, shdr->sh_addr) ||
-        !check_accessor(state, kind, RUNTIME_END_DATA, shdr->sh_addr + shdr->sh_size) ||
-        !check_not_shared(state, kind, RUNTIME_END_DATA) ||
-        !check_accessor(state, kind, RUNTIME_BEGIN_COUNTERS, place->counters) ||
-        !check_accessor(state, kind, RUNTIME_END_COUNTERS, place->counters + place->counters_size))
+    if (!runtime_check_accessor(&runtime, kind, RUNTIME_BEGIN_DATA, shdr->sh_addr) ||
+        !runtime_check_accessor(&runtime, kind, RUNTIME_END_DATA, shdr->sh_addr + shdr->sh_size) ||
+        !runtime_check_not_shared(&runtime, kind, RUNTIME_END_DATA) ||
+        !runtime_check_accessor(&runtime, kind, RUNTIME_BEGIN_COUNTERS, place->counters) ||
+        !runtime_check_accessor(&runtime, kind, RUNTIME_END_COUNTERS,
+                                place->counters + place->counters_size))
         return false;
     return place->bitmap_size == 0 ||
-           (check_accessor(state, kind, RUNTIME_BEGIN_BITMAP, place->bitmap) &&
-            check_accessor(state, kind, RUNTIME_END_BITMAP, place->bitmap + place->bitmap_size));
+           (runtime_check_accessor(&runtime, kind, RUNTIME_BEGIN_BITMAP, place->bitmap) &&
+            runtime_check_accessor(&runtime, kind, RUNTIME_END_BITMAP,
+                                   place->bitmap + place->bitmap_size));
 }
 
 static bool check_data(struct elf_plan_state *state)
@@ -355,10 +301,11 @@ static bool remove_data_relocations(struct elf_plan_state *state)
 bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
 {
     const GElf_Shdr *shdrs = state->image.shdrs;
+    struct runtime_image runtime = elf_runtime_image(state);
 
     if (elf_plan_removes(state, SECTION_NAMES) && check_names(state)) {
         uint64_t start = shdrs[state->section_index[SECTION_NAMES]].sh_addr;
-        if (!rewrite_accessor(state, RUNTIME_END_NAMES, start))
+        if (!runtime_rewrite(&runtime, RUNTIME_END_NAMES, start))
             return error_set(error,
                              "%s: an accessor cannot be rewritten; use --sections without "
                              "names",
@@ -367,7 +314,7 @@ bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
     if (elf_plan_removes(state, SECTION_DATA) && check_data(state) &&
         remove_data_relocations(state)) {
         uint64_t start = shdrs[state->section_index[SECTION_DATA]].sh_addr;
-        if (!rewrite_accessor(state, RUNTIME_END_DATA, start + state->record_layout.record_size))
+        if (!runtime_rewrite(&runtime, RUNTIME_END_DATA, start + state->record_layout.record_size))
             return error_set(error,
                              "%s: an accessor cannot be rewritten; use --sections without "
                              "data",

@@ -2,10 +2,10 @@
  * What the parts of the Mach-O planner share. Internal to formats/macho*.c.
  *
  * The planner works in steps, each in a file of its own: macho.c decides what may go, with
- * macho_runtime.c for names and data (and macho_references.c, which looks for whoever else refers
- * to them); macho_layout.c finds the pages to cut; macho_relink.c and macho_recode.c take fixups
- * out, in their two forms; macho_commands.c writes the load commands of the stripped image, and
- * macho_signature.c signs it anew.
+ * macho_runtime.c for names and data (with runtime_code.c, the rules that all formats share, and
+ * macho_references.c, which looks for pointers to them); macho_layout.c finds the pages to cut;
+ * macho_relink.c and macho_recode.c take fixups out, in their two forms; macho_commands.c writes
+ * the load commands of the stripped image, and macho_signature.c signs it anew.
  */
 #ifndef COVSPLIT_FORMATS_MACHO_PLAN_H
 #define COVSPLIT_FORMATS_MACHO_PLAN_H
@@ -14,7 +14,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/accessor.h"
 #include "formats/image.h"
 #include "formats/macho_read.h"
 #include "formats/macho_symbols.h"
@@ -98,19 +97,9 @@ uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segmen
  * for a real error: a section that cannot go is kept with its reason. */
 bool macho_runtime_plan(struct macho_plan_state *state, struct error *error);
 
-/* The searches of macho_references.c. */
-
-/* Decodes the body of an accessor; *code is a view of it and of what follows. False where the body
- * is not a known one. */
-bool macho_runtime_decode(const struct macho_plan_state *state,
-                          const struct runtime_definition *definition, struct bytes *code,
-                          struct accessor *accessor);
-/* Whether code of the image forms an address in [address, address + size), other than in the bodies
- * of the runtime's bound accessors: *from is where. */
-bool macho_find_code_reference(const struct macho_plan_state *state, uint64_t address,
-                               uint64_t size, uint64_t *from);
 /* Whether a pointer in the image leads to [address, address + size), other than from there: *from
- * is where. Also true where that cannot be told: *reason then says why, and is NULL otherwise. */
+ * is where. Also true where that cannot be told: *reason then says why, and is NULL otherwise
+ * (macho_references.c). */
 bool macho_find_pointer(const struct macho_plan_state *state, uint64_t address, uint64_t size,
                         uint64_t *from, const char **reason);
 

@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "formats/accessor.h"
 #include "formats/macho_fixups.h"
 #include "formats/macho_plan.h"
+#include "formats/runtime_code.h"
 
 static const struct macho_section *section_of(const struct macho_plan_state *state,
                                               enum section_kind kind)
@@ -21,110 +21,44 @@ static const struct macho_section *section_of(const struct macho_plan_state *sta
 
 /* ---- accessors ---- */
 
-/* Every definition of `symbol` must return `expected`, and there must be one. */
-static bool check_accessor(struct macho_plan_state *state, enum section_kind kind,
-                           enum runtime_symbol symbol, uint64_t expected)
+/* To the end of the segment: symbols have no sizes. */
+static bool code_of(const void *format, const struct runtime_definition *definition,
+                    struct runtime_code *code)
 {
-    const char *name = runtime_symbol_name(symbol);
-    size_t seen = 0;
+    const struct macho_image *image = &((const struct macho_plan_state *)format)->image;
 
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        struct accessor accessor;
-        struct bytes code;
+    for (size_t i = 0; i < image->segment_count; i++) {
+        const struct macho_segment *segment = &image->segments[i];
+        uint64_t inside = definition->address - segment->vmaddr;
 
-        if (definition->symbol != symbol)
+        if ((segment->initprot & VM_PROT_EXECUTE) == 0 || inside >= segment->filesize)
             continue;
-        seen++;
-        if (!macho_runtime_decode(state, definition, &code, &accessor) ||
-            accessor.form != ACCESSOR_PC_RELATIVE)
-            return macho_plan_keep(state, kind,
-                                   "the code of %s is not one that covsplit knows; link with "
-                                   "LLVM's own profile runtime, without LTO",
-                                   name);
-        if (accessor.value != expected)
-            return macho_plan_keep(state, kind, "%s does not return the bound of the section",
-                                   name);
-    }
-    if (seen == 0)
-        return macho_plan_keep(state, kind,
-                               "the image has no symbol %s: it was stripped, or its profile "
-                               "runtime was inlined, or is not LLVM's; run covsplit before strip",
-                               name);
-    return true;
-}
-
-static bool check_bounds(struct macho_plan_state *state, enum section_kind victim,
-                         enum section_kind kind, enum runtime_symbol begin)
-{
-    const struct macho_section *section = section_of(state, kind);
-
-    return check_accessor(state, victim, begin, section->addr) &&
-           check_accessor(state, victim, begin + 1, section->addr + section->size);
-}
-
-/* An accessor that gets a new body must not be another function too. */
-static bool check_not_shared(struct macho_plan_state *state, enum section_kind kind,
-                             enum runtime_symbol symbol)
-{
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        if (definition->symbol == symbol && definition->is_shared)
-            return macho_plan_keep(state, kind,
-                                   "%s shares its code with another function; link without "
-                                   "identical code folding",
-                                   runtime_symbol_name(symbol));
-    }
-    return true;
-}
-
-/* Whether this address was seen for the symbol before: two symbols may name one copy. */
-static bool is_repeated(const struct macho_plan_state *state, size_t index)
-{
-    const struct runtime_definition *definitions = state->runtime.definitions;
-
-    for (size_t i = 0; i < index; i++) {
-        if (definitions[i].symbol == definitions[index].symbol &&
-            definitions[i].address == definitions[index].address)
-            return true;
+        code->address = definition->address;
+        return bytes_slice(image->file, segment->fileoff + inside, segment->filesize - inside,
+                           &code->bytes);
     }
     return false;
 }
 
-static bool rewrite_accessor(struct macho_plan_state *state, enum runtime_symbol symbol,
-                             uint64_t value)
+static bool next_code(const void *format, size_t *index, struct runtime_code *code)
 {
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
-        struct accessor accessor;
-        struct bytes code;
-        uint64_t offset;
+    const struct macho_image *image = &((const struct macho_plan_state *)format)->image;
 
-        if (definition->symbol != symbol || is_repeated(state, i))
+    while (*index < image->section_count) {
+        const struct macho_section *section = &image->sections[(*index)++];
+
+        if ((section->flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS)) == 0)
             continue;
-        if (!macho_runtime_decode(state, definition, &code, &accessor) ||
-            !accessor_encode(state->image.machine, &accessor, code, definition->address, value,
-                             instruction))
-            return false;
-        offset = (uint64_t)(code.data - state->image.file.data) + accessor.instruction_offset;
-        if (!edit_overwrite_differences(&state->plan->edits, state->image.file, offset,
-                                        (struct bytes){instruction, accessor.instruction_size}))
-            return false;
+        *code = (struct runtime_code){macho_section_bytes(image, section), section->addr};
+        return true;
     }
-    return true;
+    return false;
 }
 
-/* ---- what names and data have in common ---- */
-
-/* How much at either end of a section is looked for in code: who walks a section starts at one of
- * its bounds, or at a field of its first or last record. Looking for all of a large section would
- * find values in a large image that only seem to refer to it. */
-#define BOUND_WINDOW UINT64_C(64)
-
-/* True where a section that stays starts at the address: references to it may mean that one. */
-static bool is_start_of_section(const struct macho_image *image, uint64_t address)
+static bool is_start_of_section(const void *format, uint64_t address)
 {
+    const struct macho_image *image = &((const struct macho_plan_state *)format)->image;
+
     for (size_t i = 0; i < image->section_count; i++) {
         if (image->sections[i].addr == address && image->sections[i].size != 0)
             return true;
@@ -132,21 +66,41 @@ static bool is_start_of_section(const struct macho_image *image, uint64_t addres
     return false;
 }
 
-static bool find_reference_to_bounds(struct macho_plan_state *state,
-                                     const struct macho_section *section, uint64_t *from)
+static struct runtime_image runtime_image(const struct macho_plan_state *state)
 {
-    uint64_t window = section->size < BOUND_WINDOW ? section->size : BOUND_WINDOW;
-    uint64_t end = section->addr + section->size;
-    uint64_t last = is_start_of_section(&state->image, end) ? 0 : 1;
-
-    return macho_find_code_reference(state, section->addr, window, from) ||
-           macho_find_code_reference(state, end - window, window + last, from);
+    return (struct runtime_image){
+        .input = state->image.input,
+        .plan = state->plan,
+        .definitions = state->runtime.definitions,
+        .definition_count = state->runtime.count,
+        .machine = state->image.machine,
+        .folding_advice = "link without identical code folding",
+        .missing_advice = "it was stripped, or its profile runtime was inlined, or is not LLVM's; "
+                          "run covsplit before strip",
+        .format = state,
+        .code_of = code_of,
+        .next_code = next_code,
+        .is_start_of_section = is_start_of_section,
+    };
 }
+
+static bool check_bounds(struct macho_plan_state *state, enum section_kind victim,
+                         enum section_kind kind, enum runtime_symbol begin)
+{
+    const struct macho_section *section = section_of(state, kind);
+    struct runtime_image runtime = runtime_image(state);
+
+    return runtime_check_accessor(&runtime, victim, begin, section->addr) &&
+           runtime_check_accessor(&runtime, victim, begin + 1, section->addr + section->size);
+}
+
+/* ---- what names and data have in common ---- */
 
 static bool check_unused(struct macho_plan_state *state, enum section_kind kind)
 {
     const struct macho_image *image = &state->image;
     const struct macho_section *section = section_of(state, kind);
+    struct runtime_image runtime = runtime_image(state);
     const char *reason;
     uint64_t from;
 
@@ -161,7 +115,7 @@ static bool check_unused(struct macho_plan_state *state, enum section_kind kind)
             return macho_plan_keep(state, kind, "%s", reason);
         return macho_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
     }
-    if (find_reference_to_bounds(state, section, &from))
+    if (runtime_find_reference_to_bounds(&runtime, section->addr, section->size, &from))
         return macho_plan_keep(state, kind,
                                "code at 0x%" PRIx64
                                " refers to it, other than the runtime's accessors; link without "
@@ -196,12 +150,13 @@ static bool fixup_is_outside(void *context, const struct macho_fixup *fixup)
 
 static bool check_names(struct macho_plan_state *state)
 {
+    struct runtime_image runtime = runtime_image(state);
     enum section_kind kind = SECTION_NAMES;
     const char *reason;
 
     if (!check_runtime(state, kind) || !check_unused(state, kind) ||
         !check_bounds(state, kind, kind, RUNTIME_BEGIN_NAMES) ||
-        !check_not_shared(state, kind, RUNTIME_END_NAMES))
+        !runtime_check_not_shared(&runtime, kind, RUNTIME_END_NAMES))
         return false;
     if (!macho_fixups_each(&state->image, fixup_is_outside,
                            (void *)(uintptr_t)section_of(state, kind), &reason))
@@ -274,11 +229,12 @@ static bool check_records(struct macho_plan_state *state)
 
 static bool check_data(struct macho_plan_state *state)
 {
+    struct runtime_image runtime = runtime_image(state);
     enum section_kind kind = SECTION_DATA;
 
     return check_runtime(state, kind) && check_records(state) && check_unused(state, kind) &&
            check_bounds(state, kind, kind, RUNTIME_BEGIN_DATA) &&
-           check_not_shared(state, kind, RUNTIME_END_DATA) &&
+           runtime_check_not_shared(&runtime, kind, RUNTIME_END_DATA) &&
            check_bounds(state, kind, SECTION_COUNTERS, RUNTIME_BEGIN_COUNTERS) &&
            (!has_content(state, SECTION_BITMAP) ||
             check_bounds(state, kind, SECTION_BITMAP, RUNTIME_BEGIN_BITMAP));
@@ -296,14 +252,15 @@ static bool place_stub(struct macho_plan_state *state)
 
 bool macho_runtime_plan(struct macho_plan_state *state, struct error *error)
 {
+    struct runtime_image runtime = runtime_image(state);
     bool done = true;
 
     if (macho_plan_removes(state, SECTION_NAMES) && check_names(state))
-        done = rewrite_accessor(state, RUNTIME_END_NAMES, section_of(state, SECTION_NAMES)->addr);
+        done = runtime_rewrite(&runtime, RUNTIME_END_NAMES, section_of(state, SECTION_NAMES)->addr);
     if (done && macho_plan_removes(state, SECTION_DATA) && check_data(state))
-        done = place_stub(state) && rewrite_accessor(state, RUNTIME_END_DATA,
-                                                     section_of(state, SECTION_DATA)->addr +
-                                                         state->record_layout.record_size);
+        done = place_stub(state) && runtime_rewrite(&runtime, RUNTIME_END_DATA,
+                                                    section_of(state, SECTION_DATA)->addr +
+                                                        state->record_layout.record_size);
     return done ? true
                 : error_set(error,
                             "%s: an accessor cannot be rewritten; use --sections without names "

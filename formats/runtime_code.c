@@ -1,0 +1,204 @@
+/*
+ * The rules of runtime_code.h.
+ *
+ * Code forms addresses in instructions, which are recognized by their encoding wherever they may
+ * start, so that no disassembly can get out of step. The search may see a reference where there is
+ * none, and then something stays that could have gone; it never takes a reference for none.
+ */
+#include "formats/runtime_code.h"
+
+/* Code is searched in pieces, and its pages given back. */
+#define CODE_PIECE (UINT64_C(1) << 20)
+/* Further than any instruction form that the search recognizes reaches. */
+#define CODE_OVERLAP 4096
+/* No body of a function that accessor.h knows is longer. */
+#define BODY_MAX 64
+/* How much at either end of a section is looked for in code: who walks a section starts at one of
+ * its bounds, or at a field of its first or last record. Looking for all of a large section would
+ * find values in a large image that only seem to refer to it. */
+#define BOUND_WINDOW UINT64_C(64)
+
+static bool keep(const struct runtime_image *image, enum section_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The section stays, for this reason. Returns false, so that checks can return it. */
+static bool keep(const struct runtime_image *image, enum section_kind kind, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    image_plan_keep(image->plan, kind, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool runtime_decode(const struct runtime_image *image, const struct runtime_definition *definition,
+                    struct runtime_code *code, struct accessor *accessor)
+{
+    return image->code_of(image->format, definition, code) &&
+           accessor_decode(image->machine, code->bytes, code->address, accessor);
+}
+
+/* ---- checks ---- */
+
+bool runtime_check_accessor(const struct runtime_image *image, enum section_kind kind,
+                            enum runtime_symbol symbol, uint64_t expected)
+{
+    const char *name = runtime_symbol_name(symbol);
+    size_t seen = 0;
+
+    for (size_t i = 0; i < image->definition_count; i++) {
+        struct accessor accessor;
+        struct runtime_code code;
+        uint64_t value;
+
+        if (image->definitions[i].symbol != symbol)
+            continue;
+        seen++;
+        if (!runtime_decode(image, &image->definitions[i], &code, &accessor) ||
+            (accessor.form == ACCESSOR_LOAD && image->slot_value == NULL))
+            return keep(image, kind,
+                        "the code of %s is not one that covsplit knows; link with LLVM's own "
+                        "profile runtime, without LTO",
+                        name);
+        value = accessor.value;
+        if (accessor.form == ACCESSOR_LOAD &&
+            !image->slot_value(image->format, accessor.value, &value))
+            return keep(image, kind, "what %s returns cannot be told", name);
+        if (value != expected)
+            return keep(image, kind, "%s does not return the bound of the section", name);
+    }
+    if (seen == 0)
+        return keep(image, kind, "the image has no symbol %s: %s", name, image->missing_advice);
+    return true;
+}
+
+bool runtime_check_not_shared(const struct runtime_image *image, enum section_kind kind,
+                              enum runtime_symbol symbol)
+{
+    for (size_t i = 0; i < image->definition_count; i++) {
+        if (image->definitions[i].symbol == symbol && image->definitions[i].is_shared)
+            return keep(image, kind, "%s shares its code with another function; %s",
+                        runtime_symbol_name(symbol), image->folding_advice);
+    }
+    return true;
+}
+
+/* ---- edits ---- */
+
+/* Whether this code was seen for the symbol before: two symbols may name one copy. */
+static bool is_repeated(const struct runtime_image *image, size_t index, uint64_t address)
+{
+    for (size_t i = 0; i < index; i++) {
+        struct runtime_code other;
+
+        if (image->definitions[i].symbol == image->definitions[index].symbol &&
+            image->code_of(image->format, &image->definitions[i], &other) &&
+            other.address == address)
+            return true;
+    }
+    return false;
+}
+
+bool runtime_rewrite(const struct runtime_image *image, enum runtime_symbol symbol, uint64_t value)
+{
+    struct bytes file = image->input->bytes;
+
+    for (size_t i = 0; i < image->definition_count; i++) {
+        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
+        struct accessor accessor;
+        struct runtime_code code;
+        uint64_t offset;
+
+        if (image->definitions[i].symbol != symbol)
+            continue;
+        if (!runtime_decode(image, &image->definitions[i], &code, &accessor) ||
+            !accessor_encode(image->machine, &accessor, code.bytes, code.address, value,
+                             instruction))
+            return false;
+        if (is_repeated(image, i, code.address))
+            continue;
+        offset = (uint64_t)(code.bytes.data - file.data) + accessor.instruction_offset;
+        if (!edit_overwrite_differences(&image->plan->edits, file, offset,
+                                        (struct bytes){instruction, accessor.instruction_size}))
+            return false;
+    }
+    return true;
+}
+
+/* ---- searches ---- */
+
+static bool is_inside_accessor(const struct runtime_image *image, uint64_t address)
+{
+    for (size_t i = 0; i < image->definition_count; i++) {
+        const struct runtime_definition *definition = &image->definitions[i];
+        struct accessor accessor;
+        struct runtime_code code;
+
+        if (definition->symbol != RUNTIME_RAW_VERSION && address - definition->address < BODY_MAX &&
+            runtime_decode(image, definition, &code, &accessor) &&
+            address - code.address < accessor.size)
+            return true;
+    }
+    return false;
+}
+
+static bool find_reference_in(const struct runtime_image *image, const struct runtime_code *code,
+                              uint64_t address, uint64_t size, uint64_t *from)
+{
+    uint64_t offset = (uint64_t)(code->bytes.data - image->input->bytes.data);
+
+    for (uint64_t start = 0; start < code->bytes.size; start += CODE_PIECE) {
+        uint64_t left = code->bytes.size - start, position = 0;
+        uint64_t piece_size = left < CODE_PIECE + CODE_OVERLAP ? left : CODE_PIECE + CODE_OVERLAP;
+        struct bytes piece = {code->bytes.data + start, piece_size};
+
+        while (accessor_find_reference(image->machine, piece, code->address + start, address, size,
+                                       image->has_absolute_operands, &position)) {
+            *from = code->address + start + position;
+            if (!is_inside_accessor(image, *from))
+                return true;
+            position++;
+        }
+        input_release_pages(image->input, offset + start, piece_size);
+    }
+    return false;
+}
+
+bool runtime_find_code_reference(const struct runtime_image *image, uint64_t address, uint64_t size,
+                                 uint64_t *from)
+{
+    struct runtime_code code;
+    size_t index = 0;
+
+    while (image->next_code(image->format, &index, &code)) {
+        if (find_reference_in(image, &code, address, size, from))
+            return true;
+    }
+    return false;
+}
+
+bool runtime_find_reference_to_bounds(const struct runtime_image *image, uint64_t address,
+                                      uint64_t size, uint64_t *from)
+{
+    uint64_t window = size < BOUND_WINDOW ? size : BOUND_WINDOW;
+    uint64_t end = address + size;
+    uint64_t last = image->is_start_of_section(image->format, end) ? 0 : 1;
+
+    return runtime_find_code_reference(image, address, window, from) ||
+           runtime_find_code_reference(image, end - window, window + last, from);
+}
+
+bool runtime_is_accessor_slot(const struct runtime_image *image, uint64_t slot)
+{
+    for (size_t i = 0; i < image->definition_count; i++) {
+        struct accessor accessor;
+        struct runtime_code code;
+
+        if (image->definitions[i].symbol != RUNTIME_RAW_VERSION &&
+            runtime_decode(image, &image->definitions[i], &code, &accessor) &&
+            accessor.form == ACCESSOR_LOAD && accessor.value == slot)
+            return true;
+    }
+    return false;
+}
