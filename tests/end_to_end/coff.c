@@ -478,7 +478,6 @@ static bool check_runs(const struct cell *cell, struct verdict *verdict)
 
 /* ---- cells ---- */
 
-/* No C++ by GNU ld: it does not link what clang makes of inline functions. */
 static const struct windows_program programs[] = {
     {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C},
     {.target = WINDOWS_MSVC_X86_64,
@@ -487,11 +486,18 @@ static const struct windows_program programs[] = {
      .link_options = "/debug /build-id /release"},
     {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C, .link_options = "/build-id:no"},
     {.target = WINDOWS_MSVC_ARM64, .language = LANGUAGE_C, .library = true},
-    {.target = WINDOWS_MSVC_ARM64, .language = LANGUAGE_CXX, .link_options = "/build-id"},
+    {.target = WINDOWS_MSVC_ARM64,
+     .language = LANGUAGE_CXX,
+     .library = true,
+     .link_options = "/debug /build-id"},
     {.target = WINDOWS_MSVC_I686, .language = LANGUAGE_C, .library = true},
-    {.target = WINDOWS_MSVC_I686, .language = LANGUAGE_CXX, .link_options = "/build-id"},
+    {.target = WINDOWS_MSVC_I686,
+     .language = LANGUAGE_CXX,
+     .library = true,
+     .link_options = "/build-id"},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .link_options = "-s"},
+    {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_CXX, .library = true},
     {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C},
     {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_CXX, .library = true},
 };

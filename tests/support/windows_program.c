@@ -77,10 +77,13 @@ static void compile_instrumented(const struct windows_program *program, const ch
                         cxx ? "-xc++" : "-xc", cxx && msvc ? NO_CXX_LIBRARY : "", options));
     if (program->target == WINDOWS_MINGW_BFD) {
         /* From LLVM 17 on the sections of the mapping say that they are not to be loaded, and GNU
-         * ld 2.40 then gives them no place in the image, which no loader takes. */
+         * ld 2.40 then gives them no place in the image, which no loader takes. And of the COMDAT
+         * sections with the counters and records of inline functions, which all have one name, it
+         * keeps the first: here no two objects have one in common, and they can do without. */
         run_or_abort(directory, MINGW "-objcopy", "--set-section-flags",
                      ".lcovfun$M=alloc,readonly,data", "--set-section-flags",
-                     ".lcovmap$M=alloc,readonly,data", object, NULL);
+                     ".lcovmap$M=alloc,readonly,data", "--set-section-flags", ".lprfc$M=alloc,data",
+                     "--set-section-flags", ".lprfd$M=alloc,data", object, NULL);
     }
 }
 
