@@ -253,6 +253,39 @@ static const char *run_llvm(const struct cell *cell, struct command command, con
     return output;
 }
 
+/* What an independent reader sees of the base relocations, but for those in .lprfd, a line each. */
+static const char *relocations_outside(const struct cell *cell, const struct pe_section *data,
+                                       const char *path)
+{
+    const struct command plain = {0};
+    const char *at =
+        run_llvm(cell, plain, "llvm-readobj", text_format("--coff-basereloc %s", path));
+    const char *kept = "";
+    while ((at = strstr(at, "Type: ")) != NULL) {
+        const char *type_end = strchr(at, '\n'), *address_text = strstr(at, "Address: ");
+        ck_assert(type_end != NULL && address_text != NULL);
+        unsigned long long address = strtoull(address_text + strlen("Address: "), NULL, 16);
+        bool is_padding = strncmp(at, "Type: ABSOLUTE", strlen("Type: ABSOLUTE")) == 0;
+        if (!is_padding && address - data->virtual_address >= data->virtual_size) {
+            kept = text_format("%s%.*s 0x%llx\n", kept, (int)(type_end - at), at, address);
+        }
+        at = address_text;
+    }
+    return kept;
+}
+
+static bool check_relocations(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    struct pe_file original = pe_file_read(path_join(cell->original, image));
+    const struct pe_section *data = pe_file_section(&original, ".lprfd");
+    const char *expected = relocations_outside(cell, data, text_format("original/%s", image));
+    const char *found = relocations_outside(cell, data, text_format("stripped/%s", image));
+    pe_file_free(&original);
+    return (expected[0] != '\0' && strcmp(expected, found) == 0) ||
+           verdict_fail(verdict, "%s has the relocations\n%.300sand not\n%.300s", image, found,
+                        expected);
+}
+
 static bool same_report(const char *expected, const char *found, const char *how,
                         struct verdict *verdict)
 {
@@ -350,7 +383,7 @@ static bool check_image(const struct cell *cell, const char *image, struct verdi
            check_split_again(cell, image, verdict) && check_sizes(cell, image, verdict) &&
            accepts(cell, "llvm-readobj", "--all", image, verdict) &&
            accepts(cell, "llvm-objdump", "-p", image, verdict) &&
-           check_made_profile(cell, image, verdict);
+           check_relocations(cell, image, verdict) && check_made_profile(cell, image, verdict);
 }
 
 static bool can_run(const struct cell *cell)
