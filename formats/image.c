@@ -26,7 +26,7 @@ struct image_format_entry {
 
 static const struct image_format_entry formats[] = {
     {"ELF", elf_recognize, elf_plan, elf_find_split, NULL},
-    {"Mach-O", macho_recognize, macho_plan, macho_find_split, NULL},
+    {"Mach-O", macho_recognize, macho_plan, macho_find_split, macho_outline},
     {"COFF", coff_recognize, coff_plan, coff_find_split, coff_outline},
 };
 

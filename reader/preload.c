@@ -119,7 +119,8 @@ struct magic {
     }
 
 /* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders. COFF images: the DOS header.
- * Mach-O images: MH_MAGIC_64. */
+ * Mach-O images: MH_MAGIC_64, and of universal ones FAT_MAGIC and FAT_MAGIC_64 with a small count
+ * (Java's class files begin like that, too: the broker knows them). */
 static const struct magic magics[] = {
     MAGIC("\xfflprofr\x81"),
     MAGIC("\x81rforpl\xff"),
@@ -127,6 +128,8 @@ static const struct magic magics[] = {
     MAGIC("\x81Rforpl\xff"),
     MAGIC("MZ"),
     MAGIC("\xcf\xfa\xed\xfe"),
+    MAGIC("\xca\xfe\xba\xbe\0\0\0"),
+    MAGIC("\xca\xfe\xba\xbf\0\0\0"),
 };
 
 /* Executables and shared libraries. A sidecar has the type of its image. */

@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,6 +20,8 @@
 #include "common/file.h"
 #include "common/profile.h"
 #include "reader/covsplit.h"
+#include "split/convert_universal.h"
+#include "split/memory_file.h"
 #include "split/message.h"
 #include "split/output_sink.h"
 
@@ -87,6 +89,8 @@ static void find_kind(struct subject *subject, const struct input *input)
     watched = (struct watched){.bytes = input->bytes};
     if (image_find_split(input, &subject->image))
         subject->kind = SUBJECT_IMAGE;
+    else if (universal_subject_find(subject, input))
+        subject->kind = SUBJECT_UNIVERSAL;
     else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
         subject->kind = SUBJECT_SIDECAR;
     else
@@ -163,62 +167,7 @@ bool subject_read(struct subject *subject, int fd, const char *name, const char 
 void subject_free(struct subject *subject)
 {
     buffer_free(&subject->content);
-}
-
-/* ---- files in memory ---- */
-
-struct memory_file {
-    int fd;
-    uint64_t size;
-    const atomic_bool *stop;
-    int number; /* errno of a write that failed; 0: none did */
-};
-
-/* A covsplit_sink. */
-static bool write_to_memory(void *context, const void *data, size_t size)
-{
-    struct memory_file *file = context;
-    const uint8_t *rest = data;
-
-    while (size != 0 && !atomic_load_explicit(file->stop, memory_order_relaxed)) {
-        ssize_t written = write(file->fd, rest, size);
-
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written < 0) {
-            file->number = errno;
-            return false;
-        }
-        rest += written;
-        size -= (size_t)written;
-        file->size += (uint64_t)written;
-    }
-    return size == 0;
-}
-
-/* The reader only knows that the sink stopped; the file knows why. */
-static bool conversion_failed(const struct subject *subject, const struct memory_file *file,
-                              covsplit_error *reader_error, struct error *error)
-{
-    if (reader_error != NULL)
-        error_from_reader(error, reader_error);
-    else
-        error_set(error, "%s: its conversion was stopped; run again", subject->name);
-    if (file->number != 0)
-        error_set_errno(error, file->number, "%s: cannot be converted in memory", subject->name);
-    return false;
-}
-
-/* As the original, but that nobody can write to it. */
-static bool seal(const struct subject *subject, const struct memory_file *file, struct error *error)
-{
-    const struct timespec times[] = {subject->status.st_atim, subject->status.st_mtim};
-
-    if (fchmod(file->fd, (subject->status.st_mode & 0555) | S_IRUSR) == 0 &&
-        futimens(file->fd, times) == 0 &&
-        fcntl(file->fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-        return true;
-    return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    free(subject->universal);
 }
 
 /* ---- profiles ---- */
@@ -227,7 +176,6 @@ static bool convert_profile(const struct subject *subject, covsplit_profile *pro
                             struct run_sidecars *sidecars, struct memory_file *file,
                             struct error *error)
 {
-    static const uint8_t zeros[PROFILE_ALIGNMENT];
     struct run_sidecar *sidecar = NULL;
     covsplit_error *reader_error = NULL;
     bool done;
@@ -237,12 +185,12 @@ static bool convert_profile(const struct subject *subject, covsplit_profile *pro
         if (sidecar == NULL)
             return false;
     }
-    done = write_to_memory(file, zeros, (size_t)profile_padding(file->size)) &&
+    done = memory_file_pad(file, file->size + profile_padding(file->size)) &&
            covsplit_profile_correlate(profile, sidecar == NULL ? NULL : run_sidecar_opened(sidecar),
-                                      write_to_memory, file, &reader_error);
+                                      memory_file_write, file, &reader_error);
     if (sidecar != NULL)
         run_sidecars_release(sidecars, sidecar);
-    return done || conversion_failed(subject, file, reader_error, error);
+    return done || memory_file_failed(file, subject->name, reader_error, error);
 }
 
 static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
@@ -271,8 +219,8 @@ static bool export_object(const struct subject *subject, covsplit_sidecar *sidec
 {
     covsplit_error *reader_error = NULL;
 
-    return covsplit_sidecar_export(sidecar, write_to_memory, file, &reader_error) ||
-           conversion_failed(subject, file, reader_error, error);
+    return covsplit_sidecar_export(sidecar, memory_file_write, file, &reader_error) ||
+           memory_file_failed(file, subject->name, reader_error, error);
 }
 
 static bool has(const covsplit_sidecar *sidecar, const char *name)
@@ -297,8 +245,8 @@ static bool join_image(struct subject *subject, covsplit_sidecar *sidecar, struc
 
     return read_content(subject, error) &&
            (covsplit_sidecar_restore(sidecar, subject->content.data, subject->content.size,
-                                     subject->name, write_to_memory, file, &reader_error) ||
-            conversion_failed(subject, file, reader_error, error));
+                                     subject->name, memory_file_write, file, &reader_error) ||
+            memory_file_failed(file, subject->name, reader_error, error));
 }
 
 static bool convert_image(struct subject *subject, struct run_sidecars *sidecars,
@@ -350,30 +298,26 @@ static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
     case SUBJECT_SIDECAR:
         *what = "its object";
         return convert_sidecar(subject, file, error);
+    case SUBJECT_UNIVERSAL:
+        return read_content(subject, error) &&
+               convert_universal(subject, sidecars, file, what, error);
     default:
         return error_set(error, "%s: nothing to convert", subject->name);
     }
 }
 
-/* The name is for those who list the maps of a process. */
-static int create_memory_file(const struct subject *subject)
-{
-    const char *slash = strrchr(subject->real_name, '/');
-    char name[128];
-
-    snprintf(name, sizeof(name), "covsplit:%.100s", slash == NULL ? "" : slash + 1);
-    return memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-}
-
 bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
              struct converted *converted, struct error *error)
 {
-    struct memory_file file = {.fd = create_memory_file(subject), .stop = stop};
+    struct memory_file file;
+    bool done;
 
-    if (file.fd < 0)
+    if (!memory_file_create(&file, subject->real_name, stop))
         return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
-    if (!convert_into(subject, sidecars, &file, &converted->what, error) ||
-        !seal(subject, &file, error)) {
+    done = convert_into(subject, sidecars, &file, &converted->what, error);
+    if (done && !memory_file_seal(&file, &subject->status))
+        done = error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    if (!done) {
         close(file.fd);
         return false;
     }

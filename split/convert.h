@@ -3,6 +3,7 @@
  *
  *   a stripped image       the ELF object of its sidecar, or where that does not have all of the
  *                          coverage mapping, the original image
+ *   a universal image      the original one, as far as there are sidecars of its slices
  *   a sidecar              its ELF object
  *   lightweight profiles   full raw profiles
  *   anything else          the file itself
@@ -27,9 +28,12 @@
 enum subject_kind {
     SUBJECT_OTHER, /* nothing to convert */
     SUBJECT_IMAGE,
+    SUBJECT_UNIVERSAL, /* a universal image with slices that were split */
     SUBJECT_SIDECAR,
     SUBJECT_PROFILE,
 };
+
+struct universal_subject;
 
 /* A file, as far as it matters here. Freed with subject_free. */
 struct subject {
@@ -39,7 +43,9 @@ struct subject {
     int fd;                /* the caller's */
     struct stat status;
     struct split_image image; /* of an image */
-    struct buffer content;    /* of a sidecar or a profile */
+    /* Of a universal image; NULL for anything else. */
+    struct universal_subject *universal;
+    struct buffer content; /* of a universal image, a sidecar or a profile */
     /* Of profiles: some are of an image built with -profile-correlate, whose profiles have no data
      * records by design. A program that is given the image too does not want them full. */
     bool is_for_correlator;

@@ -1,12 +1,15 @@
 /*
  * Reading an image in a child process by LIEF: see second_reader.h.
  *
- * The child writes the outline into a pipe, in just the words of formats/coff_outline.c, so to
- * compare is to compare bytes, and the first line that differs says what is wrong.
+ * The child writes the outline into a pipe, in just the words of formats/coff_outline.c and
+ * macho_outline.c, so to compare is to compare bytes, and the first line that differs says what is
+ * wrong.
  */
 #ifdef COVSPLIT_WITH_LIEF
 /* First of all: where there is no bool yet, it defines one. */
 #include <LIEF/PE.h>
+
+#include <LIEF/MachO.h>
 #endif
 
 #include "split/second_reader.h"
@@ -26,6 +29,7 @@
 #include "common/file.h"
 #include "formats/image.h"
 #include "split/message.h"
+#include "split/universal.h"
 
 #define LIEF_LIBRARY "libLIEF.so.0"
 
@@ -35,12 +39,16 @@
 #define CHILD_UNREADABLE 2
 
 #define CHILD_SECONDS    300
+
+/* LC_MAIN, and where entryoff is in it. LIEF 0.9 has no name for the first in C. */
+#define MACHO_MAIN_COMMAND 0x80000028u
+#define MACHO_MAIN_ENTRY   8
 /* More is no outline. */
 #define OUTLINE_MAX (16u << 20)
 
 /* ---- the child ---- */
 
-static void print_outline(FILE *stream, const Pe_Binary_t *binary)
+static void print_pe(FILE *stream, const Pe_Binary_t *binary)
 {
     fprintf(stream, "entry 0x%" PRIx32 ", base 0x%" PRIx64 ", size 0x%" PRIx32 "\n",
             binary->optional_header.addressof_entrypoint, binary->optional_header.imagebase,
@@ -59,6 +67,47 @@ static void print_outline(FILE *stream, const Pe_Binary_t *binary)
     }
 }
 
+static void print_command(FILE *stream, const Macho_Command_t *command)
+{
+    uint32_t entry_offset = 0;
+
+    fprintf(stream, "load command 0x%x of %" PRIu32 " at %" PRIu32 "\n", (unsigned)command->command,
+            command->size, command->offset);
+    if ((uint32_t)command->command != MACHO_MAIN_COMMAND)
+        return;
+    if (command->size >= MACHO_MAIN_ENTRY + sizeof(entry_offset))
+        memcpy(&entry_offset, command->data + MACHO_MAIN_ENTRY, sizeof(entry_offset));
+    fprintf(stream, "entry 0x%" PRIx32 "\n", entry_offset);
+}
+
+static void print_macho(FILE *stream, const Macho_Binary_t *binary)
+{
+    fprintf(stream, "cpu 0x%x, type %u, %" PRIu32 " load commands, flags 0x%" PRIx32 "\n",
+            (unsigned)binary->header.cpu_type, (unsigned)binary->header.file_type,
+            binary->header.nb_cmds, binary->header.flags);
+    for (size_t i = 0; binary->commands[i] != NULL; i++)
+        print_command(stream, binary->commands[i]);
+    for (size_t i = 0; binary->segments[i] != NULL; i++) {
+        const Macho_Segment_t *segment = binary->segments[i];
+
+        fprintf(stream,
+                "segment %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                " of 0x%" PRIx64 ", protection %" PRIu32 " of %" PRIu32 ", %" PRIu32 " sections\n",
+                segment->name, segment->virtual_address, segment->virtual_size,
+                segment->file_offset, segment->file_size, segment->init_protection,
+                segment->max_protection, segment->numberof_sections);
+    }
+    for (size_t i = 0; binary->sections[i] != NULL; i++) {
+        const Macho_Section_t *section = binary->sections[i];
+
+        fprintf(stream,
+                "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                ", alignment %" PRIu32 ", type %u, attributes 0x%" PRIx32 ", 0x%" PRIx32 "\n",
+                section->name, section->virtual_address, section->size, section->offset,
+                section->alignment, (unsigned)section->type, section->flags, section->reserved3);
+    }
+}
+
 /* LIEF talks a lot. */
 static void be_silent(void)
 {
@@ -70,30 +119,49 @@ static void be_silent(void)
     }
 }
 
-static int read_by_lief(const char *path, int to)
+static bool read_pe(void *library, const char *path, FILE *stream)
 {
     Pe_Binary_t *(*parse)(const char *) = NULL;
-    FILE *stream = fdopen(to, "w");
-    void *library = dlopen(LIEF_LIBRARY, RTLD_NOW);
     const Pe_Binary_t *binary;
 
-    if (library != NULL)
-        *(void **)&parse = dlsym(library, "pe_parse");
-    if (parse == NULL || stream == NULL)
-        return CHILD_NO_LIBRARY;
-    binary = parse(path);
-    if (binary == NULL)
-        return CHILD_UNREADABLE;
-    print_outline(stream, binary);
-    return fflush(stream) == 0 ? CHILD_DONE : CHILD_UNREADABLE;
+    *(void **)&parse = dlsym(library, "pe_parse");
+    binary = parse == NULL ? NULL : parse(path);
+    if (binary != NULL)
+        print_pe(stream, binary);
+    return binary != NULL;
 }
 
-static void run_child(const char *path, int to)
+/* A universal image has a binary for each slice. */
+static bool read_macho(void *library, const char *path, FILE *stream)
+{
+    Macho_Binary_t **(*parse)(const char *) = NULL;
+    Macho_Binary_t **binaries;
+
+    *(void **)&parse = dlsym(library, "macho_parse");
+    binaries = parse == NULL ? NULL : parse(path);
+    for (size_t i = 0; binaries != NULL && binaries[i] != NULL; i++)
+        print_macho(stream, binaries[i]);
+    return binaries != NULL && binaries[0] != NULL;
+}
+
+static int read_by_lief(const char *path, bool is_pe, int to)
+{
+    FILE *stream = fdopen(to, "w");
+    void *library = dlopen(LIEF_LIBRARY, RTLD_NOW);
+
+    if (library == NULL || stream == NULL)
+        return CHILD_NO_LIBRARY;
+    return (is_pe ? read_pe : read_macho)(library, path, stream) && fflush(stream) == 0
+               ? CHILD_DONE
+               : CHILD_UNREADABLE;
+}
+
+static void run_child(const char *path, bool is_pe, int to)
 {
     signal(SIGALRM, SIG_DFL);
     alarm(CHILD_SECONDS);
     be_silent();
-    _exit(read_by_lief(path, to));
+    _exit(read_by_lief(path, is_pe, to));
 }
 
 /* ---- the parent ---- */
@@ -111,7 +179,7 @@ static bool read_all(int from, struct buffer *text)
 }
 
 /* *result is what waitpid tells of the child. */
-static bool ask_child(const char *path, struct buffer *text, int *result)
+static bool ask_child(const char *path, bool is_pe, struct buffer *text, int *result)
 {
     int ends[2];
     pid_t child;
@@ -121,7 +189,7 @@ static bool ask_child(const char *path, struct buffer *text, int *result)
         return false;
     child = fork();
     if (child == 0)
-        run_child(path, ends[1]);
+        run_child(path, is_pe, ends[1]);
     close(ends[1]);
     done = child > 0 && read_all(ends[0], text);
     close(ends[0]);
@@ -160,13 +228,13 @@ static bool compare(const char *path, const struct buffer *ours, const struct bu
                      path, our_line, their_line);
 }
 
-static bool ask(const char *path, const struct buffer *ours, struct error *error)
+static bool ask(const char *path, bool is_pe, const struct buffer *ours, struct error *error)
 {
     struct buffer theirs = {0};
     int result = 0;
     bool agrees = true;
 
-    if (!ask_child(path, &theirs, &result) || !WIFEXITED(result) ||
+    if (!ask_child(path, is_pe, &theirs, &result) || !WIFEXITED(result) ||
         WEXITSTATUS(result) != CHILD_DONE)
         message_warning("%s: not read by a second reader: LIEF %s", path,
                         WIFEXITED(result) && WEXITSTATUS(result) == CHILD_NO_LIBRARY
@@ -178,18 +246,37 @@ static bool ask(const char *path, const struct buffer *ours, struct error *error
     return agrees;
 }
 
+/* The slices of a universal image, one after the other. */
+static bool outline_universal(const struct input *input, struct buffer *outline,
+                              struct error *error)
+{
+    struct universal universal;
+    bool done = universal_read(input->bytes, input->path, &universal, error);
+
+    for (size_t i = 0; done && i < universal.count; i++) {
+        struct input part;
+
+        done = universal_part(input, &universal.slices[i], &part, error) &&
+               image_outline(&part, outline, error);
+        universal_part_free(&part);
+    }
+    return done;
+}
+
 bool second_reader_agrees(const char *path, struct error *error)
 {
     struct input input;
     struct buffer outline = {0};
-    bool agrees;
+    bool agrees, is_pe;
 
     if (!input_open(&input, path, error))
         return false;
-    agrees = image_outline(&input, &outline, error);
+    is_pe = input.bytes.size >= 2 && memcmp(input.bytes.data, "MZ", 2) == 0;
+    agrees = universal_recognize(input.bytes) ? outline_universal(&input, &outline, error)
+                                              : image_outline(&input, &outline, error);
     input_close(&input);
     if (agrees && outline.size != 0)
-        agrees = ask(path, &outline, error);
+        agrees = ask(path, is_pe, &outline, error);
     buffer_free(&outline);
     return agrees;
 }

@@ -5,7 +5,8 @@
  * JSON when nothing more can go wrong: a damaged file leaves no half object behind.
  *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
- * a kind of file does not have is not there, what is unknown is null.
+ * a kind of file does not have is not there, what is unknown is null. A universal image gives an
+ * object for each slice, whose file is FILE.ARCH.
  *   all       file, kind ("image", "sidecar", "object", "raw profile"), format, file_size
  *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
  *             size_after_split, sections
@@ -30,12 +31,12 @@
 #include "common/sidecar.h"
 #include "common/uuid.h"
 #include "formats/image.h"
-#include "formats/universal.h"
 #include "split/commands.h"
 #include "split/json.h"
 #include "split/machine.h"
 #include "split/message.h"
 #include "split/report.h"
+#include "split/universal.h"
 
 #define PROFILE_INDENTATION 2
 
@@ -392,10 +393,7 @@ static const struct file_kind *find_kind(const struct input *input, struct error
         if (file_kinds[i].recognize(input->bytes))
             return &file_kinds[i];
     }
-    if (universal_recognize(input->bytes))
-        error_set(error, "%s: a universal image; take a slice out with lipo -thin, and show that",
-                  input->path);
-    else if (input->bytes.size == 0)
+    if (input->bytes.size == 0)
         error_set(error, "%s: is empty; give an image, a sidecar or a raw profile", input->path);
     else if (profile_recognize_indexed(input->bytes))
         error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",
@@ -436,48 +434,89 @@ static bool print_text(const struct input *input, const struct file_kind *kind,
     return !kind->has_profiles || print_profiles(input, NULL, error);
 }
 
-/* `writer` is NULL for text. */
-static bool show_file(const char *path, bool first, struct json_writer *writer, struct error *error)
+/* What `show` prints to, and how far it has come. */
+struct showing {
+    struct json_writer *writer; /* NULL: text */
+    bool is_first;              /* nothing was printed yet */
+    int status;
+};
+
+static bool show_input(const struct input *input, struct showing *showing, struct error *error)
+{
+    struct report report = {0};
+    const struct file_kind *kind = find_kind(input, error);
+    bool shown = kind != NULL && kind->describe(input, &report, error);
+
+    if (shown && showing->writer == NULL && !showing->is_first)
+        printf("\n");
+    if (shown)
+        shown = showing->writer != NULL ? print_json(input, kind, &report, showing->writer, error)
+                                        : print_text(input, kind, &report, error);
+    showing->is_first = showing->is_first && !shown;
+    report_free(&report);
+    return shown;
+}
+
+static void show_or_say_why_not(const struct input *input, struct showing *showing)
+{
+    struct error error;
+
+    if (show_input(input, showing, &error))
+        return;
+    message_error(&error);
+    showing->status = STATUS_FAILED;
+}
+
+/* Each slice is shown like a file of its own, FILE.ARCH. */
+static bool show_universal(const struct input *input, struct showing *showing, struct error *error)
+{
+    struct universal universal;
+    bool done = universal_read(input->bytes, input->path, &universal, error);
+
+    for (size_t i = 0; done && i < universal.count; i++) {
+        struct input part;
+
+        done = universal_part(input, &universal.slices[i], &part, error);
+        if (done)
+            show_or_say_why_not(&part, showing);
+        universal_part_free(&part);
+    }
+    return done;
+}
+
+static bool show_file(const char *path, struct showing *showing, struct error *error)
 {
     struct input input;
-    struct report report = {0};
-    const struct file_kind *kind;
-    bool shown;
+    bool done = true;
 
     if (!input_open(&input, path, error))
         return false;
-    kind = find_kind(&input, error);
-    shown = kind != NULL && kind->describe(&input, &report, error);
-    if (shown && writer == NULL && !first)
-        printf("\n");
-    if (shown)
-        shown = writer != NULL ? print_json(&input, kind, &report, writer, error)
-                               : print_text(&input, kind, &report, error);
-    report_free(&report);
+    if (universal_recognize(input.bytes))
+        done = show_universal(&input, showing, error);
+    else
+        show_or_say_why_not(&input, showing);
     input_close(&input);
-    return shown;
+    return done;
 }
 
 int command_show(const struct parsed_options *options)
 {
     struct json_writer json = {.stream = stdout};
-    struct json_writer *writer = option_given(options, OPTION_JSON) ? &json : NULL;
-    int status = STATUS_DONE;
-    bool first = true;
+    struct showing showing = {.writer = option_given(options, OPTION_JSON) ? &json : NULL,
+                              .is_first = true,
+                              .status = STATUS_DONE};
 
-    if (writer != NULL)
-        json_begin_array(writer);
+    if (showing.writer != NULL)
+        json_begin_array(showing.writer);
     for (size_t i = 0; i < options->operand_count; i++) {
         struct error error;
 
-        if (show_file(options->operands[i], first, writer, &error)) {
-            first = false;
+        if (show_file(options->operands[i], &showing, &error))
             continue;
-        }
         message_error(&error);
-        status = STATUS_FAILED;
+        showing.status = STATUS_FAILED;
     }
-    if (writer != NULL)
-        json_end_array(writer);
-    return status;
+    if (showing.writer != NULL)
+        json_end_array(showing.writer);
+    return showing.status;
 }

@@ -11,6 +11,7 @@
 #include "split/message.h"
 #include "split/second_reader.h"
 #include "split/sidecar_check.h"
+#include "split/universal.h"
 
 /* Only the digest at the end of the restoring counts here. */
 static bool drop_part(void *context, const void *data, size_t size)
@@ -42,6 +43,51 @@ static bool check_place(const covsplit_sidecar *sidecar, const char *path, const
     return true;
 }
 
+/* The slice that a sidecar belongs to is the one that it can be joined with. */
+static bool restore_from_slice(const covsplit_sidecar *sidecar, const char *path,
+                               const struct input *stripped, struct error *error)
+{
+    uint64_t size = covsplit_sidecar_stripped_size(sidecar);
+    covsplit_error *reader_error = NULL;
+    struct universal universal;
+    bool done = false;
+
+    if (!universal_read(stripped->bytes, stripped->path, &universal, error))
+        return false;
+    error_set(error, "%s: belongs to no slice of %s; give the sidecar of a slice", path,
+              stripped->path);
+    for (size_t i = 0; i < universal.count && !done; i++) {
+        const struct universal_slice *slice = &universal.slices[i];
+
+        if (slice->size != size)
+            continue;
+        done = covsplit_sidecar_restore(sidecar, stripped->bytes.data + slice->offset, (size_t)size,
+                                        stripped->path, drop_part, NULL, &reader_error);
+        if (!done)
+            error_from_reader(error, reader_error);
+        reader_error = NULL;
+    }
+    return done && input_unchanged(stripped, error);
+}
+
+static bool check_join(const covsplit_sidecar *sidecar, const char *path, const char *stripped_path,
+                       struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    struct input stripped;
+    bool is_universal, done;
+
+    if (!input_open(&stripped, stripped_path, error))
+        return false;
+    is_universal = universal_recognize(stripped.bytes);
+    done = !is_universal || restore_from_slice(sidecar, path, &stripped, error);
+    input_close(&stripped);
+    if (!is_universal &&
+        !covsplit_sidecar_restore_file(sidecar, stripped_path, drop_part, NULL, &reader_error))
+        return error_from_reader(error, reader_error);
+    return done && second_reader_agrees(stripped_path, error);
+}
+
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
                    struct error *error)
 {
@@ -55,13 +101,11 @@ bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripp
         covsplit_sidecar_close(sidecar);
         return false;
     }
-    good = covsplit_sidecar_verify(sidecar, &reader_error) &&
-           (stripped == NULL ||
-            covsplit_sidecar_restore_file(sidecar, stripped, drop_part, NULL, &reader_error));
+    good =
+        covsplit_sidecar_verify(sidecar, &reader_error) || error_from_reader(error, reader_error);
+    good = good && (stripped == NULL || check_join(sidecar, path, stripped, error));
     covsplit_sidecar_close(sidecar);
-    if (!good)
-        return error_from_reader(error, reader_error);
-    return stripped == NULL || second_reader_agrees(stripped, error);
+    return good;
 }
 
 static int verify_files(const struct parsed_options *options)

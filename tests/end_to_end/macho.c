@@ -285,9 +285,11 @@ static const char *report_of(const char *directory, const char *object, const ch
 }
 
 /* The report that llvm-cov makes of the stripped image itself. */
-static const char *report_by_run(const char *directory, const char *profile)
+static const char *report_by_run(const char *directory, const char *options, const char *profile)
 {
-    struct command command = covsplit_command(directory, "run", "--sidecar", SIDECAR, "--", NULL);
+    struct command command = covsplit_command(directory, "run", NULL);
+    text_list_add_words(&command.arguments, options);
+    text_list_add(&command.arguments, "--");
     text_list_add(&command.arguments, versioned_tool("llvm-cov", clang_version));
     text_list_add_words(&command.arguments, "report -arch");
     text_list_add(&command.arguments, architecture);
@@ -319,7 +321,8 @@ static bool check_report(const char *directory, bool ran, struct verdict *verdic
         return verdict_fail(verdict, "another report:\n%.700s\nand before\n%.700s", after, before);
     }
     /* What is preloaded is no sanitized program's. */
-    return covsplit_is_sanitized() || strcmp(before, report_by_run(directory, profile)) == 0 ||
+    return covsplit_is_sanitized() ||
+           strcmp(before, report_by_run(directory, "--sidecar " SIDECAR, profile)) == 0 ||
            verdict_fail(verdict, "another report by 'covsplit run'");
 }
 
@@ -347,11 +350,16 @@ static bool check_signature(const char *directory, const char *image, struct ver
 
 static bool check_join(const char *directory, struct verdict *verdict)
 {
-    return covsplit_expect(verdict, 0, NULL, directory, "join", "--sidecar", SIDECAR, "-o",
-                           "joined", STRIPPED, NULL) &&
-           files_equal(path_join(directory, "joined"), path_join(directory, IMAGE), verdict) &&
-           covsplit_expect(verdict, 0, NULL, directory, "verify", "--image", STRIPPED, SIDECAR,
-                           NULL);
+    const char *messages = "";
+    if (!covsplit_expect(verdict, 0, NULL, directory, "join", "--sidecar", SIDECAR, "-o", "joined",
+                         STRIPPED, NULL) ||
+        !files_equal(path_join(directory, "joined"), path_join(directory, IMAGE), verdict) ||
+        !covsplit_expect(verdict, 0, &messages, directory, "verify", "--image", STRIPPED, SIDECAR,
+                         NULL)) {
+        return false;
+    }
+    /* A second reader that does not understand the image would make it a warning. */
+    return messages[0] == '\0' || verdict_fail(verdict, "%s", messages);
 }
 
 /* The same input gives the same bytes; what was split is passed on. */
@@ -500,6 +508,49 @@ static bool check_universal_report(const char *directory, const char *name, stru
            verdict_fail(verdict, "another report for %s", name);
 }
 
+/* What llvm-cov says of one slice, under `covsplit run` with the options. */
+static bool check_universal_run(const char *directory, const char *name, const char *options,
+                                struct verdict *verdict)
+{
+    architecture = name;
+    return covsplit_is_sanitized() ||
+           strcmp(report_of(directory, IMAGE, "empty.profdata"),
+                  report_by_run(directory, options, "empty.profdata")) == 0 ||
+           verdict_fail(verdict, "another report for %s by 'covsplit run %s'", name, options);
+}
+
+/* show and verify see the slices. */
+static bool check_universal_tools(const char *directory, struct verdict *verdict)
+{
+    const char *messages = "";
+    struct command show = covsplit_command(directory, "show", STRIPPED, NULL);
+    struct outcome outcome = command_run(&show);
+    bool good =
+        (outcome_exited(&outcome, 0) && strstr(outcome.output, STRIPPED ".arm64\n") != NULL &&
+         strstr(outcome.output, STRIPPED ".x86_64\n") != NULL &&
+         text_count(outcome.output, "already split") == 2) ||
+        verdict_fail(verdict, "%s", outcome_describe(&show, &outcome));
+    outcome_free(&outcome);
+    command_free(&show);
+    if (!good || !covsplit_expect(verdict, 0, &messages, directory, "verify", "--image", STRIPPED,
+                                  "image.arm64.covsplit", "image.x86_64.covsplit", NULL)) {
+        return false;
+    }
+    if (messages[0] != '\0') {
+        return verdict_fail(verdict, "%s", messages);
+    }
+    struct darwin_program other = {
+        .clang = clang_version, .architecture = "arm64", .functions = SMALL_FUNCTIONS};
+    char *place = path_join(directory, "other");
+    directory_create(place);
+    darwin_program_build(&other, place, IMAGE);
+    return covsplit_expect(verdict, 0, NULL, place, "split", IMAGE, NULL) &&
+           covsplit_expect(verdict, 1, &messages, directory, "verify", "--image", STRIPPED,
+                           "other/" SIDECAR, NULL) &&
+           (strstr(messages, "belongs to no slice") != NULL ||
+            verdict_fail(verdict, "%s", messages));
+}
+
 static bool check_universal_join(const char *directory, const char *how, const char *from,
                                  struct verdict *verdict)
 {
@@ -518,8 +569,12 @@ START_TEST(test_universal)
         check_slice(directory, "arm64", &verdict) && check_slice(directory, "x86_64", &verdict) &&
         check_universal_report(directory, "arm64", &verdict) &&
         check_universal_report(directory, "x86_64", &verdict) &&
+        check_universal_tools(directory, &verdict) &&
+        check_universal_run(directory, "x86_64", "--sidecar image.x86_64.covsplit", &verdict) &&
         covsplit_expect(&verdict, 0, NULL, directory, "split", "--store", "store", "-o", STRIPPED,
                         IMAGE, NULL) &&
+        check_universal_run(directory, "arm64", "--store store", &verdict) &&
+        check_universal_run(directory, "x86_64", "--store store", &verdict) &&
         check_universal_join(directory, "--store", "store", &verdict) &&
         covsplit_expect(&verdict, 1, NULL, directory, "split", "--sidecar", "one", "-o", "none",
                         IMAGE, NULL) &&

@@ -5,7 +5,7 @@
  * said why, in one line, and written nothing. With 0 what it wrote is right: a damaged image that
  * could be split is joined to the same damaged image again.
  *
- * Usage: macho_bad cuts
+ * Usage: macho_bad files      cuts, and images that are wrong in one known way
  *        macho_bad mutations FIRST COUNT
  */
 #include <stdio.h>
@@ -27,9 +27,9 @@
 #define CUT_STEP             991
 
 static const struct darwin_program programs[] = {
-    {.clang = "19", .architecture = "x86_64", .functions = FUNCTIONS, .late_section = true},
-    {.clang = "19", .architecture = "x86_64", .functions = FUNCTIONS, .opcodes = true},
-    {.clang = "19", .architecture = "arm64", .functions = FUNCTIONS},
+    {.clang = "22", .architecture = "x86_64", .functions = FUNCTIONS, .late_section = true},
+    {.clang = "22", .architecture = "x86_64", .functions = FUNCTIONS, .opcodes = true},
+    {.clang = "22", .architecture = "arm64", .functions = FUNCTIONS},
 };
 
 #define PROGRAM_COUNT (sizeof programs / sizeof *programs)
@@ -196,6 +196,161 @@ START_TEST(test_cuts)
 }
 END_TEST
 
+/* ---- images that are wrong in one way ---- */
+
+#define NCMDS            16
+#define SIZEOFCMDS       20
+#define COMMANDS         32 /* behind the header */
+#define LC_SEGMENT_64    0x19
+#define LC_SYMTAB        0x2
+#define LC_UUID          0x1b
+#define SEGMENT_NAME     8
+#define SEGMENT_VMADDR   24
+#define SEGMENT_FILEOFF  40
+#define SEGMENT_FILESIZE 48
+#define SEGMENT_NSECTS   64
+#define SECTION_OFFSET   (72 + 48) /* of the first section, in a segment's command */
+
+/* The first load command of that kind; of segments, the one of that name. */
+static uint8_t *find_command(struct contents *image, uint32_t kind, const char *segment)
+{
+    uint32_t count, cmd, size;
+    uint8_t *command = image->data + COMMANDS;
+    memcpy(&count, image->data + NCMDS, sizeof count);
+    for (uint32_t i = 0; i < count; i++, command += size) {
+        memcpy(&cmd, command, sizeof cmd);
+        memcpy(&size, command + 4, sizeof size);
+        if (cmd == kind &&
+            (segment == NULL || strcmp((const char *)command + SEGMENT_NAME, segment) == 0)) {
+            return command;
+        }
+    }
+    ck_abort_msg("no load command 0x%x", kind);
+}
+
+static void put_u32(uint8_t *to, uint32_t value)
+{
+    memcpy(to, &value, sizeof value);
+}
+
+static void no_commands(struct contents *image)
+{
+    put_u32(image->data + NCMDS, 0);
+}
+
+static void many_commands(struct contents *image)
+{
+    put_u32(image->data + NCMDS, UINT32_MAX);
+}
+
+static void large_commands(struct contents *image)
+{
+    put_u32(image->data + SIZEOFCMDS, UINT32_MAX - 31);
+}
+
+static void empty_command(struct contents *image)
+{
+    put_u32(find_command(image, LC_UUID, NULL) + 4, 0);
+}
+
+static void endless_command(struct contents *image)
+{
+    put_u32(find_command(image, LC_UUID, NULL) + 4, UINT32_MAX - 7);
+}
+
+static void short_command(struct contents *image)
+{
+    put_u32(find_command(image, LC_SYMTAB, NULL) + 4, 16);
+}
+
+static void unknown_command(struct contents *image)
+{
+    put_u32(find_command(image, LC_UUID, NULL), 0x7777);
+}
+
+static void many_sections(struct contents *image)
+{
+    put_u32(find_command(image, LC_SEGMENT_64, "__DATA") + SEGMENT_NSECTS, 0x03333334);
+}
+
+static void overlapping_files(struct contents *image)
+{
+    uint8_t *data = find_command(image, LC_SEGMENT_64, "__DATA");
+    memcpy(data + SEGMENT_FILEOFF,
+           find_command(image, LC_SEGMENT_64, "__LINKEDIT") + SEGMENT_FILEOFF, 8);
+}
+
+static void overlapping_addresses(struct contents *image)
+{
+    uint8_t *data = find_command(image, LC_SEGMENT_64, "__DATA");
+    memcpy(data + SEGMENT_VMADDR, find_command(image, LC_SEGMENT_64, "__TEXT") + SEGMENT_VMADDR, 8);
+}
+
+static void past_the_end(struct contents *image)
+{
+    put_u32(find_command(image, LC_SEGMENT_64, "__LINKEDIT") + SEGMENT_FILESIZE + 4, 1);
+}
+
+static void overlapping_sections(struct contents *image)
+{
+    uint8_t *data = find_command(image, LC_SEGMENT_64, "__DATA");
+    memcpy(data + SECTION_OFFSET + 80, data + SECTION_OFFSET, 4);
+}
+
+static void symbols_past_the_end(struct contents *image)
+{
+    put_u32(find_command(image, LC_SYMTAB, NULL) + 12, UINT32_MAX);
+}
+
+static void symbols_in_data(struct contents *image)
+{
+    uint8_t *data = find_command(image, LC_SEGMENT_64, "__DATA");
+    memcpy(find_command(image, LC_SYMTAB, NULL) + 8, data + SEGMENT_FILEOFF, 4);
+}
+
+static const struct hostile {
+    const char *what;
+    void (*change)(struct contents *image);
+} hostiles[] = {
+    {"no load commands", no_commands},
+    {"more load commands than fit", many_commands},
+    {"load commands larger than the file", large_commands},
+    {"a load command of no size", empty_command},
+    {"a load command that does not end", endless_command},
+    {"a load command shorter than its fields", short_command},
+    {"a load command that nobody knows", unknown_command},
+    {"more sections than fit their segment's command", many_sections},
+    {"segments that overlap in the file", overlapping_files},
+    {"segments that overlap in memory", overlapping_addresses},
+    {"a segment past the end of the file", past_the_end},
+    {"sections that overlap in the file", overlapping_sections},
+    {"symbols past the end of the file", symbols_past_the_end},
+    {"symbols in another segment", symbols_in_data},
+};
+
+/* Each is refused. */
+START_TEST(test_hostile)
+{
+    const struct hostile *hostile = &hostiles[_i];
+    char *directory = path_join(scratch, text_format("hostile%d", _i));
+    directory_create(directory);
+    for (size_t i = 0; i < PROGRAM_COUNT; i++) {
+        struct verdict verdict = {0};
+        struct contents bad = {malloc(images[i].size), images[i].size};
+        memcpy(bad.data, images[i].data, bad.size);
+        hostile->change(&bad);
+        check_bad_image(directory, &bad, &verdict);
+        file_write(path_join(directory, "input"), bad.data, bad.size);
+        if (run_words(directory, "split -o out --sidecar side input", &verdict) == 0) {
+            verdict_fail(&verdict, "it was taken");
+        }
+        verdict_assert(&verdict, text_format("%s, image %zu", hostile->what, i));
+        contents_free(&bad);
+    }
+    directory_remove(directory);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     /* Thousands of small files that nobody keeps: in memory, where there is a place for that. */
@@ -210,10 +365,11 @@ int main(int argument_count, char **arguments)
         seed_count = strtoul(arguments[3], NULL, 10);
         tcase_add_loop_test(test_case, test_mutations, 0,
                             (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
-    } else if (argument_count == 2 && strcmp(arguments[1], "cuts") == 0) {
+    } else if (argument_count == 2 && strcmp(arguments[1], "files") == 0) {
         tcase_add_loop_test(test_case, test_cuts, 0, PROGRAM_COUNT);
+        tcase_add_loop_test(test_case, test_hostile, 0, sizeof hostiles / sizeof *hostiles);
     } else {
-        fprintf(stderr, "usage: %s cuts | mutations FIRST COUNT\n", arguments[0]);
+        fprintf(stderr, "usage: %s files | mutations FIRST COUNT\n", arguments[0]);
         return EXIT_FAILURE;
     }
     return suite_run(suite);
