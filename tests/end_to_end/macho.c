@@ -468,6 +468,48 @@ START_TEST(test_certificate)
 }
 END_TEST
 
+/* ---- pointers of arm64e ---- */
+
+/* DYLD_CHAINED_PTR_ARM64E, _USERLAND and _USERLAND24. No linker at hand makes them, so the chains
+ * of an image for arm64 are written anew. */
+static const char *const arm64e_formats[] = {"1", "9", "12"};
+
+START_TEST(test_arm64e)
+{
+    struct darwin_program program = {.clang = clang_version,
+                                     .architecture = "arm64",
+                                     .late_section = true,
+                                     .second_instrumentation = INSTRUMENT_WITH_FIXUPS};
+    struct verdict verdict = {0};
+    const char *errors = "";
+    size_t removed = 0;
+    char *directory = scratch_create("macho");
+    darwin_program_build(&program, directory, "arm64");
+    struct command command = darwin_loader_command(directory);
+    text_list_add_words(&command.arguments, "arm64e arm64");
+    text_list_add(&command.arguments, arm64e_formats[_i]);
+    text_list_add(&command.arguments, IMAGE);
+    command_run_or_abort(&command);
+    command_free(&command);
+    bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", STRIPPED,
+                                "--sidecar", SIDECAR, IMAGE, NULL) &&
+                check_join(directory, &verdict) && check_fixups(directory, &removed, &verdict) &&
+                check_size(directory, &verdict) && check_signature(directory, STRIPPED, &verdict);
+    verdict_assert(&verdict, text_format("pointer format %s", arm64e_formats[_i]));
+    ck_assert(good);
+    ck_assert_msg(errors[0] == '\0' && removed != 0, "%zu fixups were removed: %s", removed,
+                  errors);
+    struct text_list fixups = fixups_of(directory, STRIPPED);
+    size_t authenticated = 0;
+    for (size_t i = 0; i < fixups.count; i++) {
+        authenticated += strstr(fixups.items[i], " authenticated by ") != NULL;
+    }
+    ck_assert_uint_ne(authenticated, 0);
+    text_list_free(&fixups);
+    scratch_remove(directory);
+}
+END_TEST
+
 /* ---- universal images ---- */
 
 static void build_universal(const char *directory)
@@ -643,6 +685,8 @@ int main(int argument_count, char **arguments)
     tcase_add_loop_test(test_case, test_program, 0, sizeof cells / sizeof *cells);
     if (strcmp(architecture, "arm64") == 0) {
         tcase_add_test(test_case, test_certificate);
+        tcase_add_loop_test(test_case, test_arm64e, 0,
+                            sizeof arm64e_formats / sizeof *arm64e_formats);
         tcase_add_test(test_case, test_universal);
     }
     return suite_run(suite);

@@ -4,6 +4,8 @@
  *
  * Usage: darwin_loader fixups IMAGE            each fixup: its address, and what it points to
  *        darwin_loader run IMAGE ENTRY SEED PROFILE
+ *        darwin_loader arm64e IMAGE FORMAT OUT  the image for arm64 with its chained pointers in
+ *                                               another format, some of them authenticated
  *
  * "run" maps the segments of an x86-64 image as dyld does, applies the fixups, calls the function
  * named ENTRY, and exits with what it returns. The image may import one function: host_write, which
@@ -30,8 +32,9 @@ struct image {
     struct segment segments[64];
     unsigned segment_count;
     const uint8_t *chained, *dyld_info, *symtab;
-    uint64_t base;   /* address of the mach_header */
-    uint8_t *memory; /* NULL: the image is not loaded */
+    uint64_t base;       /* address of the mach_header */
+    uint8_t *memory;     /* NULL: the image is not loaded */
+    uint16_t new_format; /* of chained pointers, which are rewritten; 0: none */
 };
 
 static FILE *profile;
@@ -161,29 +164,92 @@ static void bind(struct image *image, uint64_t address, const char *name, uint64
 
 /* ---- chained fixups ---- */
 
+/* Pointer formats of <mach-o/fixup-chains.h>. */
+enum { ARM64E = 1, PTR_64 = 2, PTR_64_OFFSET = 6, ARM64E_USERLAND = 9, ARM64E_USERLAND24 = 12 };
+
+/* One fixup of a chain, whatever its format. */
+struct link {
+    bool is_bind;
+    bool is_auth;
+    uint64_t target; /* an address; of a bind: the import's number */
+    uint64_t high;   /* of a rebase: the pointer's highest byte; of a bind: the addend */
+    uint64_t auth;   /* 19 bits: diversity, address diversity, key */
+    uint64_t next;   /* bytes to the next fixup; 0: the last one */
+};
+
+static bool is_arm64e(uint16_t format)
+{
+    return format == ARM64E || format == ARM64E_USERLAND || format == ARM64E_USERLAND24;
+}
+
+static uint64_t bits(uint64_t word, unsigned first, unsigned count)
+{
+    return word >> first & ((UINT64_C(1) << count) - 1);
+}
+
+static struct link read_link(uint16_t format, uint64_t base, uint64_t word)
+{
+    struct link link = {.is_bind = bits(word, 63, 1), .next = bits(word, 51, 12) * 4};
+    if (format == PTR_64 || format == PTR_64_OFFSET) {
+        link.target = link.is_bind ? bits(word, 0, 24)
+                                   : bits(word, 0, 36) + (format == PTR_64_OFFSET ? base : 0);
+        link.high = link.is_bind ? bits(word, 24, 8) : bits(word, 36, 8);
+        return link;
+    }
+    if (!is_arm64e(format)) {
+        die("an unknown pointer format");
+    }
+    link = (struct link){
+        .is_bind = bits(word, 62, 1), .is_auth = bits(word, 63, 1), .next = bits(word, 51, 11) * 8};
+    link.auth = link.is_auth ? bits(word, 32, 19) : 0;
+    if (link.is_bind) {
+        link.target = bits(word, 0, format == ARM64E_USERLAND24 ? 24 : 16);
+        link.high = link.is_auth ? 0 : bits(word, 32, 19);
+    } else if (link.is_auth) {
+        link.target = bits(word, 0, 32) + base;
+    } else {
+        link.target = bits(word, 0, 43) + (format == ARM64E ? 0 : base);
+        link.high = bits(word, 43, 8);
+    }
+    return link;
+}
+
+/* In a format of arm64e. What can be authenticated is, now and then. */
+static uint64_t write_link(uint16_t format, uint64_t base, uint64_t address, struct link link)
+{
+    bool is_auth = link.high == 0 && address % 32 >= 16;
+    uint64_t word = link.next / 8 << 51 | (uint64_t)link.is_bind << 62 | (uint64_t)is_auth << 63;
+    if (link.next % 8 != 0) {
+        die("a fixup that arm64e has no place for");
+    }
+    word |= is_auth ? (address & 0x7ffff) << 32 : link.high << (link.is_bind ? 32 : 43);
+    return word | (link.is_bind                  ? link.target
+                   : is_auth || format != ARM64E ? link.target - base
+                                                 : link.target);
+}
+
 static void fix_chain(struct image *image, const uint8_t *starts, uint64_t address)
 {
     const uint8_t *imports = image->chained + get_32(image->chained + 8);
     const char *names = (const char *)image->chained + get_32(image->chained + 12);
-    bool is_offset = get_16(starts + 6) == 6;
-    if (get_16(starts + 6) != 6 && get_16(starts + 6) != 2) {
-        die("a pointer format of another machine");
-    }
-    for (;;) {
-        uint64_t word = get_64(place_of(image, address));
-        uint64_t next = (word >> 51 & 0xfff) * 4;
-        if (word >> 63 != 0) {
-            uint32_t import = get_32(imports + 4 * (word & 0xffffff));
-            bind(image, address, names + (import >> 9), word >> 24 & 0xff);
+    uint16_t format = get_16(starts + 6);
+    struct link link;
+    do {
+        link = read_link(format, image->base, get_64(place_of(image, address)));
+        if (image->new_format != 0) {
+            uint64_t word = write_link(image->new_format, image->base, address, link);
+            memcpy(place_of(image, address), &word, sizeof word);
+        } else if (link.is_bind) {
+            uint32_t import = get_32(imports + 4 * link.target);
+            bind(image, address, names + (import >> 9), link.high);
         } else {
-            uint64_t target = word & 0xfffffffff;
-            rebase(image, address, is_offset ? image->base + target : target);
+            rebase(image, address, link.target | link.high << 56);
         }
-        if (next == 0) {
-            return;
+        if (link.is_auth && image->memory == NULL) {
+            printf("%" PRIx64 " authenticated by %" PRIx64 "\n", address, link.auth);
         }
-        address += next;
-    }
+        address += link.next;
+    } while (link.next != 0);
 }
 
 static void fix_chains(struct image *image)
@@ -208,6 +274,9 @@ static void fix_chains(struct image *image)
                 fix_chain(image, starts,
                           image->segments[i].vmaddr + page * get_16(starts + 4) + start);
             }
+        }
+        if (image->new_format != 0) {
+            memcpy(image->file + (starts - image->file) + 6, &image->new_format, 2);
         }
     }
 }
@@ -433,6 +502,26 @@ static int run(struct image *image, char **arguments)
     return fclose(profile) == 0 && fflush(stdout) == 0 ? result : 100;
 }
 
+/* ---- another pointer format ---- */
+
+#define CPU_SUBTYPE_ARM64E 2
+
+static void make_arm64e(struct image *image, const char *format, const char *path)
+{
+    const uint32_t subtype = CPU_SUBTYPE_ARM64E;
+    image->new_format = (uint16_t)strtoul(format, NULL, 10);
+    if (image->chained == NULL || !is_arm64e(image->new_format)) {
+        die("no chained pointers, or no format of arm64e");
+    }
+    fix_chains(image);
+    memcpy(image->file + 8, &subtype, sizeof subtype);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(image->file, 1, image->size, file) != image->size ||
+        fclose(file) != 0) {
+        die("the image cannot be written");
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
     static struct image image;
@@ -444,6 +533,11 @@ int main(int argument_count, char **arguments)
     if (argument_count == 6 && strcmp(arguments[1], "run") == 0) {
         read_image(arguments[2], &image);
         return run(&image, arguments + 3);
+    }
+    if (argument_count == 5 && strcmp(arguments[1], "arm64e") == 0) {
+        read_image(arguments[2], &image);
+        make_arm64e(&image, arguments[3], arguments[4]);
+        return 0;
     }
     die("usage: darwin_loader fixups IMAGE | run IMAGE ENTRY SEED PROFILE");
 }
