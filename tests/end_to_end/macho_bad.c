@@ -34,8 +34,13 @@ static const struct darwin_program programs[] = {
 
 #define PROGRAM_COUNT (sizeof programs / sizeof *programs)
 
+/* The last one is a universal image of two others. */
+#define IMAGE_COUNT     (PROGRAM_COUNT + 1)
+#define UNIVERSAL_IMAGE PROGRAM_COUNT
+#define FAT_TABLE_END   48
+
 static char *scratch;
-static struct contents images[PROGRAM_COUNT];
+static struct contents images[IMAGE_COUNT];
 static unsigned long first_seed;
 static unsigned long seed_count;
 
@@ -48,6 +53,9 @@ static void prepare(void)
         darwin_program_build(&programs[i], directory, "image");
         images[i] = file_read(path_join(directory, "image"));
     }
+    run_or_abort(scratch, "llvm-lipo-22", "-create", "0/image", "2/image", "-output", "universal",
+                 NULL);
+    images[UNIVERSAL_IMAGE] = file_read(path_join(scratch, "universal"));
 }
 
 static void clean_up(void)
@@ -77,6 +85,20 @@ static int run_words(const char *directory, const char *words, struct verdict *v
     return result;
 }
 
+/* What is left of a run goes: a file may be missing, and so may the store. */
+static void clear(const char *directory)
+{
+    static const char *const names[] = {"out", "joined", "store"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = path_join(directory, names[i]);
+        if (i == 2 && file_exists(path)) {
+            directory_remove(path);
+        }
+        unlink(path);
+        free(path);
+    }
+}
+
 static bool check_bad_image(const char *directory, const struct contents *image,
                             struct verdict *verdict)
 {
@@ -84,21 +106,19 @@ static bool check_bad_image(const char *directory, const struct contents *image,
     char *output = path_join(directory, "out");
     char *joined = path_join(directory, "joined");
     file_write(input, image->data, image->size);
-    int result = run_words(directory, "split -j1 -o out --sidecar side input", verdict);
+    int result = run_words(directory, "split -j1 -o out --store store input", verdict);
     bool good = result >= 0;
     if (result == 1) {
         good = !file_exists(output) || verdict_fail(verdict, "refused, but written");
     } else if (result == 0) {
-        good = run_words(directory, "join --sidecar side -o joined out", verdict) == 0
+        good = run_words(directory, "join --store store -o joined out", verdict) == 0
                    ? files_equal(input, joined, verdict)
                    : verdict_fail(verdict, "it was split, but cannot be joined");
         /* What was split must be understood again, and passed on. */
         good = good &&
                (run_words(directory, "show out", verdict) >= 0 || verdict_fail(verdict, "show"));
     }
-    unlink(output);
-    unlink(joined);
-    unlink(path_join(directory, "side"));
+    clear(directory);
     free(input);
     free(output);
     free(joined);
@@ -112,6 +132,9 @@ static bool check_bad_image(const char *directory, const struct contents *image,
 static size_t choose_place(struct random_state *random, const struct contents *image)
 {
     uint32_t commands_size;
+    if (image == &images[UNIVERSAL_IMAGE]) {
+        return random_below(random, random_below(random, 2) == 0 ? FAT_TABLE_END : image->size - 8);
+    }
     memcpy(&commands_size, image->data + 20, sizeof commands_size);
     switch (random_below(random, 10)) {
     case 0:
@@ -170,7 +193,7 @@ START_TEST(test_mutations)
     for (unsigned long seed = first;
          seed < first + SEEDS_IN_A_TEST && seed < first_seed + seed_count; seed++) {
         struct verdict verdict = {0};
-        struct contents damaged = mutate(&images[seed % PROGRAM_COUNT], seed);
+        struct contents damaged = mutate(&images[seed % IMAGE_COUNT], seed);
         check_bad_image(directory, &damaged, &verdict);
         verdict_assert(&verdict, text_format("seed %lu", seed));
         contents_free(&damaged);
@@ -366,7 +389,7 @@ int main(int argument_count, char **arguments)
         tcase_add_loop_test(test_case, test_mutations, 0,
                             (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
     } else if (argument_count == 2 && strcmp(arguments[1], "files") == 0) {
-        tcase_add_loop_test(test_case, test_cuts, 0, PROGRAM_COUNT);
+        tcase_add_loop_test(test_case, test_cuts, 0, IMAGE_COUNT);
         tcase_add_loop_test(test_case, test_hostile, 0, sizeof hostiles / sizeof *hostiles);
     } else {
         fprintf(stderr, "usage: %s files | mutations FIRST COUNT\n", arguments[0]);
