@@ -15,6 +15,16 @@ bool elf_recognize(struct bytes bytes)
     return bytes.size >= SELFMAG && memcmp(bytes.data, ELFMAG, SELFMAG) == 0;
 }
 
+bool elf_is_linked(struct bytes bytes)
+{
+    uint32_t type;
+
+    if (bytes.size < sizeof(Elf32_Ehdr))
+        return false;
+    type = load_u16(bytes.data + offsetof(Elf32_Ehdr, e_type), bytes.data[EI_DATA] == ELFDATA2MSB);
+    return type == ET_EXEC || type == ET_DYN;
+}
+
 /* ---- what elf_plan.h declares for all steps ---- */
 
 struct image_section *elf_plan_section(struct elf_plan_state *state, enum section_kind kind)

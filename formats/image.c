@@ -17,6 +17,8 @@
 struct image_format_entry {
     const char *name;
     bool (*recognize)(struct bytes bytes);
+    /* Of what is recognized. NULL: all of it is linked. */
+    bool (*is_linked)(struct bytes bytes);
     struct image_plan *(*plan)(const struct input *input, const struct image_options *options,
                                struct error *error);
     bool (*find_split)(const struct input *input, struct split_image *split);
@@ -25,9 +27,9 @@ struct image_format_entry {
 };
 
 static const struct image_format_entry formats[] = {
-    {"ELF", elf_recognize, elf_plan, elf_find_split, NULL},
-    {"Mach-O", macho_recognize, macho_plan, macho_find_split, macho_outline},
-    {"COFF", coff_recognize, coff_plan, coff_find_split, coff_outline},
+    {"ELF", elf_recognize, elf_is_linked, elf_plan, elf_find_split, NULL},
+    {"Mach-O", macho_recognize, macho_is_linked, macho_plan, macho_find_split, macho_outline},
+    {"COFF", coff_recognize, NULL, coff_plan, coff_find_split, coff_outline},
 };
 
 static const struct image_format_entry *find_format(struct bytes bytes)
@@ -47,6 +49,13 @@ bool image_recognize(struct bytes bytes, const char **format_name)
         return false;
     *format_name = format->name;
     return true;
+}
+
+bool image_is_linked(struct bytes bytes)
+{
+    const struct image_format_entry *format = find_format(bytes);
+
+    return format != NULL && (format->is_linked == NULL || format->is_linked(bytes));
 }
 
 bool image_find_split(const struct input *input, struct split_image *split)

@@ -73,6 +73,10 @@ struct image_plan {
 /* True where some format recognizes the bytes; *format_name is then its name. */
 bool image_recognize(struct bytes bytes, const char **format_name);
 
+/* True for what a linker makes to be run or loaded, as far as the first bytes tell: not for object
+ * files, core files and the like. */
+bool image_is_linked(struct bytes bytes);
+
 /* What identifies an image that was split, and its sidecar. */
 struct split_image {
     struct uuid uuid;  /* size 0: nothing in the image tells */

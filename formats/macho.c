@@ -26,6 +26,16 @@ bool macho_recognize(struct bytes bytes)
     return magic == MH_MAGIC_64 || magic == MH_MAGIC || magic == MH_CIGAM || magic == MH_CIGAM_64;
 }
 
+bool macho_is_linked(struct bytes bytes)
+{
+    uint32_t magic = load_u32(bytes.data, false), type;
+
+    if (bytes.size < HEADER_SIZE)
+        return false;
+    type = load_u32(bytes.data + HEADER_FILETYPE, magic == MH_CIGAM || magic == MH_CIGAM_64);
+    return type == MH_EXECUTE || type == MH_DYLIB || type == MH_BUNDLE;
+}
+
 /* ---- what macho_plan.h declares for all steps ---- */
 
 bool macho_plan_keep(struct macho_plan_state *state, enum section_kind kind, const char *format,

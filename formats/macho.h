@@ -7,6 +7,7 @@
 #include "formats/image.h"
 
 bool macho_recognize(struct bytes bytes);
+bool macho_is_linked(struct bytes bytes);
 bool macho_find_split(const struct input *input, struct split_image *split);
 struct image_plan *macho_plan(const struct input *input, const struct image_options *options,
                               struct error *error);

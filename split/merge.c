@@ -267,7 +267,7 @@ static bool write_output(const struct merge *merge, const struct parsed_options 
 
 /* Where there is somebody to see it: what is to be read, as far as that can be known. */
 static void start_progress(struct progress *progress, const struct parsed_options *options,
-                           const struct merge_inputs *inputs)
+                           const struct path_list *inputs)
 {
     struct stat status;
 
@@ -278,7 +278,7 @@ static void start_progress(struct progress *progress, const struct parsed_option
     }
 }
 
-static bool merge_all(const struct parsed_options *options, const struct merge_inputs *inputs,
+static bool merge_all(const struct parsed_options *options, const struct path_list *inputs,
                       const struct profile_sidecars *sidecars, struct error *error)
 {
     struct progress progress;
@@ -301,7 +301,7 @@ static bool merge_all(const struct parsed_options *options, const struct merge_i
     return done;
 }
 
-static bool collect_inputs(const struct parsed_options *options, struct merge_inputs *inputs,
+static bool collect_inputs(const struct parsed_options *options, struct path_list *inputs,
                            struct error *error)
 {
     for (size_t i = 0; i < options->operand_count; i++) {
@@ -316,7 +316,7 @@ int command_merge(const struct parsed_options *options)
 {
     const char *output = option_text(options, OPTION_OUTPUT);
     struct profile_sidecars sidecars = {0};
-    struct merge_inputs inputs = {0};
+    struct path_list inputs = {0};
     struct error error = {0};
     bool done;
 
@@ -330,7 +330,7 @@ int command_merge(const struct parsed_options *options)
            merge_all(options, &inputs, &sidecars, &error);
     if (!done)
         message_error(&error);
-    merge_inputs_free(&inputs);
+    path_list_free(&inputs);
     profile_sidecars_close(&sidecars);
     return done ? STATUS_DONE : STATUS_FAILED;
 }

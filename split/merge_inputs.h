@@ -5,22 +5,15 @@
 #define COVSPLIT_SPLIT_MERGE_INPUTS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "common/error.h"
-
-/* Start from {0}; freed with merge_inputs_free. */
-struct merge_inputs {
-    char **paths;
-    size_t count;
-};
+#include "split/path_list.h"
 
 /* Adds what an operand stands for. "@FILE": the operands in FILE, one a line, without empty lines
  * and lines that begin with '#'. A directory: all regular files in it and below, in the order of
  * their names, but for `output`, which an earlier run may have put there. Anything else: a file,
  * whether it is there or not. */
-bool merge_inputs_add(struct merge_inputs *inputs, const char *operand, const char *output,
+bool merge_inputs_add(struct path_list *inputs, const char *operand, const char *output,
                       struct error *error);
-void merge_inputs_free(struct merge_inputs *inputs);
 
 #endif

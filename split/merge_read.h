@@ -45,7 +45,7 @@ struct merge_failure {
 
 struct merge {
     /* Set by the caller. */
-    const struct merge_inputs *inputs;
+    const struct path_list *inputs;
     const struct profile_sidecars *sidecars;
     unsigned threads;
     bool goes_on;              /* over bad inputs: --failure-mode=all */

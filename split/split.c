@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/compact/zlib_memo.h"
@@ -20,7 +21,9 @@
 #include "formats/image.h"
 #include "split/commands.h"
 #include "split/existing.h"
+#include "split/found_image.h"
 #include "split/message.h"
+#include "split/split_batch.h"
 #include "split/split_job.h"
 #include "split/store_output.h"
 #include "split/universal.h"
@@ -180,7 +183,7 @@ static bool write_sidecar(struct split *split, struct error *error)
     struct kept_section kept[SECTION_KIND_MAX];
     struct sidecar_write_options write_options = {
         .level = (int)option_number(split->options, OPTION_LEVEL),
-        .threads = option_threads(split->options),
+        .threads = split->threads,
         .portable = option_given(split->options, OPTION_PORTABLE),
         .memo = split->memo,
     };
@@ -224,7 +227,7 @@ static bool check_join(struct split *split, struct sidecar *sidecar, struct erro
     split->progress.weight = 1;
     stripped.released = progress_add;
     stripped.released_context = &split->progress;
-    sidecar_help_restore(sidecar, option_threads(split->options), split->memo);
+    sidecar_help_restore(sidecar, split->threads, split->memo);
     done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
     input_close(&stripped);
     return done;
@@ -362,22 +365,12 @@ static void warn_of_sections(const struct split *split)
         if (section->fate != SECTION_STAYS)
             removed++;
         if (section->reason[0] != '\0')
-            message_warning("%s: %s %s: %s", split->image_path, section->name,
-                            fate_name(section->fate), section->reason);
+            split_warn(split, "%s: %s %s: %s", split->image_path, section->name,
+                       fate_name(section->fate), section->reason);
     }
     if (removed == 0 && !split->plan->already_split)
-        message_warning("%s: nothing to take out: the image has no coverage sections that can go",
-                        split->image_path);
-}
-
-static void report(const struct split *split)
-{
-    const struct sidecar_facts *facts = &split->plan->facts;
-
-    if (option_given(split->options, OPTION_VERBOSE))
-        message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s",
-                     split->output_path, facts->original_size, facts->stripped_size,
-                     split->sidecar_size, split->sidecar_path);
+        split_warn(split, "%s: nothing to take out: the image has no coverage sections that can go",
+                   split->image_path);
 }
 
 /* ---- the two ways through ---- */
@@ -397,10 +390,10 @@ static bool pass_on(struct split *split, struct error *error)
     existing_close(&existing);
     needs_placeholder = !is_there && !split_is_for_store(split);
     progress_finish(&split->progress);
-    message_warning("%s: split already; it is passed on unchanged, and %s", split->image_path,
-                    is_there            ? "the sidecar that is there is kept"
-                    : needs_placeholder ? "a placeholder takes the place of its sidecar"
-                                        : "its sidecar is not in the store");
+    split_warn(split, "%s: split already; it is passed on unchanged, and %s", split->image_path,
+               is_there            ? "the sidecar that is there is kept"
+               : needs_placeholder ? "a placeholder takes the place of its sidecar"
+                                   : "its sidecar is not in the store");
     split->plan->facts.is_placeholder = true;
     if (needs_placeholder && !write_sidecar(split, error))
         return false;
@@ -418,7 +411,8 @@ static void start_progress(struct split *split)
 
     for (size_t i = 0; i < split->plan->range_count; i++)
         work += COMPRESSION_WEIGHT * split->plan->ranges[i].size;
-    progress_start(&split->progress, split->image_path, work);
+    if (split->report == NULL)
+        progress_start(&split->progress, split->image_path, work);
     split->image.released = progress_add;
     split->image.released_context = &split->progress;
 }
@@ -455,7 +449,7 @@ static bool finish(struct split *split, struct error *error)
     if (!(split_is_for_store(split) ? output_commit(&split->stripped, &result, error)
                                     : commit_files(split, error)))
         return false;
-    report(split);
+    split_tell(split, split->output_path);
     return true;
 }
 
@@ -474,14 +468,17 @@ bool split_plan(struct split *split, struct error *error)
     return split->plan != NULL;
 }
 
-struct split split_start(const struct parsed_options *options, const char *image_path)
+struct split split_start(const struct parsed_options *options, const char *image_path,
+                         unsigned threads, struct split_report *report)
 {
     const char *output = option_text(options, OPTION_OUTPUT);
 
     return (struct split){
         .options = options,
+        .report = report,
+        .threads = threads,
         .image_path = image_path,
-        .output_path = output != NULL ? output : options->operands[0],
+        .output_path = output != NULL ? output : image_path,
         .image = {.fd = -1},
         .map = {.fd = -1},
         .stripped = {.fd = -1},
@@ -502,6 +499,12 @@ void split_end(struct split *split)
     free(split->sidecar_path);
 }
 
+bool split_is_needless(const struct split *split)
+{
+    return split->report != NULL && split->report->was_found &&
+           (split->plan->already_split || split->plan->range_count == 0);
+}
+
 static bool run_split(struct split *split, struct error *error)
 {
     const char *map = option_text(split->options, OPTION_MAP);
@@ -513,24 +516,45 @@ static bool run_split(struct split *split, struct error *error)
                          "%s: no universal image, of which --arch could select a slice; "
                          "leave --arch out",
                          split->image_path);
-    return split_plan(split, error) && split_prepare(split, error) && finish(split, error);
+    if (!split_plan(split, error))
+        return false;
+    return split_is_needless(split) || (split_prepare(split, error) && finish(split, error));
+}
+
+bool split_image(const struct parsed_options *options, const char *path, unsigned threads,
+                 struct split_report *report, struct error *error)
+{
+    struct split split = split_start(options, path, threads, report);
+    bool done = input_open(&split.image, path, error);
+
+    if (done)
+        done = universal_recognize(split.image.bytes) ? universal_split(&split, error)
+                                                      : run_split(&split, error);
+    if (!done && split.image.fd >= 0 && report != NULL && report->was_found)
+        done = found_image_has_no_coverage(split.image.bytes);
+    split_end(&split);
+    input_close(&split.image);
+    return done;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 int command_split(const struct parsed_options *options)
 {
-    struct split split;
-    struct error error = {0};
-    bool done;
+    struct error error;
 
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("split", "'--replace' is for '--store DIR'");
-    split = split_start(options, options->operands[0]);
-    done = input_open(&split.image, split.image_path, &error) &&
-           (universal_recognize(split.image.bytes) ? universal_split(options, &split.image, &error)
-                                                   : run_split(&split, &error));
-    split_end(&split);
-    input_close(&split.image);
-    if (!done)
-        message_error(&error);
-    return done ? STATUS_DONE : STATUS_FAILED;
+    if (options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
+        is_directory(options->operands[0]))
+        return split_batch(options);
+    if (split_image(options, options->operands[0], option_threads(options), NULL, &error))
+        return STATUS_DONE;
+    message_error(&error);
+    return STATUS_FAILED;
 }

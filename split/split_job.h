@@ -8,11 +8,35 @@
 #include "common/compact/zlib_memo.h"
 #include "common/file.h"
 #include "formats/image.h"
+#include "formats/universal.h"
 #include "split/options.h"
 #include "split/progress.h"
 
+/* What became of one image, for the summary of a batch. */
+struct split_row {
+    char *name; /* of the image, or of the slice of a universal one */
+    char *sidecar_path;
+    struct uuid uuid;
+    uint64_t size_before, size_after, sidecar_size; /* bytes */
+};
+
+/* Where an image is one of several, what is said of it, and what became of it. Start from {0};
+ * freed with split_report_free. */
+struct split_report {
+    bool was_found;      /* in a directory, not named: without coverage it is left alone */
+    struct buffer notes; /* what else would go to stderr: lines */
+    struct split_row rows[UNIVERSAL_SLICES_MAX];
+    size_t row_count;
+};
+/* Prints the notes as warnings, and the rows as --verbose does. */
+void split_report_print_notes(const struct split_report *report);
+void split_report_print_rows(const struct split_report *report);
+void split_report_free(struct split_report *report);
+
 struct split {
     const struct parsed_options *options;
+    struct split_report *report; /* NULL: the image is the only one, and messages are printed */
+    unsigned threads;            /* to compress with */
     const char *image_path;
     const char *whole_path; /* of the universal image that this one is a slice of; NULL: of none */
     const char *output_path;
@@ -27,9 +51,25 @@ struct split {
     struct zlib_memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
 };
 
-/* A split that has nothing yet. Freed with split_end, whatever became of it. */
-struct split split_start(const struct parsed_options *options, const char *image_path);
+/* Splits the image at the path, which may be a universal one, as the options say. `report` as in
+ * struct split. */
+bool split_image(const struct parsed_options *options, const char *path, unsigned threads,
+                 struct split_report *report, struct error *error);
+
+/* A split that has nothing yet, of an image or of a slice of it. Freed with split_end, whatever
+ * became of it. */
+struct split split_start(const struct parsed_options *options, const char *image_path,
+                         unsigned threads, struct split_report *report);
 void split_end(struct split *split);
+
+/* A warning, or a note for later. */
+void split_warn(const struct split *split, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Says what a split that is done has saved, where that is wanted. */
+void split_tell(const struct split *split, const char *name);
+
+/* True where the image was only found, and there is nothing to do about it. */
+bool split_is_needless(const struct split *split);
 
 /* Plans the edits of split->image. */
 bool split_plan(struct split *split, struct error *error);

@@ -68,6 +68,7 @@ bool universal_output_pad(const struct universal *universal, size_t index, struc
 
 struct universal_job {
     const struct parsed_options *options;
+    const struct split *whole;
     const struct input *image;
     struct universal universal; /* of the original, and later of the result */
     struct input parts[UNIVERSAL_SLICES_MAX];
@@ -96,17 +97,29 @@ static bool choose_slices(struct universal_job *job, struct error *error)
     return true;
 }
 
-static bool prepare_slice(struct universal_job *job, size_t index, struct error *error)
+static bool plan_slice(struct universal_job *job, size_t index, struct error *error)
 {
     struct split *split = &job->splits[index];
 
     if (!universal_part(job->image, &job->universal.slices[index], &job->parts[index], error))
         return false;
     split_end(split); /* of the name of the whole */
-    *split = split_start(job->options, job->parts[index].path);
+    *split =
+        split_start(job->options, job->parts[index].path, job->whole->threads, job->whole->report);
+    split->output_path = job->whole->output_path;
     split->whole_path = job->image->path;
     split->image = job->parts[index];
-    return !job->is_chosen[index] || (split_plan(split, error) && split_prepare(split, error));
+    return !job->is_chosen[index] || split_plan(split, error);
+}
+
+/* True where there is nothing to do about any slice, and nobody has asked for it. */
+static bool is_needless(const struct universal_job *job)
+{
+    for (size_t i = 0; i < job->universal.count; i++) {
+        if (job->is_chosen[i] && !split_is_needless(&job->splits[i]))
+            return false;
+    }
+    return true;
 }
 
 static bool append_slice(struct universal_job *job, size_t index, struct error *error)
@@ -212,12 +225,9 @@ static void report(const struct universal_job *job)
         const struct split *split = &job->splits[i];
 
         if (job->is_chosen[i] && split->plan->already_split)
-            message_warning("%s: split already; it is passed on unchanged", split->image_path);
-        else if (job->is_chosen[i] && option_given(job->options, OPTION_VERBOSE))
-            message_line(
-                stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s",
-                split->image_path, split->plan->facts.original_size,
-                split->plan->facts.stripped_size, split->sidecar_size, split->sidecar_path);
+            split_warn(split, "%s: split already; it is passed on unchanged", split->image_path);
+        else if (job->is_chosen[i])
+            split_tell(split, split->image_path);
     }
 }
 
@@ -227,7 +237,11 @@ static bool run(struct universal_job *job, struct error *error)
                 choose_slices(job, error);
 
     for (size_t i = 0; done && i < job->universal.count; i++)
-        done = prepare_slice(job, i, error);
+        done = plan_slice(job, i, error);
+    if (done && is_needless(job))
+        return true;
+    for (size_t i = 0; done && i < job->universal.count; i++)
+        done = !job->is_chosen[i] || split_prepare(&job->splits[i], error);
     done = done && compose(job, error) && check_output(job, error) && sync_all(job, error) &&
            commit_all(job, error);
     if (done)
@@ -235,19 +249,19 @@ static bool run(struct universal_job *job, struct error *error)
     return done;
 }
 
-bool universal_split(const struct parsed_options *options, const struct input *image,
-                     struct error *error)
+bool universal_split(const struct split *whole, struct error *error)
 {
     struct universal_job *job = calloc(1, sizeof(*job));
     bool done;
 
     if (job == NULL)
-        return error_out_of_memory(error, image->path, sizeof(*job));
-    job->options = options;
-    job->image = image;
+        return error_out_of_memory(error, whole->image_path, sizeof(*job));
+    job->options = whole->options;
+    job->whole = whole;
+    job->image = &whole->image;
     job->output.fd = -1;
     for (size_t i = 0; i < UNIVERSAL_SLICES_MAX; i++) {
-        job->splits[i] = split_start(options, image->path);
+        job->splits[i] = split_start(whole->options, whole->image_path, whole->threads, NULL);
         job->parts[i].fd = -1;
     }
     done = run(job, error);

@@ -11,9 +11,10 @@
 #include "formats/universal.h"
 #include "split/options.h"
 
-/* What command_split and command_join do with a universal image. */
-bool universal_split(const struct parsed_options *options, const struct input *image,
-                     struct error *error);
+/* What split_image and command_join do with a universal image. `whole` was started for the image,
+ * and has opened it. */
+struct split;
+bool universal_split(const struct split *whole, struct error *error);
 bool universal_join(const struct parsed_options *options, const struct input *stripped,
                     struct error *error);
 

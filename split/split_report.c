@@ -1,0 +1,97 @@
+/*
+ * What a split says, and has done: printed at once, or kept for later (split_job.h).
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "split/message.h"
+#include "split/split_job.h"
+
+void split_warn(const struct split *split, const char *format, ...)
+{
+    struct error line;
+    va_list arguments;
+
+    va_start(arguments, format);
+    format_printable(&line, format, arguments);
+    va_end(arguments);
+    /* Without memory for later, now is better than never. */
+    if (split->report == NULL ||
+        !buffer_append(&split->report->notes, line.message, strlen(line.message)) ||
+        !buffer_append(&split->report->notes, "\n", 1))
+        message_warning("%s", line.message);
+}
+
+static void add_row(const struct split *split, const char *name)
+{
+    const struct sidecar_facts *facts = &split->plan->facts;
+    struct split_row *row = &split->report->rows[split->report->row_count++];
+
+    *row = (struct split_row){
+        .name = strdup(name),
+        .sidecar_path = strdup(split->sidecar_path),
+        .uuid = facts->uuid,
+        .size_before = facts->original_size,
+        .size_after = facts->stripped_size,
+        .sidecar_size = split->sidecar_size,
+    };
+}
+
+static void print_sizes(const char *name, uint64_t before, uint64_t after, uint64_t sidecar_size,
+                        const char *sidecar_path)
+{
+    message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s", name,
+                 before, after, sidecar_size, sidecar_path);
+}
+
+void split_tell(const struct split *split, const char *name)
+{
+    const struct sidecar_facts *facts = &split->plan->facts;
+
+    if (split->report != NULL)
+        add_row(split, name);
+    else if (option_given(split->options, OPTION_VERBOSE))
+        print_sizes(name, facts->original_size, facts->stripped_size, split->sidecar_size,
+                    split->sidecar_path);
+}
+
+/* There may have been no memory for a name. */
+static const char *printable(const char *name)
+{
+    return name == NULL ? "?" : name;
+}
+
+void split_report_print_rows(const struct split_report *report)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        const struct split_row *row = &report->rows[i];
+
+        print_sizes(printable(row->name), row->size_before, row->size_after, row->sidecar_size,
+                    printable(row->sidecar_path));
+    }
+}
+
+void split_report_print_notes(const struct split_report *report)
+{
+    const char *rest = (const char *)report->notes.data;
+    const char *end = rest + report->notes.size;
+
+    while (rest != end) {
+        const char *newline = memchr(rest, '\n', (size_t)(end - rest));
+
+        message_warning("%.*s", (int)(newline - rest), rest);
+        rest = newline + 1;
+    }
+}
+
+void split_report_free(struct split_report *report)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        free(report->rows[i].name);
+        free(report->rows[i].sidecar_path);
+    }
+    buffer_free(&report->notes);
+}
