@@ -260,7 +260,7 @@ static bool run(struct batch *batch, struct error *error)
     if (!print_summary(batch, error))
         return false;
     return batch->failed == 0 || error_set(error, "%zu of %zu images: not split; see above",
-                                           batch->failed, batch->paths.count);
+                                           batch->failed, batch->paths.count - batch->repeated);
 }
 
 static int check_options(const struct parsed_options *options)

@@ -1,0 +1,171 @@
+/*
+ * Which file a link writes: every way in which command lines say it.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "split/link_output.h"
+
+#define WORDS_MAX 8
+
+static char directory[] = "/tmp/covsplit-link-output-XXXXXX";
+
+struct row {
+    const char *words[WORDS_MAX]; /* ends with NULL */
+    const char *output;
+};
+
+static const struct row rows[] = {
+    {{"cc", "a.c"}, "a.out"},
+    {{"cc", "a.c", "-o", "app"}, "app"},
+    {{"cc", "-oapp", "a.c"}, "app"},
+    {{"cc", "-o", "first", "a.c", "-o", "last"}, "last"},
+    {{"ld.lld", "--output", "app", "a.o"}, "app"},
+    {{"ld.lld", "--output=app", "a.o"}, "app"},
+    /* What looks like an option may be a file, and the other way round. */
+    {{"cc", "-o", "-o", "a.c"}, "-o"},
+    {{"cc", "-o", "@file", "a.c"}, "@file"},
+    {{"cc", "-Xlinker", "-o", "-o", "app"}, "app"},
+    {{"cc", "@nosuch", "-o", "app"}, "app"},
+    {{"ccache", "clang++", "-o", "app", "a.cc"}, "app"},
+    {{"lld-link", "/out:app.exe", "a.obj"}, "app.exe"},
+    {{"/usr/bin/lld-link-22", "-OUT:app.dll", "/dll"}, "app.dll"},
+    {{"LINK.EXE", "/OUT:C:/b/app.exe"}, "C:/b/app.exe"},
+    {{"clang-cl", "/Feapp.exe", "a.c"}, "app.exe"},
+    {{"clang-cl", "/Fe:app.exe", "a.c"}, "app.exe"},
+    {{"clang-cl", "-o", "app.exe", "a.c"}, "app.exe"},
+    {{"sccache", "lld-link", "/out:app.exe"}, "app.exe"},
+    /* Here it is the file "ut:app". */
+    {{"cc", "-out:app"}, "ut:app"},
+};
+
+static char *find(const char *const *words, struct error *error)
+{
+    size_t count = 0;
+
+    while (words[count] != NULL)
+        count++;
+    return link_output_find(words, count, error);
+}
+
+START_TEST(test_words)
+{
+    struct error error = {0};
+    char *output = find(rows[_i].words, &error);
+
+    ck_assert_msg(output != NULL, "%s", error.message);
+    ck_assert_str_eq(output, rows[_i].output);
+    free(output);
+}
+END_TEST
+
+static void write_text(const char *name, const char *text, size_t size)
+{
+    FILE *file = fopen(name, "w");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fwrite(text, 1, size, file), size);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+struct response {
+    const char *program;
+    const char *text;
+    const char *output;
+};
+
+static const struct response responses[] = {
+    {"cc", "-o app a.o\n", "app"},
+    {"cc", "a.o\n-o\n\tapp", "app"},
+    {"cc", "\"-o\" 'my app'", "my app"},
+    {"cc", "-o my\\ app", "my app"},
+    {"cc", "-o \"my \\\"app\\\"\"", "my \"app\""},
+    {"cc", "-o ''", ""},
+    {"cc", "", "a.out"},
+    {"cc", "-o", "a.out"},
+    {"lld-link", "/out:b\\app.exe a.obj", "b\\app.exe"},
+    {"lld-link", "\"/out:my app.exe\"", "my app.exe"},
+    {"lld-link", "/out:\"my app.exe\"", "my app.exe"},
+    {"lld-link", "/out:it's.exe", "it's.exe"},
+};
+
+START_TEST(test_response_files)
+{
+    const struct response *response = &responses[_i];
+    const char *words[] = {response->program, "@response", NULL};
+    struct error error = {0};
+    char *output;
+
+    write_text("response", response->text, strlen(response->text));
+    output = find(words, &error);
+    ck_assert_msg(output != NULL, "%s", error.message);
+    ck_assert_str_eq(output, response->output);
+    free(output);
+}
+END_TEST
+
+/* One inside of another; the word behind them counts last. */
+START_TEST(test_nested)
+{
+    const char *words[] = {"cc", "@outer", NULL};
+    struct error error = {0};
+    char *output;
+
+    write_text("outer", "-o outer @inner a.o", 19);
+    write_text("inner", "-o inner", 8);
+    output = find(words, &error);
+    ck_assert_msg(output != NULL, "%s", error.message);
+    ck_assert_str_eq(output, "inner");
+    free(output);
+}
+END_TEST
+
+START_TEST(test_endless)
+{
+    const char *words[] = {"cc", "@itself", NULL};
+    struct error error = {0};
+
+    write_text("itself", "-o app @itself", 14);
+    ck_assert_ptr_null(find(words, &error));
+    ck_assert_msg(strstr(error.message, "name each other") != NULL, "%s", error.message);
+}
+END_TEST
+
+START_TEST(test_no_text)
+{
+    const char *words[] = {"cc", "@image", NULL};
+    struct error error = {0};
+
+    write_text("image", "-o \0 app", 8);
+    ck_assert_ptr_null(find(words, &error));
+    ck_assert_msg(strstr(error.message, "image: no response file") != NULL, "%s", error.message);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("link output");
+    TCase *test_case = tcase_create("link output");
+    SRunner *runner;
+    int failed;
+
+    if (mkdtemp(directory) == NULL || chdir(directory) != 0)
+        return EXIT_FAILURE;
+    tcase_add_loop_test(test_case, test_words, 0, sizeof(rows) / sizeof(rows[0]));
+    tcase_add_loop_test(test_case, test_response_files, 0,
+                        sizeof(responses) / sizeof(responses[0]));
+    tcase_add_test(test_case, test_nested);
+    tcase_add_test(test_case, test_endless);
+    tcase_add_test(test_case, test_no_text);
+    suite_add_tcase(suite, test_case);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    (void)!system("rm -f response outer inner itself image");
+    rmdir(directory);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
