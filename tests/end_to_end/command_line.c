@@ -43,7 +43,6 @@ static const char *const usage_errors[] = {
     "split",
     "split --no-such-option image",
     "split -o",
-    "split one two",
     "split --level 0 image",
     "split --level 20 image",
     "split --level many image",
