@@ -1,0 +1,92 @@
+# covsplit_target(TARGET [SIDECAR FILE | STORE DIRECTORY] [OPTIONS OPTION...]
+#                 [INSTALL_SIDECAR DIRECTORY [COMPONENT NAME]])
+#
+# Splits TARGET, an executable, a shared library or a module, as the last step of its link: what
+# depends on TARGET, and what install(TARGETS) installs, is the stripped image.
+#
+#   SIDECAR          where the sidecar goes; a relative path is taken in the current binary
+#                    directory; generator expressions are allowed. Default: beside the image, as
+#                    IMAGE.covsplit
+#   STORE            the sidecar goes to this store instead, under the image's UUID
+#   OPTIONS          more options of `covsplit split`: --level;19
+#   INSTALL_SIDECAR  installs the sidecar, or the whole store, into this directory, as part of the
+#                    component, if one is named
+#
+# A split that fails fails the build, and leaves no TARGET behind. The clean target removes sidecars,
+# but not what is in stores.
+#
+# The step comes behind the commands that were added to TARGET with add_custom_command(POST_BUILD)
+# before, and in front of those that are added later: strip later.
+
+function(covsplit_target target)
+  cmake_parse_arguments(PARSE_ARGV 1 SPLIT "" "SIDECAR;STORE;INSTALL_SIDECAR;COMPONENT" "OPTIONS")
+  _covsplit_check_target(${target})
+  if(SPLIT_UNPARSED_ARGUMENTS OR SPLIT_KEYWORDS_MISSING_VALUES)
+    message(FATAL_ERROR "covsplit_target(${target}): what is "
+                        "'${SPLIT_UNPARSED_ARGUMENTS}${SPLIT_KEYWORDS_MISSING_VALUES}'?")
+  endif()
+  if(SPLIT_SIDECAR AND SPLIT_STORE)
+    message(FATAL_ERROR "covsplit_target(${target}): SIDECAR and STORE exclude each other")
+  endif()
+  if(SPLIT_COMPONENT AND NOT SPLIT_INSTALL_SIDECAR)
+    message(FATAL_ERROR "covsplit_target(${target}): COMPONENT is for INSTALL_SIDECAR")
+  endif()
+
+  if(SPLIT_STORE)
+    get_filename_component(store "${SPLIT_STORE}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    set(place --store "${store}")
+  else()
+    if(NOT SPLIT_SIDECAR)
+      set(sidecar "$<TARGET_FILE:${target}>.covsplit")
+    elseif(SPLIT_SIDECAR MATCHES "^\\$<" OR IS_ABSOLUTE "${SPLIT_SIDECAR}")
+      set(sidecar "${SPLIT_SIDECAR}")
+    else()
+      set(sidecar "${CMAKE_CURRENT_BINARY_DIR}/${SPLIT_SIDECAR}")
+    endif()
+    set(place --sidecar "${sidecar}")
+    set_property(TARGET ${target} APPEND PROPERTY ADDITIONAL_CLEAN_FILES "${sidecar}")
+  endif()
+
+  set_property(TARGET ${target} PROPERTY COVSPLIT_IS_SPLIT TRUE)
+  add_custom_command(
+    TARGET ${target} POST_BUILD
+    COMMAND "${CMAKE_COMMAND}" -P "${_covsplit_directory}/covsplitSplit.cmake" --
+            "$<TARGET_FILE:${target}>" "$<TARGET_FILE:covsplit::command>" split ${SPLIT_OPTIONS}
+            ${place} "$<TARGET_FILE:${target}>"
+    COMMENT "Splitting ${target}"
+    VERBATIM)
+  _covsplit_install_sidecar()
+endfunction()
+
+set(_covsplit_directory "${CMAKE_CURRENT_LIST_DIR}")
+
+function(_covsplit_check_target target)
+  if(NOT TARGET ${target})
+    message(FATAL_ERROR "covsplit_target(${target}): there is no such target")
+  endif()
+  get_target_property(type ${target} TYPE)
+  get_target_property(imported ${target} IMPORTED)
+  get_target_property(split ${target} COVSPLIT_IS_SPLIT)
+  if(imported OR NOT type MATCHES "^(EXECUTABLE|SHARED_LIBRARY|MODULE_LIBRARY)$")
+    message(FATAL_ERROR "covsplit_target(${target}): only executables, shared libraries and "
+                        "modules that are built here can be split")
+  endif()
+  if(split)
+    message(FATAL_ERROR "covsplit_target(${target}): it is split already")
+  endif()
+endfunction()
+
+# In the scope of covsplit_target.
+macro(_covsplit_install_sidecar)
+  if(SPLIT_INSTALL_SIDECAR)
+    set(component)
+    if(SPLIT_COMPONENT)
+      set(component COMPONENT "${SPLIT_COMPONENT}")
+    endif()
+    if(SPLIT_STORE)
+      install(DIRECTORY "${store}/" DESTINATION "${SPLIT_INSTALL_SIDECAR}" ${component})
+    else()
+      install(FILES "${sidecar}" DESTINATION "${SPLIT_INSTALL_SIDECAR}" ${component})
+    endif()
+  endif()
+endmacro()
