@@ -21,6 +21,7 @@
 function(covsplit_target target)
   cmake_parse_arguments(PARSE_ARGV 1 SPLIT "" "SIDECAR;STORE;INSTALL_SIDECAR;COMPONENT" "OPTIONS")
   _covsplit_check_target(${target})
+  list(REMOVE_ITEM SPLIT_KEYWORDS_MISSING_VALUES OPTIONS) # there may be none
   if(SPLIT_UNPARSED_ARGUMENTS OR SPLIT_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "covsplit_target(${target}): what is "
                         "'${SPLIT_UNPARSED_ARGUMENTS}${SPLIT_KEYWORDS_MISSING_VALUES}'?")

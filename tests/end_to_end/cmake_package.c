@@ -1,0 +1,219 @@
+/*
+ * covsplit_target of the installed CMake package, in a project of its own, with every kind of
+ * generator that there is for it here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 300
+#define PROJECT              COVSPLIT_FIXTURE_DIRECTORY "/cmake_package"
+
+static char *scratch;
+static char *prefix;
+
+/* The package must work wherever its directory is moved to. */
+static void prepare(void)
+{
+    scratch = scratch_create("cmake-package");
+    prefix = path_join(scratch, "prefix with blank");
+    char *first = path_join(scratch, "first");
+    run_or_abort(NULL, "cmake", "--install", COVSPLIT_BUILD_DIRECTORY, "--prefix", first, NULL);
+    ck_assert_int_eq(rename(first, prefix), 0);
+}
+
+static void clean_up(void)
+{
+    scratch_remove(scratch);
+}
+
+struct generator {
+    const char *name;
+    const char *configuration; /* "" but with a generator of several: a directory of the build */
+};
+
+static const struct generator generators[] = {
+    {"Ninja", ""},
+    {"Unix Makefiles", ""},
+    {"Ninja Multi-Config", "Debug"},
+    {"Ninja Multi-Config", "Release"},
+};
+
+static struct outcome configure(const char *build, const char *generator, const char *option)
+{
+    struct command command = {0};
+    text_list_add_words(&command.arguments, "cmake -S " PROJECT " -B");
+    text_list_add(&command.arguments, build);
+    text_list_add(&command.arguments, "-G");
+    text_list_add(&command.arguments, generator);
+    text_list_add_words(&command.arguments, "-DCMAKE_C_COMPILER=clang-22");
+    text_list_add_format(&command.arguments, "-DCMAKE_PREFIX_PATH=%s", prefix);
+    text_list_add(&command.arguments, option);
+    struct outcome outcome = command_run(&command);
+    command_free(&command);
+    return outcome;
+}
+
+static void configure_or_abort(const char *build, const char *generator, const char *option)
+{
+    struct outcome outcome = configure(build, generator, option);
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+    outcome_free(&outcome);
+}
+
+static struct outcome run_build(const char *build, const char *configuration, const char *words)
+{
+    struct command command = {0};
+    text_list_add_words(&command.arguments, "cmake --build");
+    text_list_add(&command.arguments, build);
+    if (configuration[0] != '\0') {
+        text_list_add(&command.arguments, "--config");
+        text_list_add(&command.arguments, configuration);
+    }
+    text_list_add_words(&command.arguments, words);
+    struct outcome outcome = command_run(&command);
+    command_free(&command);
+    return outcome;
+}
+
+static void build_or_abort(const char *build, const char *configuration, const char *words)
+{
+    struct outcome outcome = run_build(build, configuration, words);
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+    outcome_free(&outcome);
+}
+
+/* The image is one that was split, and the sidecar, or the store, gives its original back. */
+static void assert_split(const char *option, const char *sidecar, const char *image)
+{
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 0, NULL, NULL, "join", option, sidecar, "-o",
+                    path_join(scratch, "joined"), image, NULL);
+    verdict_assert(&verdict, image);
+}
+
+START_TEST(test_build)
+{
+    const struct generator *generator = &generators[_i];
+    char *build = path_join(scratch, text_format("build%d", _i));
+    char *output = path_join(build, generator->configuration);
+    char *installed = path_join(scratch, text_format("installed%d", _i));
+    configure_or_abort(build, generator->name, "-DCMAKE_INSTALL_LIBDIR=lib");
+    build_or_abort(build, generator->configuration, "-j4");
+    const char *configuration = generator->configuration[0] != '\0' ? generator->configuration : "";
+    assert_split("--sidecar", path_join(output, "program.covsplit"), path_join(output, "program"));
+    assert_split("--store", path_join(build, "sidecars"), path_join(output, "libnumbers.so"));
+    assert_split("--sidecar", path_join(build, text_format("plugin-%s.covsplit", configuration)),
+                 path_join(output, "libplugin.so"));
+    run_or_abort(build, path_join(output, "program"), NULL);
+    struct contents description = file_read(path_join(build, "description.txt"));
+    ck_assert_ptr_nonnull(
+        memmem(description.data, description.size, "already split", strlen("already split")));
+    contents_free(&description);
+
+    struct command install = {0};
+    text_list_add_words(&install.arguments, "cmake --install");
+    text_list_add(&install.arguments, build);
+    text_list_add(&install.arguments, "--prefix");
+    text_list_add(&install.arguments, installed);
+    if (generator->configuration[0] != '\0') {
+        text_list_add(&install.arguments, "--config");
+        text_list_add(&install.arguments, generator->configuration);
+    }
+    command_run_or_abort(&install);
+    command_free(&install);
+    assert_split("--store", path_join(installed, "share/sidecars"),
+                 path_join(installed, "lib/libnumbers.so"));
+    ck_assert(file_exists(path_join(installed, "share/covsplit-sidecars/program.covsplit")));
+    struct command run = {0};
+    text_list_add(&run.arguments, path_join(installed, "bin/program"));
+    text_list_add_format(&run.environment, "LD_LIBRARY_PATH=%s/lib", installed);
+    text_list_add_format(&run.environment, "LLVM_PROFILE_FILE=%s/%%p.profraw", scratch);
+    command_run_or_abort(&run);
+    command_free(&run);
+
+    build_or_abort(build, generator->configuration, "--target clean");
+    ck_assert(!file_exists(path_join(output, "program")));
+    ck_assert(!file_exists(path_join(output, "program.covsplit")));
+}
+END_TEST
+
+/* A split that fails leaves nothing that a second build would take for done. */
+START_TEST(test_failure)
+{
+    char *build = path_join(scratch, text_format("failure%d", _i));
+    configure_or_abort(build, generators[_i].name, "-DSPLIT_OPTIONS=--no-such-option");
+    for (int i = 0; i < 2; i++) {
+        struct outcome outcome = run_build(build, "", "");
+        ck_assert_msg(outcome.exit_code > 0, "%s", outcome.output);
+        ck_assert(!file_exists(path_join(build, "program")));
+        ck_assert(!file_exists(path_join(build, "program.covsplit")));
+        outcome_free(&outcome);
+    }
+    configure_or_abort(build, generators[_i].name, "-DSPLIT_OPTIONS=--portable");
+    build_or_abort(build, "", "");
+    assert_split("--sidecar", path_join(build, "program.covsplit"), path_join(build, "program"));
+}
+END_TEST
+
+struct misuse {
+    const char *code;
+    const char *message;
+};
+
+static const struct misuse misuses[] = {
+    {"covsplit_target(nosuch)", "there is no such target"},
+    {"covsplit_target(fixed)", "only executables"},
+    {"covsplit_target(covsplit::command)", "only executables"},
+    {"covsplit_target(program)", "it is split already"},
+    {"covsplit_target(other STORE s SIDECAR f)", "exclude each other"},
+    {"covsplit_target(other SIDECARS f)", "what is 'SIDECARS;f'?"},
+    {"covsplit_target(other STORE)", "what is 'STORE'?"},
+    {"covsplit_target(other COMPONENT c)", "COMPONENT is for"},
+};
+
+START_TEST(test_misuse)
+{
+    char *build = path_join(scratch, text_format("misuse%d", _i));
+    struct outcome outcome =
+        configure(build, "Ninja", text_format("-DMISUSE=%s", misuses[_i].code));
+    ck_assert_msg(outcome.exit_code > 0 && strstr(outcome.errors, misuses[_i].message) != NULL,
+                  "%s", outcome.errors);
+    outcome_free(&outcome);
+}
+END_TEST
+
+/* The other way into a build of CMake: everything that is linked goes through covsplit link. */
+START_TEST(test_launcher)
+{
+    char *build = path_join(scratch, "launcher");
+    struct command command = {0};
+    text_list_add_words(&command.arguments, "cmake -S " PROJECT "/../link_launcher -G Ninja "
+                                            "-DCMAKE_C_COMPILER=clang-22 -B");
+    text_list_add(&command.arguments, build);
+    text_list_add_format(&command.arguments,
+                         "-DCMAKE_C_LINKER_LAUNCHER=%s/bin/covsplit;link;--store;%s/sidecars;--",
+                         prefix, build);
+    command_run_or_abort(&command);
+    command_free(&command);
+    build_or_abort(build, "", "");
+    assert_split("--store", path_join(build, "sidecars"), path_join(build, "program"));
+    run_or_abort(build, path_join(build, "program"), NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("CMake package");
+    TCase *test_case = suite_add_case(suite, "package", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    tcase_add_loop_test(test_case, test_build, 0, sizeof generators / sizeof *generators);
+    tcase_add_loop_test(test_case, test_failure, 0, 2);
+    tcase_add_loop_test(test_case, test_misuse, 0, sizeof misuses / sizeof *misuses);
+    tcase_add_test(test_case, test_launcher);
+    return suite_run(suite);
+}
