@@ -120,17 +120,36 @@ static char *next_word(const struct search *search, char **rest)
     return word;
 }
 
+/* rustc writes UTF-16 for link.exe. What is no ASCII there becomes '?': a path with such characters
+ * is not found, and then nothing is split. */
+static void narrow(struct buffer *text)
+{
+    size_t size = 0;
+
+    if (text->size < 3 || text->data[0] != 0xff || text->data[1] != 0xfe)
+        return;
+    for (size_t i = 2; i + 1 < text->size; i += 2) {
+        uint16_t unit = load_u16(text->data + i, false);
+
+        text->data[size++] = unit < 0x80 ? (uint8_t)unit : '?';
+    }
+    text->data[size++] = '\0';
+    text->size = size;
+}
+
 static bool take_response_file(struct search *search, const char *path, unsigned depth)
 {
     struct buffer text = {0};
     bool done = file_read_into(&text, path, search->error);
     char *rest, *word;
 
-    if (done && memchr(text.data, '\0', text.size) != NULL)
-        done = error_set(search->error, "%s: no response file: it has bytes of zero; name a text",
-                         path);
     if (done && !buffer_append(&text, "", 1))
         done = error_out_of_memory(search->error, path, text.size);
+    if (done)
+        narrow(&text);
+    if (done && strlen((char *)text.data) + 1 < text.size)
+        done = error_set(search->error, "%s: no response file: it has bytes of zero; name a text",
+                         path);
     rest = (char *)text.data;
     while (done && (word = next_word(search, &rest)) != NULL)
         done = take(search, word, depth + 1);

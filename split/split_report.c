@@ -76,14 +76,14 @@ void split_report_print_rows(const struct split_report *report)
 
 void split_report_print_notes(const struct split_report *report)
 {
-    const char *rest = (const char *)report->notes.data;
-    const char *end = rest + report->notes.size;
+    struct bytes rest = buffer_view(&report->notes);
 
-    while (rest != end) {
-        const char *newline = memchr(rest, '\n', (size_t)(end - rest));
+    while (rest.size != 0) {
+        const uint8_t *newline = memchr(rest.data, '\n', (size_t)rest.size);
+        uint64_t length = (uint64_t)(newline - rest.data);
 
-        message_warning("%.*s", (int)(newline - rest), rest);
-        rest = newline + 1;
+        message_warning("%.*s", (int)length, (const char *)rest.data);
+        bytes_slice(rest, length + 1, rest.size - length - 1, &rest);
     }
 }
 

@@ -107,6 +107,21 @@ START_TEST(test_response_files)
 }
 END_TEST
 
+/* As rustc writes them for link.exe. */
+START_TEST(test_wide)
+{
+    const char *words[] = {"link.exe", "@wide", NULL};
+    struct error error = {0};
+    char *output;
+
+    write_text("wide", "\xff\xfe\"\0/\0O\0U\0T\0:\0a\0.\0e\0x\0e\0\"\0\n\0", 30);
+    output = find(words, &error);
+    ck_assert_msg(output != NULL, "%s", error.message);
+    ck_assert_str_eq(output, "a.exe");
+    free(output);
+}
+END_TEST
+
 /* One inside of another; the word behind them counts last. */
 START_TEST(test_nested)
 {
@@ -157,6 +172,7 @@ int main(void)
     tcase_add_loop_test(test_case, test_words, 0, sizeof(rows) / sizeof(rows[0]));
     tcase_add_loop_test(test_case, test_response_files, 0,
                         sizeof(responses) / sizeof(responses[0]));
+    tcase_add_test(test_case, test_wide);
     tcase_add_test(test_case, test_nested);
     tcase_add_test(test_case, test_endless);
     tcase_add_test(test_case, test_no_text);
@@ -165,7 +181,7 @@ int main(void)
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    (void)!system("rm -f response outer inner itself image");
+    (void)!system("rm -f response wide outer inner itself image");
     rmdir(directory);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

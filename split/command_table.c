@@ -1,0 +1,275 @@
+/*
+ * The table of subcommands with their options.
+ *
+ * A new subcommand is a file with its function and a line in `commands` (with its table of options,
+ * where it has any).
+ */
+#include "split/command_table.h"
+
+#include <stdint.h>
+
+#include "split/commands.h"
+
+#define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
+#define THREADS_MAX    256
+#define OPERANDS_ANY   SIZE_MAX
+#define DAYS_MAX       100000
+
+/* A row of a table of options; more fields may follow. */
+#define FLAG(option, name, letter, text, ...)                                                      \
+    {                                                                                              \
+        .id = option, .type = OPTION_TYPE_FLAG, .long_name = name, .short_name = letter,           \
+        .help = text, __VA_ARGS__                                                                  \
+    }
+#define VALUE(option, kind, name, letter, value, text, ...)                                        \
+    {                                                                                              \
+        .id = option, .type = OPTION_TYPE_##kind, .long_name = name, .short_name = letter,         \
+        .argument = value, .help = text, __VA_ARGS__                                               \
+    }
+#define NO_LETTER '\0'
+
+static const struct option_description split_options[] = {
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
+          "write the stripped image to OUT, not over IMAGE"),
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "write the sidecar to FILE",
+          .excludes = OPTION_STORE),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
+          "add the sidecar to the store DIR, under the image's UUID"),
+    FLAG(OPTION_REPLACE, "replace", NO_LETTER,
+         "replace what the store has under the UUID, whatever it is"),
+    VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",
+          "remove only these: covmap,covfun,names,data,covnames,covdata"),
+    VALUE(OPTION_UUID, UUID, "uuid", NO_LETTER, "HEX",
+          "the UUID of the sidecar and its profiles, not the image's own"),
+    VALUE(OPTION_ARCH, TEXT, "arch", NO_LETTER, "ARCH",
+          "split only this slice of a universal image (arm64, x86_64, ...)"),
+    VALUE(OPTION_MAP, TEXT, "map", NO_LETTER, "FILE",
+          "the map file of lld-link or MSVC, for a COFF image without symbols"),
+    FLAG(OPTION_DROP_SIGNATURE, "drop-signature", NO_LETTER,
+         "take off a signature made with a certificate: sign afterwards"),
+    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",
+          .minimum = 1, .maximum = 19, .fallback = 9),
+    FLAG(OPTION_PORTABLE, "portable", NO_LETTER,
+         "keep plain zstd sections, which llvm-objcopy can decompress"),
+    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
+          "work on N threads (default: one a processor, at most 8)", .minimum = 1,
+          .maximum = THREADS_MAX),
+    FLAG(OPTION_RECURSIVE, "recursive", 'r', "split all images in a directory that have coverage"),
+    FLAG(OPTION_VERBOSE, "verbose", 'v', "print the sizes before and after"),
+};
+
+/* As of split, where they make sense for whatever a build links. */
+static const struct option_description link_options[] = {
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "write the sidecar to FILE",
+          .excludes = OPTION_STORE),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
+          "add the sidecar to the store DIR, under the image's UUID"),
+    FLAG(OPTION_REPLACE, "replace", NO_LETTER,
+         "replace what the store has under the UUID, whatever it is"),
+    VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",
+          "remove only these: covmap,covfun,names,data,covnames,covdata"),
+    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",
+          .minimum = 1, .maximum = 19, .fallback = 9),
+    FLAG(OPTION_PORTABLE, "portable", NO_LETTER,
+         "keep plain zstd sections, which llvm-objcopy can decompress"),
+    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
+          "compress with N threads (default: one a processor, at most 8)", .minimum = 1,
+          .maximum = THREADS_MAX),
+    FLAG(OPTION_VERBOSE, "verbose", 'v',
+         "print the sizes before and after, or that there was nothing to split"),
+};
+
+static const struct option_description join_options[] = {
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
+          "write the original image to OUT, which may be STRIPPED itself", .required = true),
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "the sidecar",
+          .excludes = OPTION_STORE),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
+          "look for the sidecar in the store DIR, by UUID"),
+};
+
+static const struct option_description correlate_options[] = {
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write the full raw profile to OUT",
+          .required = true),
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
+          "the sidecar of the image that wrote the profile", .excludes = OPTION_STORE),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
+          "look for the sidecar in the store DIR, by UUID"),
+};
+
+static const char *const failure_modes[] = {"any", "all", NULL};
+
+static const struct option_description merge_options[] = {
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
+          "write to OUT, which ends in .profraw or .profdata", .required = true),
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
+          "the sidecar of the image that wrote the profiles", .excludes = OPTION_STORE),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
+          "look for sidecars in the store DIR, by UUID"),
+    VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
+          "fail at a bad profile: any (default), or where all are bad: all",
+          .words = failure_modes),
+    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (.profdata only)"),
+    VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
+          "the llvm-profdata that writes the .profdata file"),
+    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
+          "read with N threads (default: one a processor, at most 8)", .minimum = 1,
+          .maximum = THREADS_MAX),
+};
+
+static const struct option_description export_options[] = {
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the object to FILE",
+          .excludes = OPTION_DEBUG_DIRECTORY),
+    VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
+          "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "export this sidecar",
+          .excludes = OPTION_STORE),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
+          "export sidecars of the store DIR: those of the UUIDs, or all"),
+    FLAG(OPTION_REPLACE, "replace", NO_LETTER, "overwrite files too that export did not make"),
+    FLAG(OPTION_VERBOSE, "verbose", 'v',
+         "print the paths in --debug-dir, and of what images they are"),
+};
+
+static const struct option_description run_options[] = {
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
+          "the sidecar of an image that is read, or that wrote the profiles"),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
+          "look for sidecars in the store DIR, by UUID"),
+    FLAG(OPTION_VERBOSE, "verbose", 'v', "name the files that are converted"),
+};
+
+static const struct option_description show_options[] = {
+    FLAG(OPTION_JSON, "json", NO_LETTER, "print a JSON array with one object for each FILE"),
+};
+
+static const struct option_description verify_options[] = {
+    VALUE(OPTION_IMAGE, TEXT, "image", NO_LETTER, "STRIPPED",
+          "check too that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
+    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", "check all sidecars of the store DIR"),
+    FLAG(OPTION_VERBOSE, "verbose", 'v', "name the sidecars that are good"),
+};
+
+static const struct option_description store_list_options[] = {
+    FLAG(OPTION_JSON, "json", NO_LETTER, "print a JSON array with one object for each sidecar"),
+};
+
+static const struct option_description store_check_options[] = {
+    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
+          "check with N threads (default: one a processor, at most 8)", .minimum = 1,
+          .maximum = THREADS_MAX),
+    FLAG(OPTION_VERBOSE, "verbose", 'v', "name the sidecars that are good"),
+};
+
+static const struct option_description store_gc_options[] = {
+    VALUE(OPTION_OLDER_THAN, NUMBER, "older-than", NO_LETTER, "DAYS",
+          "remove only sidecars that were added so many days ago; 0: all", .maximum = DAYS_MAX),
+    VALUE(OPTION_KEEP_LIST, TEXT, "keep-list", NO_LETTER, "FILE",
+          "remove only sidecars whose UUID is not in FILE ('-': standard input)"),
+    FLAG(OPTION_DRY_RUN, "dry-run", 'n', "only print what would be removed"),
+};
+
+static const struct command commands[] = {
+    {"split", "Take coverage data out of an image into a sidecar",
+     "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
+     "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
+     "                      [--drop-signature] [--level N] [--portable] [-j N] [-r] [-v]\n"
+     "                      IMAGE...",
+     "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
+     "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
+     "IMAGE.covsplit.\n"
+     "\n"
+     "Any number of splits may write to one store at a time. A sidecar that is there\n"
+     "stays untouched, if it gives back the original from this stripped image: the name\n"
+     "of the image and the compression may differ. That of another image, or of another\n"
+     "split, is an error, and only --replace puts the new sidecar in its place.\n"
+     "\n"
+     "Several images, and with -r all those in directories that have coverage, are split\n"
+     "in place, and a table tells what was saved. An image that cannot be split is named,\n"
+     "the others are split all the same, and the exit status is 1. Links in directories\n"
+     "are not followed.\n",
+     OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
+    {"link", "Run a link, and split what it writes",
+     "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
+     "                     [--level N] [--portable] [-j N] [-v] -- COMMAND [ARGUMENT...]",
+     "COMMAND is a linker or a compiler with its arguments, as a build calls it: the\n"
+     "output is what its -o, /out: or --output says, also in response files. It is split\n"
+     "in place; without --sidecar and --store, the sidecar is OUTPUT.covsplit. What has no\n"
+     "coverage, and what is no image, is left alone, so that everything that a build\n"
+     "compiles and links may go through this. An output that cannot be split is removed,\n"
+     "and the exit status is 1; else it is that of COMMAND.\n",
+     OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
+    {"join", "Bring back the original image from a stripped one and its sidecar",
+     "[--sidecar FILE | --store DIR] -o OUT STRIPPED",
+     "Without --sidecar, the sidecar is looked for by UUID in the store DIR, or in the\n"
+     "directories of COVSPLIT_STORE (a list with ':' between), and then as\n"
+     "STRIPPED.covsplit.\n",
+     OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
+    {"correlate", "Make a full raw profile of a lightweight one",
+     "[--sidecar FILE | --store DIR] -o OUT PROFILE",
+     "OUT is what the unsplit image would have written, for llvm-profdata to read.\n"
+     "Without --sidecar and --store, the sidecar is looked for by UUID in the\n"
+     "directories of COVSPLIT_STORE (a list with ':' between). A profile that lacks\n"
+     "nothing is copied.\n",
+     OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
+    {"merge", "Add up profiles of any images into one file",
+     "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
+     "                      [--llvm-profdata PROGRAM] [-j N] -o OUT PROFILE...",
+     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
+     "those, one a line). Lightweight and full raw profiles may be mixed. OUT.profraw\n"
+     "has one full raw profile for each image, OUT.profdata is what llvm-profdata makes\n"
+     "of that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH\n"
+     "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
+     "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
+    {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
+     "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
+     "                       [--replace] [-v] [UUID...]",
+     "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
+     "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
+     "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
+     "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
+     "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
+    {"run", "Run a command that reads sidecars and what was split as if it were not",
+     "[--sidecar FILE] [--store DIR] [-v] -- COMMAND [ARGUMENT...]",
+     "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
+     "reading gives an object with its coverage mapping, and opening a lightweight\n"
+     "profile gives the full one. Without --store, sidecars are looked for by UUID in\n"
+     "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
+     "as IMAGE.covsplit.\n",
+     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
+    {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
+     "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
+     "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
+     "what is 'left' of it. In a sidecar: it is 'stored', or only 'recorded' by place\n"
+     "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
+     "object or a raw profile: it is 'present'.\n",
+     OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
+    {"store check", "Check all sidecars of a store", "[-j N] [-v] DIR",
+     "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
+     "named *.covsplit is where no search looks. Prints a line for each fault, and at the\n"
+     "end how many sidecars, bytes and faults there are.\n",
+     OPTIONS(store_check_options), "DIR", 1, 1, command_store_check},
+    {"store gc", "Remove sidecars from a store that nobody needs any more",
+     "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR",
+     "At least one of --older-than and --keep-list must be given; with both, only what is\n"
+     "older and not listed goes. FILE has a UUID on each line, or its first digits (8 or\n"
+     "more); what follows a '#' is ignored. A list with a bad line, or with no UUID at\n"
+     "all, is an error, and nothing is removed.\n"
+     "\n"
+     "The age of a sidecar is the time since it was added to the store: splitting the same\n"
+     "image again does not touch it. So list the UUIDs of what is still in use. Splits may\n"
+     "go on meanwhile. What a killed split has left is removed after a day.\n",
+     OPTIONS(store_gc_options), "DIR", 1, 1, command_store_gc},
+    {"store list", "List the sidecars of a store", "[--json] DIR",
+     "The date is the time when the sidecar was added, in UTC.\n", OPTIONS(store_list_options),
+     "DIR", 1, 1, command_store_list},
+    {"verify", "Check sidecars: every digest, every note, every bound",
+     "[--image STRIPPED] [-v] SIDECAR...\n"
+     "       covsplit verify --store DIR [-v]",
+     "With --store, all sidecars of the store are checked, as by 'store check'.\n",
+     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
+};
+
+const struct command_table command_table = {commands, sizeof(commands) / sizeof(commands[0])};
