@@ -114,7 +114,7 @@ START_TEST(test_wide)
     struct error error = {0};
     char *output;
 
-    write_text("wide", "\xff\xfe\"\0/\0O\0U\0T\0:\0a\0.\0e\0x\0e\0\"\0\n\0", 30);
+    write_text("wide", "\xff\xfe\"\0/\0O\0U\0T\0:\0a\0.\0e\0x\0e\0\"\0\n\0", 28);
     output = find(words, &error);
     ck_assert_msg(output != NULL, "%s", error.message);
     ck_assert_str_eq(output, "a.exe");
