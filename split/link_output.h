@@ -2,11 +2,9 @@
  * The output of a link: which file a linker's or a compiler's command line says it writes.
  *
  * Understood are the options of GNU ld, lld, ld64 and their drivers (-o FILE, -oFILE, --output
- * FILE,
- * --output=FILE; else a.out), those of link.exe, lld-link and clang-cl (/out:FILE, -out:FILE,
- * /Fe:FILE, /FeFILE), and response files (@FILE) of both, one inside of another too, in
- * UTF-16 as well, as rustc writes them for link.exe. As the tools
- * do, the last one counts.
+ * FILE, --output=FILE; else a.out), those of link.exe, lld-link and clang-cl (/out:FILE, -out:FILE,
+ * /Fe:FILE, /FeFILE), and response files (@FILE) of both, one inside of another too, and in UTF-16,
+ * as rustc writes them for link.exe. As the tools do, the last one counts.
  *
  * The words say what is written if anything is: whether the command links at all shows in the file.
  */
