@@ -77,7 +77,7 @@ START_TEST(test_run)
     ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0, "%s",
                   outcome_describe(&command, &outcome));
     outcome_free(&outcome);
-    ck_assert(file_exists(path_join(library_directory, "libcovsplit-preload.so")));
+    ck_assert(file_exists(path_join(library_directory, "covsplit/libcovsplit-preload.so")));
 }
 END_TEST
 

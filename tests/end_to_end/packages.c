@@ -1,0 +1,141 @@
+/*
+ * The packages that cpack makes: the .deb works where nothing but what it depends on is there, and
+ * the sources build.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/sample.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 600
+#define SAMPLE_FUNCTIONS     20
+
+static struct sample sample;
+
+static void prepare(void)
+{
+    sample = sample_create("packages", SAMPLE_FUNCTIONS);
+}
+
+static void clean_up(void)
+{
+    scratch_remove(sample.scratch);
+}
+
+/* The path of the only file with that ending that cpack has made. */
+static const char *make_package(const char *name, const char *config, const char *ending)
+{
+    char *place = path_join(sample.scratch, name);
+    directory_create(place);
+    run_or_abort(COVSPLIT_BUILD_DIRECTORY, "cpack", "--config", config, "-B", place, NULL);
+    struct text_list files = directory_list(place);
+    const char *found = NULL;
+    for (size_t i = 0; i < files.count; i++) {
+        if (strstr(files.items[i], ending) != NULL) {
+            ck_assert_ptr_null(found);
+            found = path_join(place, files.items[i]);
+        }
+    }
+    ck_assert_ptr_nonnull(found);
+    text_list_free(&files);
+    return found;
+}
+
+/* Puts the libraries that the program needs into the root, as the dynamic linker finds them. */
+static void add_libraries(const char *root, const char *program)
+{
+    struct text_list lines = text_list_of_lines(run_or_abort(NULL, "ldd", program, NULL));
+    for (size_t i = 0; i < lines.count; i++) {
+        const char *path = strchr(lines.items[i], '/');
+        if (path == NULL || strstr(lines.items[i], "libcovsplit") != NULL) {
+            continue;
+        }
+        run_or_abort("/", "cp", "--parents", "-L",
+                     text_format("%.*s", (int)strcspn(path, " "), path), root, NULL);
+    }
+    text_list_free(&lines);
+}
+
+/* An image is split and joined in an empty root, with the package and the libraries of its
+ * dependencies. */
+START_TEST(test_deb)
+{
+    const char *package = make_package("deb", "CPackConfig.cmake", ".deb");
+    char *root = path_join(sample.scratch, "root");
+    struct verdict verdict = {0};
+    directory_create(root);
+    run_or_abort(NULL, "dpkg-deb", "--extract", package, root, NULL);
+    /* What apt would have to install is there to be had. */
+    run_or_abort(NULL, "apt-get", "--simulate", "install", package, NULL);
+    const char *fields = run_or_abort(NULL, "dpkg-deb", "--field", package, NULL);
+    static const char *const libraries[] = {"libc6", "libelf1", "libnettle", "libxxhash0",
+                                            "libzstd1"};
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        ck_assert_msg(strstr(fields, text_format(" %s", libraries[i])) != NULL, "%s", fields);
+    }
+    static const char *const parts[] = {
+        "usr/share/man/man1/covsplit-split.1", "usr/share/bash-completion/completions/covsplit",
+        "usr/share/covsplit/covsplit.ninja", "usr/share/doc/covsplit/copyright",
+        "usr/include/covsplit.h"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        ck_assert_msg(file_exists(path_join(root, parts[i])), "no %s", parts[i]);
+    }
+    /* From its own place it finds the module for `run`. */
+    const char *module = run_or_abort(NULL, path_join(root, "usr/bin/covsplit"), "run", "--", "sh",
+                                      "-c", "echo $LD_PRELOAD", NULL);
+    ck_assert_msg(strstr(module, "/usr/lib/covsplit/libcovsplit-preload.so") != NULL, "%s", module);
+    if (geteuid() != 0) {
+        printf("not root: not run in a root of its own\n");
+        return;
+    }
+    add_libraries(root, path_join(root, "usr/bin/covsplit"));
+    file_copy(sample.image, path_join(root, "image"));
+    run_or_abort(NULL, "chroot", root, "/usr/bin/covsplit", "split", "-o", "/stripped", "/image",
+                 NULL);
+    run_or_abort(NULL, "chroot", root, "/usr/bin/covsplit", "join", "--sidecar", "/image.covsplit",
+                 "-o", "/joined", "/stripped", NULL);
+    files_equal(path_join(root, "joined"), sample.image, &verdict);
+    verdict_assert(&verdict, "joined");
+    ck_assert(!files_equal(path_join(root, "stripped"), sample.image, &verdict));
+}
+END_TEST
+
+/* Nothing but sources, all of them, and what they make runs. */
+START_TEST(test_sources)
+{
+    const char *package = make_package("sources", "CPackSourceConfig.cmake", ".tar.xz");
+    char *place = path_join(sample.scratch, "unpacked");
+    directory_create(place);
+    run_or_abort(place, "tar", "-xf", package, "--strip-components=1", NULL);
+    struct text_list files = directory_list(place);
+    for (size_t i = 0; i < files.count; i++) {
+        ck_assert_msg(strncmp(files.items[i], "build", 5) != 0 &&
+                          strcmp(files.items[i], ".git") != 0,
+                      "%s is no source", files.items[i]);
+    }
+    ck_assert(file_exists(path_join(place, "README.md")));
+    ck_assert(file_exists(path_join(place, "tests/run.sh")));
+    text_list_free(&files);
+    run_or_abort(place, "cmake", "-S", ".", "-B", "made", "-G", "Ninja", "-DCOVSPLIT_TESTS=OFF",
+                 "-DCMAKE_C_FLAGS_RELEASE=-O0", NULL);
+    run_or_abort(place, "cmake", "--build", "made", "--target", "covsplit", NULL);
+    const char *version = run_or_abort(place, "made/split/covsplit", "--version", NULL);
+    ck_assert_msg(strncmp(version, "covsplit ", 9) == 0, "%s", version);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("packages");
+    TCase *test_case = suite_add_case(suite, "packages", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    tcase_add_test(test_case, test_deb);
+    tcase_add_test(test_case, test_sources);
+    return suite_run(suite);
+}
