@@ -31,9 +31,10 @@
  * REMOVED (type 0x1003): once for each section that is stored (compressed, and named after the
  * kind).
  *      0   4  kind
- *      4   4  flags: bit 0: a copy: the section is still in the image, and what joins the image
- * does not need it; other bits are written as 0 and ignored 8   8  size in bytes, decompressed; the
- * same as ch_size 16  16  digest of the decompressed contents
+ *      4   4  flags: bit 0: a copy: the section is still in the image, and joining does not need
+ *             it; other bits are written as 0 and ignored
+ *      8   8  size in bytes, decompressed; the same as ch_size
+ *     16  16  digest of the decompressed contents
  *
  * KEPT (type 0x1004): once for each section that was to be removed but stayed in the image. There
  * may be a copy of it, with a note REMOVED.

@@ -9,12 +9,14 @@
  * regions.c.
  *
  * Parts (covfun_parts.h), of each record:
- *   COVFUN_NAMES, COVFUN_OTHER_NAMES   NameRef, as name_numbers_put writes it
+ *   COVFUN_NAMES, COVFUN_OTHER_NAMES
+ *                        NameRef, as name_numbers_put writes it
  *   COVFUN_HASH_FORMS    a byte: 0 where FuncHash is that of the first data record with the
- * NameRef; 1 where it is 0; else 2, and the hash is in COVFUN_HASH_SIZES, COVFUN_HASHES   as
- * hash_put writes it COVFUN_FILENAMES     0 where FilenamesRef is that of the record before; 1
- * where it is new, and in COVFUN_FILENAMES_REFS (8 bytes, low one first); else 2 plus the number
- *                        that it had when it was new
+ *                        NameRef; 1 where it is 0; else 2, and the hash is in COVFUN_HASH_SIZES
+ *                        and COVFUN_HASHES as hash_put writes it
+ *   COVFUN_FILENAMES     0 where FilenamesRef is that of the record before; 1 where it is new,
+ *                        and in COVFUN_FILENAMES_REFS (8 bytes, low one first); else 2 plus the
+ *                        number that it had when it was new
  *   COVFUN_MAPPINGS      0 where the mapping is new and taken apart; 1 where it is new and in
  *                        COVFUN_RAW as it is, its size being the next number in COVFUN_MAPPINGS;
  *                        else 1 plus how many new mappings ago it was new

@@ -10,12 +10,16 @@
  *   0, 1   NameRef, as name_numbers_put writes it
  *   2, 3   FuncHash, as hash_put writes it
  *   4      CounterPtr: 0 where it is 0; else 1 plus the zigzag of the place less the end of the
- *          counters of the record before; a place is the field's value, and where that is a
- * distance from the record, with the record's offset in the section added 5      FunctionPointer: 0
- * where it is 0; else 1 plus the zigzag of what it is more than the last one that was not 0 6
- * Values, likewise 7      NumCounters 8      NumValueSites, the number of each kind 9 BitmapPtr, as
- * CounterPtr, by NumBitmapBytes 10     NumBitmapBytes 11     the bytes that make no whole record,
- * as they are
+ *          counters of the record before. A place is the field's value, and where that is a
+ *          distance from the record, with the record's offset in the section added
+ *   5      FunctionPointer: 0 where it is 0; else 1 plus the zigzag of what it is more than the
+ *          last one that was not 0
+ *   6      Values, likewise
+ *   7      NumCounters
+ *   8      NumValueSites, the number of each kind
+ *   9      BitmapPtr, as CounterPtr, by NumBitmapBytes
+ *   10     NumBitmapBytes
+ *   11     the bytes that make no whole record, as they are
  */
 #include <string.h>
 

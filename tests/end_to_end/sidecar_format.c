@@ -1,0 +1,131 @@
+/*
+ * docs/sidecar-format.md is true: a reader that was written from that page alone reads sidecars,
+ * and brings the original back.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+#include "tests/support/windows_program.h"
+
+#define TEST_TIMEOUT_SECONDS 120
+
+/* One image of each class: for ELF, and for COFF with 32 bits. */
+static const struct program elf_program = {.clang = "22",
+                                           .linker = "lld",
+                                           .kind = LINK_PIE,
+                                           .language = LANGUAGE_CXX,
+                                           .optimization = "-O1"};
+static const struct windows_program coff_program = {
+    .clang = "22", .target = WINDOWS_MSVC_I686, .language = LANGUAGE_C};
+
+static char *scratch;
+
+static void prepare(void)
+{
+    scratch = scratch_create("sidecar-format");
+    program_build(&elf_program, scratch);
+    windows_program_build(&coff_program, scratch);
+}
+
+static void clean_up(void)
+{
+    scratch_remove(scratch);
+}
+
+static const char *const images[] = {PROGRAM_NAME, WINDOWS_PROGRAM};
+
+#define IMAGE_COUNT (sizeof images / sizeof *images)
+
+static struct command reader(const char *words)
+{
+    struct command command = {.directory = scratch};
+    text_list_add(&command.arguments, "python3");
+    text_list_add(&command.arguments, COVSPLIT_FIXTURE_DIRECTORY "/../support/sidecar_reader.py");
+    text_list_add_words(&command.arguments, words);
+    return command;
+}
+
+static const char *read_by_page(const char *words)
+{
+    struct command command = reader(words);
+    const char *output = command_run_or_abort(&command);
+    command_free(&command);
+    return output;
+}
+
+static void split(const char *image, const char *options)
+{
+    struct outcome outcome = covsplit_run_words(
+        scratch, 0, text_format("split %s -o stripped --sidecar sidecar %s", options, image));
+    outcome_free(&outcome);
+}
+
+/* Sections, digests, the seal, and the way back. */
+START_TEST(test_portable)
+{
+    struct verdict verdict = {0};
+    split(images[_i], "--portable");
+    const char *sections = read_by_page("check sidecar");
+    static const char *const names[] = {"__llvm_covmap ", "__llvm_covfun ", "__llvm_prf_names ",
+                                        "__llvm_prf_data "};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ck_assert_msg(strstr(sections, names[i]) != NULL, "%s", sections);
+    }
+    read_by_page("join sidecar stripped joined");
+    files_equal(path_join(scratch, "joined"), path_join(scratch, images[_i]), &verdict);
+    verdict_assert(&verdict, images[_i]);
+}
+END_TEST
+
+/* Notes, the inverse script and the names, which are the same in either form. */
+START_TEST(test_compact)
+{
+    split(images[_i], "--portable");
+    const char *portable = read_by_page("names sidecar");
+    split(images[_i], "");
+    const char *sections = read_by_page("check sidecar");
+    ck_assert_msg(strstr(sections, " 0x6c760101\n") != NULL, "%s", sections);
+    const char *compact = read_by_page("names sidecar");
+    ck_assert_uint_gt(text_count(compact, "\n"), 100);
+    ck_assert_str_eq(portable, compact);
+}
+END_TEST
+
+/* Headers and notes, all of which the seal covers. */
+#define SEALED_FIRST 64
+#define SEALED_END   600
+#define SEALED_STEP  47
+
+/* What the page says of the seal: a byte changed under it is seen. */
+START_TEST(test_damage)
+{
+    split(images[0], "--portable");
+    struct contents sidecar = file_read(path_join(scratch, "sidecar"));
+    for (size_t place = SEALED_FIRST; place < SEALED_END; place += SEALED_STEP) {
+        struct command command = reader("check damaged");
+        sidecar.data[place] ^= 0x10;
+        file_write(path_join(scratch, "damaged"), sidecar.data, sidecar.size);
+        sidecar.data[place] ^= 0x10;
+        struct outcome outcome = command_run(&command);
+        ck_assert_msg(outcome.exit_code > 0, "byte %zu: %s", place, outcome.output);
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+    contents_free(&sidecar);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sidecar format");
+    TCase *test_case = suite_add_case(suite, "format", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    tcase_add_loop_test(test_case, test_portable, 0, IMAGE_COUNT);
+    tcase_add_loop_test(test_case, test_compact, 0, IMAGE_COUNT);
+    tcase_add_test(test_case, test_damage);
+    return suite_run(suite);
+}
