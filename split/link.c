@@ -6,7 +6,6 @@
  * without coverage too, and commands that only compile. The wrapper must not be seen where there is
  * nothing to do, and what it cannot split must not be taken for done.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +14,6 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "common/file.h"
 #include "split/child.h"
 #include "split/commands.h"
 #include "split/found_image.h"
@@ -46,22 +44,6 @@ static bool is_written(const struct link *link)
            now.st_mtim.tv_nsec != link->before.st_mtim.tv_nsec ||
            now.st_ctim.tv_sec != link->before.st_ctim.tv_sec ||
            now.st_ctim.tv_nsec != link->before.st_ctim.tv_nsec;
-}
-
-/* Nobody may take an image that could not be split for the result, nor a sidecar of an earlier
- * one. */
-static void remove_output(const struct link *link)
-{
-    const char *sidecar = option_text(link->options, OPTION_SIDECAR);
-    char *beside = NULL;
-
-    unlink(link->output);
-    if (sidecar == NULL && option_text(link->options, OPTION_STORE) == NULL &&
-        asprintf(&beside, "%s.covsplit", link->output) >= 0)
-        sidecar = beside;
-    if (sidecar != NULL)
-        unlink(sidecar);
-    free(beside);
 }
 
 static bool split_output(const struct link *link, struct error *error)
@@ -113,7 +95,9 @@ static bool run(struct link *link, int *status, struct error *error)
     if (*status != 0 || !is_written(link))
         return true;
     if (!split_output(link, error)) {
-        remove_output(link);
+        /* Nobody may take it for the result. A sidecar that is there is of an earlier image, which
+         * may need it. */
+        unlink(link->output);
         return false;
     }
     number = child_held_signal(&child);

@@ -190,11 +190,11 @@ END_TEST
 START_TEST(test_failing_split)
 {
     char *place = new_place("failing");
-    file_write_text(path_join(place, "app.covsplit"), "of an earlier build");
     struct outcome outcome =
         link_words(place, "", text_format("%s " COVERAGE "program.c -o app", clang()));
     ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
     outcome_free(&outcome);
+    struct contents before = file_read(path_join(place, "app.covsplit"));
     /* Nothing that a store could be asked for. */
     outcome =
         link_words(place, "--sections covmap,covfun --store store",
@@ -204,6 +204,10 @@ START_TEST(test_failing_split)
                   "%s", outcome.errors);
     ck_assert(!file_exists(path_join(place, "app")));
     outcome_free(&outcome);
+    struct contents after = file_read(path_join(place, "app.covsplit"));
+    ck_assert(contents_equal(&before, &after));
+    contents_free(&before);
+    contents_free(&after);
     /* A directory is in the way of the sidecar. */
     directory_create(path_join(place, "there.covsplit"));
     outcome = link_words(place, "", text_format("%s " COVERAGE "program.c -o there", clang()));
