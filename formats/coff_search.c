@@ -12,10 +12,7 @@
 #include <elf.h>
 #include <string.h>
 
-/* Code is searched in pieces, and its pages given back. */
-#define CODE_PIECE (UINT64_C(1) << 20)
-/* The longest body, and what may be in front of it. */
-#define CODE_OVERLAP 64
+#include "formats/code_search.h"
 
 /* How much at either end of a section counts as near its bounds: the marker and the next record. */
 #define BOUND_WINDOW UINT64_C(128)
@@ -64,39 +61,25 @@ static bool inside_known_body(const struct coff_plan_state *state, uint64_t posi
 
 /* ---- references ---- */
 
-/* Called with the address of an operand, or of a pointer, that leads to the range searched for. */
-typedef bool (*reference_visitor)(void *context, uint64_t from);
-
 struct search {
     const struct coff_plan_state *state;
     uint64_t first; /* the range */
     uint64_t size;
     bool code_only;
-    reference_visitor visit;
+    code_search_visitor visit; /* also for pointers */
     void *context;
 };
 
 static bool search_section(const struct search *search, size_t index)
 {
     const struct coff_image *image = &search->state->image;
-    const struct coff_section *section = &image->sections[index];
-    struct bytes code = coff_section_bytes(image, index);
+    struct code code = {coff_section_bytes(image, index), image->sections[index].address};
+    struct code_search in_code = {.input = image->input,
+                                  .machine = image->machine,
+                                  .first = search->first,
+                                  .size = search->size};
 
-    for (uint64_t start = 0; start < code.size; start += CODE_PIECE) {
-        uint64_t left = code.size - start;
-        uint64_t piece_size = left < CODE_PIECE + CODE_OVERLAP ? left : CODE_PIECE + CODE_OVERLAP;
-        struct bytes piece = {code.data + start, piece_size};
-        uint64_t position = 0;
-
-        while (accessor_find_reference(image->machine, piece, section->address + start,
-                                       search->first, search->size, false, &position)) {
-            if (!search->visit(search->context, section->address + start + position))
-                return false;
-            position++;
-        }
-        input_release_pages(image->input, section->PointerToRawData + start, piece_size);
-    }
-    return true;
+    return code_search(&in_code, &code, search->visit, search->context);
 }
 
 static bool visit_relocation(void *context, const struct coff_relocation *relocation)

@@ -55,7 +55,7 @@ static bool slot_value(const void *format, uint64_t slot, uint64_t *value)
 
 /* To the end of the segment, or of the symbol where that has a size. */
 static bool code_of(const void *format, const struct runtime_definition *definition,
-                    struct runtime_code *code)
+                    struct code *code)
 {
     const struct elf_plan_state *state = format;
     size_t segment = elf_segment_of(&state->image, definition->address, 1);
@@ -73,7 +73,7 @@ static bool code_of(const void *format, const struct runtime_definition *definit
            elf_bytes_at(&state->image, definition->address, left, &code->bytes);
 }
 
-static bool next_code(const void *format, size_t *index, struct runtime_code *code)
+static bool next_code(const void *format, size_t *index, struct code *code)
 {
     const struct elf_plan_state *state = format;
 
@@ -82,8 +82,7 @@ static bool next_code(const void *format, size_t *index, struct runtime_code *co
 
         if ((state->image.shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
             continue;
-        *code = (struct runtime_code){elf_section_bytes(&state->image, i),
-                                      state->image.shdrs[i].sh_addr};
+        *code = (struct code){elf_section_bytes(&state->image, i), state->image.shdrs[i].sh_addr};
         return true;
     }
     return false;

@@ -23,7 +23,7 @@ static const struct macho_section *section_of(const struct macho_plan_state *sta
 
 /* To the end of the segment: symbols have no sizes. */
 static bool code_of(const void *format, const struct runtime_definition *definition,
-                    struct runtime_code *code)
+                    struct code *code)
 {
     const struct macho_image *image = &((const struct macho_plan_state *)format)->image;
 
@@ -40,7 +40,7 @@ static bool code_of(const void *format, const struct runtime_definition *definit
     return false;
 }
 
-static bool next_code(const void *format, size_t *index, struct runtime_code *code)
+static bool next_code(const void *format, size_t *index, struct code *code)
 {
     const struct macho_image *image = &((const struct macho_plan_state *)format)->image;
 
@@ -49,7 +49,7 @@ static bool next_code(const void *format, size_t *index, struct runtime_code *co
 
         if ((section->flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS)) == 0)
             continue;
-        *code = (struct runtime_code){macho_section_bytes(image, section), section->addr};
+        *code = (struct code){macho_section_bytes(image, section), section->addr};
         return true;
     }
     return false;

@@ -1,16 +1,8 @@
 /*
  * The rules of runtime_code.h.
- *
- * Code forms addresses in instructions, which are recognized by their encoding wherever they may
- * start, so that no disassembly can get out of step. The search may see a reference where there is
- * none, and then something stays that could have gone; it never takes a reference for none.
  */
 #include "formats/runtime_code.h"
 
-/* Code is searched in pieces, and its pages given back. */
-#define CODE_PIECE (UINT64_C(1) << 20)
-/* Further than any instruction form that the search recognizes reaches. */
-#define CODE_OVERLAP 4096
 /* No body of a function that accessor.h knows is longer. */
 #define BODY_MAX 64
 /* How much at either end of a section is looked for in code: who walks a section starts at one of
@@ -33,7 +25,7 @@ static bool keep(const struct runtime_image *image, enum section_kind kind, cons
 }
 
 bool runtime_decode(const struct runtime_image *image, const struct runtime_definition *definition,
-                    struct runtime_code *code, struct accessor *accessor)
+                    struct code *code, struct accessor *accessor)
 {
     return image->code_of(image->format, definition, code) &&
            accessor_decode(image->machine, code->bytes, code->address, accessor);
@@ -49,7 +41,7 @@ bool runtime_check_accessor(const struct runtime_image *image, enum section_kind
 
     for (size_t i = 0; i < image->definition_count; i++) {
         struct accessor accessor;
-        struct runtime_code code;
+        struct code code;
         uint64_t value;
 
         if (image->definitions[i].symbol != symbol)
@@ -90,7 +82,7 @@ bool runtime_check_not_shared(const struct runtime_image *image, enum section_ki
 static bool is_repeated(const struct runtime_image *image, size_t index, uint64_t address)
 {
     for (size_t i = 0; i < index; i++) {
-        struct runtime_code other;
+        struct code other;
 
         if (image->definitions[i].symbol == image->definitions[index].symbol &&
             image->code_of(image->format, &image->definitions[i], &other) &&
@@ -107,7 +99,7 @@ bool runtime_rewrite(const struct runtime_image *image, enum runtime_symbol symb
     for (size_t i = 0; i < image->definition_count; i++) {
         uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
         struct accessor accessor;
-        struct runtime_code code;
+        struct code code;
         uint64_t offset;
 
         if (image->definitions[i].symbol != symbol)
@@ -133,7 +125,7 @@ static bool is_inside_accessor(const struct runtime_image *image, uint64_t addre
     for (size_t i = 0; i < image->definition_count; i++) {
         const struct runtime_definition *definition = &image->definitions[i];
         struct accessor accessor;
-        struct runtime_code code;
+        struct code code;
 
         if (definition->symbol != RUNTIME_RAW_VERSION && address - definition->address < BODY_MAX &&
             runtime_decode(image, definition, &code, &accessor) &&
@@ -143,37 +135,37 @@ static bool is_inside_accessor(const struct runtime_image *image, uint64_t addre
     return false;
 }
 
-static bool find_reference_in(const struct runtime_image *image, const struct runtime_code *code,
-                              uint64_t address, uint64_t size, uint64_t *from)
+struct foreign {
+    const struct runtime_image *image;
+    uint64_t from;
+};
+
+/* A code_search_visitor: stops at the first one that is not in a function of the runtime. */
+static bool is_own(void *context, uint64_t from)
 {
-    uint64_t offset = (uint64_t)(code->bytes.data - image->input->bytes.data);
+    struct foreign *foreign = context;
 
-    for (uint64_t start = 0; start < code->bytes.size; start += CODE_PIECE) {
-        uint64_t left = code->bytes.size - start, position = 0;
-        uint64_t piece_size = left < CODE_PIECE + CODE_OVERLAP ? left : CODE_PIECE + CODE_OVERLAP;
-        struct bytes piece = {code->bytes.data + start, piece_size};
-
-        while (accessor_find_reference(image->machine, piece, code->address + start, address, size,
-                                       image->has_absolute_operands, &position)) {
-            *from = code->address + start + position;
-            if (!is_inside_accessor(image, *from))
-                return true;
-            position++;
-        }
-        input_release_pages(image->input, offset + start, piece_size);
-    }
-    return false;
+    foreign->from = from;
+    return is_inside_accessor(foreign->image, from);
 }
 
 bool runtime_find_code_reference(const struct runtime_image *image, uint64_t address, uint64_t size,
                                  uint64_t *from)
 {
-    struct runtime_code code;
+    struct code_search search = {.input = image->input,
+                                 .machine = image->machine,
+                                 .first = address,
+                                 .size = size,
+                                 .absolute = image->has_absolute_operands};
+    struct foreign foreign = {.image = image};
+    struct code code;
     size_t index = 0;
 
     while (image->next_code(image->format, &index, &code)) {
-        if (find_reference_in(image, &code, address, size, from))
+        if (!code_search(&search, &code, is_own, &foreign)) {
+            *from = foreign.from;
             return true;
+        }
     }
     return false;
 }
@@ -193,7 +185,7 @@ bool runtime_is_accessor_slot(const struct runtime_image *image, uint64_t slot)
 {
     for (size_t i = 0; i < image->definition_count; i++) {
         struct accessor accessor;
-        struct runtime_code code;
+        struct code code;
 
         if (image->definitions[i].symbol != RUNTIME_RAW_VERSION &&
             runtime_decode(image, &image->definitions[i], &code, &accessor) &&

@@ -14,14 +14,9 @@
 #include <stdint.h>
 
 #include "formats/accessor.h"
+#include "formats/code_search.h"
 #include "formats/image.h"
 #include "formats/runtime.h"
-
-/* A view of bytes of the image, and where they are loaded. */
-struct runtime_code {
-    struct bytes bytes;
-    uint64_t address;
-};
 
 /* What a format tells of its image. The functions get `format`. */
 struct runtime_image {
@@ -37,10 +32,10 @@ struct runtime_image {
     const void *format;
     /* The code from the definition's first instruction to the end of what is loaded with it. */
     bool (*code_of)(const void *format, const struct runtime_definition *definition,
-                    struct runtime_code *code);
+                    struct code *code);
     /* The executable section with this index or the next one behind it; *index is then behind that.
      * False behind the last. */
-    bool (*next_code)(const void *format, size_t *index, struct runtime_code *code);
+    bool (*next_code)(const void *format, size_t *index, struct code *code);
     /* True where another section starts at the address: references to it may mean that one. */
     bool (*is_start_of_section)(const void *format, uint64_t address);
     /* What a slot of 8 bytes holds at run time. NULL: no function of the runtime loads its result
@@ -50,7 +45,7 @@ struct runtime_image {
 
 /* Decodes the body of a definition. False where it is not a known one. */
 bool runtime_decode(const struct runtime_image *image, const struct runtime_definition *definition,
-                    struct runtime_code *code, struct accessor *accessor);
+                    struct code *code, struct accessor *accessor);
 
 /* Every definition of `symbol` must return `expected`, and there must be one. Where not, the
  * section `kind` stays, with the reason. */
