@@ -27,6 +27,7 @@
 #include "formats/coff_relocations.h"
 #include "formats/image.h"
 #include "formats/runtime.h"
+#include "formats/runtime_code.h"
 #include "formats/stub.h"
 
 struct coff_plan_state {
@@ -70,11 +71,15 @@ bool coff_symbols_find(struct coff_plan_state *state, struct error *error);
  * a bound. None is found where it is not the only one. */
 void coff_search_runtime(struct coff_plan_state *state);
 
-/* The body of a bound's function, behind any jump to it: *body is a view of it and of what follows,
- * *address where it is. False where it is not a known one. */
+/* The code of a definition, behind any jump to it; as runtime_code.h wants it, with the state as
+ * `format`. */
+bool coff_code_of(const void *format, const struct runtime_definition *definition,
+                  struct code *code);
+
+/* Decodes it. False where the body is not a known one. */
 bool coff_runtime_decode(const struct coff_plan_state *state,
-                         const struct runtime_definition *definition, struct bytes *body,
-                         uint64_t *address, struct accessor *accessor);
+                         const struct runtime_definition *definition, struct code *code,
+                         struct accessor *accessor);
 
 /* Whether code or a pointer refers to [address, address + size), other than in the bodies of the
  * known functions: *from is where. Also true where that cannot be told: *reason then says why, and

@@ -51,12 +51,11 @@ static bool told_by(struct coff_plan_state *state, enum section_kind kind,
     for (size_t i = 0; i < state->definition_count; i++) {
         const struct runtime_definition *definition = &state->definitions[i];
         struct accessor accessor;
-        struct bytes body;
-        uint64_t address;
+        struct code code;
 
         if (definition->symbol != symbol)
             continue;
-        if (!coff_runtime_decode(state, definition, &body, &address, &accessor) ||
+        if (!coff_runtime_decode(state, definition, &code, &accessor) ||
             accessor.form == ACCESSOR_LOAD)
             return coff_plan_keep(state, kind,
                                   "the code of %s is not one that covsplit knows; link with LLVM's "
@@ -152,16 +151,27 @@ static void set_bounds(struct coff_plan_state *state, enum section_kind kind,
 
 /* ---- checks ---- */
 
+/* What the shared rules want to know. They do not search: see check_references. */
+static struct runtime_image runtime_image(const struct coff_plan_state *state)
+{
+    return (struct runtime_image){
+        .input = state->image.input,
+        .plan = state->plan,
+        .definitions = state->definitions,
+        .definition_count = state->definition_count,
+        .machine = state->image.machine,
+        .folding_advice = "link without /opt:icf",
+        .format = state,
+        .code_of = coff_code_of,
+    };
+}
+
 static bool check_not_shared(struct coff_plan_state *state, enum section_kind kind,
                              enum runtime_symbol symbol)
 {
-    for (size_t i = 0; i < state->definition_count; i++) {
-        if (state->definitions[i].symbol == symbol && state->definitions[i].is_shared)
-            return coff_plan_keep(state, kind,
-                                  "%s shares its code with another function; link without /opt:icf",
-                                  runtime_symbol_name(symbol));
-    }
-    return true;
+    struct runtime_image runtime = runtime_image(state);
+
+    return runtime_check_not_shared(&runtime, kind, symbol);
 }
 
 static bool check_references(struct coff_plan_state *state, enum section_kind kind)
@@ -261,48 +271,14 @@ static bool check_data(struct coff_plan_state *state, struct bounds *bounds)
 
 /* ---- edits ---- */
 
-static bool is_seen_before(const struct coff_plan_state *state, size_t index, uint64_t address)
-{
-    for (size_t i = 0; i < index; i++) {
-        struct accessor accessor;
-        struct bytes body;
-        uint64_t other;
-
-        if (state->definitions[i].symbol == state->definitions[index].symbol &&
-            coff_runtime_decode(state, &state->definitions[i], &body, &other, &accessor) &&
-            other == address)
-            return true;
-    }
-    return false;
-}
-
 static bool rewrite(struct coff_plan_state *state, enum runtime_symbol symbol, uint64_t value,
                     struct error *error)
 {
-    const struct coff_image *image = &state->image;
+    struct runtime_image runtime = runtime_image(state);
 
-    for (size_t i = 0; i < state->definition_count; i++) {
-        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
-        struct accessor accessor;
-        struct bytes body;
-        uint64_t address, offset;
-
-        if (state->definitions[i].symbol != symbol)
-            continue;
-        if (!coff_runtime_decode(state, &state->definitions[i], &body, &address, &accessor) ||
-            !accessor_encode(image->machine, &accessor, body, address, value, instruction))
-            return error_set(error,
-                             "%s: %s cannot be rewritten; leave its section out with "
-                             "--sections",
-                             image->path, runtime_symbol_name(symbol));
-        if (is_seen_before(state, i, address))
-            continue;
-        offset = (uint64_t)(body.data - image->file.data) + accessor.instruction_offset;
-        if (!edit_overwrite_differences(&state->plan->edits, image->file, offset,
-                                        (struct bytes){instruction, accessor.instruction_size}))
-            return error_out_of_memory(error, image->path, accessor.instruction_size);
-    }
-    return true;
+    return runtime_rewrite(&runtime, symbol, value) ||
+           error_set(error, "%s: %s cannot be rewritten; leave its section out with --sections",
+                     state->image.path, runtime_symbol_name(symbol));
 }
 
 bool coff_runtime_plan(struct coff_plan_state *state, struct error *error)

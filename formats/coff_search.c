@@ -12,8 +12,6 @@
 #include <elf.h>
 #include <string.h>
 
-#include "formats/code_search.h"
-
 /* How much at either end of a section counts as near its bounds: the marker and the next record. */
 #define BOUND_WINDOW UINT64_C(128)
 /* The same for counters and bitmap, of which only the markers are looked for. */
@@ -26,34 +24,37 @@ static bool is_code(const struct coff_section *section)
 
 /* ---- bodies ---- */
 
-bool coff_runtime_decode(const struct coff_plan_state *state,
-                         const struct runtime_definition *definition, struct bytes *body,
-                         uint64_t *address, struct accessor *accessor)
+bool coff_code_of(const void *format, const struct runtime_definition *definition,
+                  struct code *code)
 {
-    const struct coff_image *image = &state->image;
-    size_t section;
+    const struct coff_image *image = &((const struct coff_plan_state *)format)->image;
 
-    *address = definition->address;
-    if (!coff_bytes_from(image, *address, body))
+    code->address = definition->address;
+    if (!coff_bytes_from(image, code->address, &code->bytes))
         return false;
-    if (accessor_follow_jump(image->machine, *body, *address, address) &&
-        !coff_bytes_from(image, *address, body))
+    if (accessor_follow_jump(image->machine, code->bytes, code->address, &code->address) &&
+        !coff_bytes_from(image, code->address, &code->bytes))
         return false;
-    section = coff_section_of(image, *address, 1);
-    return is_code(&image->sections[section]) &&
-           accessor_decode(image->machine, *body, *address, accessor);
+    return is_code(&image->sections[coff_section_of(image, code->address, 1)]);
+}
+
+bool coff_runtime_decode(const struct coff_plan_state *state,
+                         const struct runtime_definition *definition, struct code *code,
+                         struct accessor *accessor)
+{
+    return coff_code_of(state, definition, code) &&
+           accessor_decode(state->image.machine, code->bytes, code->address, accessor);
 }
 
 static bool inside_known_body(const struct coff_plan_state *state, uint64_t position)
 {
     for (size_t i = 0; i < state->definition_count; i++) {
         struct accessor accessor;
-        struct bytes body;
-        uint64_t address;
+        struct code code;
 
         if (state->definitions[i].symbol != RUNTIME_RAW_VERSION &&
-            coff_runtime_decode(state, &state->definitions[i], &body, &address, &accessor) &&
-            range_within(position, 1, address, accessor.size))
+            coff_runtime_decode(state, &state->definitions[i], &code, &accessor) &&
+            range_within(position, 1, code.address, accessor.size))
             return true;
     }
     return false;
