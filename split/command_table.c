@@ -28,17 +28,26 @@
     }
 #define NO_LETTER '\0'
 
+/* Rows that split and link have in common. */
+#define WHERE_THE_SIDECAR_GOES                                                                     \
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "write the sidecar to FILE",         \
+          .excludes = OPTION_STORE),                                                               \
+        VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",                                       \
+              "add the sidecar to the store DIR, under the image's UUID"),                         \
+        FLAG(OPTION_REPLACE, "replace", NO_LETTER,                                                 \
+             "replace what the store has under the UUID, whatever it is"),                         \
+        VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
+              "remove only these: covmap,covfun,names,data,covnames,covdata")
+#define HOW_IT_IS_COMPRESSED                                                                       \
+    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",        \
+          .minimum = 1, .maximum = 19, .fallback = 9),                                             \
+        FLAG(OPTION_PORTABLE, "portable", NO_LETTER,                                               \
+             "keep plain zstd sections, which llvm-objcopy can decompress")
+
 static const struct option_description split_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
           "write the stripped image to OUT, not over IMAGE"),
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "write the sidecar to FILE",
-          .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "add the sidecar to the store DIR, under the image's UUID"),
-    FLAG(OPTION_REPLACE, "replace", NO_LETTER,
-         "replace what the store has under the UUID, whatever it is"),
-    VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",
-          "remove only these: covmap,covfun,names,data,covnames,covdata"),
+    WHERE_THE_SIDECAR_GOES,
     VALUE(OPTION_UUID, UUID, "uuid", NO_LETTER, "HEX",
           "the UUID of the sidecar and its profiles, not the image's own"),
     VALUE(OPTION_ARCH, TEXT, "arch", NO_LETTER, "ARCH",
@@ -47,10 +56,7 @@ static const struct option_description split_options[] = {
           "the map file of lld-link or MSVC, for a COFF image without symbols"),
     FLAG(OPTION_DROP_SIGNATURE, "drop-signature", NO_LETTER,
          "take off a signature made with a certificate: sign afterwards"),
-    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",
-          .minimum = 1, .maximum = 19, .fallback = 9),
-    FLAG(OPTION_PORTABLE, "portable", NO_LETTER,
-         "keep plain zstd sections, which llvm-objcopy can decompress"),
+    HOW_IT_IS_COMPRESSED,
     VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
           "work on N threads (default: one a processor, at most 8)", .minimum = 1,
           .maximum = THREADS_MAX),
@@ -60,18 +66,8 @@ static const struct option_description split_options[] = {
 
 /* As of split, where they make sense for whatever a build links. */
 static const struct option_description link_options[] = {
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "write the sidecar to FILE",
-          .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "add the sidecar to the store DIR, under the image's UUID"),
-    FLAG(OPTION_REPLACE, "replace", NO_LETTER,
-         "replace what the store has under the UUID, whatever it is"),
-    VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",
-          "remove only these: covmap,covfun,names,data,covnames,covdata"),
-    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",
-          .minimum = 1, .maximum = 19, .fallback = 9),
-    FLAG(OPTION_PORTABLE, "portable", NO_LETTER,
-         "keep plain zstd sections, which llvm-objcopy can decompress"),
+    WHERE_THE_SIDECAR_GOES,
+    HOW_IT_IS_COMPRESSED,
     VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
           "compress with N threads (default: one a processor, at most 8)", .minimum = 1,
           .maximum = THREADS_MAX),
