@@ -11,7 +11,7 @@ packages=(
     nettle-dev
     # to test
     check clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils file
-    g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish
+    g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev
 )
 for version in 14 16 19 22; do
