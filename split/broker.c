@@ -283,9 +283,14 @@ static void answer(struct broker *broker, struct question *question)
 {
     struct subject subject;
     struct error error;
-    bool known =
-        subject_read(&subject, question->file, question->path, question->real_path, &error);
+    bool known;
 
+    if (question_is_for_files(question)) {
+        question_answer(question, -1, "");
+        question_free(question);
+        return;
+    }
+    known = subject_read(&subject, question->file, question->path, question->real_path, &error);
     question->status = subject.status;
     if (subject.is_for_correlator && question_correlates(question))
         subject.kind = SUBJECT_OTHER;

@@ -378,6 +378,45 @@ START_TEST(test_untouched_files)
 }
 END_TEST
 
+/* A program whose business is files as such: what it makes of an image would be no image. */
+START_TEST(test_programs_for_files)
+{
+    static const struct {
+        const char *name;
+        bool is_for_files;
+    } programs[] = {
+        {"cp", true},
+        {"x86_64-linux-gnu-ld.bfd", true},
+        {"llvm-objcopy-19", true},
+        {"ld.lld", true},
+        {"ld-linux-x86-64.so.2", false},
+        {"stripped", false},
+        {"cp-all", false},
+        {"merge-19.1", false},
+    };
+    char *directory = sample_directory(&sample);
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        char *program = path_join(directory, programs[i].name);
+        file_copy(opener, program);
+        if (programs[i].is_for_files) {
+            expect_silence(program, "same", light, sample.stripped, sample.sidecar, NULL);
+        } else {
+            expect_silence(program, "read", sample.stripped, object, NULL);
+        }
+    }
+    struct verdict verdict = {0};
+    char *expected = path_join(directory, "expected"), *found = path_join(directory, "found");
+    file_copy(sample.stripped, expected);
+    file_copy(sample.stripped, found);
+    run_or_abort(NULL, "strip", expected, NULL);
+    expect_silence("strip", found, NULL);
+    files_equal(found, expected, &verdict);
+    expect_silence("cp", light, found, NULL);
+    files_equal(found, light, &verdict);
+    verdict_assert(&verdict, "under run");
+}
+END_TEST
+
 /* covsplit reads what is really there, and so does the program that it starts. */
 START_TEST(test_covsplit_itself)
 {
@@ -585,6 +624,7 @@ int main(void)
     tcase_add_test(test_case, test_edited_images);
     tcase_add_test(test_case, test_partial_split);
     tcase_add_test(test_case, test_untouched_files);
+    tcase_add_test(test_case, test_programs_for_files);
     tcase_add_test(test_case, test_covsplit_itself);
     tcase_add_test(test_case, test_nested);
     tcase_add_test(test_case, test_missing_sidecar);
