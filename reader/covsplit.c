@@ -78,6 +78,7 @@ static covsplit_sidecar *open_input(struct input *input, struct bytes bytes, con
         opened->sidecar = sidecar_open(bytes, name, &why);
     if (opened != NULL && opened->sidecar != NULL) {
         opened->input = *input;
+        input_close_descriptor(&opened->input);
         sidecar_help_restore(opened->sidecar, restore_threads(), NULL);
         return opened;
     }

@@ -40,8 +40,8 @@ void covsplit_error_free(covsplit_error *error);
 
 typedef struct covsplit_sidecar covsplit_sidecar;
 
-/* Opens a sidecar file; it is mapped, not read, and nothing is decompressed. The file must not
- * change while it is open. */
+/* Opens a sidecar file; it is mapped, not read, and nothing is decompressed. No descriptor stays
+ * open. The file must not change while it is open. */
 covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error);
 
 /* The same by a descriptor, which must be of a regular file and open for reading; its position does
@@ -194,8 +194,8 @@ bool covsplit_is_object(const void *data, size_t size);
 /* A file of raw profiles, and the one of them that is looked at. */
 typedef struct covsplit_profile covsplit_profile;
 
-/* Opens a file and looks at its first profile. The file is mapped, and must not change while it is
- * open. Fails where there is no whole profile. */
+/* Opens a file and looks at its first profile. The file is mapped, without a descriptor that stays
+ * open, and must not change meanwhile. Fails where there is no whole profile. */
 covsplit_profile *covsplit_profile_open(const char *path, covsplit_error **error);
 
 /* The same in memory. The `size` bytes at `data` must stay as they are until it is closed; `name`
