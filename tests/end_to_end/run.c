@@ -212,6 +212,47 @@ START_TEST(test_many_files)
 }
 END_TEST
 
+/* Several programs read many files while there are few descriptors: they wait for each other, and
+ * the cache keeps less. */
+START_TEST(test_few_descriptors)
+{
+    char *directory = sample_directory(&sample);
+    struct contents contents = file_read(light);
+    char *all = path_join(directory, "all"), *all_full = path_join(directory, "all.full");
+    FILE *file = fopen(all, "wb");
+    ck_assert_ptr_nonnull(file);
+    for (unsigned i = 100; i < 240; i++) {
+        contents.data[contents.size - 8] = (uint8_t)i;
+        file_write(text_format("%s/%u.profraw", directory, i), contents.data, contents.size);
+        ck_assert_uint_eq(fwrite(contents.data, 1, contents.size, file), contents.size);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 0, NULL, NULL, "correlate", "--store", store, "-o", all_full, all,
+                    NULL);
+    verdict_assert(&verdict, "correlate");
+    for (unsigned limit = 24; limit <= 96; limit *= 2) {
+        struct command command = {.directory = directory};
+        text_list_add_words(&command.arguments, "sh -c");
+        text_list_add_format(
+            &command.arguments,
+            "ulimit -n %u; \"$@\" 2>errors; status=$?; head -n 3 errors >&2; exit $status", limit);
+        text_list_add(&command.arguments, "sh");
+        text_list_add(&command.arguments, covsplit_path());
+        text_list_add_words(&command.arguments, "run --store");
+        text_list_add(&command.arguments, store);
+        text_list_add_words(&command.arguments, "-- sh -c");
+        text_list_add(&command.arguments,
+                      "for i in 1 2 3 4 5 6 7 8; do cat *.profraw >out$i & done; wait; "
+                      "for i in 1 2 3 4 5 6 7 8; do cmp out$i all.full || exit 1; done");
+        expect(&command, 0, NULL);
+    }
+    run_or_abort(NULL, "sh", "-c",
+                 "ulimit -n 20; ! \"$0\" run -- true 2>\"$1\"; grep 'ulimit' \"$1\"",
+                 covsplit_path(), path_join(directory, "errors"), NULL);
+}
+END_TEST
+
 static const char python_script[] =
     "import mmap, os, subprocess, sys\n"
     "light, full = sys.argv[1:]\n"
@@ -617,6 +658,7 @@ int main(void)
     tcase_add_test(test_case, test_sanitizers);
     tcase_add_test(test_case, test_threads);
     tcase_add_test(test_case, test_many_files);
+    tcase_add_test(test_case, test_few_descriptors);
     tcase_add_test(test_case, test_python);
     tcase_add_test(test_case, test_cxx_streams);
     tcase_add_test(test_case, test_hostile_clients);
