@@ -5,18 +5,20 @@ Usage: sidecar_reader.py check SIDECAR                     checks digests and pr
        sidecar_reader.py section SIDECAR NAME OUT          writes the contents of a section
        sidecar_reader.py join SIDECAR STRIPPED OUT         brings the original image back
 
-Digests are computed by libxxhash, zstd frames decompressed by the command zstd; names, section and
-join want sections that are zstd's (--portable), but names also knows the compact form.
+Digests are computed by libxxhash, zstd frames decompressed by the command zstd. Of the compact forms
+it knows all but that of the mapping of functions; to join, a sidecar must not have that one.
 """
 import ctypes
+import hashlib
 import struct
 import subprocess
 import sys
+import zlib
 
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_1 = 2, 0x6c760101
+ZSTD, NAMES_1, DATA_1, COVMAP_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -154,8 +156,11 @@ class Sidecar:
 
     def section(self, name):
         ch_type, ch_size, frames = self.stored(name)
-        require(ch_type == ZSTD, name + " is in a compact form")
-        contents = decompress(frames)
+        if ch_type == ZSTD:
+            contents = decompress(frames)
+        else:
+            require(ch_type in DECODERS, name + " is in a form that is not known")
+            contents = DECODERS[ch_type](self, self.parts(name), ch_size)
         _, size, expected = self.removed[name]
         require(len(contents) == ch_size == size and digest(contents) == expected,
                 name + " has another digest")
@@ -210,8 +215,157 @@ class Sidecar:
         return names_of_chunks(self.section("__llvm_prf_names"))
 
 
+class Members:
+    """Lists of names: see "members" in the page."""
+
+    def __init__(self, names, members, width):
+        self.names, self.members, self.width = names, members, width
+        self.place, self.new = 0, 0
+
+    def take_list(self, count):
+        names, before = [], 0
+        for _ in range(count):
+            member = int.from_bytes(self.members[self.place:self.place + self.width], "little")
+            self.place += self.width
+            if member == 0:
+                number = self.new
+                self.new += 1
+            else:
+                limit = 256 ** self.width
+                difference = member - 1 if member <= limit // 2 else member - limit
+                number = before + difference
+            names.append(self.names[number])
+            before = number
+        return names
+
+
+def uleb128(value):
+    encoded = bytearray()
+    while value >= 0x80:
+        encoded.append(value & 0x7f | 0x80)
+        value >>= 7
+    return bytes(encoded + bytes([value]))
+
+
+def unzigzag(number):
+    return number // 2 if number % 2 == 0 else -(number + 1) // 2
+
+
+def compressed(text, form):
+    return zlib.compress(text, 6 if form == 2 else 9) if form != 1 else b""
+
+
+def decode_names(_, parts, size):
+    pieces = Numbers(parts[2])
+    members = Members(parts[0].split(b"\x01")[:-1], parts[1], pieces.take())
+    rest, section = Numbers(parts[3]), bytearray()
+    for _ in range(pieces.take()):
+        form, number = pieces.take(), pieces.take()
+        if form == 0:
+            section += bytes(number)
+        elif form == 4:
+            section += rest.rest(number)
+        else:
+            text = b"\x01".join(members.take_list(number))
+            stream = compressed(text, form)
+            section += uleb128(len(text)) + uleb128(len(stream)) + (stream or text)
+    return section
+
+
+def decode_covmap(sidecar, parts, size):
+    numbers = Numbers(parts[2])
+    members = Members(parts[0].split(b"\x01")[:-1], parts[1], numbers.take())
+    section = bytearray()
+    for _ in range(numbers.take()):
+        records, coverage, version, form, count = [numbers.take() for _ in range(5)]
+        text = b"".join(uleb128(len(name)) + name for name in members.take_list(count))
+        stream = compressed(text, form)
+        names = uleb128(count) + uleb128(len(text)) + uleb128(len(stream)) + (stream or text)
+        section += struct.pack(sidecar.order + "IIII", records, len(names), coverage, version)
+        section += names
+        section += bytes(min(-len(section) % 8, size - len(section)))
+    return section + parts[3]
+
+
+class Record:
+    """Where the fields of a data record are."""
+
+    def __init__(self, sidecar):
+        version, pointer = sidecar.raw_version & 0xffffff, sidecar.pointer_size
+        self.fields, self.end = {}, 0
+        self.add("NameRef", 8)
+        self.add("FuncHash", 8)
+        self.add("CounterPtr", pointer)
+        if version >= 9:
+            self.add("BitmapPtr", pointer)
+        self.add("FunctionPointer", pointer)
+        self.add("Values", pointer)
+        self.add("NumCounters", 4)
+        self.kinds = 3 if version >= 10 else 2
+        for kind in range(self.kinds):
+            self.add("NumValueSites%d" % kind, 2)
+        if version >= 9:
+            self.end += -self.end % 4
+            self.add("NumBitmapBytes", 4)
+        self.end += -self.end % 8
+
+    def add(self, name, width):
+        self.fields[name] = (self.end, width)
+        self.end += width
+
+
+def decode_data(sidecar, parts, size):
+    record = Record(sidecar)
+    columns = [Numbers(part) for part in parts]
+    names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little") for name in sidecar.names()]
+    expected_name, expected = 0, {name: 0 for name in record.fields}
+    relative = sidecar.raw_version & 0xffffff >= 8
+    units = {"CounterPtr": ("NumCounters", 1 if sidecar.raw_version >> 60 & 1 else 8),
+             "BitmapPtr": ("NumBitmapBytes", 1)}
+    section = bytearray()
+    while size - len(section) >= record.end:
+        offset, values = len(section), {}
+        code = columns[0].take()
+        if code == 0:
+            values["NameRef"] = int.from_bytes(columns[1].rest(8), "little")
+        else:
+            number = expected_name + unzigzag(code - 1)
+            values["NameRef"], expected_name = names[number], number + 1
+        values["FuncHash"] = int.from_bytes(columns[3].rest(columns[2].take()), "little")
+        for name, part in (("CounterPtr", 4), ("BitmapPtr", 9), ("FunctionPointer", 5),
+                           ("Values", 6)):
+            if name not in record.fields:
+                continue
+            code = columns[part].take()
+            values[name] = 0
+            if code:
+                moved = offset if relative and name in units else 0
+                values[name] = unzigzag(code - 1) + expected[name] - moved
+        values["NumCounters"] = columns[7].take()
+        for kind in range(record.kinds):
+            values["NumValueSites%d" % kind] = columns[8].take()
+        if "NumBitmapBytes" in record.fields:
+            values["NumBitmapBytes"] = columns[10].take()
+        for name in ("CounterPtr", "BitmapPtr", "FunctionPointer", "Values"):
+            if values.get(name, 0) == 0:
+                continue
+            expected[name] = values[name]
+            if name in units:
+                number, unit = units[name]
+                expected[name] += values[number] * unit + (offset if relative else 0)
+        packed = bytearray(record.end)
+        for name, (place, width) in record.fields.items():
+            order = "big" if sidecar.order == ">" else "little"
+            value = values[name] % 256 ** width
+            packed[place:place + width] = value.to_bytes(width, order)
+        section += packed
+    return section + parts[11]
+
+
+DECODERS = {NAMES_1: decode_names, DATA_1: decode_data, COVMAP_1: decode_covmap}
+
+
 def names_of_chunks(section):
-    import zlib
     numbers, names = Numbers(section), {}
     while numbers.place < len(section):
         size, stored = numbers.take(), numbers.take()
@@ -231,7 +385,7 @@ def main(words):
         sidecar.inverse()
         for name in sidecar.removed:
             print(name, sidecar.stored(name)[1], hex(sidecar.stored(name)[0]))
-            if sidecar.stored(name)[0] == ZSTD:
+            if sidecar.stored(name)[0] == ZSTD or sidecar.stored(name)[0] in DECODERS:
                 sidecar.section(name)
     elif words[0] == "names":
         sys.stdout.buffer.write(b"".join(name + b"\n" for name in sidecar.names()))
