@@ -1,6 +1,6 @@
 /*
- * docs/sidecar-format.md is true: a reader that was written from that page alone reads sidecars,
- * and brings the original back.
+ * docs/sidecar-format.md and docs/compact-forms.md are true: a reader that was written from these
+ * pages alone reads sidecars, and brings the original back.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -81,17 +81,26 @@ START_TEST(test_portable)
 }
 END_TEST
 
-/* Notes, the inverse script and the names, which are the same in either form. */
+/* Names, which are the same in either form, and all sections of the original. */
 START_TEST(test_compact)
 {
+    static const char *const forms[] = {"__llvm_covmap 0x6c760301", "__llvm_covfun 0x6c760401",
+                                        "__llvm_prf_names 0x6c760101",
+                                        "__llvm_prf_data 0x6c760201"};
+    struct verdict verdict = {0};
     split(images[_i], "--portable");
     const char *portable = read_by_page("names sidecar");
     split(images[_i], "");
     const char *sections = read_by_page("check sidecar");
-    ck_assert_msg(strstr(sections, " 0x6c760101\n") != NULL, "%s", sections);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        ck_assert_msg(strstr(sections, forms[i]) != NULL, "%s", sections);
+    }
     const char *compact = read_by_page("names sidecar");
     ck_assert_uint_gt(text_count(compact, "\n"), 100);
     ck_assert_str_eq(portable, compact);
+    read_by_page("join sidecar stripped joined");
+    files_equal(path_join(scratch, "joined"), path_join(scratch, images[_i]), &verdict);
+    verdict_assert(&verdict, images[_i]);
 }
 END_TEST
 

@@ -1,22 +1,27 @@
-"""Reads sidecars, by nothing but docs/sidecar-format.md.
+"""Reads sidecars, by nothing but docs/sidecar-format.md and docs/compact-forms.md.
 
 Usage: sidecar_reader.py check SIDECAR                     checks digests and prints what there is
        sidecar_reader.py names SIDECAR                     prints the distinct names of functions
        sidecar_reader.py section SIDECAR NAME OUT          writes the contents of a section
        sidecar_reader.py join SIDECAR STRIPPED OUT         brings the original image back
 
-Digests are computed by libxxhash, zstd frames decompressed by the command zstd; names, section and
-join want sections that are zstd's (--portable), but names also knows the compact form.
+Digests are computed by libxxhash, zstd frames decompressed by the command zstd.
 """
 import ctypes
 import struct
 import subprocess
 import sys
 
+# Tests leave nothing in the sources.
+sys.dont_write_bytecode = True
+
+import compact_forms
+from compact_forms import NAMES_1, DATA_1, COVMAP_1, COVFUN_1, Numbers
+
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_1 = 2, 0x6c760101
+ZSTD = 2
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -42,29 +47,6 @@ def decompress(frames):
 def require(condition, what):
     if not condition:
         sys.exit(what)
-
-
-class Numbers:
-    """Unsigned LEB128 numbers, one behind the other."""
-
-    def __init__(self, contents):
-        self.contents, self.place = contents, 0
-
-    def take(self):
-        value, shift = 0, 0
-        while True:
-            byte = self.contents[self.place]
-            self.place += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def rest(self, size):
-        part = self.contents[self.place:self.place + size]
-        require(len(part) == size, "cut short")
-        self.place += size
-        return part
 
 
 class Sidecar:
@@ -154,12 +136,36 @@ class Sidecar:
 
     def section(self, name):
         ch_type, ch_size, frames = self.stored(name)
-        require(ch_type == ZSTD, name + " is in a compact form")
-        contents = decompress(frames)
+        contents = decompress(frames) if ch_type == ZSTD else self.undo(name, ch_type, ch_size)
         _, size, expected = self.removed[name]
         require(len(contents) == ch_size == size and digest(contents) == expected,
                 name + " has another digest")
         return contents
+
+    def undo(self, name, ch_type, size):
+        """The contents of a section in a compact form."""
+        parts = [Numbers(part) for part in self.parts(name)]
+        order = compact_forms.ORDERS[self.order]
+        if ch_type == NAMES_1:
+            return compact_forms.names_1(parts, size)
+        if ch_type == COVMAP_1:
+            return compact_forms.covmap_1(parts, size, order)
+        if ch_type == DATA_1:
+            return compact_forms.data_1(parts, size, order, self.compact_names(),
+                                        self.raw_version, self.pointer_size)
+        require(ch_type == COVFUN_1, name + " is in an unknown form")
+        hashes = {}
+        if "__llvm_prf_data" in self.removed:
+            hashes = compact_forms.hashes_of_data(self.section("__llvm_prf_data"), order,
+                                                  self.raw_version, self.pointer_size)
+        return compact_forms.covfun_1(parts, size, order, self.compact_names(), hashes)
+
+    def compact_names(self):
+        """Those that others count on."""
+        for name in "__llvm_prf_names", "__llvm_covnames":
+            if name in self.removed and self.stored(name)[0] == NAMES_1:
+                return self.parts(name)[0].split(b"\x01")[:-1]
+        return []
 
     def inverse(self):
         ch_type, ch_size, frames = self.stored(".covsplit.inverse")
@@ -230,9 +236,7 @@ def main(words):
         sidecar.check_seal()
         sidecar.inverse()
         for name in sidecar.removed:
-            print(name, sidecar.stored(name)[1], hex(sidecar.stored(name)[0]))
-            if sidecar.stored(name)[0] == ZSTD:
-                sidecar.section(name)
+            print(name, hex(sidecar.stored(name)[0]), len(sidecar.section(name)))
     elif words[0] == "names":
         sys.stdout.buffer.write(b"".join(name + b"\n" for name in sidecar.names()))
     elif words[0] == "section":
