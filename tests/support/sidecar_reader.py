@@ -5,8 +5,7 @@ Usage: sidecar_reader.py check SIDECAR                     checks digests and pr
        sidecar_reader.py section SIDECAR NAME OUT          writes the contents of a section
        sidecar_reader.py join SIDECAR STRIPPED OUT         brings the original image back
 
-Digests are computed by libxxhash, zstd frames decompressed by the command zstd. Of the compact forms
-it knows all but that of the mapping of functions; to join, a sidecar must not have that one.
+Digests are computed by libxxhash, zstd frames decompressed by the command zstd.
 """
 import ctypes
 import hashlib
@@ -15,10 +14,16 @@ import subprocess
 import sys
 import zlib
 
+# What runs this leaves nothing in the sources.
+sys.dont_write_bytecode = True
+
+from mapping_reader import Mappings
+from sidecar_numbers import Numbers, uleb128, unzigzag
+
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_1, DATA_1, COVMAP_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301
+ZSTD, NAMES_1, DATA_1, COVMAP_1, COVFUN_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301, 0x6c760401
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -44,29 +49,6 @@ def decompress(frames):
 def require(condition, what):
     if not condition:
         sys.exit(what)
-
-
-class Numbers:
-    """Unsigned LEB128 numbers, one behind the other."""
-
-    def __init__(self, contents):
-        self.contents, self.place = contents, 0
-
-    def take(self):
-        value, shift = 0, 0
-        while True:
-            byte = self.contents[self.place]
-            self.place += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def rest(self, size):
-        part = self.contents[self.place:self.place + size]
-        require(len(part) == size, "cut short")
-        self.place += size
-        return part
 
 
 class Sidecar:
@@ -214,6 +196,16 @@ class Sidecar:
             return self.parts("__llvm_prf_names")[0].split(b"\x01")[:-1]
         return names_of_chunks(self.section("__llvm_prf_names"))
 
+    def compact_names(self):
+        """Those that other compact forms count on."""
+        for name in "__llvm_prf_names", "__llvm_covnames":
+            if name in self.removed and self.stored(name)[0] == NAMES_1:
+                return self.parts(name)[0].split(b"\x01")[:-1]
+        return []
+
+    def byte_order(self):
+        return "big" if self.order == ">" else "little"
+
 
 class Members:
     """Lists of names: see "members" in the page."""
@@ -237,18 +229,6 @@ class Members:
             names.append(self.names[number])
             before = number
         return names
-
-
-def uleb128(value):
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7f | 0x80)
-        value >>= 7
-    return bytes(encoded + bytes([value]))
-
-
-def unzigzag(number):
-    return number // 2 if number % 2 == 0 else -(number + 1) // 2
 
 
 def compressed(text, form):
@@ -314,24 +294,34 @@ class Record:
         self.end += width
 
 
+class NameRefs:
+    def __init__(self, sidecar, numbers, others):
+        self.names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little")
+                      for name in sidecar.compact_names()]
+        self.numbers, self.others, self.expected = numbers, others, 0
+
+    def take(self):
+        code = self.numbers.take()
+        if code == 0:
+            return self.others.low_first(8)
+        number = self.expected + unzigzag(code - 1)
+        self.expected = number + 1
+        return self.names[number]
+
+
 def decode_data(sidecar, parts, size):
     record = Record(sidecar)
     columns = [Numbers(part) for part in parts]
-    names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little") for name in sidecar.names()]
-    expected_name, expected = 0, {name: 0 for name in record.fields}
+    references = NameRefs(sidecar, columns[0], columns[1])
+    expected = {name: 0 for name in record.fields}
     relative = sidecar.raw_version & 0xffffff >= 8
     units = {"CounterPtr": ("NumCounters", 1 if sidecar.raw_version >> 60 & 1 else 8),
              "BitmapPtr": ("NumBitmapBytes", 1)}
     section = bytearray()
     while size - len(section) >= record.end:
         offset, values = len(section), {}
-        code = columns[0].take()
-        if code == 0:
-            values["NameRef"] = int.from_bytes(columns[1].rest(8), "little")
-        else:
-            number = expected_name + unzigzag(code - 1)
-            values["NameRef"], expected_name = names[number], number + 1
-        values["FuncHash"] = int.from_bytes(columns[3].rest(columns[2].take()), "little")
+        values["NameRef"] = references.take()
+        values["FuncHash"] = columns[3].low_first(columns[2].byte())
         for name, part in (("CounterPtr", 4), ("BitmapPtr", 9), ("FunctionPointer", 5),
                            ("Values", 6)):
             if name not in record.fields:
@@ -355,14 +345,67 @@ def decode_data(sidecar, parts, size):
                 expected[name] += values[number] * unit + (offset if relative else 0)
         packed = bytearray(record.end)
         for name, (place, width) in record.fields.items():
-            order = "big" if sidecar.order == ">" else "little"
             value = values[name] % 256 ** width
-            packed[place:place + width] = value.to_bytes(width, order)
+            packed[place:place + width] = value.to_bytes(width, sidecar.byte_order())
         section += packed
     return section + parts[11]
 
 
-DECODERS = {NAMES_1: decode_names, DATA_1: decode_data, COVMAP_1: decode_covmap}
+def hashes_of_data(sidecar):
+    """FuncHashes by NameRef, the first of each."""
+    hashes = {}
+    if "__llvm_prf_data" in sidecar.removed:
+        data, size = sidecar.section("__llvm_prf_data"), Record(sidecar).end
+        for offset in range(0, len(data) - size + 1, size):
+            reference, value = struct.unpack_from(sidecar.order + "QQ", data, offset)
+            hashes.setdefault(reference, value)
+    return hashes
+
+
+class FilenamesRefs:
+    def __init__(self, numbers, references):
+        self.numbers, self.references, self.all = numbers, references, []
+
+    def take(self):
+        code = self.numbers.take()
+        if code == 1:
+            self.all.append(self.references.low_first(8))
+            self.before = self.all[-1]
+        elif code > 1:
+            self.before = self.all[code - 2]
+        return self.before
+
+
+def take_func_hash(columns, reference, hashes):
+    form = columns[2].byte()
+    if form == 0:
+        return hashes[reference]
+    return 0 if form == 1 else columns[4].low_first(columns[3].byte())
+
+
+def decode_covfun(sidecar, parts, size):
+    columns = [Numbers(part) for part in parts]
+    references, hashes = NameRefs(sidecar, columns[0], columns[1]), hashes_of_data(sidecar)
+    filenames, mappings = FilenamesRefs(columns[5], columns[6]), Mappings(columns)
+    known, section = [], bytearray()
+    while not columns[0].at_end():
+        reference = references.take()
+        func_hash = take_func_hash(columns, reference, hashes)
+        filenames_ref, code = filenames.take(), columns[7].take()
+        if code == 0:
+            known.append(mappings.take())
+        elif code == 1:
+            known.append(columns[8].rest(columns[7].take()))
+        mapping = known[-1] if code < 2 else known[-(code - 1)]
+        section += struct.pack(sidecar.order + "QIQQ", reference, len(mapping), func_hash,
+                               filenames_ref) + mapping
+        section += bytes(min(-len(section) % 8, size - len(section)))
+    require(all(column.at_end() for column in columns[:9] + columns[10:]), "a part has more")
+    return section + parts[9]
+
+
+DECODERS = {NAMES_1: decode_names, DATA_1: decode_data, COVMAP_1: decode_covmap,
+            COVFUN_1: decode_covfun}
 
 
 def names_of_chunks(section):
@@ -384,9 +427,7 @@ def main(words):
         sidecar.check_seal()
         sidecar.inverse()
         for name in sidecar.removed:
-            print(name, sidecar.stored(name)[1], hex(sidecar.stored(name)[0]))
-            if sidecar.stored(name)[0] == ZSTD or sidecar.stored(name)[0] in DECODERS:
-                sidecar.section(name)
+            print(name, len(sidecar.section(name)), hex(sidecar.stored(name)[0]))
     elif words[0] == "names":
         sys.stdout.buffer.write(b"".join(name + b"\n" for name in sidecar.names()))
     elif words[0] == "section":
