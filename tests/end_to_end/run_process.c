@@ -11,6 +11,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
+#include "tests/support/run_files.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 120
@@ -34,17 +35,6 @@ static struct command run_command(void)
     return covsplit_command(scratch, "run", "--", NULL);
 }
 
-/* Runs it, and expects the exit code and, on standard error, just that. */
-static void expect(struct command *command, int exit_code, const char *errors)
-{
-    struct outcome outcome = command_run(command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code) && strcmp(outcome.errors, errors) == 0,
-                  "exit %d and the errors '%s' were expected %s", exit_code, errors,
-                  outcome_describe(command, &outcome));
-    outcome_free(&outcome);
-    command_free(command);
-}
-
 /* A child that goes on without its broker. */
 START_TEST(test_outliving_child)
 {
@@ -59,7 +49,7 @@ START_TEST(test_outliving_child)
     text_list_add(&command.arguments, image);
     text_list_add(&command.arguments, errors);
     text_list_add(&command.arguments, done);
-    expect(&command, 0, "");
+    run_expect(&command, 0, "");
     for (int i = 0; i < WAIT_SECONDS * 10 && !file_exists(done); i++) {
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
@@ -83,21 +73,21 @@ START_TEST(test_exit_codes)
         struct command command = run_command();
         text_list_add_words(&command.arguments, "sh -c");
         text_list_add(&command.arguments, scripts[i].script);
-        expect(&command, scripts[i].exit_code, "");
+        run_expect(&command, scripts[i].exit_code, "");
     }
     struct command command = run_command();
     text_list_add(&command.arguments, "no-such-program");
-    expect(&command, 127,
-           "covsplit: error: no-such-program: cannot be run: No such file or directory; name a "
-           "program behind '--'\n");
+    run_expect(&command, 127,
+               "covsplit: error: no-such-program: cannot be run: No such file or directory; name a "
+               "program behind '--'\n");
     char *plain = path_join(scratch, "plain");
     file_write_text(plain, "no program");
     command = run_command();
     text_list_add(&command.arguments, plain);
-    expect(&command, 126,
-           text_format("covsplit: error: %s: cannot be run: Permission denied; name a program "
-                       "behind '--'\n",
-                       plain));
+    run_expect(&command, 126,
+               text_format("covsplit: error: %s: cannot be run: Permission denied; name a program "
+                           "behind '--'\n",
+                           plain));
 }
 END_TEST
 
