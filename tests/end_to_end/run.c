@@ -171,6 +171,23 @@ START_TEST(test_few_descriptors)
 }
 END_TEST
 
+/* A profile in a file with a hole behind it: it is not read to its end to find that out. */
+START_TEST(test_huge_hole)
+{
+    char *sparse = path_join(sample_directory(&files.sample), "sparse.profraw");
+    file_copy(files.light, sparse);
+    ck_assert_int_eq(truncate(sparse, (off_t)1 << 42), 0);
+    struct command command = run_files_command(&files);
+    text_list_add_words(&command.arguments, "head -c 8");
+    text_list_add(&command.arguments, sparse);
+    run_expect(
+        &command, 0,
+        text_format("covsplit: warning: %s: too large to convert in memory; use 'covsplit merge' "
+                    "or 'covsplit export'; read as it is\n",
+                    sparse));
+}
+END_TEST
+
 static const char python_script[] =
     "import mmap, os, subprocess, sys\n"
     "light, full = sys.argv[1:]\n"
@@ -418,6 +435,7 @@ int main(void)
     tcase_add_test(test_case, test_threads);
     tcase_add_test(test_case, test_many_files);
     tcase_add_test(test_case, test_few_descriptors);
+    tcase_add_test(test_case, test_huge_hole);
     tcase_add_test(test_case, test_python);
     tcase_add_test(test_case, test_cxx_streams);
     tcase_add_test(test_case, test_hostile_clients);
