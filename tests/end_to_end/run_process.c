@@ -55,8 +55,9 @@ START_TEST(test_outliving_child)
     }
     struct contents contents = file_read(errors);
     ck_assert_str_eq(text_format("%.*s", (int)contents.size, (const char *)contents.data),
-                     text_format("covsplit: warning: %s: read as it is: 'covsplit run' has ended, "
-                                 "and this process outlives it\n",
+                     text_format("covsplit: warning: %s: read as it is: 'covsplit run' has ended "
+                                 "and this process outlives it, or is in another network "
+                                 "namespace\n",
                                  image));
 }
 END_TEST
