@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -504,6 +505,7 @@ bool broker_start(struct broker *broker, struct error *error)
     size_t workers = worker_count();
 
     raise_descriptor_limit();
+    signal(SIGPIPE, SIG_IGN); /* from whoever does not read what -v says */
     if (!start_thread(broker, listen_to_clients, error))
         return false;
     for (size_t i = 0; i < workers; i++) {

@@ -25,7 +25,7 @@ struct broker *broker_open(const struct parsed_options *options, struct error *e
 const char *broker_address(const struct broker *broker);
 
 /* Starts the threads that answer, which inherit the signal mask. Raises this process's limit of
- * descriptors: the command should be started before. */
+ * descriptors, and lets it ignore SIGPIPE: the command should be started before. */
 bool broker_start(struct broker *broker, struct error *error);
 
 /* Ends the threads, in the middle of conversions too, and frees all. NULL is allowed. */

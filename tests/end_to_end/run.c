@@ -188,6 +188,17 @@ START_TEST(test_huge_hole)
 }
 END_TEST
 
+/* What -v says, where nobody reads it, is no reason to end the command. */
+START_TEST(test_verbose_to_nobody)
+{
+    run_or_abort(files.sample.scratch, "sh", "-c",
+                 "exec 3>&1; { \"$0\" run -v --store \"$1\" -- sh -c 'sleep 0.2; cmp \"$0\" \"$1\" "
+                 "2>&3' \"$2\" \"$3\"; echo $? >status; } 2>&1 | true; "
+                 "while [ ! -s status ]; do sleep 0.05; done; [ $(cat status) = 0 ]",
+                 covsplit_path(), files.store, files.light, files.full, NULL);
+}
+END_TEST
+
 static const char python_script[] =
     "import mmap, os, subprocess, sys\n"
     "light, full = sys.argv[1:]\n"
@@ -436,6 +447,7 @@ int main(void)
     tcase_add_test(test_case, test_many_files);
     tcase_add_test(test_case, test_few_descriptors);
     tcase_add_test(test_case, test_huge_hole);
+    tcase_add_test(test_case, test_verbose_to_nobody);
     tcase_add_test(test_case, test_python);
     tcase_add_test(test_case, test_cxx_streams);
     tcase_add_test(test_case, test_hostile_clients);

@@ -196,6 +196,34 @@ START_TEST(test_signals)
 }
 END_TEST
 
+/* A shell script by itself or under run; SIGPIPE ends a process, whatever it does here. */
+static struct command script_command(bool under_run, const char *script)
+{
+    struct command command = {.directory = scratch};
+    text_list_add_words(&command.arguments, "env --default-signal=PIPE");
+    if (under_run) {
+        text_list_add(&command.arguments, covsplit_path());
+        text_list_add_words(&command.arguments, "run --");
+    }
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments, script);
+    return command;
+}
+
+/* `covsplit run` ignores SIGPIPE once the command runs. The command does not, and where that ends
+ * by it, so does `covsplit run`. */
+START_TEST(test_broken_pipe)
+{
+    static const char ignored[] = "grep SigIgn /proc/self/status";
+    struct command plain = script_command(false, ignored);
+    struct command command = script_command(true, ignored);
+    ck_assert_str_eq(command_run_or_abort(&plain), command_run_or_abort(&command));
+    command = script_command(true, "kill -PIPE $$");
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome.signal == SIGPIPE, "%s", outcome_describe(&command, &outcome));
+}
+END_TEST
+
 /* True where the process is there and no zombie. */
 static bool is_alive(long process)
 {
@@ -237,6 +265,7 @@ int main(void)
     tcase_add_test(test_case, test_environment);
     tcase_add_test(test_case, test_module);
     tcase_add_test(test_case, test_signals);
+    tcase_add_test(test_case, test_broken_pipe);
     tcase_add_test(test_case, test_killed);
     tcase_add_test(test_case, test_outliving_child);
     return suite_run(suite);
