@@ -196,7 +196,7 @@ static const char *find_trade(char *program)
 /* Programs that are many in one, by the name that they were called by. */
 static void find_called_name(const struct question *question, char program[PATH_MAX])
 {
-    static const char *const boxes[] = {"busybox", "coreutils", "toybox"};
+    static const char *const boxes[] = {"busybox", "coreutils", "llvm", "toybox"};
     const char *name = strrchr(program, '/');
     char path[64];
     FILE *file;
@@ -217,9 +217,10 @@ static void find_called_name(const struct question *question, char program[PATH_
 bool question_is_for_files(const struct question *question)
 {
     static const char *const trades[] = {
-        "ar",       "bsdtar",  "chrpath",  "cmake", "cp",    "cpio", "dwz",
-        "ginstall", "gold",    "install",  "ld",    "ld64",  "lld",  "mold",
-        "mv",       "objcopy", "patchelf", "rsync", "strip", "tar",  "zip",
+        "7z",   "ar",    "bsdtar",   "bzip2", "chrpath", "cmake",    "cp",      "cpio",
+        "dd",   "dwz",   "ginstall", "git",   "gold",    "gzip",     "install", "ld",
+        "ld64", "lld",   "mold",     "mv",    "objcopy", "patchelf", "pigz",    "rsync",
+        "scp",  "strip", "tar",      "xz",    "zip",     "zstd",
     };
     char link[64], program[PATH_MAX];
     const char *trade;

@@ -359,10 +359,13 @@ START_TEST(test_programs_for_files)
         {"x86_64-linux-gnu-ld.bfd", true},
         {"llvm-objcopy-19", true},
         {"ld.lld", true},
+        {"gzip", true},
         {"ld-linux-x86-64.so.2", false},
         {"stripped", false},
         {"cp-all", false},
         {"merge-19.1", false},
+        {"llvm-cov-19", false},
+        {"python3.11", false},
     };
     char *directory = sample_directory(&files.sample);
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
@@ -375,6 +378,11 @@ START_TEST(test_programs_for_files)
             run_expect_silence(&files, program, "read", files.sample.stripped, files.object, NULL);
         }
     }
+    /* One program that is many, by links to it. */
+    char *link = path_join(directory, "llvm-strip");
+    file_copy(files.opener, path_join(directory, "llvm"));
+    ck_assert_int_eq(symlink("llvm", link), 0);
+    run_expect_silence(&files, link, "same", files.light, files.sample.stripped, NULL);
     struct verdict verdict = {0};
     char *expected = path_join(directory, "expected"), *found = path_join(directory, "found");
     file_copy(files.sample.stripped, expected);
