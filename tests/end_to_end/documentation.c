@@ -279,6 +279,29 @@ START_TEST(test_completed_values)
 }
 END_TEST
 
+/* bash hands "--option=value" over in three words; a directory's name may have blanks; and what
+ * follows "--" is another command's. */
+START_TEST(test_bash_words)
+{
+    char *scratch = scratch_create("documentation");
+    char *directory = path_join(scratch, "my directory");
+    directory_create(directory);
+    struct text_list list = complete(&shells[0], "merge --failure-mode = a");
+    ck_assert(list.count == 2 && offers(&list, "any") && offers(&list, "all"));
+    text_list_free(&list);
+    list = complete(&shells[0], "merge --failure-mode =");
+    ck_assert(list.count == 2 && offers(&list, "any") && offers(&list, "all"));
+    text_list_free(&list);
+    list = complete(&shells[0], text_format("split --store %s/m", scratch));
+    ck_assert(list.count == 1 && offers(&list, directory));
+    text_list_free(&list);
+    list = complete(&shells[0], "run --store sidecars -- llvm-cov --");
+    ck_assert(!offers(&list, "--store"));
+    text_list_free(&list);
+    scratch_remove(scratch);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("documentation");
@@ -289,5 +312,6 @@ int main(void)
     tcase_add_loop_test(test_case, test_completed_options, 0, sizeof shells / sizeof *shells);
     tcase_add_loop_test(test_case, test_completed_commands, 0, sizeof shells / sizeof *shells);
     tcase_add_loop_test(test_case, test_completed_values, 0, sizeof shells / sizeof *shells);
+    tcase_add_test(test_case, test_bash_words);
     return suite_run(suite);
 }
