@@ -129,10 +129,26 @@ static void check_page(const char *command)
     }
 }
 
+/* Each variable that help speaks of. */
+static void check_environment(const char *command)
+{
+    static const char *const variables[] = {"COVSPLIT_STORE", "LLVM_PROFDATA"};
+    const char *help = help_of(text_format("help %s", command));
+    const char *page = text_of(page_of(command));
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *environment = strstr(page, "\n.SH ENVIRONMENT\n");
+        ck_assert_msg(strstr(help, variables[i]) == NULL ||
+                          (environment != NULL &&
+                           strstr(environment, text_format("\n.B %s\n", variables[i])) != NULL),
+                      "%s: no %s", command, variables[i]);
+    }
+}
+
 START_TEST(test_pages)
 {
     for (size_t i = 0; i < commands.count; i++) {
         check_page(commands.items[i]);
+        check_environment(commands.items[i]);
     }
 }
 END_TEST
