@@ -51,15 +51,13 @@ function(covsplit_target target)
   set_property(TARGET ${target} PROPERTY COVSPLIT_IS_SPLIT TRUE)
   add_custom_command(
     TARGET ${target} POST_BUILD
-    COMMAND "${CMAKE_COMMAND}" -P "${_covsplit_directory}/covsplitSplit.cmake" --
+    COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSplit.cmake" --
             "$<TARGET_FILE:${target}>" "$<TARGET_FILE:covsplit::command>" split ${SPLIT_OPTIONS}
             ${place} "$<TARGET_FILE:${target}>"
     COMMENT "Splitting ${target}"
     VERBATIM)
   _covsplit_install_sidecar()
 endfunction()
-
-set(_covsplit_directory "${CMAKE_CURRENT_LIST_DIR}")
 
 function(_covsplit_check_target target)
   if(NOT TARGET ${target})
