@@ -160,6 +160,17 @@ START_TEST(test_failure)
 }
 END_TEST
 
+/* Lists of CMake trip over a bracket. (Targets of CMake's own with files to make do, too.) */
+START_TEST(test_bracket)
+{
+    char *build = path_join(scratch, text_format("bracket [%d", _i));
+    configure_or_abort(build, generators[_i].name, "-DDESCRIBE=OFF");
+    build_or_abort(build, "", "");
+    assert_split("--sidecar", path_join(build, "program.covsplit"), path_join(build, "program"));
+    assert_split("--store", path_join(build, "sidecars"), path_join(build, "libnumbers.so"));
+}
+END_TEST
+
 struct misuse {
     const char *code;
     const char *message;
@@ -213,6 +224,7 @@ int main(void)
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_loop_test(test_case, test_build, 0, sizeof generators / sizeof *generators);
     tcase_add_loop_test(test_case, test_failure, 0, 2);
+    tcase_add_loop_test(test_case, test_bracket, 0, 2);
     tcase_add_loop_test(test_case, test_misuse, 0, sizeof misuses / sizeof *misuses);
     tcase_add_test(test_case, test_launcher);
     return suite_run(suite);
