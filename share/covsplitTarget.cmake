@@ -8,7 +8,7 @@
 #                    directory; generator expressions are allowed. Default: beside the image, as
 #                    IMAGE.covsplit
 #   STORE            the sidecar goes to this store instead, under the image's UUID
-#   OPTIONS          more options of `covsplit split`: --level;19
+#   OPTIONS          more options of `covsplit split`: --level;19; generator expressions are allowed
 #   INSTALL_SIDECAR  installs the sidecar, or the whole store, into this directory, as part of the
 #                    component, if one is named
 #
@@ -33,6 +33,9 @@ function(covsplit_target target)
     message(FATAL_ERROR "covsplit_target(${target}): COMPONENT is for INSTALL_SIDECAR")
   endif()
 
+  # A list in quotes counts as its words, inside generator expressions too.
+  string(REPLACE "\\;" ";" options "${SPLIT_OPTIONS}")
+
   if(SPLIT_STORE)
     get_filename_component(store "${SPLIT_STORE}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
     set(place --store "${store}")
@@ -52,10 +55,10 @@ function(covsplit_target target)
   add_custom_command(
     TARGET ${target} POST_BUILD
     COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSplit.cmake" --
-            "$<TARGET_FILE:${target}>" "$<TARGET_FILE:covsplit::command>" split ${SPLIT_OPTIONS}
+            "$<TARGET_FILE:${target}>" "$<TARGET_FILE:covsplit::command>" split "${options}"
             ${place} "$<TARGET_FILE:${target}>"
     COMMENT "Splitting ${target}"
-    VERBATIM)
+    COMMAND_EXPAND_LISTS VERBATIM)
   _covsplit_install_sidecar()
 endfunction()
 

@@ -58,10 +58,18 @@ static struct outcome configure(const char *build, const char *generator, const 
     return outcome;
 }
 
+/* No warning is printed, either. */
+static void assert_smooth(const struct outcome *outcome)
+{
+    ck_assert_msg(outcome_exited(outcome, 0) && strstr(outcome->output, "Warning") == NULL &&
+                      strstr(outcome->errors, "Warning") == NULL,
+                  "%s%s", outcome->output, outcome->errors);
+}
+
 static void configure_or_abort(const char *build, const char *generator, const char *option)
 {
     struct outcome outcome = configure(build, generator, option);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+    assert_smooth(&outcome);
     outcome_free(&outcome);
 }
 
@@ -83,7 +91,7 @@ static struct outcome run_build(const char *build, const char *configuration, co
 static void build_or_abort(const char *build, const char *configuration, const char *words)
 {
     struct outcome outcome = run_build(build, configuration, words);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+    assert_smooth(&outcome);
     outcome_free(&outcome);
 }
 
