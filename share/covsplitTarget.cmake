@@ -4,13 +4,15 @@
 # Splits TARGET, an executable, a shared library or a module, as the last step of its link: what
 # depends on TARGET, and what install(TARGETS) installs, is the stripped image.
 #
-#   SIDECAR          where the sidecar goes; a relative path is taken in the current binary
-#                    directory; generator expressions are allowed. Default: beside the image, as
-#                    IMAGE.covsplit
+#   SIDECAR          where the sidecar goes. Default: beside the image, as IMAGE.covsplit
 #   STORE            the sidecar goes to this store instead, under the image's UUID
-#   OPTIONS          more options of `covsplit split`: --level;19; generator expressions are allowed
+#   OPTIONS          more options of `covsplit split`: --level;19
 #   INSTALL_SIDECAR  installs the sidecar, or the whole store, into this directory, as part of the
 #                    component, if one is named
+#
+# Generator expressions are allowed in the first three. Relative paths are taken in the current binary
+# directory; where one begins with another expression than $<CONFIG>, that must make it absolute.
+# Directories are made. An empty SIDECAR or STORE counts as none.
 #
 # A split that fails fails the build, and leaves no TARGET behind. The clean target removes sidecars,
 # but not what is in stores.
@@ -18,8 +20,17 @@
 # The step comes behind the commands that were added to TARGET with add_custom_command(POST_BUILD)
 # before, and in front of those that are added later: strip later.
 
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.19...3.31) # those of projects that use this may be older
+
 function(covsplit_target target)
   cmake_parse_arguments(PARSE_ARGV 1 SPLIT "" "SIDECAR;STORE;INSTALL_SIDECAR;COMPONENT" "OPTIONS")
+  if(TARGET ${target})
+    get_target_property(aliased ${target} ALIASED_TARGET)
+    if(aliased)
+      set(target ${aliased})
+    endif()
+  endif()
   _covsplit_check_target(${target})
   list(REMOVE_ITEM SPLIT_KEYWORDS_MISSING_VALUES OPTIONS) # there may be none
   if(SPLIT_UNPARSED_ARGUMENTS OR SPLIT_KEYWORDS_MISSING_VALUES)
@@ -37,17 +48,15 @@ function(covsplit_target target)
   string(REPLACE "\\;" ";" options "${SPLIT_OPTIONS}")
 
   if(SPLIT_STORE)
-    get_filename_component(store "${SPLIT_STORE}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
-    set(place --store "${store}")
+    _covsplit_absolute(store "${SPLIT_STORE}")
+    set(place "--store=${store}")
   else()
-    if(NOT SPLIT_SIDECAR)
-      set(sidecar "$<TARGET_FILE:${target}>.covsplit")
-    elseif(SPLIT_SIDECAR MATCHES "^\\$<" OR IS_ABSOLUTE "${SPLIT_SIDECAR}")
-      set(sidecar "${SPLIT_SIDECAR}")
+    if(SPLIT_SIDECAR)
+      _covsplit_absolute(sidecar "${SPLIT_SIDECAR}")
     else()
-      set(sidecar "${CMAKE_CURRENT_BINARY_DIR}/${SPLIT_SIDECAR}")
+      set(sidecar "$<TARGET_FILE:${target}>.covsplit")
     endif()
-    set(place --sidecar "${sidecar}")
+    set(place "--sidecar=${sidecar}")
     set_property(TARGET ${target} APPEND PROPERTY ADDITIONAL_CLEAN_FILES "${sidecar}")
   endif()
 
@@ -55,11 +64,22 @@ function(covsplit_target target)
   add_custom_command(
     TARGET ${target} POST_BUILD
     COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSplit.cmake" --
-            "$<TARGET_FILE:${target}>" "$<TARGET_FILE:covsplit::command>" split "${options}"
-            ${place} "$<TARGET_FILE:${target}>"
+            "$<TARGET_FILE:${target}>" "${place}"
+            "$<TARGET_FILE:covsplit::command>" split "${options}"
     COMMENT "Splitting ${target}"
     COMMAND_EXPAND_LISTS VERBATIM)
   _covsplit_install_sidecar()
+endfunction()
+
+# A path that begins with a generator expression is left as it is, but for $<CONFIG>: only the build
+# shows whether it is absolute.
+function(_covsplit_absolute result path)
+  if(path MATCHES "^\\$<" AND NOT path MATCHES "^\\$<CONFIG>")
+    set(${result} "${path}" PARENT_SCOPE)
+  else()
+    get_filename_component(path "${path}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    set(${result} "${path}" PARENT_SCOPE)
+  endif()
 endfunction()
 
 function(_covsplit_check_target target)
@@ -92,3 +112,5 @@ macro(_covsplit_install_sidecar)
     endif()
   endif()
 endmacro()
+
+cmake_policy(POP)

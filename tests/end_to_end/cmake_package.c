@@ -115,8 +115,10 @@ START_TEST(test_build)
     const char *configuration = generator->configuration[0] != '\0' ? generator->configuration : "";
     assert_split("--sidecar", path_join(output, "program.covsplit"), path_join(output, "program"));
     assert_split("--store", path_join(build, "sidecars"), path_join(output, "libnumbers.so"));
-    assert_split("--sidecar", path_join(build, text_format("plugin-%s.covsplit", configuration)),
+    assert_split("--sidecar",
+                 path_join(build, text_format("new/%s/plugin.covsplit", configuration)),
                  path_join(output, "libplugin.so"));
+    assert_split("--store", path_join(output, "more sidecars"), path_join(output, "tool"));
     run_or_abort(build, path_join(output, "program"), NULL);
     struct contents description = file_read(path_join(build, "description.txt"));
     ck_assert_ptr_nonnull(
@@ -206,6 +208,22 @@ START_TEST(test_misuse)
 }
 END_TEST
 
+/* Only the build shows what comes of a generator expression. */
+START_TEST(test_no_place)
+{
+    static const char *const places[] = {"SIDECAR $<0:x>", "STORE $<1:x>"};
+    static const char *const problems[] = {"'' is no absolute path", "'x' is no absolute path"};
+    char *build = path_join(scratch, text_format("no place%d", _i));
+    configure_or_abort(build, "Ninja",
+                       text_format("-DMISUSE=covsplit_target(other %s)", places[_i]));
+    struct outcome outcome = run_build(build, "", "--target other");
+    ck_assert_msg(outcome.exit_code > 0 && strstr(outcome.output, problems[_i]) != NULL, "%s",
+                  outcome.output);
+    ck_assert(!file_exists(path_join(build, "other")));
+    outcome_free(&outcome);
+}
+END_TEST
+
 /* The other way into a build of CMake: everything that is linked goes through covsplit link. */
 START_TEST(test_launcher)
 {
@@ -234,6 +252,7 @@ int main(void)
     tcase_add_loop_test(test_case, test_failure, 0, 2);
     tcase_add_loop_test(test_case, test_bracket, 0, 2);
     tcase_add_loop_test(test_case, test_misuse, 0, sizeof misuses / sizeof *misuses);
+    tcase_add_loop_test(test_case, test_no_place, 0, 2);
     tcase_add_test(test_case, test_launcher);
     return suite_run(suite);
 }
