@@ -15,7 +15,9 @@
 # Directories are made. An empty SIDECAR or STORE counts as none.
 #
 # A split that fails fails the build, and leaves no TARGET behind. The clean target removes sidecars,
-# but not what is in stores.
+# but not what is in stores. Each build begins with a look at sidecars: where one was deleted, its
+# image is linked again (with ninja and make). What is deleted in a store comes back only when TARGET
+# is linked again for another reason.
 #
 # The step comes behind the commands that were added to TARGET with add_custom_command(POST_BUILD)
 # before, and in front of those that are added later: strip later.
@@ -58,6 +60,7 @@ function(covsplit_target target)
     endif()
     set(place "--sidecar=${sidecar}")
     set_property(TARGET ${target} APPEND PROPERTY ADDITIONAL_CLEAN_FILES "${sidecar}")
+    _covsplit_watch(${target} "${sidecar}")
   endif()
 
   set_property(TARGET ${target} PROPERTY COVSPLIT_IS_SPLIT TRUE)
@@ -80,6 +83,57 @@ function(_covsplit_absolute result path)
     get_filename_component(path "${path}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
     set(${result} "${path}" PARENT_SCOPE)
   endif()
+endfunction()
+
+# Has a target of its own look at all sidecars before anything is linked: covsplitSidecars.cmake tells
+# why. There is one for all, so that it costs the build one process; it is made when all are known.
+function(_covsplit_watch target sidecar)
+  get_property(watched GLOBAL PROPERTY COVSPLIT_WATCHED)
+  if(NOT watched)
+    cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL _covsplit_add_watch)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY COVSPLIT_WATCHED ${target})
+  set_property(TARGET ${target} PROPERTY COVSPLIT_SIDECAR "${sidecar}")
+  _covsplit_stamp(stamp ${target})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${CMAKE_BINARY_DIR}/${stamp}")
+  add_dependencies(${target} covsplit_sidecars)
+endfunction()
+
+# Relative, so that it can be in lists, whatever the path of the build directory.
+function(_covsplit_stamp result target)
+  get_property(several GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(several)
+    set(target "$<CONFIG>/${target}")
+  endif()
+  set(${result} "CMakeFiles/covsplit/${target}.stamp" PARENT_SCOPE)
+endfunction()
+
+# In the scope of the topmost directory.
+function(_covsplit_add_watch)
+  set(directory "${CMAKE_BINARY_DIR}/CMakeFiles/covsplit")
+  file(MAKE_DIRECTORY "${directory}")
+  get_property(targets GLOBAL PROPERTY COVSPLIT_WATCHED)
+  set(code)
+  set(stamps) # for ninja, which must know who makes them
+  foreach(target IN LISTS targets)
+    _covsplit_stamp(stamp ${target})
+    if(CMAKE_GENERATOR MATCHES "Ninja")
+      list(APPEND stamps "${stamp}")
+    elseif(NOT EXISTS "${CMAKE_BINARY_DIR}/${stamp}")
+      file(TOUCH "${CMAKE_BINARY_DIR}/${stamp}") # make TARGET/fast does without what a target needs
+    endif()
+    string(APPEND code "covsplit_sidecar([==[$<TARGET_FILE:${target}>]==] "
+           "[==[$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},COVSPLIT_SIDECAR>>]==] "
+           "[==[${CMAKE_BINARY_DIR}/${stamp}]==])\n")
+  endforeach()
+  file(GENERATE OUTPUT "${directory}/$<CONFIG>.cmake" CONTENT "${code}")
+  add_custom_target(
+    covsplit_sidecars
+    COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSidecars.cmake" --
+            "${directory}" "$<CONFIG>"
+    BYPRODUCTS ${stamps}
+    COMMENT "Looking for lost sidecars"
+    VERBATIM)
 endfunction()
 
 function(_covsplit_check_target target)

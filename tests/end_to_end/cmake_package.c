@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
@@ -104,6 +105,27 @@ static void assert_split(const char *option, const char *sidecar, const char *im
     verdict_assert(&verdict, image);
 }
 
+/* A sidecar that was deleted comes back with its image, and then nothing is left to do. */
+static void assert_comes_back(const char *build, const struct generator *generator,
+                              const char *image, const char *sidecar)
+{
+    struct contents deleted = file_read(sidecar);
+    ck_assert_int_eq(unlink(sidecar), 0);
+    struct outcome outcome = run_build(build, generator->configuration, "");
+    assert_smooth(&outcome);
+    ck_assert_msg(strstr(outcome.output, " is lost: ") != NULL, "%s", outcome.output);
+    outcome_free(&outcome);
+    struct contents made = file_read(sidecar);
+    ck_assert(contents_equal(&made, &deleted));
+    assert_split("--sidecar", sidecar, image);
+    contents_free(&deleted);
+    contents_free(&made);
+    outcome = run_build(build, generator->configuration, "");
+    assert_smooth(&outcome);
+    ck_assert_msg(strstr(outcome.output, "Linking") == NULL, "%s", outcome.output);
+    outcome_free(&outcome);
+}
+
 START_TEST(test_build)
 {
     const struct generator *generator = &generators[_i];
@@ -115,9 +137,8 @@ START_TEST(test_build)
     const char *configuration = generator->configuration[0] != '\0' ? generator->configuration : "";
     assert_split("--sidecar", path_join(output, "program.covsplit"), path_join(output, "program"));
     assert_split("--store", path_join(build, "sidecars"), path_join(output, "libnumbers.so"));
-    assert_split("--sidecar",
-                 path_join(build, text_format("new/%s/plugin.covsplit", configuration)),
-                 path_join(output, "libplugin.so"));
+    char *plugin = path_join(build, text_format("new/%s/plugin.covsplit", configuration));
+    assert_split("--sidecar", plugin, path_join(output, "libplugin.so"));
     assert_split("--store", path_join(output, "more sidecars"), path_join(output, "tool"));
     run_or_abort(build, path_join(output, "program"), NULL);
     struct contents description = file_read(path_join(build, "description.txt"));
@@ -145,6 +166,10 @@ START_TEST(test_build)
     text_list_add_format(&run.environment, "LLVM_PROFILE_FILE=%s/%%p.profraw", scratch);
     command_run_or_abort(&run);
     command_free(&run);
+
+    assert_comes_back(build, generator, path_join(output, "program"),
+                      path_join(output, "program.covsplit"));
+    assert_comes_back(build, generator, path_join(output, "libplugin.so"), plugin);
 
     build_or_abort(build, generator->configuration, "--target clean");
     ck_assert(!file_exists(path_join(output, "program")));
