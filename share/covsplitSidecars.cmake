@@ -1,5 +1,5 @@
 # What a build begins with where covsplit_target was used:
-# cmake -P covsplitSidecars.cmake -- DIRECTORY CONFIGURATION
+# cmake -P covsplitSidecars.cmake -- DIRECTORY CONFIGURATION [OTHER-CONFIGURATION...]
 #
 # A sidecar cannot be made of the stripped image: where one was deleted, its image is linked again. No
 # generator knows of that by itself, since sidecars may be named after their images, and such names are
@@ -10,6 +10,16 @@
 cmake_minimum_required(VERSION 3.19)
 
 function(covsplit_sidecar image sidecar stamp)
+  get_property(other GLOBAL PROPERTY "covsplit image of ${sidecar}")
+  if(other AND NOT other STREQUAL image)
+    message(FATAL_ERROR "'${sidecar}' is the SIDECAR of two images\n${other}\n${image}\n"
+                        "Give each its own, with $<CONFIG> in it where that makes the difference.")
+  endif()
+  set_property(GLOBAL PROPERTY "covsplit image of ${sidecar}" "${image}")
+
+  if(index GREATER 5) # of another configuration
+    return()
+  endif()
   if(EXISTS "${image}" AND NOT EXISTS "${sidecar}")
     message(STATUS "${sidecar} is lost: linking ${image} again")
     file(TOUCH "${stamp}")
@@ -18,4 +28,7 @@ function(covsplit_sidecar image sidecar stamp)
   endif()
 endfunction()
 
-include("${CMAKE_ARGV4}/${CMAKE_ARGV5}.cmake")
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(index RANGE 5 ${last})
+  include("${CMAKE_ARGV4}/${CMAKE_ARGV${index}}.cmake")
+endforeach()

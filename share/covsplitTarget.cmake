@@ -14,6 +14,8 @@
 # directory; where one begins with another expression than $<CONFIG>, that must make it absolute.
 # Directories are made. An empty SIDECAR or STORE counts as none.
 #
+# No two images may have one SIDECAR: neither those of two targets nor those of two configurations.
+#
 # A split that fails fails the build, and leaves no TARGET behind. The clean target removes sidecars,
 # but not what is in stores. Each build begins with a look at sidecars: where one was deleted, its
 # image is linked again (with ninja and make). What is deleted in a store comes back only when TARGET
@@ -55,6 +57,11 @@ function(covsplit_target target)
   else()
     if(SPLIT_SIDECAR)
       _covsplit_absolute(sidecar "${SPLIT_SIDECAR}")
+      list(LENGTH CMAKE_CONFIGURATION_TYPES configurations)
+      if(configurations GREATER 1 AND NOT sidecar MATCHES "\\$<")
+        message(FATAL_ERROR "covsplit_target(${target}): all configurations would have one SIDECAR; "
+                            "put $<CONFIG> into its name")
+      endif()
     else()
       set(sidecar "$<TARGET_FILE:${target}>.covsplit")
     endif()
@@ -130,7 +137,7 @@ function(_covsplit_add_watch)
   add_custom_target(
     covsplit_sidecars
     COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSidecars.cmake" --
-            "${directory}" "$<CONFIG>"
+            "${directory}" "$<CONFIG>" ${CMAKE_CONFIGURATION_TYPES}
     BYPRODUCTS ${stamps}
     COMMENT "Looking for lost sidecars"
     VERBATIM)

@@ -233,6 +233,35 @@ START_TEST(test_misuse)
 }
 END_TEST
 
+/* No sidecar is written over by that of another configuration, or of another target. */
+START_TEST(test_clash)
+{
+    static const struct {
+        const char *generator;
+        const char *sidecar;
+        const char *problem;
+        bool when_configured;
+    } clashes[] = {
+        {"Ninja Multi-Config", "one.covsplit", "all configurations would have one", true},
+        {"Ninja Multi-Config", "$<1:${CMAKE_BINARY_DIR}>/one.covsplit", "Give each its own", false},
+        {"Unix Makefiles", "program.covsplit", "Give each its own", false},
+    };
+    char *build = path_join(scratch, text_format("clash%d", _i));
+    struct outcome outcome =
+        configure(build, clashes[_i].generator,
+                  text_format("-DMISUSE=covsplit_target(other SIDECAR %s)", clashes[_i].sidecar));
+    if (!clashes[_i].when_configured) {
+        assert_smooth(&outcome);
+        outcome_free(&outcome);
+        outcome = run_build(build, "", "--target other");
+    }
+    ck_assert_msg(outcome.exit_code > 0 && (strstr(outcome.output, clashes[_i].problem) != NULL ||
+                                            strstr(outcome.errors, clashes[_i].problem) != NULL),
+                  "%s%s", outcome.output, outcome.errors);
+    outcome_free(&outcome);
+}
+END_TEST
+
 /* Only the build shows what comes of a generator expression. */
 START_TEST(test_no_place)
 {
@@ -277,6 +306,7 @@ int main(void)
     tcase_add_loop_test(test_case, test_failure, 0, 2);
     tcase_add_loop_test(test_case, test_bracket, 0, 2);
     tcase_add_loop_test(test_case, test_misuse, 0, sizeof misuses / sizeof *misuses);
+    tcase_add_loop_test(test_case, test_clash, 0, 3);
     tcase_add_loop_test(test_case, test_no_place, 0, 2);
     tcase_add_test(test_case, test_launcher);
     return suite_run(suite);
