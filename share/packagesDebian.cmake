@@ -12,12 +12,17 @@ if(NOT CPACK_PACKAGE_FILES)
   execute_process(COMMAND gzip -9 --no-name --force ${pages} "${share}/doc/covsplit/changelog"
                   COMMAND_ERROR_IS_FATAL ANY)
 else()
-  # Makes the package again, without the scripts for ldconfig, which a trigger does for.
+  # Makes the package again, without the scripts for ldconfig, which a trigger does for, and with modes
+  # that are not those of the user's umask, neither of the files nor of the parts of the package.
+  # (dpkg-deb sets later times back to SOURCE_DATE_EPOCH, but leaves earlier ones.)
   set(place "${CPACK_TOPLEVEL_DIRECTORY}/again")
   file(REMOVE_RECURSE "${place}")
   execute_process(COMMAND dpkg-deb --raw-extract "${CPACK_PACKAGE_FILES}" "${place}"
                   COMMAND_ERROR_IS_FATAL ANY)
   file(REMOVE "${place}/DEBIAN/postinst" "${place}/DEBIAN/postrm")
+  execute_process(COMMAND chmod -R u=rwX,go=rX "${place}" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND find "${place}" -exec touch --no-dereference
+                          "--date=@$ENV{SOURCE_DATE_EPOCH}" {} + COMMAND_ERROR_IS_FATAL ANY)
   execute_process(COMMAND dpkg-deb --root-owner-group --build "${place}" "${CPACK_PACKAGE_FILES}"
                   OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 endif()

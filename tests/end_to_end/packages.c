@@ -1,6 +1,6 @@
 /*
- * The packages that cpack makes: the .deb works where nothing but what it depends on is there, and
- * the sources build.
+ * The packages that cpack makes: the .deb works where nothing but what it depends on is there, the
+ * sources build, and both are the same to the byte whoever makes them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,13 +137,34 @@ START_TEST(test_deb)
 }
 END_TEST
 
-/* Nothing but sources, all of them, and what they make runs. */
+/* Builds the sources and makes both packages again, as somebody else would: in another place, at
+ * another time, with another umask. */
+static const char *build_sources(const char *package, const char *name, const char *mask,
+                                 const char *mode)
+{
+    struct command command = {.timeout_seconds = 300};
+    char *place = path_join(sample.scratch, name);
+    text_list_add_words(&command.arguments, "sh -ec");
+    text_list_add(&command.arguments,
+                  "umask $3; mkdir \"$1\"; cd \"$1\"; tar -xf \"$2\" --strip-components=1\n"
+                  "chmod -R $4 .\n"
+                  "cmake -S . -B made -G Ninja -DCOVSPLIT_TESTS=OFF -DCMAKE_C_FLAGS_RELEASE=-O0\n"
+                  "cmake --build made; cd made; cpack; cpack --config CPackSourceConfig.cmake");
+    text_list_add(&command.arguments, "sh");
+    text_list_add(&command.arguments, place);
+    text_list_add(&command.arguments, package);
+    text_list_add(&command.arguments, mask);
+    text_list_add(&command.arguments, mode);
+    command_run_or_abort(&command);
+    command_free(&command);
+    return place;
+}
+
+/* Nothing but sources, all of them, what they make runs, and is the same each time. */
 START_TEST(test_sources)
 {
     const char *package = make_package("sources", "CPackSourceConfig.cmake", ".tar.xz");
-    char *place = path_join(sample.scratch, "unpacked");
-    directory_create(place);
-    run_or_abort(place, "tar", "-xf", package, "--strip-components=1", NULL);
+    const char *place = build_sources(package, "unpacked", "022", "go=rX");
     struct text_list files = directory_list(place);
     for (size_t i = 0; i < files.count; i++) {
         ck_assert_msg(strncmp(files.items[i], "build", 5) != 0 &&
@@ -153,11 +174,17 @@ START_TEST(test_sources)
     ck_assert(file_exists(path_join(place, "README.md")));
     ck_assert(file_exists(path_join(place, "tests/run.sh")));
     text_list_free(&files);
-    run_or_abort(place, "cmake", "-S", ".", "-B", "made", "-G", "Ninja", "-DCOVSPLIT_TESTS=OFF",
-                 "-DCMAKE_C_FLAGS_RELEASE=-O0", NULL);
-    run_or_abort(place, "cmake", "--build", "made", "--target", "covsplit", NULL);
     const char *version = run_or_abort(place, "made/split/covsplit", "--version", NULL);
     ck_assert_msg(strncmp(version, "covsplit ", 9) == 0, "%s", version);
+
+    const char *other = build_sources(package, "unpacked elsewhere", "077", "go=");
+    const char *made = path_join(place, "made");
+    const char *made_elsewhere = path_join(other, "made");
+    struct verdict verdict = {0};
+    files_equal(find_package(made, ".deb"), find_package(made_elsewhere, ".deb"), &verdict);
+    files_equal(find_package(made, ".tar.xz"), package, &verdict);
+    files_equal(find_package(made_elsewhere, ".tar.xz"), package, &verdict);
+    verdict_assert(&verdict, "made again");
 }
 END_TEST
 
