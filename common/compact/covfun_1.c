@@ -92,7 +92,7 @@ static bool data_hashes_start(struct data_hashes *hashes, const struct compact_c
     if (count == 0 || count > UINT32_MAX)
         return true;
     hashes->records = malloc((size_t)count * sizeof(*hashes->records));
-    if (hashes->records == NULL)
+    if (hashes->records == NULL || !number_table_reserve(&hashes->by_reference, (size_t)count))
         return false;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t known = hashes->by_reference.count;
@@ -277,6 +277,8 @@ struct known_mapping {
 struct decoder {
     const struct compact_context *context;
     struct covfun_columns columns;
+    /* What is left of parts that are not only numbers and bytes. */
+    struct bytes name_numbers, other_names, hash_sizes, hashes, raw;
     struct name_numbers names;
     struct data_hashes data;
     struct bytes filenames_refs; /* all of them */
@@ -292,14 +294,14 @@ static bool get_hash(struct decoder *decoder, struct record *record)
 {
     uint8_t form;
 
-    if (!covfun_take_byte(&decoder->columns, COVFUN_HASH_FORMS, &form) || form > HASH_OTHER)
+    form = covfun_take_byte(&decoder->columns, COVFUN_HASH_FORMS);
+    if (decoder->columns.broken || form > HASH_OTHER)
         return false;
     record->func_hash = 0;
     if (form == HASH_OF_DATA)
         return data_hashes_find(&decoder->data, record->name_ref, &record->func_hash);
     return form == HASH_ZERO ||
-           hash_take(&decoder->columns.parts[COVFUN_HASH_SIZES],
-                     &decoder->columns.parts[COVFUN_HASHES], &record->func_hash);
+           hash_take(&decoder->hash_sizes, &decoder->hashes, &record->func_hash);
 }
 
 static bool get_filenames(struct decoder *decoder, struct record *record)
@@ -307,8 +309,8 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
     uint64_t code, number;
     struct bytes stored;
 
-    if (!covfun_take(&decoder->columns, COVFUN_FILENAMES, &code) ||
-        (code == 0 && decoder->filenames_known == 0))
+    code = covfun_take(&decoder->columns, COVFUN_FILENAMES);
+    if (decoder->columns.broken || (code == 0 && decoder->filenames_known == 0))
         return false;
     if (code != 0) {
         number = code == 1 ? decoder->filenames_known++ : code - 2;
@@ -335,7 +337,11 @@ static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
     if (result != COMPACT_DONE)
         return result;
-    return mapping_write(&decoder->mapping, section) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return mapping_write_files(&decoder->mapping, section) &&
+                   counter_nodes_write_table(&decoder->counters.nodes, section) &&
+                   mapping_write_regions(&decoder->mapping, section)
+               ? COMPACT_DONE
+               : COMPACT_NO_MEMORY;
 }
 
 static enum compact_result copy_known(const struct decoder *decoder, uint64_t ago, uint64_t limit,
@@ -356,12 +362,12 @@ static enum compact_result copy_known(const struct decoder *decoder, uint64_t ag
 
 static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, struct buffer *section)
 {
+    uint64_t size = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
     const uint8_t *bytes;
-    uint64_t size;
 
-    if (!covfun_take(&decoder->columns, COVFUN_MAPPINGS, &size) || size > limit)
+    if (decoder->columns.broken || size > limit)
         return COMPACT_UNFIT;
-    bytes = take_bytes(&decoder->columns.parts[COVFUN_RAW], size);
+    bytes = take_bytes(&decoder->raw, size);
     if (bytes == NULL && size != 0)
         return COMPACT_UNFIT;
     return size == 0 || buffer_append(section, bytes, (size_t)size) ? COMPACT_DONE
@@ -373,9 +379,9 @@ static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
 {
     struct known_mapping known = {.offset = section->size};
     enum compact_result result;
-    uint64_t code;
+    uint64_t code = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
 
-    if (!covfun_take(&decoder->columns, COVFUN_MAPPINGS, &code))
+    if (decoder->columns.broken)
         return COMPACT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
@@ -394,15 +400,14 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
                                          struct buffer *section)
 {
     bool big = decoder->context->big_endian;
-    struct covfun_columns *columns = &decoder->columns;
     size_t start = section->size;
     enum compact_result result;
     struct record record;
     uint8_t *header;
 
     if (left < HEADER_SIZE ||
-        !name_numbers_take(&decoder->names, &columns->parts[COVFUN_NAMES],
-                           &columns->parts[COVFUN_OTHER_NAMES], &record.name_ref) ||
+        !name_numbers_take(&decoder->names, &decoder->name_numbers, &decoder->other_names,
+                           &record.name_ref) ||
         !get_hash(decoder, &record) || !get_filenames(decoder, &record))
         return COMPACT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
@@ -418,15 +423,14 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     return COMPACT_DONE;
 }
 
-static enum compact_result decode_all(struct decoder *decoder, uint64_t size,
+static enum compact_result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
                                       struct buffer *section)
 {
-    struct bytes rest = decoder->columns.parts[COVFUN_REST];
     size_t start = section->size;
 
     if (!data_hashes_start(&decoder->data, decoder->context))
         return COMPACT_NO_MEMORY;
-    while (decoder->columns.parts[COVFUN_NAMES].size != 0) {
+    while (decoder->name_numbers.size != 0) {
         uint64_t made = section->size - start, aligned;
         enum compact_result result = decode_record(decoder, size - made, section);
 
@@ -446,6 +450,22 @@ static enum compact_result decode_all(struct decoder *decoder, uint64_t size,
                : COMPACT_NO_MEMORY;
 }
 
+static void start_columns(struct decoder *decoder, const struct compact_parts *parts)
+{
+    for (size_t i = 0; i < COVFUN_PART_COUNT; i++) {
+        const struct buffer *part = &parts->parts[i];
+
+        if (part->size != 0)
+            decoder->columns.parts[i] = (struct covfun_column){part->data, part->data + part->size};
+    }
+    decoder->name_numbers = buffer_view(&parts->parts[COVFUN_NAMES]);
+    decoder->other_names = buffer_view(&parts->parts[COVFUN_OTHER_NAMES]);
+    decoder->hash_sizes = buffer_view(&parts->parts[COVFUN_HASH_SIZES]);
+    decoder->hashes = buffer_view(&parts->parts[COVFUN_HASHES]);
+    decoder->raw = buffer_view(&parts->parts[COVFUN_RAW]);
+    decoder->filenames_refs = buffer_view(&parts->parts[COVFUN_FILENAMES_REFS]);
+}
+
 static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
@@ -455,10 +475,8 @@ static enum compact_result decode(const struct compact_context *context,
 
     if (parts->count != COVFUN_PART_COUNT)
         return COMPACT_UNFIT;
-    for (size_t i = 0; i < COVFUN_PART_COUNT; i++)
-        decoder.columns.parts[i] = buffer_view(&parts->parts[i]);
-    decoder.filenames_refs = decoder.columns.parts[COVFUN_FILENAMES_REFS];
-    result = decode_all(&decoder, size, section);
+    start_columns(&decoder, parts);
+    result = decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section);
     data_hashes_free(&decoder.data);
     buffer_free(&decoder.known);
     mapping_free(&decoder.mapping);

@@ -8,7 +8,8 @@
 bool name_numbers_start(struct name_numbers *numbers, const struct name_table *names)
 {
     *numbers = (struct name_numbers){.names = names};
-    if (!number_table_start(&numbers->by_reference))
+    if (!number_table_start(&numbers->by_reference) ||
+        (names != NULL && !number_table_reserve(&numbers->by_reference, names->count)))
         return false;
     for (size_t i = 0; names != NULL && i < names->count; i++) {
         uint64_t number;
