@@ -137,10 +137,18 @@ static bool load_data(const struct sidecar *sidecar, struct compact_context *con
                       struct buffer *data, struct error *error)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, SECTION_DATA);
+    bool done;
 
     if (content == NULL)
         return true;
-    if (!sidecar_content_load(sidecar, content, data, error))
+    /* What needs data has the names already that data needs. */
+    if (content->transform != NULL && context->names != NULL)
+        done = compact_decode(content->transform, context, content->frame, content->size,
+                              sidecar->name, content->what, data, error) &&
+               sidecar_content_check(sidecar, content, buffer_view(data), error);
+    else
+        done = sidecar_content_load(sidecar, content, data, error);
+    if (!done)
         return false;
     context->data = buffer_view(data);
     return true;

@@ -24,6 +24,14 @@ static bool check_digest(const struct sidecar *sidecar, const struct sidecar_con
                      sidecar->name, content->what);
 }
 
+bool sidecar_content_check(const struct sidecar *sidecar, const struct sidecar_content *content,
+                           struct bytes loaded, struct error *error)
+{
+    struct digest digest = digest_of(loaded);
+
+    return check_digest(sidecar, content, &digest, error);
+}
+
 bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
                           struct buffer *loaded, struct error *error)
 {
@@ -36,8 +44,8 @@ bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_co
     if (done) {
         struct bytes view = {loaded->data == NULL ? NULL : loaded->data + start,
                              loaded->size - start};
-        struct digest digest = digest_of(view);
-        done = check_digest(sidecar, content, &digest, error);
+
+        done = sidecar_content_check(sidecar, content, view, error);
     }
     if (!done)
         loaded->size = start;

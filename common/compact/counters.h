@@ -75,7 +75,7 @@ static inline bool counters_take_near(struct counters *counters, struct covfun_c
         return false;
     token = *column->at;
     place = places[token];
-    if (place - 1 >= recent_count(&counters->recent, COUNTERS_RECENT))
+    if (place - 1 >= recent_count(&counters->recent, SIZE_MAX))
         return false;
     column->at++;
     counters->highest += token == TOKEN_NEXT;

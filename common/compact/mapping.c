@@ -68,47 +68,54 @@ bool mapping_add_file(struct mapping *mapping, uint32_t name)
     return true;
 }
 
-bool mapping_add_expression(struct mapping *mapping, struct expression expression)
-{
-    if (!array_make_room((void **)&mapping->expressions, &mapping->expression_capacity,
-                         mapping->expression_count, 1, sizeof(expression)))
-        return false;
-    mapping->expressions[mapping->expression_count++] = expression;
-    return true;
-}
-
 bool mapping_reserve_regions(struct mapping *mapping, size_t count)
 {
     return array_make_room((void **)&mapping->regions, &mapping->region_capacity,
                            mapping->region_count, count, sizeof(*mapping->regions));
 }
 
-bool mapping_add_region(struct mapping *mapping, const struct region *region)
+/* ---- reading ---- */
+
+/* What is left of a mapping. */
+struct reader {
+    const uint8_t *at, *end;
+};
+
+static bool take_long(struct reader *reader, uint32_t *number)
 {
-    if (!mapping_reserve_regions(mapping, 1))
+    struct bytes left = {reader->at, (uint64_t)(reader->end - reader->at)};
+    uint64_t value;
+
+    if (!bytes_take_uleb128(&left, &value) || value > UINT32_MAX ||
+        left.data != reader->at + uleb128_size(value))
         return false;
-    mapping->regions[mapping->region_count++] = *region;
+    reader->at = left.data;
+    *number = (uint32_t)value;
     return true;
 }
 
-/* ---- reading ---- */
-
 /* A number that has no shorter form, and that 32 bits hold. */
-static bool take(struct bytes *bytes, uint32_t *number)
+static inline bool take(struct reader *reader, uint32_t *number)
 {
-    uint64_t before = bytes->size, value;
+    const uint8_t *at = reader->at;
 
-    if (bytes->size != 0 && bytes->data[0] < 0x80) {
-        *number = bytes->data[0];
-        bytes->data++;
-        bytes->size--;
+    if (at != reader->end && at[0] < 0x80) {
+        *number = at[0];
+        reader->at++;
         return true;
     }
-    if (!bytes_take_uleb128(bytes, &value) || value > UINT32_MAX ||
-        before - bytes->size != uleb128_size(value))
-        return false;
-    *number = (uint32_t)value;
-    return true;
+    if (reader->end - at >= 2 && at[1] != 0 && at[1] < 0x80) {
+        *number = (at[0] & 0x7fu) | (uint32_t)at[1] << 7;
+        reader->at += 2;
+        return true;
+    }
+    return take_long(reader, number);
+}
+
+/* Takes the number of elements of that size and more which follow. */
+static bool take_count(struct reader *reader, unsigned size, uint32_t *count)
+{
+    return take(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
 }
 
 static bool take_kind(uint32_t header, struct region *region)
@@ -144,35 +151,35 @@ static bool take_kind(uint32_t header, struct region *region)
     }
 }
 
-static bool take_region(struct bytes *bytes, struct region *region)
+static inline bool take_region(struct reader *reader, struct region *region)
 {
     uint32_t header;
 
     *region = (struct region){0};
-    if (!take(bytes, &header) || !take_kind(header, region))
+    if (!take(reader, &header) || !take_kind(header, region))
         return false;
     if (region->kind >= REGION_BRANCH) {
         for (unsigned i = 0; i < region_operands(region->kind); i++) {
-            if (!take(bytes, &region->operands[i]))
+            if (!take(reader, &region->operands[i]))
                 return false;
         }
     }
-    if (!take(bytes, &region->line) || !take(bytes, &region->column) ||
-        !take(bytes, &region->lines) || !take(bytes, &region->column_end))
+    if (!take(reader, &region->line) || !take(reader, &region->column) ||
+        !take(reader, &region->lines) || !take(reader, &region->column_end))
         return false;
     region->is_gap = (region->column_end & GAP_BIT) != 0;
     region->column_end &= ~GAP_BIT;
     return true;
 }
 
-static enum compact_result take_files(struct mapping *mapping, struct bytes *bytes)
+static enum compact_result take_files(struct mapping *mapping, struct reader *reader)
 {
     uint32_t count, name;
 
-    if (!take(bytes, &count))
+    if (!take_count(reader, 1, &count))
         return COMPACT_UNFIT;
     for (uint32_t i = 0; i < count; i++) {
-        if (!take(bytes, &name))
+        if (!take(reader, &name))
             return COMPACT_UNFIT;
         if (!mapping_add_file(mapping, name))
             return COMPACT_NO_MEMORY;
@@ -180,35 +187,36 @@ static enum compact_result take_files(struct mapping *mapping, struct bytes *byt
     return COMPACT_DONE;
 }
 
-static enum compact_result take_expressions(struct mapping *mapping, struct bytes *bytes)
+static enum compact_result take_expressions(struct mapping *mapping, struct reader *reader)
 {
     uint32_t count;
 
-    if (!take(bytes, &count))
+    if (!take_count(reader, 2, &count))
         return COMPACT_UNFIT;
+    if (!array_make_room((void **)&mapping->expressions, &mapping->expression_capacity, 0, count,
+                         sizeof(*mapping->expressions)))
+        return COMPACT_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        struct expression expression;
-
-        if (!take(bytes, &expression.left) || !take(bytes, &expression.right))
+        if (!take(reader, &mapping->expressions[i].left) ||
+            !take(reader, &mapping->expressions[i].right))
             return COMPACT_UNFIT;
-        if (!mapping_add_expression(mapping, expression))
-            return COMPACT_NO_MEMORY;
     }
+    mapping->expression_count = count;
     return COMPACT_DONE;
 }
 
-static enum compact_result take_regions(struct mapping *mapping, struct bytes *bytes)
+static enum compact_result take_regions(struct mapping *mapping, struct reader *reader)
 {
     for (size_t file = 0; file < mapping->file_count; file++) {
-        if (!take(bytes, &mapping->region_counts[file]))
-            return COMPACT_UNFIT;
-        for (uint32_t i = 0; i < mapping->region_counts[file]; i++) {
-            struct region region;
+        uint32_t *count = &mapping->region_counts[file];
 
-            if (!take_region(bytes, &region))
+        if (!take_count(reader, REGION_SIZE_MIN, count))
+            return COMPACT_UNFIT;
+        if (!mapping_reserve_regions(mapping, *count))
+            return COMPACT_NO_MEMORY;
+        for (uint32_t i = 0; i < *count; i++) {
+            if (!take_region(reader, &mapping->regions[mapping->region_count++]))
                 return COMPACT_UNFIT;
-            if (!mapping_add_region(mapping, &region))
-                return COMPACT_NO_MEMORY;
         }
     }
     return COMPACT_DONE;
@@ -216,15 +224,16 @@ static enum compact_result take_regions(struct mapping *mapping, struct bytes *b
 
 enum compact_result mapping_read(struct mapping *mapping, struct bytes bytes)
 {
+    struct reader reader = {bytes.data, bytes.data + bytes.size};
     enum compact_result result;
 
     mapping_clear(mapping);
-    result = take_files(mapping, &bytes);
+    result = take_files(mapping, &reader);
     if (result == COMPACT_DONE)
-        result = take_expressions(mapping, &bytes);
+        result = take_expressions(mapping, &reader);
     if (result == COMPACT_DONE)
-        result = take_regions(mapping, &bytes);
-    if (result == COMPACT_DONE && bytes.size != 0)
+        result = take_regions(mapping, &reader);
+    if (result == COMPACT_DONE && reader.at != reader.end)
         result = COMPACT_UNFIT;
     return result;
 }

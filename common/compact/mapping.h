@@ -44,6 +44,9 @@ enum region_kind {
 #define REGION_OPERANDS_MAX 5
 #define REGION_COUNTERS_MAX 2
 
+/* No region takes fewer bytes. */
+#define REGION_SIZE_MIN 5
+
 struct region {
     uint8_t kind; /* enum region_kind */
     bool is_gap;
@@ -96,10 +99,8 @@ bool array_make_room(void **array, size_t *capacity, size_t count, size_t more, 
 void mapping_clear(struct mapping *mapping);
 void mapping_free(struct mapping *mapping);
 
-/* Each adds one; false: no memory. */
+/* Adds a file without regions. False: no memory. */
 bool mapping_add_file(struct mapping *mapping, uint32_t name);
-bool mapping_add_expression(struct mapping *mapping, struct expression expression);
-bool mapping_add_region(struct mapping *mapping, const struct region *region);
 
 /* Makes room for so many regions more, behind those that there are. False: no memory. */
 bool mapping_reserve_regions(struct mapping *mapping, size_t count);

@@ -471,6 +471,12 @@ static inline unsigned code_counter_part(const struct region *region)
 
 /* ---- regions ---- */
 
+static void take_rare_place(struct regions *regions, struct covfun_columns *columns,
+                            struct region *region, size_t index, bool is_main)
+{
+    take_place(regions, columns, region, index, is_main, class_of(region));
+}
+
 /* `at`: where the region is in the mapping; `index`: in its file. There is one branch by the kind,
  * behind which all is straight. */
 static ALWAYS_INLINE void take_region(struct regions *regions, struct counters *counters,
@@ -495,16 +501,12 @@ static ALWAYS_INLINE void take_region(struct regions *regions, struct counters *
         break;
     case REGION_EXPANSION:
     case REGION_EXPANSION + KIND_GAP:
-        take_place(regions, columns, region, index, is_main, PLACE_EXPANSION);
-        region->operands[0] = covfun_take_32(columns, COVFUN_EXPANSIONS);
-        break;
     case REGION_SKIPPED:
     case REGION_SKIPPED + KIND_GAP:
-        take_place(regions, columns, region, index, is_main, PLACE_SKIPPED);
-        break;
     case REGION_ZERO:
     case REGION_ZERO + KIND_GAP:
-        take_place(regions, columns, region, index, is_main, PLACE_ZERO);
+        take_rare_place(regions, columns, region, index, is_main);
+        take_other_operands(columns, region);
         break;
     case REGION_BRANCH:
     case REGION_BRANCH + KIND_GAP:
@@ -589,9 +591,6 @@ static bool take_known_regions(const struct regions *regions, const struct regio
         take_operands(counters, columns, &mapping->regions[at], at);
     return !columns->broken;
 }
-
-/* No region takes less of the section than this. */
-#define REGION_SIZE_MIN 5
 
 static enum compact_result take_file(struct regions *regions, struct counters *counters,
                                      struct covfun_columns *columns, uint64_t limit,
