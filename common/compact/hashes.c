@@ -56,7 +56,7 @@ bool name_numbers_take(struct name_numbers *numbers, struct bytes *column, struc
     const uint8_t *bytes;
     uint64_t code, number;
 
-    if (!bytes_take_uleb128(column, &code))
+    if (!take_number(column, &code))
         return false;
     if (code == 0) {
         bytes = take_bytes(others, 8);

@@ -49,6 +49,16 @@ static inline void store_number(uint8_t *to, uint64_t value, unsigned width, boo
         store_u64(to, value, big_endian);
 }
 
+/* As bytes_take_uleb128, for loops over numbers that mostly have one byte. */
+static inline bool take_number(struct bytes *view, uint64_t *value)
+{
+    if (view->size == 0 || *view->data >= 0x80)
+        return bytes_take_uleb128(view, value);
+    *value = *view->data++;
+    view->size--;
+    return true;
+}
+
 /* Bytes of a number as unsigned LEB128. */
 static inline unsigned uleb128_size(uint64_t value)
 {
