@@ -48,6 +48,10 @@ struct sidecar {
 bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
                           struct buffer *loaded, struct error *error);
 
+/* Checks what was decompressed against the digest. */
+bool sidecar_content_check(const struct sidecar *sidecar, const struct sidecar_content *content,
+                           struct bytes loaded, struct error *error);
+
 /* Loads and decodes the inverse edit script. *encoded backs *inverse; the caller frees both, also
  * after a failure. */
 bool sidecar_inverse_load(const struct sidecar *sidecar, struct buffer *encoded,

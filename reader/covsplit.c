@@ -267,6 +267,23 @@ void *covsplit_sidecar_read(const covsplit_sidecar *sidecar, const char *name, s
     return NULL;
 }
 
+void *covsplit_sidecar_read_part(const covsplit_sidecar *sidecar, const char *name, uint64_t offset,
+                                 size_t size, covsplit_error **error)
+{
+    struct buffer content = {0};
+    struct error why = {0};
+    const struct sidecar_section *section = find_or_explain(sidecar, name, &why);
+
+    if (section != NULL &&
+        (buffer_reserve(&content, 1) ||
+         error_out_of_memory(&why, sidecar_name(sidecar->sidecar), 1)) &&
+        sidecar_read_part(sidecar->sidecar, section, offset, size, &content, &why))
+        return content.data;
+    buffer_free(&content);
+    report_error(error, &why);
+    return NULL;
+}
+
 const void *covsplit_sidecar_content(covsplit_sidecar *sidecar, const char *name, size_t *size,
                                      covsplit_error **error)
 {

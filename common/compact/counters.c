@@ -1,12 +1,8 @@
 /*
  * Counters of regions: see counters.h.
  *
- * The table of expressions is not stored. LLVM numbers expressions when it writes a mapping: it
- * goes through the counters of all regions in order and gives each expression that it meets the
- * next number, and then does the same for both sides. An expression that it meets again gets
- * another number, the last of which counts; only the one that has number 0 keeps it. So the table
- * follows from what each region's counter is, as a tree. A mapping whose table is another one is
- * not taken apart.
+ * The table of expressions is not stored, since it follows from what each region's counter is, as a
+ * tree (counter_nodes.h). A mapping whose table is another one is not taken apart.
  *
  * A counter is told by a byte:
  *     0        zero
@@ -23,170 +19,56 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+
+/* Two hashes of a few bytes each are what writing mostly does. */
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "common/compact/numbers.h"
 
-enum token {
-    TOKEN_ZERO = 0,
-    TOKEN_NEXT = 1,
-    TOKEN_NEW = 2,
-    TOKEN_RECENT = 3,
-    TOKEN_EXPRESSION = 254,
-    TOKEN_COUNTER = 255,
-};
-
-/* Deeper expressions are not taken apart: functions here call themselves. */
-#define DEPTH_MAX 1000
-
-#define NONE      UINT32_MAX
-
-struct counter_bucket {
-    uint32_t left, right, tag;
-    uint32_t node_and_one; /* 0: free */
-};
-
 void counters_free(struct counters *counters)
 {
-    free(counters->nodes);
+    counter_nodes_free(&counters->nodes);
     free(counters->of_table);
     free(counters->buckets);
-    mapping_free(&counters->made);
+    buffer_free(&counters->roots);
     *counters = (struct counters){0};
-}
-
-/* ---- nodes ---- */
-
-static uint32_t depth_of(const struct counters *counters, uint32_t counter)
-{
-    return counter_is_expression(counter) ? counters->nodes[COUNTER_INDEX(counter)].depth : 0;
-}
-
-static enum compact_result add_node(struct counters *counters, uint32_t left, uint32_t right,
-                                    uint32_t *index)
-{
-    uint32_t left_depth = depth_of(counters, left), right_depth = depth_of(counters, right);
-    struct counter_node node = {.left = left, .right = right, .told = NONE, .place = NONE};
-
-    node.depth = 1 + (left_depth > right_depth ? left_depth : right_depth);
-    if (node.depth > DEPTH_MAX || counters->node_count >= UINT32_MAX >> COUNTER_TAG_BITS)
-        return COMPACT_UNFIT;
-    if (counters->node_count == counters->node_capacity) {
-        size_t capacity = counters->node_capacity == 0 ? 64 : counters->node_capacity * 2;
-        struct counter_node *nodes = realloc(counters->nodes, capacity * sizeof(*nodes));
-
-        if (nodes == NULL)
-            return COMPACT_NO_MEMORY;
-        counters->nodes = nodes;
-        counters->node_capacity = capacity;
-    }
-    *index = (uint32_t)counters->node_count;
-    counters->nodes[counters->node_count++] = node;
-    return COMPACT_DONE;
-}
-
-/* ---- the table ---- */
-
-/* Enters the expressions of a counter as LLVM does, into a table of `limit` at most. */
-static enum compact_result enter(struct counters *counters, uint32_t counter, uint64_t limit)
-{
-    struct counter_node *node;
-    enum compact_result result;
-
-    if (!counter_is_expression(counter))
-        return COMPACT_DONE;
-    node = &counters->nodes[COUNTER_INDEX(counter)];
-    if (node->place == 0)
-        return COMPACT_DONE;
-    if (counters->made.expression_count >= limit)
-        return COMPACT_UNFIT;
-    node->place = (uint32_t)counters->made.expression_count;
-    if (!mapping_add_expression(&counters->made, (struct expression){node->left, node->right}))
-        return COMPACT_NO_MEMORY;
-    result = enter(counters, node->left, limit);
-    return result == COMPACT_DONE ? enter(counters, node->right, limit) : result;
-}
-
-/* A counter as the file has it. */
-static uint32_t final_counter(const struct counters *counters, uint32_t counter)
-{
-    if (!counter_is_expression(counter))
-        return counter;
-    return counters->nodes[COUNTER_INDEX(counter)].place << COUNTER_TAG_BITS | COUNTER_TAG(counter);
-}
-
-static void finish_table(struct counters *counters)
-{
-    for (size_t i = 0; i < counters->made.expression_count; i++) {
-        struct expression *expression = &counters->made.expressions[i];
-
-        expression->left = final_counter(counters, expression->left);
-        expression->right = final_counter(counters, expression->right);
-    }
 }
 
 static void start(struct counters *counters)
 {
-    mapping_clear(&counters->made);
-    counters->node_count = counters->told_count = 0;
+    counter_nodes_clear(&counters->nodes);
+    counters->told_count = 0;
     counters->highest = 0;
+    counters->roots.size = 0;
     /* Counter 0, that of the function itself, is there from the start. */
-    counters->recent[0] = COUNTER_REFERENCE;
-    counters->recent_count = 1;
-}
-
-/* ---- what came last ---- */
-
-/* Where the counter is among the recent ones; COUNTERS_RECENT: nowhere. */
-static size_t find_recent(const struct counters *counters, uint32_t counter)
-{
-    for (size_t i = 0; i < counters->recent_count; i++) {
-        if (counters->recent[i] == counter)
-            return i;
-    }
-    return COUNTERS_RECENT;
-}
-
-/* The counter moves to the front, from `place` or from outside. */
-static void touch(struct counters *counters, uint32_t counter, size_t place)
-{
-    if (place == COUNTERS_RECENT) {
-        if (counters->recent_count < COUNTERS_RECENT)
-            counters->recent_count++;
-        place = counters->recent_count - 1;
-    }
-    memmove(counters->recent + 1, counters->recent, place * sizeof(counters->recent[0]));
-    counters->recent[0] = counter;
+    recent_start(&counters->recent);
+    recent_add(&counters->recent, COUNTERS_RECENT, COUNTER_REFERENCE);
 }
 
 /* ---- writing ---- */
 
-static bool grow_buckets(struct counters *counters, size_t count)
+/* Starts the tables for a mapping with so many expressions. */
+static bool start_tables(struct counters *counters, size_t count)
 {
-    if (counters->bucket_count < 2 * count + 16) {
-        size_t buckets = 64;
+    size_t buckets = 16;
 
-        while (buckets < 2 * count + 16)
-            buckets *= 2;
-        free(counters->buckets);
-        counters->bucket_count = 0;
-        counters->buckets = malloc(buckets * sizeof(*counters->buckets));
-        if (counters->buckets == NULL)
-            return false;
-        counters->bucket_count = buckets;
-        /* What a hostile file holds must not all fall into one bucket. */
-        if (getrandom(&counters->seed, sizeof(counters->seed), GRND_NONBLOCK) !=
-            sizeof(counters->seed))
-            counters->seed = (uintptr_t)counters;
-    }
-    if (counters->of_table_capacity < count) {
-        uint32_t *of_table = realloc(counters->of_table, count * sizeof(*of_table));
-
-        if (of_table == NULL)
-            return false;
-        counters->of_table = of_table;
-        counters->of_table_capacity = count;
-    }
+    if (!array_make_room((void **)&counters->of_table, &counters->of_table_capacity, 0, count,
+                         sizeof(*counters->of_table)))
+        return false;
+    while (buckets < 2 * count)
+        buckets *= 2;
+    if (!array_make_room((void **)&counters->buckets, &counters->bucket_capacity, 0, buckets,
+                         sizeof(*counters->buckets)))
+        return false;
+    /* What a hostile file holds must not all fall into one bucket. */
+    if (counters->seed == 0 &&
+        getrandom(&counters->seed, sizeof(counters->seed), GRND_NONBLOCK) != sizeof(counters->seed))
+        counters->seed = (uintptr_t)counters;
+    counters->bucket_count = buckets;
+    memset(counters->buckets, 0, buckets * sizeof(*counters->buckets));
+    if (count != 0)
+        memset(counters->of_table, 0xff, count * sizeof(*counters->of_table));
     return true;
 }
 
@@ -198,17 +80,20 @@ static enum compact_result find_node(struct counters *counters, uint32_t tag, ui
     size_t place = (size_t)XXH3_64bits_withSeed(key, sizeof(key), counters->seed);
 
     for (;; place++) {
-        struct counter_bucket *bucket = &counters->buckets[place & (counters->bucket_count - 1)];
+        uint32_t *bucket = &counters->buckets[place & (counters->bucket_count - 1)];
+        const struct counter_node *node;
 
-        if (bucket->node_and_one == 0) {
-            enum compact_result result = add_node(counters, left, right, index);
+        if (*bucket == 0) {
+            enum compact_result result =
+                counter_nodes_add(&counters->nodes, tag, left, right, index);
 
             if (result == COMPACT_DONE)
-                *bucket = (struct counter_bucket){left, right, tag, *index + 1};
+                *bucket = *index + 1;
             return result;
         }
-        if (bucket->left == left && bucket->right == right && bucket->tag == tag) {
-            *index = bucket->node_and_one - 1;
+        node = &counters->nodes.nodes[*bucket - 1];
+        if (node->left == left && node->right == right && node->tag == tag) {
+            *index = *bucket - 1;
             return COMPACT_DONE;
         }
     }
@@ -225,9 +110,9 @@ static enum compact_result import(struct counters *counters, const struct mappin
     *imported = counter;
     if (!counter_is_expression(counter))
         return COUNTER_TAG(counter) == COUNTER_ZERO && counter != 0 ? COMPACT_UNFIT : COMPACT_DONE;
-    if (entry >= mapping->expression_count || depth > DEPTH_MAX)
+    if (entry >= mapping->expression_count || depth > COUNTER_DEPTH_MAX)
         return COMPACT_UNFIT;
-    if (counters->of_table[entry] == NONE) {
+    if (counters->of_table[entry] == COUNTER_NONE) {
         result = import(counters, mapping, mapping->expressions[entry].left, depth + 1, &left);
         if (result == COMPACT_DONE)
             result =
@@ -242,13 +127,19 @@ static enum compact_result import(struct counters *counters, const struct mappin
     return COUNTER_TAG(*imported) == COUNTER_TAG(counter) ? COMPACT_DONE : COMPACT_UNFIT;
 }
 
-static bool tables_agree(const struct counters *counters, const struct mapping *mapping)
+static bool tables_agree(const struct counter_nodes *nodes, const struct mapping *mapping)
 {
-    size_t count = mapping->expression_count;
+    if (nodes->table_count != mapping->expression_count)
+        return false;
+    for (size_t i = 0; i < nodes->table_count; i++) {
+        const struct counter_node *node = &nodes->nodes[nodes->table[i]];
+        const struct expression *expression = &mapping->expressions[i];
 
-    return counters->made.expression_count == count &&
-           (count == 0 || memcmp(counters->made.expressions, mapping->expressions,
-                                 count * sizeof(*mapping->expressions)) == 0);
+        if (counter_nodes_final(nodes, node->left) != expression->left ||
+            counter_nodes_final(nodes, node->right) != expression->right)
+            return false;
+    }
+    return true;
 }
 
 static enum compact_result enter_region(struct counters *counters, const struct mapping *mapping,
@@ -261,7 +152,7 @@ static enum compact_result enter_region(struct counters *counters, const struct 
 
         result = import(counters, mapping, region->operands[i], 0, &counter);
         if (result == COMPACT_DONE)
-            result = enter(counters, counter, mapping->expression_count);
+            result = counter_nodes_enter(&counters->nodes, counter, mapping->expression_count);
     }
     return result;
 }
@@ -276,7 +167,8 @@ static bool regions_agree(const struct counters *counters, const struct mapping 
             uint32_t counter = region->operands[j];
 
             if (counter_is_expression(counter) &&
-                final_counter(counters, counters->of_table[COUNTER_INDEX(counter)]) != counter)
+                counter_nodes_final(&counters->nodes, counters->of_table[COUNTER_INDEX(counter)]) !=
+                    counter)
                 return false;
         }
     }
@@ -288,19 +180,17 @@ enum compact_result counters_start_writing(struct counters *counters, const stru
     enum compact_result result = COMPACT_DONE;
 
     start(counters);
-    if (!grow_buckets(counters, mapping->expression_count))
+    if (mapping->expression_count > UINT32_MAX >> COUNTER_TAG_BITS)
+        return COMPACT_UNFIT;
+    if (!start_tables(counters, mapping->expression_count))
         return COMPACT_NO_MEMORY;
-    if (mapping->expression_count != 0) {
-        memset(counters->buckets, 0, counters->bucket_count * sizeof(*counters->buckets));
-        memset(counters->of_table, 0xff, mapping->expression_count * sizeof(*counters->of_table));
-    }
     for (size_t i = 0; result == COMPACT_DONE && i < mapping->region_count; i++)
         result = enter_region(counters, mapping, &mapping->regions[i]);
     if (result != COMPACT_DONE)
         return result;
-    finish_table(counters);
-    return tables_agree(counters, mapping) && regions_agree(counters, mapping) ? COMPACT_DONE
-                                                                               : COMPACT_UNFIT;
+    return tables_agree(&counters->nodes, mapping) && regions_agree(counters, mapping)
+               ? COMPACT_DONE
+               : COMPACT_UNFIT;
 }
 
 static bool tell(struct counters *counters, struct compact_parts *parts, unsigned part,
@@ -321,8 +211,8 @@ static bool tell_other(struct counters *counters, struct compact_parts *parts, u
         return covfun_put_byte(parts, part, TOKEN_COUNTER) &&
                covfun_put(parts, COVFUN_COUNTER_NUMBERS, zigzag((uint64_t)number - highest));
     }
-    node = &counters->nodes[number];
-    if (node->told != NONE)
+    node = &counters->nodes.nodes[number];
+    if (node->told != COUNTER_NONE)
         return covfun_put_byte(parts, part, TOKEN_EXPRESSION) &&
                covfun_put(parts, COVFUN_COUNTER_NUMBERS, node->told);
     if (!covfun_put_byte(parts, part, TOKEN_NEW) ||
@@ -334,21 +224,31 @@ static bool tell_other(struct counters *counters, struct compact_parts *parts, u
     return true;
 }
 
+/* Whether the counter has not come yet, so that it need not be looked for. */
+static bool is_new(const struct counters *counters, uint32_t counter)
+{
+    uint32_t number = COUNTER_INDEX(counter);
+
+    return counter_is_expression(counter) ? counters->nodes.nodes[number].told == COUNTER_NONE
+                                          : number > counters->highest;
+}
+
 static bool tell(struct counters *counters, struct compact_parts *parts, unsigned part,
                  uint32_t counter)
 {
-    size_t place;
+    size_t count = recent_count(&counters->recent, COUNTERS_RECENT), place = count;
     bool done;
 
     if (counter == COUNTER_ZERO)
         return covfun_put_byte(parts, part, TOKEN_ZERO);
-    place = find_recent(counters, counter);
-    if (place != COUNTERS_RECENT) {
-        touch(counters, counter, place);
+    if (!is_new(counters, counter))
+        place = recent_find(&counters->recent, COUNTERS_RECENT, counter);
+    if (place != count) {
+        recent_touch(&counters->recent, place);
         return covfun_put_byte(parts, part, TOKEN_RECENT + (unsigned)place);
     }
     done = tell_other(counters, parts, part, counter);
-    touch(counters, counter, COUNTERS_RECENT);
+    recent_add(&counters->recent, COUNTERS_RECENT, counter);
     return done;
 }
 
@@ -367,126 +267,112 @@ void counters_start_reading(struct counters *counters)
     start(counters);
 }
 
-static enum compact_result hear(struct counters *counters, struct covfun_columns *columns,
-                                unsigned part, unsigned depth, uint32_t *counter);
-
-static enum compact_result hear_new(struct counters *counters, struct covfun_columns *columns,
-                                    unsigned depth, uint32_t *counter)
+/* What cannot be gives the counter zero: that it is broken is seen at the end of the region. */
+static uint32_t refuse(struct covfun_columns *columns)
 {
-    uint32_t left, right, node;
-    enum compact_result result;
-    uint8_t tag;
-
-    if (depth > DEPTH_MAX || !covfun_take_byte(columns, COVFUN_COUNTER_OPERATORS, &tag) ||
-        (tag != COUNTER_SUBTRACT && tag != COUNTER_ADD))
-        return COMPACT_UNFIT;
-    result = hear(counters, columns, COVFUN_COUNTER_RIGHT, depth + 1, &right);
-    if (result == COMPACT_DONE)
-        result = hear(counters, columns, COVFUN_COUNTER_LEFT, depth + 1, &left);
-    if (result == COMPACT_DONE)
-        result = add_node(counters, left, right, &node);
-    if (result != COMPACT_DONE)
-        return result;
-    /* The tag is kept where writing keeps the number. */
-    counters->nodes[node].told = tag;
-    *counter = node << COUNTER_TAG_BITS | tag;
-    return COMPACT_DONE;
+    columns->broken = true;
+    return COUNTER_ZERO;
 }
 
-static enum compact_result hear_number(struct counters *counters, struct covfun_columns *columns,
-                                       bool is_expression, uint32_t *counter)
+static inline uint32_t hear(struct counters *counters, struct covfun_columns *columns,
+                            unsigned part, unsigned level)
 {
-    uint64_t number;
+    uint32_t counter;
 
-    if (!covfun_take(columns, COVFUN_COUNTER_NUMBERS, &number))
-        return COMPACT_UNFIT;
+    return counters_take_near(counters, columns, part, &counter)
+               ? counter
+               : counters_take_far(counters, columns, part, level);
+}
+
+static uint32_t hear_new(struct counters *counters, struct covfun_columns *columns, unsigned level)
+{
+    uint8_t tag = covfun_take_byte(columns, COVFUN_COUNTER_OPERATORS);
+    uint32_t left, right, node;
+    enum compact_result result;
+
+    if (level > COUNTER_DEPTH_MAX || (tag != COUNTER_SUBTRACT && tag != COUNTER_ADD))
+        return refuse(columns);
+    right = hear(counters, columns, COVFUN_COUNTER_RIGHT, level + 1);
+    left = hear(counters, columns, COVFUN_COUNTER_LEFT, level + 1);
+    result = counter_nodes_add(&counters->nodes, tag, left, right, &node);
+    if (result == COMPACT_NO_MEMORY)
+        columns->no_memory = true;
+    if (result != COMPACT_DONE)
+        return refuse(columns);
+    return node << COUNTER_TAG_BITS | tag;
+}
+
+/* An expression that has come but is not recent, or a counter that is not the next one. */
+static uint32_t hear_number(struct counters *counters, struct covfun_columns *columns,
+                            bool is_expression)
+{
+    uint64_t number = covfun_take(columns, COVFUN_COUNTER_NUMBERS);
+
     if (is_expression) {
-        if (number >= counters->node_count)
-            return COMPACT_UNFIT;
-        *counter = (uint32_t)number << COUNTER_TAG_BITS | counters->nodes[number].told;
-        return COMPACT_DONE;
+        if (number >= counters->nodes.count)
+            return refuse(columns);
+        return (uint32_t)number << COUNTER_TAG_BITS | counters->nodes.nodes[number].tag;
     }
     number = counters->highest + unzigzag(number);
     if (number > UINT32_MAX >> COUNTER_TAG_BITS)
-        return COMPACT_UNFIT;
-    *counter = (uint32_t)number << COUNTER_TAG_BITS | COUNTER_REFERENCE;
-    return COMPACT_DONE;
+        return refuse(columns);
+    if (number > counters->highest)
+        counters->highest = (uint32_t)number;
+    return (uint32_t)number << COUNTER_TAG_BITS | COUNTER_REFERENCE;
 }
 
-static enum compact_result hear(struct counters *counters, struct covfun_columns *columns,
-                                unsigned part, unsigned depth, uint32_t *counter)
+uint32_t counters_take_far(struct counters *counters, struct covfun_columns *columns, unsigned part,
+                           unsigned level)
 {
-    enum compact_result result = COMPACT_DONE;
-    uint8_t token;
+    uint8_t token = covfun_take_byte(columns, part);
+    uint32_t counter;
 
-    if (!covfun_take_byte(columns, part, &token))
-        return COMPACT_UNFIT;
     if (token >= TOKEN_RECENT && token < TOKEN_RECENT + COUNTERS_RECENT) {
         size_t place = token - TOKEN_RECENT;
 
-        if (place >= counters->recent_count)
-            return COMPACT_UNFIT;
-        *counter = counters->recent[place];
-        touch(counters, *counter, place);
-        return COMPACT_DONE;
+        if (place >= recent_count(&counters->recent, COUNTERS_RECENT))
+            return refuse(columns);
+        return (uint32_t)recent_touch(&counters->recent, place);
     }
-    switch (token) {
-    case TOKEN_ZERO:
-        *counter = COUNTER_ZERO;
-        return COMPACT_DONE;
-    case TOKEN_NEXT:
-        if (counters->highest >= UINT32_MAX >> COUNTER_TAG_BITS)
-            return COMPACT_UNFIT;
-        *counter = (counters->highest + 1) << COUNTER_TAG_BITS | COUNTER_REFERENCE;
-        break;
-    case TOKEN_NEW:
-        result = hear_new(counters, columns, depth, counter);
-        break;
-    case TOKEN_EXPRESSION:
-    case TOKEN_COUNTER:
-        result = hear_number(counters, columns, token == TOKEN_EXPRESSION, counter);
-        break;
-    default:
-        return COMPACT_UNFIT;
-    }
-    if (result != COMPACT_DONE)
-        return result;
-    if (!counter_is_expression(*counter) && COUNTER_INDEX(*counter) > counters->highest)
-        counters->highest = COUNTER_INDEX(*counter);
-    touch(counters, *counter, COUNTERS_RECENT);
-    return COMPACT_DONE;
+    if (token == TOKEN_NEW)
+        counter = hear_new(counters, columns, level);
+    else if (token >= TOKEN_EXPRESSION)
+        counter = hear_number(counters, columns, token == TOKEN_EXPRESSION);
+    else
+        return refuse(columns);
+    recent_add(&counters->recent, COUNTERS_RECENT, counter);
+    return counter;
 }
 
-enum compact_result counters_take(struct counters *counters, struct covfun_columns *columns,
-                                  unsigned part, uint32_t *counter)
+bool counters_reserve(struct counters *counters, size_t more)
 {
-    return hear(counters, columns, part, 0, counter);
+    return buffer_reserve(&counters->roots, more * sizeof(uint32_t));
+}
+
+static uint32_t *operand_of(struct mapping *mapping, uint32_t root)
+{
+    return &mapping->regions[root / REGION_COUNTERS_MAX].operands[root % REGION_COUNTERS_MAX];
 }
 
 enum compact_result counters_finish_reading(struct counters *counters, struct mapping *mapping,
                                             uint64_t limit)
 {
-    enum compact_result result = COMPACT_DONE;
+    const uint32_t *roots = (const uint32_t *)(void *)counters->roots.data;
+    size_t count = counters->roots.size / sizeof(*roots);
 
-    for (size_t i = 0; i < mapping->region_count; i++) {
-        const struct region *region = &mapping->regions[i];
+    if (counters->highest > UINT32_MAX >> COUNTER_TAG_BITS)
+        return COMPACT_UNFIT;
+    for (size_t i = 0; i < count; i++) {
+        enum compact_result result =
+            counter_nodes_enter(&counters->nodes, *operand_of(mapping, roots[i]), limit);
 
-        for (unsigned j = 0; j < region_counters(region->kind); j++) {
-            result = enter(counters, region->operands[j], limit);
-            if (result != COMPACT_DONE)
-                return result;
-        }
+        if (result != COMPACT_DONE)
+            return result;
     }
-    finish_table(counters);
-    for (size_t i = 0; i < counters->made.expression_count; i++) {
-        if (!mapping_add_expression(mapping, counters->made.expressions[i]))
-            return COMPACT_NO_MEMORY;
-    }
-    for (size_t i = 0; i < mapping->region_count; i++) {
-        struct region *region = &mapping->regions[i];
+    for (size_t i = 0; i < count; i++) {
+        uint32_t *operand = operand_of(mapping, roots[i]);
 
-        for (unsigned j = 0; j < region_counters(region->kind); j++)
-            region->operands[j] = final_counter(counters, region->operands[j]);
+        *operand = counter_nodes_final(&counters->nodes, *operand);
     }
     return COMPACT_DONE;
 }

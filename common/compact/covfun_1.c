@@ -25,12 +25,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compact/data_hashes.h"
 #include "common/compact/hashes.h"
 #include "common/compact/numbers.h"
 #include "common/compact/regions.h"
 #include "common/compact/transforms.h"
 #include "common/digest.h"
-#include "common/profile.h"
 
 #define HEADER_SIZE 28
 #define ALIGNMENT   8
@@ -58,73 +58,14 @@ struct record {
     struct bytes mapping;
 };
 
-/* ---- what data tells ---- */
-
-/* FuncHashes by NameRef. */
-struct data_hashes {
-    struct number_table by_reference;
-    struct bytes data;
-    size_t record_size;
-    bool big_endian;
-    uint32_t *records; /* by number of a NameRef: the first record with it */
-};
-
-static void data_hashes_free(struct data_hashes *hashes)
-{
-    number_table_free(&hashes->by_reference);
-    free(hashes->records);
-}
-
-/* False: no memory. */
-static bool data_hashes_start(struct data_hashes *hashes, const struct compact_context *context)
-{
-    struct profile_record_layout layout;
-    uint64_t count, number;
-
-    *hashes = (struct data_hashes){.big_endian = context->big_endian};
-    if (!number_table_start(&hashes->by_reference))
-        return false;
-    if (!profile_record_layout(context->raw_version, context->pointer_size, &layout))
-        return true;
-    hashes->data = context->data;
-    hashes->record_size = layout.record_size;
-    count = context->data.size / layout.record_size;
-    if (count == 0 || count > UINT32_MAX)
-        return true;
-    hashes->records = malloc((size_t)count * sizeof(*hashes->records));
-    if (hashes->records == NULL)
-        return false;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t known = hashes->by_reference.count;
-        uint64_t reference =
-            load_u64(context->data.data + i * layout.record_size, context->big_endian);
-
-        if (!number_table_get(&hashes->by_reference, reference, &number))
-            return false;
-        if (number == known)
-            hashes->records[number] = (uint32_t)i;
-    }
-    return true;
-}
-
-static bool data_hashes_find(const struct data_hashes *hashes, uint64_t reference, uint64_t *hash)
-{
-    uint64_t number;
-
-    if (!number_table_find(&hashes->by_reference, reference, &number))
-        return false;
-    *hash = load_u64(hashes->data.data + hashes->records[number] * hashes->record_size + 8,
-                     hashes->big_endian);
-    return true;
-}
-
 /* ---- encoding ---- */
 
 struct encoder {
     const struct compact_context *context;
     struct compact_parts *parts;
     struct name_numbers names;
-    struct data_hashes data;
+    const struct data_hashes *data;
+    struct data_hashes own_data; /* where the context has none */
     struct number_table filenames;
     uint64_t filenames_before;
     struct number_table mappings; /* by digest */
@@ -137,7 +78,7 @@ static bool put_hash(struct encoder *encoder, const struct record *record)
 {
     uint64_t hash;
 
-    if (data_hashes_find(&encoder->data, record->name_ref, &hash) && hash == record->func_hash)
+    if (data_hashes_find(encoder->data, record->name_ref, &hash) && hash == record->func_hash)
         return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_OF_DATA);
     if (record->func_hash == 0)
         return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_ZERO);
@@ -225,8 +166,13 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
     struct record record;
     uint64_t offset = 0;
 
-    if (!name_numbers_start(&encoder->names, encoder->context->names) ||
-        !data_hashes_start(&encoder->data, encoder->context) ||
+    encoder->data = encoder->context->data_hashes;
+    if (encoder->data == NULL) {
+        encoder->data = &encoder->own_data;
+        if (!data_hashes_start(&encoder->own_data, encoder->context))
+            return COMPACT_NO_MEMORY;
+    }
+    if (!name_numbers_start(&encoder->names, encoder->context) ||
         !number_table_start(&encoder->filenames) || !number_table_start(&encoder->mappings) ||
         !regions_start_writing(&encoder->regions))
         return COMPACT_NO_MEMORY;
@@ -257,7 +203,7 @@ static enum compact_result encode(const struct compact_context *context, struct 
     parts->count = COVFUN_PART_COUNT;
     result = encode_all(&encoder, section);
     name_numbers_free(&encoder.names);
-    data_hashes_free(&encoder.data);
+    data_hashes_free(&encoder.own_data);
     number_table_free(&encoder.filenames);
     number_table_free(&encoder.mappings);
     mapping_free(&encoder.mapping);
@@ -277,8 +223,11 @@ struct known_mapping {
 struct decoder {
     const struct compact_context *context;
     struct covfun_columns columns;
+    /* What is left of parts that are not only numbers and bytes. */
+    struct bytes name_numbers, other_names, hash_sizes, hashes, raw;
     struct name_numbers names;
-    struct data_hashes data;
+    const struct data_hashes *data;
+    struct data_hashes own_data; /* where the context has none */
     struct bytes filenames_refs; /* all of them */
     uint64_t filenames_known;
     uint64_t filenames_before;
@@ -292,14 +241,14 @@ static bool get_hash(struct decoder *decoder, struct record *record)
 {
     uint8_t form;
 
-    if (!covfun_take_byte(&decoder->columns, COVFUN_HASH_FORMS, &form) || form > HASH_OTHER)
+    form = covfun_take_byte(&decoder->columns, COVFUN_HASH_FORMS);
+    if (decoder->columns.broken || form > HASH_OTHER)
         return false;
     record->func_hash = 0;
     if (form == HASH_OF_DATA)
-        return data_hashes_find(&decoder->data, record->name_ref, &record->func_hash);
+        return data_hashes_find(decoder->data, record->name_ref, &record->func_hash);
     return form == HASH_ZERO ||
-           hash_take(&decoder->columns.parts[COVFUN_HASH_SIZES],
-                     &decoder->columns.parts[COVFUN_HASHES], &record->func_hash);
+           hash_take(&decoder->hash_sizes, &decoder->hashes, &record->func_hash);
 }
 
 static bool get_filenames(struct decoder *decoder, struct record *record)
@@ -307,8 +256,8 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
     uint64_t code, number;
     struct bytes stored;
 
-    if (!covfun_take(&decoder->columns, COVFUN_FILENAMES, &code) ||
-        (code == 0 && decoder->filenames_known == 0))
+    code = covfun_take(&decoder->columns, COVFUN_FILENAMES);
+    if (decoder->columns.broken || (code == 0 && decoder->filenames_known == 0))
         return false;
     if (code != 0) {
         number = code == 1 ? decoder->filenames_known++ : code - 2;
@@ -335,7 +284,11 @@ static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
     if (result != COMPACT_DONE)
         return result;
-    return mapping_write(&decoder->mapping, section) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return mapping_write_files(&decoder->mapping, section) &&
+                   counter_nodes_write_table(&decoder->counters.nodes, section) &&
+                   mapping_write_regions(&decoder->mapping, section)
+               ? COMPACT_DONE
+               : COMPACT_NO_MEMORY;
 }
 
 static enum compact_result copy_known(const struct decoder *decoder, uint64_t ago, uint64_t limit,
@@ -356,12 +309,12 @@ static enum compact_result copy_known(const struct decoder *decoder, uint64_t ag
 
 static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, struct buffer *section)
 {
+    uint64_t size = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
     const uint8_t *bytes;
-    uint64_t size;
 
-    if (!covfun_take(&decoder->columns, COVFUN_MAPPINGS, &size) || size > limit)
+    if (decoder->columns.broken || size > limit)
         return COMPACT_UNFIT;
-    bytes = take_bytes(&decoder->columns.parts[COVFUN_RAW], size);
+    bytes = take_bytes(&decoder->raw, size);
     if (bytes == NULL && size != 0)
         return COMPACT_UNFIT;
     return size == 0 || buffer_append(section, bytes, (size_t)size) ? COMPACT_DONE
@@ -373,9 +326,9 @@ static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
 {
     struct known_mapping known = {.offset = section->size};
     enum compact_result result;
-    uint64_t code;
+    uint64_t code = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
 
-    if (!covfun_take(&decoder->columns, COVFUN_MAPPINGS, &code))
+    if (decoder->columns.broken)
         return COMPACT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
@@ -394,15 +347,14 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
                                          struct buffer *section)
 {
     bool big = decoder->context->big_endian;
-    struct covfun_columns *columns = &decoder->columns;
     size_t start = section->size;
     enum compact_result result;
     struct record record;
     uint8_t *header;
 
     if (left < HEADER_SIZE ||
-        !name_numbers_take(&decoder->names, &columns->parts[COVFUN_NAMES],
-                           &columns->parts[COVFUN_OTHER_NAMES], &record.name_ref) ||
+        !name_numbers_take(&decoder->names, &decoder->name_numbers, &decoder->other_names,
+                           &record.name_ref) ||
         !get_hash(decoder, &record) || !get_filenames(decoder, &record))
         return COMPACT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
@@ -418,15 +370,18 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     return COMPACT_DONE;
 }
 
-static enum compact_result decode_all(struct decoder *decoder, uint64_t size,
+static enum compact_result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
                                       struct buffer *section)
 {
-    struct bytes rest = decoder->columns.parts[COVFUN_REST];
     size_t start = section->size;
 
-    if (!data_hashes_start(&decoder->data, decoder->context))
-        return COMPACT_NO_MEMORY;
-    while (decoder->columns.parts[COVFUN_NAMES].size != 0) {
+    decoder->data = decoder->context->data_hashes;
+    if (decoder->data == NULL) {
+        decoder->data = &decoder->own_data;
+        if (!data_hashes_start(&decoder->own_data, decoder->context))
+            return COMPACT_NO_MEMORY;
+    }
+    while (decoder->name_numbers.size != 0) {
         uint64_t made = section->size - start, aligned;
         enum compact_result result = decode_record(decoder, size - made, section);
 
@@ -446,6 +401,22 @@ static enum compact_result decode_all(struct decoder *decoder, uint64_t size,
                : COMPACT_NO_MEMORY;
 }
 
+static void start_columns(struct decoder *decoder, const struct compact_parts *parts)
+{
+    for (size_t i = 0; i < COVFUN_PART_COUNT; i++) {
+        const struct buffer *part = &parts->parts[i];
+
+        if (part->size != 0)
+            decoder->columns.parts[i] = (struct covfun_column){part->data, part->data + part->size};
+    }
+    decoder->name_numbers = buffer_view(&parts->parts[COVFUN_NAMES]);
+    decoder->other_names = buffer_view(&parts->parts[COVFUN_OTHER_NAMES]);
+    decoder->hash_sizes = buffer_view(&parts->parts[COVFUN_HASH_SIZES]);
+    decoder->hashes = buffer_view(&parts->parts[COVFUN_HASHES]);
+    decoder->raw = buffer_view(&parts->parts[COVFUN_RAW]);
+    decoder->filenames_refs = buffer_view(&parts->parts[COVFUN_FILENAMES_REFS]);
+}
+
 static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
@@ -455,16 +426,27 @@ static enum compact_result decode(const struct compact_context *context,
 
     if (parts->count != COVFUN_PART_COUNT)
         return COMPACT_UNFIT;
-    for (size_t i = 0; i < COVFUN_PART_COUNT; i++)
-        decoder.columns.parts[i] = buffer_view(&parts->parts[i]);
-    decoder.filenames_refs = decoder.columns.parts[COVFUN_FILENAMES_REFS];
-    result = decode_all(&decoder, size, section);
-    data_hashes_free(&decoder.data);
+    start_columns(&decoder, parts);
+    result = decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section);
+    data_hashes_free(&decoder.own_data);
     buffer_free(&decoder.known);
     mapping_free(&decoder.mapping);
     counters_free(&decoder.counters);
     regions_free(&decoder.regions);
     return result;
+}
+
+/* ---- blocks ---- */
+
+/* Up to a record that ends behind the wanted size; all, where there is none. */
+static uint64_t cut(const struct compact_context *context, struct bytes section, uint64_t wanted)
+{
+    struct record record;
+    uint64_t offset = 0;
+
+    while (offset < wanted && take_record(section, context->big_endian, &offset, &record))
+        continue;
+    return offset < wanted ? section.size : offset;
 }
 
 const struct compact_transform compact_covfun_1 = {
@@ -474,4 +456,13 @@ const struct compact_transform compact_covfun_1 = {
     .needs_data = true,
     .encode = encode,
     .decode = decode,
+};
+
+const struct compact_transform compact_covfun_2 = {
+    .type = COMPACT_COVFUN_2,
+    .kinds = SECTION_BIT(SECTION_COVFUN),
+    .needs_names = true,
+    .needs_data = true,
+    .block = &compact_covfun_1,
+    .cut = cut,
 };

@@ -70,28 +70,27 @@ enum covfun_part {
 
 _Static_assert(COVFUN_PART_COUNT <= COMPACT_PARTS_MAX, "there are more parts than can be packed");
 
-/* What is left of each part while it is read. */
-struct covfun_columns {
-    struct bytes parts[COVFUN_PART_COUNT];
+/* What is left of a part while it is read. */
+struct covfun_column {
+    const uint8_t *at, *end;
 };
 
-/* For parts of bytes. */
-static inline bool covfun_take_byte(struct covfun_columns *columns, unsigned part, uint8_t *byte)
-{
-    struct bytes *column = &columns->parts[part];
-
-    if (column->size == 0)
-        return false;
-    *byte = *column->data++;
-    column->size--;
-    return true;
-}
+struct covfun_columns {
+    struct covfun_column parts[COVFUN_PART_COUNT];
+    /* Something was wanted that is not there, or cannot be: what was taken is 0 then. Looked at
+     * once a region rather than once a number. */
+    bool broken;
+    bool no_memory; /* that is why it is broken */
+};
 
 static inline bool covfun_put_byte(struct compact_parts *parts, unsigned part, unsigned byte)
 {
-    uint8_t stored = (uint8_t)byte;
+    struct buffer *column = &parts->parts[part];
 
-    return buffer_append(&parts->parts[part], &stored, 1);
+    if (column->size == column->capacity && !buffer_reserve(column, 1))
+        return false;
+    column->data[column->size++] = (uint8_t)byte;
+    return true;
 }
 
 static inline bool covfun_put(struct compact_parts *parts, unsigned part, uint64_t number)
@@ -101,27 +100,38 @@ static inline bool covfun_put(struct compact_parts *parts, unsigned part, uint64
     return buffer_append_uleb128(&parts->parts[part], number);
 }
 
-static inline bool covfun_take(struct covfun_columns *columns, unsigned part, uint64_t *number)
+/* For parts of bytes. */
+static inline uint8_t covfun_take_byte(struct covfun_columns *columns, unsigned part)
 {
-    struct bytes *column = &columns->parts[part];
+    struct covfun_column *column = &columns->parts[part];
 
-    if (column->size != 0 && *column->data < 0x80) {
-        *number = *column->data++;
-        column->size--;
-        return true;
-    }
-    return bytes_take_uleb128(column, number);
+    if (column->at != column->end)
+        return *column->at++;
+    columns->broken = true;
+    return 0;
+}
+
+/* Takes a number of any size. */
+uint64_t covfun_take_long(struct covfun_columns *columns, unsigned part);
+
+static inline uint64_t covfun_take(struct covfun_columns *columns, unsigned part)
+{
+    struct covfun_column *column = &columns->parts[part];
+
+    if (column->at != column->end && *column->at < 0x80)
+        return *column->at++;
+    return covfun_take_long(columns, part);
 }
 
 /* A number of 32 bits, as all of a mapping are. */
-static inline bool covfun_take_32(struct covfun_columns *columns, unsigned part, uint32_t *number)
+static inline uint32_t covfun_take_32(struct covfun_columns *columns, unsigned part)
 {
-    uint64_t value;
+    uint64_t number = covfun_take(columns, part);
 
-    if (!covfun_take(columns, part, &value) || value > UINT32_MAX)
-        return false;
-    *number = (uint32_t)value;
-    return true;
+    if (number <= UINT32_MAX)
+        return (uint32_t)number;
+    columns->broken = true;
+    return 0;
 }
 
 #endif

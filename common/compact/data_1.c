@@ -189,7 +189,7 @@ static enum compact_result encode(const struct compact_context *context, struct 
         return COMPACT_UNFIT;
     size = records.layout.record_size;
     parts->count = PART_COUNT;
-    done = name_numbers_start(&records.names, context->names);
+    done = name_numbers_start(&records.names, context);
     for (; done && section.size - offset >= size; offset += size)
         done = put_record(&records, section.data + offset, offset, parts);
     if (done && offset != section.size)
@@ -201,72 +201,134 @@ static enum compact_result encode(const struct compact_context *context, struct 
 
 /* ---- decoding ---- */
 
-static bool take_field(struct records *records, struct field *field, uint8_t *record,
-                       uint64_t offset, struct bytes *columns)
-{
-    uint64_t value;
+/* Records that are put together: a column after the other, since each column is of one kind and
+ * most of them are the same number again and again. */
+struct made {
+    uint8_t *records;
+    uint64_t count;
+    struct bytes columns[PART_COUNT]; /* what is left of them */
+};
 
-    if (!bytes_take_uleb128(&columns[field->part], &value))
-        return false;
-    if (value != 0 && field->form != FORM_NUMBER)
-        value = unzigzag(value - 1) + expected_value(records, field, offset);
-    store_number(record + field->offset, value, field->width, records->big_endian);
+static bool take_hashes(struct records *records, struct made *made)
+{
+    uint8_t *record = made->records;
+    uint64_t reference, hash;
+
+    for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
+        if (!name_numbers_take(&records->names, &made->columns[PART_NAMES],
+                               &made->columns[PART_OTHER_NAMES], &reference) ||
+            !hash_take(&made->columns[PART_HASH_SIZES], &made->columns[PART_HASHES], &hash))
+            return false;
+        store_u64(record + NAME_REF_OFFSET, reference, records->big_endian);
+        store_u64(record + FUNC_HASH_OFFSET, hash, records->big_endian);
+    }
     return true;
 }
 
-static bool take_record(struct records *records, uint8_t *record, uint64_t offset,
-                        struct bytes *columns)
+/* Numbers of `fields` fields, one behind the other, which share a column. */
+static ALWAYS_INLINE bool take_numbers(const struct records *records, const struct field *field,
+                                       size_t fields, struct made *made)
 {
-    uint64_t reference, hash;
+    struct bytes column = made->columns[field->part];
+    uint8_t *record = made->records + field->offset;
+    uint64_t value;
 
-    if (!name_numbers_take(&records->names, &columns[PART_NAMES], &columns[PART_OTHER_NAMES],
-                           &reference) ||
-        !hash_take(&columns[PART_HASH_SIZES], &columns[PART_HASHES], &hash))
-        return false;
-    store_u64(record + NAME_REF_OFFSET, reference, records->big_endian);
-    store_u64(record + FUNC_HASH_OFFSET, hash, records->big_endian);
-    for (size_t i = 0; i < records->field_count; i++) {
-        if (!take_field(records, &records->fields[i], record, offset, columns))
-            return false;
+    for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
+        for (size_t j = 0; j < fields; j++) {
+            if (!take_number(&column, &value))
+                return false;
+            store_number(record + j * field->width, value, field->width, records->big_endian);
+        }
     }
-    /* Only now is known how much each place takes. */
-    for (size_t i = 0; i < records->field_count; i++) {
-        struct field *field = &records->fields[i];
-        expect(records, field, record,
-               load_number(record + field->offset, field->width, records->big_endian), offset);
-    }
+    made->columns[field->part] = column;
     return true;
+}
+
+/* Places and pointers: the numbers that count what is at the places are there already. */
+static ALWAYS_INLINE bool take_pointers(const struct records *records, const struct field *field,
+                                        struct made *made, unsigned width, bool big_endian)
+{
+    bool is_relative = field->form == FORM_PLACE && records->layout.relative;
+    struct bytes column = made->columns[field->part];
+    uint64_t expected = 0, offset = 0, value;
+
+    for (uint64_t i = 0; i < made->count; i++, offset += records->layout.record_size) {
+        uint8_t *record = made->records + offset;
+
+        if (!take_number(&column, &value))
+            return false;
+        if (value != 0)
+            value = unzigzag(value - 1) + expected - (is_relative ? offset : 0);
+        if (width == 4)
+            value = (uint32_t)value;
+        store_number(record + field->offset, value, width, big_endian);
+        if (value == 0)
+            continue;
+        expected = value + (is_relative ? offset : 0);
+        if (field->form == FORM_PLACE)
+            expected += load_u32(record + field->number_offset, big_endian) * field->number_unit;
+    }
+    made->columns[field->part] = column;
+    return true;
+}
+
+static bool take_pointer_field(const struct records *records, const struct field *field,
+                               struct made *made)
+{
+    if (field->width == 8 && !records->big_endian)
+        return take_pointers(records, field, made, 8, false);
+    return take_pointers(records, field, made, field->width, records->big_endian);
+}
+
+static bool take_columns(struct records *records, struct made *made)
+{
+    const struct field *end = records->fields + records->field_count;
+    bool done = take_hashes(records, made);
+
+    for (const struct field *field = records->fields; done && field < end; field++) {
+        size_t fields = 1;
+
+        if (field->form != FORM_NUMBER)
+            continue;
+        while (field + fields < end && field[fields].part == field->part)
+            fields++;
+        done = take_numbers(records, field, fields, made);
+        field += fields - 1;
+    }
+    for (const struct field *field = records->fields; done && field < end; field++)
+        done = field->form == FORM_NUMBER || take_pointer_field(records, field, made);
+    return done;
 }
 
 static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
 {
-    struct bytes columns[PART_COUNT];
+    struct made made;
     struct records records;
     size_t record_size, start = section->size;
-    uint64_t count;
+    struct bytes rest;
 
     if (!describe(&records, context) || parts->count != PART_COUNT)
         return COMPACT_UNFIT;
     for (size_t i = 0; i < PART_COUNT; i++)
-        columns[i] = buffer_view(&parts->parts[i]);
+        made.columns[i] = buffer_view(&parts->parts[i]);
+    rest = made.columns[PART_REST];
     record_size = records.layout.record_size;
     records.names.names = context->names;
     /* Each record has at least a byte in the first column. */
-    count = size / record_size;
-    if (count > columns[PART_NAMES].size || size - count * record_size != columns[PART_REST].size)
+    made.count = size / record_size;
+    if (made.count > made.columns[PART_NAMES].size || size - made.count * record_size != rest.size)
         return COMPACT_UNFIT;
+    if (size == 0)
+        return COMPACT_DONE;
     if (!buffer_append_zeros(section, (size_t)size))
         return COMPACT_NO_MEMORY;
-    for (uint64_t i = 0; i < count; i++) {
-        if (!take_record(&records, section->data + start + i * record_size, i * record_size,
-                         columns))
-            return COMPACT_UNFIT;
-    }
-    if (columns[PART_REST].size != 0)
-        memcpy(section->data + start + count * record_size, columns[PART_REST].data,
-               (size_t)columns[PART_REST].size);
+    made.records = section->data + start;
+    if (!take_columns(&records, &made))
+        return COMPACT_UNFIT;
+    if (rest.size != 0)
+        memcpy(made.records + made.count * record_size, rest.data, (size_t)rest.size);
     return COMPACT_DONE;
 }
 

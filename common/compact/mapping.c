@@ -20,14 +20,18 @@
 
 /* ---- arrays ---- */
 
-/* Room for one element more. */
-static bool make_room(void **array, size_t *capacity, size_t count, size_t size)
+bool array_make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size)
 {
-    size_t larger = *capacity == 0 ? 64 : *capacity * 2;
+    size_t larger = *capacity == 0 ? 64 : *capacity;
     void *moved;
 
-    if (count < *capacity)
+    if (more <= *capacity - count)
         return true;
+    while (larger - count < more) {
+        if (larger > SIZE_MAX / size / 2)
+            return false;
+        larger *= 2;
+    }
     moved = realloc(*array, larger * size);
     if (moved == NULL)
         return false;
@@ -54,52 +58,64 @@ bool mapping_add_file(struct mapping *mapping, uint32_t name)
 {
     size_t capacity = mapping->file_capacity;
 
-    if (!make_room((void **)&mapping->region_counts, &capacity, mapping->file_count,
-                   sizeof(*mapping->region_counts)) ||
-        !make_room((void **)&mapping->files, &mapping->file_capacity, mapping->file_count,
-                   sizeof(*mapping->files)))
+    if (!array_make_room((void **)&mapping->region_counts, &capacity, mapping->file_count, 1,
+                         sizeof(*mapping->region_counts)) ||
+        !array_make_room((void **)&mapping->files, &mapping->file_capacity, mapping->file_count, 1,
+                         sizeof(*mapping->files)))
         return false;
     mapping->region_counts[mapping->file_count] = 0;
     mapping->files[mapping->file_count++] = name;
     return true;
 }
 
-bool mapping_add_expression(struct mapping *mapping, struct expression expression)
+bool mapping_reserve_regions(struct mapping *mapping, size_t count)
 {
-    if (!make_room((void **)&mapping->expressions, &mapping->expression_capacity,
-                   mapping->expression_count, sizeof(expression)))
-        return false;
-    mapping->expressions[mapping->expression_count++] = expression;
-    return true;
-}
-
-bool mapping_add_region(struct mapping *mapping, const struct region *region)
-{
-    if (!make_room((void **)&mapping->regions, &mapping->region_capacity, mapping->region_count,
-                   sizeof(*region)))
-        return false;
-    mapping->regions[mapping->region_count++] = *region;
-    return true;
+    return array_make_room((void **)&mapping->regions, &mapping->region_capacity,
+                           mapping->region_count, count, sizeof(*mapping->regions));
 }
 
 /* ---- reading ---- */
 
-/* A number that has no shorter form, and that 32 bits hold. */
-static bool take(struct bytes *bytes, uint32_t *number)
-{
-    uint64_t before = bytes->size, value;
+/* What is left of a mapping. */
+struct reader {
+    const uint8_t *at, *end;
+};
 
-    if (bytes->size != 0 && bytes->data[0] < 0x80) {
-        *number = bytes->data[0];
-        bytes->data++;
-        bytes->size--;
-        return true;
-    }
-    if (!bytes_take_uleb128(bytes, &value) || value > UINT32_MAX ||
-        before - bytes->size != uleb128_size(value))
+static bool take_long(struct reader *reader, uint32_t *number)
+{
+    struct bytes left = {reader->at, (uint64_t)(reader->end - reader->at)};
+    uint64_t value;
+
+    if (!bytes_take_uleb128(&left, &value) || value > UINT32_MAX ||
+        left.data != reader->at + uleb128_size(value))
         return false;
+    reader->at = left.data;
     *number = (uint32_t)value;
     return true;
+}
+
+/* A number that has no shorter form, and that 32 bits hold. */
+static inline bool take(struct reader *reader, uint32_t *number)
+{
+    const uint8_t *at = reader->at;
+
+    if (at != reader->end && at[0] < 0x80) {
+        *number = at[0];
+        reader->at++;
+        return true;
+    }
+    if (reader->end - at >= 2 && at[1] != 0 && at[1] < 0x80) {
+        *number = (at[0] & 0x7fu) | (uint32_t)at[1] << 7;
+        reader->at += 2;
+        return true;
+    }
+    return take_long(reader, number);
+}
+
+/* Takes the number of elements of that size and more which follow. */
+static bool take_count(struct reader *reader, unsigned size, uint32_t *count)
+{
+    return take(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
 }
 
 static bool take_kind(uint32_t header, struct region *region)
@@ -135,35 +151,35 @@ static bool take_kind(uint32_t header, struct region *region)
     }
 }
 
-static bool take_region(struct bytes *bytes, struct region *region)
+static inline bool take_region(struct reader *reader, struct region *region)
 {
     uint32_t header;
 
     *region = (struct region){0};
-    if (!take(bytes, &header) || !take_kind(header, region))
+    if (!take(reader, &header) || !take_kind(header, region))
         return false;
     if (region->kind >= REGION_BRANCH) {
         for (unsigned i = 0; i < region_operands(region->kind); i++) {
-            if (!take(bytes, &region->operands[i]))
+            if (!take(reader, &region->operands[i]))
                 return false;
         }
     }
-    if (!take(bytes, &region->line) || !take(bytes, &region->column) ||
-        !take(bytes, &region->lines) || !take(bytes, &region->column_end))
+    if (!take(reader, &region->line) || !take(reader, &region->column) ||
+        !take(reader, &region->lines) || !take(reader, &region->column_end))
         return false;
     region->is_gap = (region->column_end & GAP_BIT) != 0;
     region->column_end &= ~GAP_BIT;
     return true;
 }
 
-static enum compact_result take_files(struct mapping *mapping, struct bytes *bytes)
+static enum compact_result take_files(struct mapping *mapping, struct reader *reader)
 {
     uint32_t count, name;
 
-    if (!take(bytes, &count))
+    if (!take_count(reader, 1, &count))
         return COMPACT_UNFIT;
     for (uint32_t i = 0; i < count; i++) {
-        if (!take(bytes, &name))
+        if (!take(reader, &name))
             return COMPACT_UNFIT;
         if (!mapping_add_file(mapping, name))
             return COMPACT_NO_MEMORY;
@@ -171,35 +187,36 @@ static enum compact_result take_files(struct mapping *mapping, struct bytes *byt
     return COMPACT_DONE;
 }
 
-static enum compact_result take_expressions(struct mapping *mapping, struct bytes *bytes)
+static enum compact_result take_expressions(struct mapping *mapping, struct reader *reader)
 {
     uint32_t count;
 
-    if (!take(bytes, &count))
+    if (!take_count(reader, 2, &count))
         return COMPACT_UNFIT;
+    if (!array_make_room((void **)&mapping->expressions, &mapping->expression_capacity, 0, count,
+                         sizeof(*mapping->expressions)))
+        return COMPACT_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        struct expression expression;
-
-        if (!take(bytes, &expression.left) || !take(bytes, &expression.right))
+        if (!take(reader, &mapping->expressions[i].left) ||
+            !take(reader, &mapping->expressions[i].right))
             return COMPACT_UNFIT;
-        if (!mapping_add_expression(mapping, expression))
-            return COMPACT_NO_MEMORY;
     }
+    mapping->expression_count = count;
     return COMPACT_DONE;
 }
 
-static enum compact_result take_regions(struct mapping *mapping, struct bytes *bytes)
+static enum compact_result take_regions(struct mapping *mapping, struct reader *reader)
 {
     for (size_t file = 0; file < mapping->file_count; file++) {
-        if (!take(bytes, &mapping->region_counts[file]))
-            return COMPACT_UNFIT;
-        for (uint32_t i = 0; i < mapping->region_counts[file]; i++) {
-            struct region region;
+        uint32_t *count = &mapping->region_counts[file];
 
-            if (!take_region(bytes, &region))
+        if (!take_count(reader, REGION_SIZE_MIN, count))
+            return COMPACT_UNFIT;
+        if (!mapping_reserve_regions(mapping, *count))
+            return COMPACT_NO_MEMORY;
+        for (uint32_t i = 0; i < *count; i++) {
+            if (!take_region(reader, &mapping->regions[mapping->region_count++]))
                 return COMPACT_UNFIT;
-            if (!mapping_add_region(mapping, &region))
-                return COMPACT_NO_MEMORY;
         }
     }
     return COMPACT_DONE;
@@ -207,91 +224,115 @@ static enum compact_result take_regions(struct mapping *mapping, struct bytes *b
 
 enum compact_result mapping_read(struct mapping *mapping, struct bytes bytes)
 {
+    struct reader reader = {bytes.data, bytes.data + bytes.size};
     enum compact_result result;
 
     mapping_clear(mapping);
-    result = take_files(mapping, &bytes);
+    result = take_files(mapping, &reader);
     if (result == COMPACT_DONE)
-        result = take_expressions(mapping, &bytes);
+        result = take_expressions(mapping, &reader);
     if (result == COMPACT_DONE)
-        result = take_regions(mapping, &bytes);
-    if (result == COMPACT_DONE && bytes.size != 0)
+        result = take_regions(mapping, &reader);
+    if (result == COMPACT_DONE && reader.at != reader.end)
         result = COMPACT_UNFIT;
     return result;
 }
 
 /* ---- writing ---- */
 
-/* The caller has made room. */
-static void put(struct buffer *bytes, uint32_t number)
+#define REGION_SIZE_MAX ((1 + REGION_OPERANDS_MAX + 4) * NUMBER_32_SIZE_MAX)
+
+/* The first number of a region: its first operand, as some kinds have it there, and bits that tell
+ * the kind. */
+static inline uint32_t header_of(const struct region *region)
 {
-    while (number >= 0x80) {
-        bytes->data[bytes->size++] = (uint8_t)(number | 0x80);
-        number >>= 7;
-    }
-    bytes->data[bytes->size++] = (uint8_t)number;
+    static const struct {
+        uint32_t mask;
+        uint8_t shift, bits;
+    } headers[REGION_KINDS] = {
+        [REGION_CODE] = {UINT32_MAX, 0, 0},
+        [REGION_EXPANSION] = {UINT32_MAX, KIND_SHIFT, EXPANSION_BIT},
+        [REGION_SKIPPED] = {0, 0, SKIPPED_HEADER << KIND_SHIFT},
+        [REGION_BRANCH] = {0, 0, BRANCH_HEADER << KIND_SHIFT},
+        [REGION_DECISION] = {0, 0, DECISION_HEADER << KIND_SHIFT},
+        [REGION_MCDC_BRANCH] = {0, 0, MCDC_HEADER << KIND_SHIFT},
+    };
+    unsigned kind = region->kind;
+
+    return (region->operands[0] & headers[kind].mask) << headers[kind].shift | headers[kind].bits;
 }
 
-#define NUMBER_SIZE_MAX 5
-
-static uint32_t header_of(const struct region *region)
+/* A region's place mostly has four numbers of a byte. */
+static inline uint8_t *put_place(uint8_t *to, const struct region *region)
 {
-    switch (region->kind) {
-    case REGION_CODE:
-        return region->operands[0];
-    case REGION_EXPANSION:
-        return region->operands[0] << KIND_SHIFT | EXPANSION_BIT;
-    case REGION_SKIPPED:
-        return SKIPPED_HEADER << KIND_SHIFT;
-    case REGION_BRANCH:
-        return BRANCH_HEADER << KIND_SHIFT;
-    case REGION_DECISION:
-        return DECISION_HEADER << KIND_SHIFT;
-    case REGION_MCDC_BRANCH:
-        return MCDC_HEADER << KIND_SHIFT;
-    default:
-        return 0;
+    uint32_t end = region->column_end | (region->is_gap ? GAP_BIT : 0);
+
+    if ((region->line | region->column | region->lines | end) < 0x80) {
+        store_u32(to, region->line | region->column << 8 | region->lines << 16 | end << 24, false);
+        return to + 4;
     }
+    to = put_32(to, region->line);
+    to = put_32(to, region->column);
+    to = put_32(to, region->lines);
+    return put_32(to, end);
 }
 
-static bool put_region(struct buffer *bytes, const struct region *region)
+static inline uint8_t *put_region(uint8_t *to, const struct region *region)
 {
-    if (!buffer_reserve(bytes, (1 + REGION_OPERANDS_MAX + 4) * NUMBER_SIZE_MAX))
-        return false;
-    put(bytes, header_of(region));
+    to = put_32(to, header_of(region));
     if (region->kind >= REGION_BRANCH) {
         for (unsigned i = 0; i < region_operands(region->kind); i++)
-            put(bytes, region->operands[i]);
+            to = put_32(to, region->operands[i]);
     }
-    put(bytes, region->line);
-    put(bytes, region->column);
-    put(bytes, region->lines);
-    put(bytes, region->column_end | (region->is_gap ? GAP_BIT : 0));
+    return put_place(to, region);
+}
+
+bool mapping_write_files(const struct mapping *mapping, struct buffer *bytes)
+{
+    uint8_t *to;
+
+    if (!buffer_reserve(bytes, (1 + mapping->file_count) * NUMBER_32_SIZE_MAX))
+        return false;
+    to = put_32(bytes->data + bytes->size, (uint32_t)mapping->file_count);
+    for (size_t i = 0; i < mapping->file_count; i++)
+        to = put_32(to, mapping->files[i]);
+    bytes->size = (size_t)(to - bytes->data);
     return true;
 }
 
-bool mapping_write(const struct mapping *mapping, struct buffer *bytes)
+/* So many regions are put at once, into room for the longest that they can be. */
+#define REGIONS_AT_ONCE 256
+
+static bool write_regions(const struct region *regions, size_t count, struct buffer *bytes)
+{
+    uint8_t *to;
+
+    if (!buffer_reserve(bytes, count * REGION_SIZE_MAX))
+        return false;
+    to = bytes->data + bytes->size;
+    for (size_t i = 0; i < count; i++)
+        to = put_region(to, &regions[i]);
+    bytes->size = (size_t)(to - bytes->data);
+    return true;
+}
+
+bool mapping_write_regions(const struct mapping *mapping, struct buffer *bytes)
 {
     const struct region *region = mapping->regions;
-    bool done = buffer_reserve(bytes, (2 + mapping->file_count + 2 * mapping->expression_count) *
-                                          NUMBER_SIZE_MAX);
 
-    if (!done)
-        return false;
-    put(bytes, (uint32_t)mapping->file_count);
-    for (size_t i = 0; i < mapping->file_count; i++)
-        put(bytes, mapping->files[i]);
-    put(bytes, (uint32_t)mapping->expression_count);
-    for (size_t i = 0; i < mapping->expression_count; i++) {
-        put(bytes, mapping->expressions[i].left);
-        put(bytes, mapping->expressions[i].right);
+    for (size_t file = 0; file < mapping->file_count; file++) {
+        size_t left = mapping->region_counts[file];
+
+        if (!buffer_append_uleb128(bytes, left))
+            return false;
+        while (left != 0) {
+            size_t count = left < REGIONS_AT_ONCE ? left : REGIONS_AT_ONCE;
+
+            if (!write_regions(region, count, bytes))
+                return false;
+            region += count;
+            left -= count;
+        }
     }
-    for (size_t file = 0; done && file < mapping->file_count; file++) {
-        done = buffer_reserve(bytes, NUMBER_SIZE_MAX);
-        if (done)
-            put(bytes, mapping->region_counts[file]);
-        for (uint32_t i = 0; done && i < mapping->region_counts[file]; i++)
-            done = put_region(bytes, region++);
-    }
-    return done;
+    return true;
 }

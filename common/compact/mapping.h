@@ -42,6 +42,10 @@ enum region_kind {
 
 #define REGION_KINDS        7
 #define REGION_OPERANDS_MAX 5
+#define REGION_COUNTERS_MAX 2
+
+/* No region takes fewer bytes. */
+#define REGION_SIZE_MIN 5
 
 struct region {
     uint8_t kind; /* enum region_kind */
@@ -89,18 +93,24 @@ struct mapping {
     size_t region_count, region_capacity;
 };
 
+/* Makes room in an array for so many elements of a size more. False: no memory. */
+bool array_make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size);
+
 void mapping_clear(struct mapping *mapping);
 void mapping_free(struct mapping *mapping);
 
-/* Each adds one; false: no memory. */
+/* Adds a file without regions. False: no memory. */
 bool mapping_add_file(struct mapping *mapping, uint32_t name);
-bool mapping_add_expression(struct mapping *mapping, struct expression expression);
-bool mapping_add_region(struct mapping *mapping, const struct region *region);
 
-/* Unfit where the bytes are not just a mapping that mapping_write would write in the same way. */
+/* Makes room for so many regions more, behind those that there are. False: no memory. */
+bool mapping_reserve_regions(struct mapping *mapping, size_t count);
+
+/* Unfit where the bytes are not just a mapping that would be written in the same way. */
 enum compact_result mapping_read(struct mapping *mapping, struct bytes bytes);
 
-/* False: no memory. */
-bool mapping_write(const struct mapping *mapping, struct buffer *bytes);
+/* Append what a mapping has in front of its table of expressions, and what it has behind it. False:
+ * no memory. */
+bool mapping_write_files(const struct mapping *mapping, struct buffer *bytes);
+bool mapping_write_regions(const struct mapping *mapping, struct buffer *bytes);
 
 #endif

@@ -8,6 +8,9 @@
 
 #include <stdlib.h>
 #include <sys/random.h>
+
+/* A hash of a few bytes is all that finding a key mostly takes. */
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #define FIRST_CAPACITY 1024
@@ -45,10 +48,9 @@ static struct number_entry *place_of(const struct number_table *table, uint64_t 
     }
 }
 
-static bool grow(struct number_table *table)
+static bool grow(struct number_table *table, size_t capacity)
 {
-    struct number_table larger = {
-        .capacity = table->capacity * 2, .count = table->count, .seed = table->seed};
+    struct number_table larger = {.capacity = capacity, .count = table->count, .seed = table->seed};
 
     larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
     if (larger.entries == NULL)
@@ -62,11 +64,20 @@ static bool grow(struct number_table *table)
     return true;
 }
 
+bool number_table_reserve(struct number_table *table, size_t count)
+{
+    size_t capacity = table->capacity;
+
+    while (capacity / 2 <= count)
+        capacity *= 2;
+    return capacity == table->capacity || grow(table, capacity);
+}
+
 bool number_table_get(struct number_table *table, uint64_t key, uint64_t *number)
 {
     struct number_entry *entry;
 
-    if (table->count * 2 >= table->capacity && !grow(table))
+    if (table->count * 2 >= table->capacity && !grow(table, table->capacity * 2))
         return false;
     entry = place_of(table, key);
     if (entry->number_and_one == 0)

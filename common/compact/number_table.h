@@ -19,6 +19,10 @@ struct number_table {
 bool number_table_start(struct number_table *table);
 void number_table_free(struct number_table *table);
 
+/* Makes room for so many keys in all, of which the caller has at least the bytes in memory: numbers
+ * come faster then. False: no memory. */
+bool number_table_reserve(struct number_table *table, size_t count);
+
 /* *number = the key's; a new one where it has none. False: no memory. */
 bool number_table_get(struct number_table *table, uint64_t key, uint64_t *number);
 

@@ -8,6 +8,9 @@
 
 #include "common/bytes.h"
 
+/* For functions in hot loops that become short once some of their arguments are known. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* Differences of either sign as numbers that are small where the difference is: 0, -1, 1, -2, ...
  */
 static inline uint64_t zigzag(uint64_t difference)
@@ -46,6 +49,16 @@ static inline void store_number(uint8_t *to, uint64_t value, unsigned width, boo
         store_u64(to, value, big_endian);
 }
 
+/* As bytes_take_uleb128, for loops over numbers that mostly have one byte. */
+static inline bool take_number(struct bytes *view, uint64_t *value)
+{
+    if (view->size == 0 || *view->data >= 0x80)
+        return bytes_take_uleb128(view, value);
+    *value = *view->data++;
+    view->size--;
+    return true;
+}
+
 /* Bytes of a number as unsigned LEB128. */
 static inline unsigned uleb128_size(uint64_t value)
 {
@@ -54,6 +67,27 @@ static inline unsigned uleb128_size(uint64_t value)
     while ((value >>= 7) != 0)
         size++;
     return size;
+}
+
+/* Puts a number as unsigned LEB128 where there is room for NUMBER_32_SIZE_MAX bytes; gives back
+ * where the next one goes. Nearly all numbers take one byte or two, which come without a branch. */
+#define NUMBER_32_SIZE_MAX 5
+
+static inline uint8_t *put_32(uint8_t *to, uint32_t number)
+{
+    unsigned longer = number >= 0x80;
+
+    if (number < 0x4000) {
+        to[0] = (uint8_t)(number | longer << 7);
+        to[1] = (uint8_t)(number >> 7);
+        return to + 1 + longer;
+    }
+    while (number >= 0x80) {
+        *to++ = (uint8_t)(number | 0x80);
+        number >>= 7;
+    }
+    *to++ = (uint8_t)number;
+    return to;
 }
 
 /* Takes bytes off the front of a view; NULL where it has not so many, and where it has no bytes at

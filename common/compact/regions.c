@@ -79,69 +79,58 @@ static unsigned counter_part(const struct region *region, size_t index, bool is_
 
 /* ---- ends ---- */
 
-static uint64_t place_of(uint64_t line, uint32_t column)
-{
-    return line << 32 | column;
-}
-
-/* What of the ends is told of a region at `index`; 0: nothing. */
+/* Where the end of a region at `index` is told of, which is code; 0: nowhere. */
 static unsigned end_part(const struct region *region, size_t index)
 {
-    unsigned class = class_of(region);
-
-    if (index == 0 || (class != PLACE_CODE && class != PLACE_ZERO))
+    if (index == 0)
         return 0;
     return (region - 1)->is_gap ? COVFUN_END_BEHIND_GAP : COVFUN_END;
 }
 
-/* The region's end moves to the front. */
-static void add_end(struct region_ends *ends, const struct region *region)
+static void start_ends(struct region_ends *ends)
 {
-    uint64_t place = place_of(ends->line + region->lines, region->column_end);
-    unsigned class = class_of(region);
-    size_t at = 0;
-
-    if (class != PLACE_CODE && class != PLACE_ZERO)
-        return;
-    while (at < ends->count && ends->places[at] != place)
-        at++;
-    if (at == ends->count) {
-        if (ends->count < REGION_ENDS)
-            ends->count++;
-        at = ends->count - 1;
-    }
-    memmove(ends->places + 1, ends->places, at * sizeof(ends->places[0]));
-    ends->places[0] = place;
+    recent_start(&ends->places);
+    ends->line = 0;
 }
 
-/* The number of the region's end; 0: it is none of them. */
-static unsigned find_end(const struct region_ends *ends, const struct region *region)
+static inline uint64_t start_of(const struct region_ends *ends, const struct region *region)
 {
-    uint64_t start = place_of(ends->line, region->column);
-    uint64_t end = place_of(ends->line + region->lines, region->column_end);
+    return ends->line | region->column;
+}
+
+static inline uint64_t end_of(const struct region_ends *ends, const struct region *region)
+{
+    return (ends->line + ((uint64_t)region->lines << 32)) | region->column_end;
+}
+
+/* The number that the end at `at` has behind `start`: 1 for the first. */
+static unsigned end_number(const struct region_ends *ends, size_t at, uint64_t start)
+{
     unsigned number = 0;
 
-    for (size_t i = 0; i < ends->count; i++) {
-        number += ends->places[i] > start;
-        if (ends->places[i] == end)
-            return end > start ? number : 0;
-    }
-    return 0;
+    for (size_t i = 0; i <= at; i++)
+        number += recent_get(&ends->places, i) > start;
+    return number;
 }
 
-/* Gives the region the end of that number. */
-static bool set_end(const struct region_ends *ends, unsigned number, struct region *region)
+/* The end behind `start` that has the number; their count where there is none. */
+static inline size_t find_end(const struct region_ends *ends, uint64_t start, unsigned number)
 {
-    uint64_t start = place_of(ends->line, region->column);
+    size_t at = 0;
 
-    for (size_t i = 0; i < ends->count; i++) {
-        if (ends->places[i] <= start || --number != 0)
-            continue;
-        region->lines = (uint32_t)((ends->places[i] >> 32) - ends->line);
-        region->column_end = (uint32_t)ends->places[i];
-        return true;
-    }
-    return false;
+    while (at < recent_count(&ends->places, REGION_ENDS) &&
+           (number -= recent_get(&ends->places, at) > start) != 0)
+        at++;
+    return at;
+}
+
+/* Brings an end that is in the list at `at`, or not in it, to the front. */
+static void move_end(struct region_ends *ends, size_t at, uint64_t end)
+{
+    if (at == recent_count(&ends->places, REGION_ENDS))
+        recent_add(&ends->places, REGION_ENDS, end);
+    else
+        recent_touch(&ends->places, at);
 }
 
 /* ---- writing ---- */
@@ -193,10 +182,26 @@ static bool put_start(struct regions *regions, struct compact_parts *parts,
                               : covfun_put(parts, COVFUN_COLUMN + class, region->column));
 }
 
+/* Puts the number of the region's end, and moves it to the front. *told: there is nothing more to
+ * tell of the end. */
+static bool put_end(struct region_ends *ends, struct compact_parts *parts, unsigned part,
+                    const struct region *region, bool *told)
+{
+    uint64_t start = start_of(ends, region), end = end_of(ends, region);
+    size_t at = recent_find(&ends->places, REGION_ENDS, end);
+    bool known = at != recent_count(&ends->places, REGION_ENDS);
+    unsigned number = known && end > start ? end_number(ends, at, start) : 0;
+
+    move_end(ends, at, end);
+    *told = number != 0;
+    return part == 0 || covfun_put_byte(parts, part, number);
+}
+
 static bool put_place(struct regions *regions, struct compact_parts *parts,
                       const struct region *region, size_t index, bool is_main)
 {
     unsigned class = class_of(region);
+    bool told = false;
 
     if (class == PLACE_BRANCH) {
         unsigned back = same_place(region, index);
@@ -208,14 +213,11 @@ static bool put_place(struct regions *regions, struct compact_parts *parts,
     }
     if (!put_start(regions, parts, region, index, is_main))
         return false;
-    if (end_part(region, index) != 0) {
-        unsigned number = find_end(&regions->ends, region);
-
-        if (!covfun_put_byte(parts, end_part(region, index), number))
-            return false;
-        if (number != 0)
-            return true;
-    }
+    if ((class == PLACE_CODE || class == PLACE_ZERO) &&
+        !put_end(&regions->ends, parts, end_part(region, index), region, &told))
+        return false;
+    if (told)
+        return true;
     return covfun_put(parts, COVFUN_LINES + class, region->lines) &&
            (region->lines == 0 ? covfun_put(parts, COVFUN_LENGTH + class,
                                             zigzag((uint64_t)region->column_end - region->column))
@@ -275,19 +277,18 @@ static bool put_file(struct regions *regions, struct counters *counters,
         return false;
     if (is_new && !covfun_put(parts, COVFUN_REGION_COUNTS, count))
         return false;
-    regions->ends = (struct region_ends){0};
+    start_ends(&regions->ends);
     for (uint32_t i = 0; i < count; i++) {
         const struct region *region = &first[i];
         unsigned kind = region->kind | (region->is_gap ? KIND_GAP : 0u);
 
         /* Lines are counted from the first. */
-        regions->ends.line += i == 0 ? 0 : region->line;
+        regions->ends.line += i == 0 ? 0 : (uint64_t)region->line << 32;
         if (is_new && (!covfun_put_byte(parts, COVFUN_KINDS, kind) ||
                        !put_place(regions, parts, region, i, is_main)))
             return false;
         if (!put_operands(counters, parts, region, i, is_new))
             return false;
-        add_end(&regions->ends, region);
     }
     return true;
 }
@@ -310,193 +311,310 @@ bool regions_put(struct regions *regions, struct counters *counters, const struc
 
 /* ---- reading ---- */
 
-/* Unsigned differences of either sign, back to 32 bits. */
-static bool add_32(uint32_t base, uint64_t code, uint32_t *number)
+/* A number that must have 32 bits, like covfun_take_32. */
+static inline uint32_t check_32(struct covfun_columns *columns, uint64_t number)
 {
-    uint64_t sum = base + unzigzag(code);
-
-    *number = (uint32_t)sum;
-    return sum <= UINT32_MAX;
+    if (number > UINT32_MAX)
+        columns->broken = true;
+    return (uint32_t)number;
 }
 
-static bool take_start(struct regions *regions, struct covfun_columns *columns,
-                       struct region *region, size_t index, bool is_main)
+/* A number of its own, or a zigzag of what it is more than `base`, by the part that tells it. Which
+ * it is cannot be foretold: so there is no branch. */
+static ALWAYS_INLINE uint32_t take_either(struct covfun_columns *columns, unsigned part_of_numbers,
+                                          unsigned part_of_zigzags, uint32_t base, bool is_zigzag)
 {
-    unsigned class = class_of(region);
-    const struct region *before = region - 1;
-    uint64_t code;
-    uint8_t follows = 0;
+    uint64_t zigzag = is_zigzag;
+    uint64_t code = covfun_take(columns, part_of_numbers + (unsigned)zigzag *
+                                                               (part_of_zigzags - part_of_numbers));
 
-    if (index == 0 && !is_main)
-        return covfun_take_32(columns, COVFUN_OTHER_FIRST_LINE, &region->line) &&
-               covfun_take_32(columns, COVFUN_COLUMN + class, &region->column);
-    if (index == 0) {
-        if (!covfun_take(columns, COVFUN_FIRST_LINE, &code) ||
-            !add_32(regions->first_line, code, &region->line))
-            return false;
+    return check_32(columns, (base & (0 - zigzag)) + ((code >> zigzag) ^ (0 - (code & zigzag))));
+}
+
+static void take_first_start(struct regions *regions, struct covfun_columns *columns,
+                             struct region *region, unsigned class, bool is_main)
+{
+    if (is_main) {
+        region->line = check_32(columns, regions->first_line +
+                                             unzigzag(covfun_take(columns, COVFUN_FIRST_LINE)));
         regions->first_line = region->line;
-        return covfun_take_32(columns, COVFUN_COLUMN + class, &region->column);
+    } else {
+        region->line = covfun_take_32(columns, COVFUN_OTHER_FIRST_LINE);
     }
+    region->column = covfun_take_32(columns, COVFUN_COLUMN + class);
+}
+
+static ALWAYS_INLINE void take_start(struct covfun_columns *columns, struct region *region,
+                                     unsigned class)
+{
+    const struct region *before = region - 1;
+
     if (before->is_gap && class != PLACE_BRANCH &&
-        !covfun_take_byte(columns, COVFUN_BEHIND_GAP, &follows))
-        return false;
-    if (follows != 0) {
+        covfun_take_byte(columns, COVFUN_BEHIND_GAP) != 0) {
         region->line = before->lines;
         region->column = before->column_end;
-        return true;
+        return;
     }
-    if (!covfun_take_32(columns, COVFUN_LINE + class, &region->line))
-        return false;
-    if (region->line != 0)
-        return covfun_take_32(columns, COVFUN_COLUMN + class, &region->column);
-    return covfun_take(columns, COVFUN_COLUMN_ON_LINE + class, &code) &&
-           add_32(before->column, code, &region->column);
+    region->line = covfun_take_32(columns, COVFUN_LINE + class);
+    region->column = take_either(columns, COVFUN_COLUMN + class, COVFUN_COLUMN_ON_LINE + class,
+                                 before->column, region->line == 0);
 }
 
-static bool take_place(struct regions *regions, struct covfun_columns *columns,
-                       struct region *region, size_t index, bool is_main)
+static ALWAYS_INLINE void take_end(struct covfun_columns *columns, struct region *region,
+                                   unsigned class)
 {
-    unsigned class = class_of(region);
-    uint64_t code;
-    uint8_t back;
+    region->lines = covfun_take_32(columns, COVFUN_LINES + class);
+    region->column_end = take_either(columns, COVFUN_COLUMN_END + class, COVFUN_LENGTH + class,
+                                     region->column, region->lines == 0);
+}
 
-    if (class == PLACE_BRANCH) {
-        if (!covfun_take_byte(columns, COVFUN_SAME_PLACE, &back) || back > index)
-            return false;
-        if (back != 0) {
-            region->line = 0;
-            region->column = (region - back)->column;
-            region->lines = (region - back)->lines;
-            region->column_end = (region - back)->column_end;
-            return true;
+/* The end of code. */
+static ALWAYS_INLINE void take_code_end(struct region_ends *ends, struct covfun_columns *columns,
+                                        struct region *region, unsigned class, unsigned part)
+{
+    uint64_t start = start_of(ends, region), end;
+    unsigned number = part == 0 ? 0 : covfun_take_byte(columns, part);
+    size_t at;
+
+    if (number != 0) {
+        at = find_end(ends, start, number);
+        if (at == recent_count(&ends->places, REGION_ENDS)) {
+            columns->broken = true;
+            return;
         }
+        end = recent_touch(&ends->places, at);
+        region->lines = (uint32_t)((end - ends->line) >> 32);
+        region->column_end = (uint32_t)end;
+        return;
     }
-    if (!take_start(regions, columns, region, index, is_main))
-        return false;
-    regions->ends.line += index == 0 ? 0 : region->line;
-    if (end_part(region, index) != 0) {
-        if (!covfun_take_byte(columns, end_part(region, index), &back))
-            return false;
-        if (back != 0)
-            return set_end(&regions->ends, back, region);
-    }
-    if (!covfun_take_32(columns, COVFUN_LINES + class, &region->lines))
-        return false;
-    if (region->lines != 0)
-        return covfun_take_32(columns, COVFUN_COLUMN_END + class, &region->column_end);
-    return covfun_take(columns, COVFUN_LENGTH + class, &code) &&
-           add_32(region->column, code, &region->column_end);
+    take_end(columns, region, class);
+    end = end_of(ends, region);
+    /* An end behind the start that is in the list would have been told by its number. */
+    if (end > start)
+        recent_add(&ends->places, REGION_ENDS, end);
+    else
+        move_end(ends, recent_find(&ends->places, REGION_ENDS, end), end);
 }
 
-static bool take_kind(struct covfun_columns *columns, struct region *region)
+/* The place of a region that is no branch. */
+static ALWAYS_INLINE void take_place(struct regions *regions, struct covfun_columns *columns,
+                                     struct region *region, size_t index, bool is_main,
+                                     unsigned class)
 {
-    uint8_t kind;
+    if (index == 0) {
+        take_first_start(regions, columns, region, class, is_main);
+    } else {
+        take_start(columns, region, class);
+        regions->ends.line += (uint64_t)region->line << 32;
+    }
+    if (class == PLACE_CODE || class == PLACE_ZERO)
+        take_code_end(&regions->ends, columns, region, class, end_part(region, index));
+    else
+        take_end(columns, region, class);
+}
 
-    if (!covfun_take_byte(columns, COVFUN_KINDS, &kind) || kind >= 2 * KIND_GAP ||
-        kind % KIND_GAP >= REGION_KINDS)
-        return false;
+static ALWAYS_INLINE void take_branch_place(struct regions *regions, struct covfun_columns *columns,
+                                            struct region *region, size_t index, bool is_main)
+{
+    size_t back = covfun_take_byte(columns, COVFUN_SAME_PLACE);
+
+    if (back == 0) {
+        take_place(regions, columns, region, index, is_main, PLACE_BRANCH);
+    } else if (back > index) {
+        columns->broken = true;
+    } else {
+        region->line = 0;
+        region->column = (region - back)->column;
+        region->lines = (region - back)->lines;
+        region->column_end = (region - back)->column_end;
+    }
+}
+
+/* ---- operands ---- */
+
+/* Where the region is in its mapping. */
+static inline void take_branch_counters(struct counters *counters, struct covfun_columns *columns,
+                                        struct region *region, size_t at)
+{
+    region->operands[0] = counters_take(counters, columns, COVFUN_COUNTER_TRUE, at, 0);
+    region->operands[1] = counters_take(counters, columns, COVFUN_COUNTER_FALSE, at, 1);
+}
+
+static void take_other_operands(struct covfun_columns *columns, struct region *region)
+{
+    for (unsigned i = region_counters(region->kind); i < region_operands(region->kind); i++)
+        region->operands[i] = covfun_take_32(
+            columns, region->kind == REGION_EXPANSION ? COVFUN_EXPANSIONS : COVFUN_OTHER_OPERANDS);
+}
+
+/* Those of a region of a shape that has come. `at`: where the region is in the mapping. */
+static inline void take_operands(struct counters *counters, struct covfun_columns *columns,
+                                 struct region *region, size_t at)
+{
+    if (region->kind == REGION_CODE) {
+        unsigned part = region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_SHAPE;
+
+        region->operands[0] = counters_take(counters, columns, part, at, 0);
+        return;
+    }
+    if (region_counters(region->kind) != 0)
+        take_branch_counters(counters, columns, region, at);
+    take_other_operands(columns, region);
+}
+
+/* The part of the counter of code behind other regions. */
+static inline unsigned code_counter_part(const struct region *region)
+{
+    return (region - 1)->is_gap ? COVFUN_COUNTER_BEHIND_GAP
+                                : COVFUN_COUNTER_CODE + (region->line != 0);
+}
+
+/* ---- regions ---- */
+
+static void take_rare_place(struct regions *regions, struct covfun_columns *columns,
+                            struct region *region, size_t index, bool is_main)
+{
+    take_place(regions, columns, region, index, is_main, class_of(region));
+}
+
+/* `at`: where the region is in the mapping; `index`: in its file. There is one branch by the kind,
+ * behind which all is straight. */
+static ALWAYS_INLINE void take_region(struct regions *regions, struct counters *counters,
+                                      struct covfun_columns *columns, struct region *region,
+                                      size_t at, size_t index, bool is_main)
+{
+    uint8_t kind = covfun_take_byte(columns, COVFUN_KINDS);
+    unsigned part;
+
     region->kind = kind % KIND_GAP;
     region->is_gap = kind >= KIND_GAP;
-    return true;
+    region->operands[0] = 0;
+    switch (kind) {
+    case REGION_CODE:
+        take_place(regions, columns, region, index, is_main, PLACE_CODE);
+        part = index == 0 ? COVFUN_COUNTER_FIRST : code_counter_part(region);
+        region->operands[0] = counters_take(counters, columns, part, at, 0);
+        break;
+    case REGION_CODE + KIND_GAP:
+        take_place(regions, columns, region, index, is_main, PLACE_GAP);
+        region->operands[0] = counters_take(counters, columns, COVFUN_COUNTER_GAP, at, 0);
+        break;
+    case REGION_EXPANSION:
+    case REGION_EXPANSION + KIND_GAP:
+    case REGION_SKIPPED:
+    case REGION_SKIPPED + KIND_GAP:
+    case REGION_ZERO:
+    case REGION_ZERO + KIND_GAP:
+        take_rare_place(regions, columns, region, index, is_main);
+        take_other_operands(columns, region);
+        break;
+    case REGION_BRANCH:
+    case REGION_BRANCH + KIND_GAP:
+        take_branch_place(regions, columns, region, index, is_main);
+        take_branch_counters(counters, columns, region, at);
+        break;
+    case REGION_DECISION:
+    case REGION_DECISION + KIND_GAP:
+        take_branch_place(regions, columns, region, index, is_main);
+        take_other_operands(columns, region);
+        break;
+    case REGION_MCDC_BRANCH:
+    case REGION_MCDC_BRANCH + KIND_GAP:
+        take_branch_place(regions, columns, region, index, is_main);
+        take_branch_counters(counters, columns, region, at);
+        take_other_operands(columns, region);
+        break;
+    default:
+        columns->broken = true;
+    }
 }
 
-static enum compact_result take_operands(struct counters *counters, struct covfun_columns *columns,
-                                         struct region *region, size_t index, bool is_new)
+/* Keeps the last regions of the mapping as a shape. */
+static bool add_shape(struct regions *regions, const struct mapping *mapping, uint32_t count)
 {
-    unsigned counted = region_counters(region->kind);
-    enum compact_result result = COMPACT_DONE;
+    struct mapping *shapes = &regions->shape_regions;
 
-    for (unsigned i = 0; result == COMPACT_DONE && i < region_operands(region->kind); i++) {
-        uint32_t *operand = &region->operands[i];
-
-        if (i < counted)
-            result = counters_take(counters, columns, counter_part(region, index, is_new, i != 0),
-                                   operand);
-        else if (!covfun_take_32(columns,
-                                 region->kind == REGION_EXPANSION ? COVFUN_EXPANSIONS
-                                                                  : COVFUN_OTHER_OPERANDS,
-                                 operand))
-            result = COMPACT_UNFIT;
-    }
-    return result;
-}
-
-/* Keeps the regions of a file as a shape. */
-static bool add_shape(struct regions *regions, const struct region *first, uint32_t count)
-{
-    if (regions->shape_count == regions->shape_capacity) {
-        size_t capacity = regions->shape_capacity == 0 ? 64 : regions->shape_capacity * 2;
-        struct region_shape *shapes = realloc(regions->shapes, capacity * sizeof(*shapes));
-
-        if (shapes == NULL)
-            return false;
-        regions->shapes = shapes;
-        regions->shape_capacity = capacity;
-    }
-    regions->shapes[regions->shape_count++] =
-        (struct region_shape){regions->shape_regions.region_count, count};
-    for (uint32_t i = 0; i < count; i++) {
-        if (!mapping_add_region(&regions->shape_regions, &first[i]))
-            return false;
-    }
+    if (!array_make_room((void **)&regions->shapes, &regions->shape_capacity, regions->shape_count,
+                         1, sizeof(*regions->shapes)) ||
+        !mapping_reserve_regions(shapes, count))
+        return false;
+    regions->shapes[regions->shape_count++] = (struct region_shape){shapes->region_count, count};
+    if (count != 0)
+        memcpy(shapes->regions + shapes->region_count,
+               mapping->regions + mapping->region_count - count, count * sizeof(*shapes->regions));
+    shapes->region_count += count;
     return true;
 }
 
 /* The shape of a file: NULL where it is new. */
-static bool take_shape(const struct regions *regions, struct covfun_columns *columns,
-                       const struct region_shape **shape)
+static const struct region_shape *take_shape(const struct regions *regions,
+                                             struct covfun_columns *columns)
 {
-    uint64_t ago;
+    uint64_t ago = covfun_take(columns, COVFUN_SHAPES);
 
-    *shape = NULL;
-    if (!covfun_take(columns, COVFUN_SHAPES, &ago) || ago > regions->shape_count)
-        return false;
-    if (ago != 0)
-        *shape = &regions->shapes[regions->shape_count - ago];
-    return true;
+    columns->broken |= ago > regions->shape_count;
+    return ago == 0 || columns->broken ? NULL : &regions->shapes[regions->shape_count - ago];
 }
 
-/* No region takes less of the section than this. */
-#define REGION_SIZE_MIN 5
+/* How many regions are left to read in COVFUN_KINDS. */
+static uint64_t kinds_left(const struct covfun_columns *columns)
+{
+    const struct covfun_column *column = &columns->parts[COVFUN_KINDS];
+
+    return (uint64_t)(column->end - column->at);
+}
+
+/* Regions behind those that the mapping has, where there is room. */
+static bool take_new_regions(struct regions *regions, struct counters *counters,
+                             struct covfun_columns *columns, struct mapping *mapping,
+                             uint32_t count, bool is_main)
+{
+    size_t at = mapping->region_count;
+
+    start_ends(&regions->ends);
+    for (uint32_t i = 0; i < count && !columns->broken; i++, at++)
+        take_region(regions, counters, columns, &mapping->regions[at], at, i, is_main);
+    return !columns->broken;
+}
+
+static bool take_known_regions(const struct regions *regions, const struct region_shape *shape,
+                               struct counters *counters, struct covfun_columns *columns,
+                               struct mapping *mapping)
+{
+    size_t at = mapping->region_count;
+    uint32_t count = shape->count;
+
+    if (count != 0)
+        memcpy(mapping->regions + at, regions->shape_regions.regions + shape->first,
+               count * sizeof(*mapping->regions));
+    for (uint32_t i = 0; i < count && !columns->broken; i++, at++)
+        take_operands(counters, columns, &mapping->regions[at], at);
+    return !columns->broken;
+}
 
 static enum compact_result take_file(struct regions *regions, struct counters *counters,
                                      struct covfun_columns *columns, uint64_t limit,
                                      struct mapping *mapping, size_t file)
 {
-    const struct region_shape *shape = NULL;
-    size_t first = mapping->region_count;
-    uint32_t count;
+    const struct region_shape *shape = file == 0 ? NULL : take_shape(regions, columns);
+    uint32_t count = shape != NULL ? shape->count : covfun_take_32(columns, COVFUN_REGION_COUNTS);
+    uint64_t most = (uint64_t)mapping->region_count + count;
+    bool done;
 
-    if (file != 0 && !take_shape(regions, columns, &shape))
+    if (columns->broken || most * REGION_SIZE_MIN > limit ||
+        most > UINT32_MAX / REGION_COUNTERS_MAX || (shape == NULL && count > kinds_left(columns)))
         return COMPACT_UNFIT;
-    if (shape != NULL)
-        count = shape->count;
-    else if (!covfun_take_32(columns, COVFUN_REGION_COUNTS, &count))
-        return COMPACT_UNFIT;
-    if ((first + (uint64_t)count) * REGION_SIZE_MIN > limit)
-        return COMPACT_UNFIT;
+    if (!mapping_reserve_regions(mapping, count) ||
+        !counters_reserve(counters, (size_t)count * REGION_COUNTERS_MAX))
+        return COMPACT_NO_MEMORY;
+    done = shape != NULL ? take_known_regions(regions, shape, counters, columns, mapping)
+                         : take_new_regions(regions, counters, columns, mapping, count, file == 0);
+    if (!done)
+        return columns->no_memory ? COMPACT_NO_MEMORY : COMPACT_UNFIT;
     mapping->region_counts[file] = count;
-    regions->ends = (struct region_ends){0};
-    for (uint32_t i = 0; i < count; i++) {
-        struct region blank = {0}, *region;
-        enum compact_result result;
-
-        if (shape != NULL)
-            blank = regions->shape_regions.regions[shape->first + i];
-        if (!mapping_add_region(mapping, &blank))
-            return COMPACT_NO_MEMORY;
-        region = &mapping->regions[mapping->region_count - 1];
-        if (shape == NULL &&
-            (!take_kind(columns, region) || !take_place(regions, columns, region, i, file == 0)))
-            return COMPACT_UNFIT;
-        result = take_operands(counters, columns, region, i, shape == NULL);
-        if (result != COMPACT_DONE)
-            return result;
-        add_end(&regions->ends, region);
-    }
-    return file == 0 || shape != NULL || add_shape(regions, mapping->regions + first, count)
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+    mapping->region_count += count;
+    return file == 0 || shape != NULL || add_shape(regions, mapping, count) ? COMPACT_DONE
+                                                                            : COMPACT_NO_MEMORY;
 }
 
 enum compact_result regions_take(struct regions *regions, struct counters *counters,
@@ -504,16 +622,16 @@ enum compact_result regions_take(struct regions *regions, struct counters *count
                                  struct mapping *mapping)
 {
     enum compact_result result = COMPACT_DONE;
-    uint32_t files, name;
+    uint32_t files = covfun_take_32(columns, COVFUN_FILE_COUNTS);
 
-    if (!covfun_take_32(columns, COVFUN_FILE_COUNTS, &files) || files > limit)
+    if (files > limit)
         return COMPACT_UNFIT;
-    for (uint32_t i = 0; i < files; i++) {
-        if (!covfun_take_32(columns, COVFUN_FILES, &name))
-            return COMPACT_UNFIT;
-        if (!mapping_add_file(mapping, name))
+    for (uint32_t i = 0; i < files && !columns->broken; i++) {
+        if (!mapping_add_file(mapping, covfun_take_32(columns, COVFUN_FILES)))
             return COMPACT_NO_MEMORY;
     }
+    if (columns->broken)
+        return COMPACT_UNFIT;
     for (uint32_t i = 0; result == COMPACT_DONE && i < files; i++)
         result = take_file(regions, counters, columns, limit, mapping, i);
     return result;

@@ -16,12 +16,11 @@ struct region_shape {
 
 #define REGION_ENDS 16
 
-/* Where regions of a file end, the last one told first, each once: the line, counted from the
- * first, in the high half, the column in the low one. */
+/* Where regions of a file end, each once: the line, counted from the first, in the high half, the
+ * column in the low one. */
 struct region_ends {
-    uint64_t places[REGION_ENDS];
-    size_t count;
-    uint64_t line; /* of the region at hand */
+    struct recent places;
+    uint64_t line; /* of the region at hand, in the high half */
 };
 
 /* Goes from one mapping to the next. Starts as {0}; freed with regions_free. */
