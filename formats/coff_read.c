@@ -201,7 +201,7 @@ static bool read_sections(struct coff_image *image, struct error *error)
 
     if (!range_within(start, (uint64_t)count * COFF_SECTION_HEADER_SIZE, 0, image->file.size))
         return refuse(image, error, "its section table is not inside the file");
-    image->sections = calloc((size_t)count + 1, sizeof(*image->sections));
+    image->sections = calloc((size_t)count + COFF_PARTS_MAX, sizeof(*image->sections));
     if (image->sections == NULL)
         return error_out_of_memory(error, image->path, count * sizeof(*image->sections));
     image->section_count = count;

@@ -327,7 +327,7 @@ static void search_version_in(struct versions *versions, size_t index)
 
 /* The runtime reads its version from a variable. Which one that is can be told by its value, which
  * must fit the records, where no other such value is about. */
-static void search_version(struct coff_plan_state *state)
+void coff_search_version(struct coff_plan_state *state)
 {
     const struct coff_image *image = &state->image;
     struct versions versions = {.state = state};
@@ -346,12 +346,11 @@ static void search_version(struct coff_plan_state *state)
         define(state, RUNTIME_RAW_VERSION, versions.address);
 }
 
-void coff_search_runtime(struct coff_plan_state *state)
+void coff_search_functions(struct coff_plan_state *state)
 {
     search_bounds(state, SECTION_NAMES, BOUND_WINDOW, RUNTIME_BEGIN_NAMES, RUNTIME_END_NAMES);
     search_bounds(state, SECTION_DATA, BOUND_WINDOW, RUNTIME_BEGIN_DATA, RUNTIME_END_DATA);
     search_bounds(state, SECTION_COUNTERS, MARKER_WINDOW, RUNTIME_BEGIN_COUNTERS,
                   RUNTIME_END_COUNTERS);
     search_bounds(state, SECTION_BITMAP, MARKER_WINDOW, RUNTIME_BEGIN_BITMAP, RUNTIME_END_BITMAP);
-    search_version(state);
 }
