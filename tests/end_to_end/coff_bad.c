@@ -29,7 +29,16 @@ static const struct windows_program programs[] = {
      .functions = FUNCTIONS,
      .link_options = "/debug /release"},
     {.clang = "22", .target = WINDOWS_MINGW_LLD, .functions = FUNCTIONS},
+    {.clang = "22",
+     .target = WINDOWS_MSVC_X86_64,
+     .functions = FUNCTIONS,
+     .runtime_options = "-DPROFILE_MERGED",
+     .link_options = "/debug /release"},
 };
+
+/* Of the programs. */
+#define MINGW         3
+#define MERGED        4
 
 #define PROGRAM_COUNT (sizeof programs / sizeof *programs)
 
@@ -298,7 +307,7 @@ START_TEST(test_no_runtime)
 }
 END_TEST
 
-/* ---- what only a map file tells, and what nothing tells ---- */
+/* ---- what only a map file tells ---- */
 
 /* Builds a variant of the first program, and splits it; gives what covsplit said. */
 static const char *split_variant(const struct windows_program *program, const char *directory,
@@ -324,6 +333,9 @@ static bool is_removed(const char *directory, const char *name)
 /* With a map file the result is the same as without, where both can tell. */
 START_TEST(test_map)
 {
+    if (_i == MINGW) {
+        return; /* it has symbols */
+    }
     char *directory = test_directory();
     struct pe_file pe = pe_file_read(images[_i]);
     struct verdict verdict = {0};
@@ -349,28 +361,131 @@ START_TEST(test_wrong_map)
 }
 END_TEST
 
-/* LLVM's own runtime for MSVC has the linker put data among the program's: it stays there, and the
- * version cannot be told by it. */
-START_TEST(test_merged_data)
+/* ---- records that the linker merged into .data ---- */
+
+/* Changes after which nothing proves that they are records; `part` has them, between markers. */
+static void change_name(struct pe_file *pe, const struct pe_section *part)
 {
-    char *directory = test_directory();
-    struct windows_program program = programs[0];
-    program.link_options = "/debug /merge:.lprfd=.data /merge:.lprfb=.data";
-    const char *messages = split_variant(&program, directory, "");
+    pe->file.data[part->raw_pointer + (uint64_t)part->virtual_size / 2 / 64 * 64] ^= 1;
+}
+
+static void change_front_marker(struct pe_file *pe, const struct pe_section *part)
+{
+    pe->file.data[part->raw_pointer] = 1;
+}
+
+static void change_back_marker(struct pe_file *pe, const struct pe_section *part)
+{
+    pe->file.data[part->raw_pointer + part->virtual_size - 1] = 1;
+}
+
+static void change_counters(struct pe_file *pe, const struct pe_section *part)
+{
+    pe_store_u32(pe, part->raw_pointer + part->virtual_size - 2 * 64 + 48, 1u << 20);
+}
+
+static void (*const unproven[])(struct pe_file *pe, const struct pe_section *part) = {
+    change_name, change_front_marker, change_back_marker, change_counters};
+
+#define UNPROVEN_COUNT ((int)(sizeof unproven / sizeof *unproven))
+
+/* All that covsplit knows then is what a map file tells. */
+static void assert_records_stay(const struct pe_file *pe, const char *directory, const char *map)
+{
+    const char *messages = split_changed(pe, directory, "", 0);
     ck_assert_msg(strstr(messages, ".lprfn stays") != NULL && strstr(messages, "--map") != NULL,
                   "%s", messages);
     ck_assert(!is_removed(directory, ".lprfn"));
-    ck_assert_str_eq(split_variant(&program, directory, "--map " WINDOWS_PROGRAM ".map"), "");
+    assert_joins(directory);
+    ck_assert_str_eq(split_changed(pe, directory, text_format("--map %s", map), 0), "");
     ck_assert(is_removed(directory, ".lprfn"));
+    assert_joins(directory);
+    struct pe_file out = pe_file_read(path_join(directory, "out"));
+    const struct pe_section *left = pe_file_section(&out, ".data");
+    const struct pe_section *data = pe_file_section(pe, ".data");
+    ck_assert_uint_eq(left->raw_size, data->raw_size);
+    ck_assert(memcmp(out.file.data + left->raw_pointer, pe->file.data + data->raw_pointer,
+                     data->raw_size) == 0);
+}
+
+START_TEST(test_merged_unproven)
+{
+    const char *map = text_format("%s.map", images[MERGED]);
+    struct pe_file pe = pe_file_read(images[MERGED]);
+    struct pe_section part = pe_file_part(&pe, map, ".lprfd");
+    unproven[_i](&pe, &part);
+    assert_records_stay(&pe, test_directory(), map);
 }
 END_TEST
+
+/* Runtimes up to LLVM 17 have the counters merged too. */
+START_TEST(test_merged_counters)
+{
+    char *directory = test_directory();
+    struct windows_program program = programs[MERGED];
+    program.link_options = "/debug /merge:.lprfc=.data";
+    windows_program_build(&program, directory);
+    struct pe_file pe = pe_file_read(path_join(directory, WINDOWS_PROGRAM));
+    assert_records_stay(&pe, directory, WINDOWS_PROGRAM ".map");
+}
+END_TEST
+
+/* An image from which nothing but the records went still is known to be split. */
+START_TEST(test_merged_alone)
+{
+    char *directory = test_directory();
+    struct pe_file pe = pe_file_read(images[MERGED]);
+    ck_assert_str_eq(split_changed(&pe, directory, "--sections data", 0), "");
+    assert_joins(directory);
+    struct pe_file out = pe_file_read(path_join(directory, "out"));
+    struct pe_section part = pe_file_part(&pe, text_format("%s.map", images[MERGED]), ".lprfd");
+    ck_assert_uint_ge(pe.file.size - out.file.size, part.virtual_size - 2 * 64 - pe.file_alignment);
+    const char *messages = split_changed(&out, directory, "-o again --sidecar other", 0);
+    ck_assert_msg(strstr(messages, "split already") != NULL, "%s", messages);
+}
+END_TEST
+
+/* Zeros stay where the program's own data is behind the records. */
+START_TEST(test_merged_followed)
+{
+    char *directory = test_directory();
+    struct windows_program program = programs[MERGED];
+    program.runtime_options = "-DPROFILE_MERGED -DPROFILE_FOLLOWED";
+    const char *messages = split_variant(&program, directory, "");
+    ck_assert_msg(text_count(messages, "warning") == 1 &&
+                      strstr(messages, ".lprfd is filled with zeros: the linker merged it into "
+                                       ".data, where other data follows") != NULL,
+                  "%s", messages);
+    struct pe_file pe = pe_file_read(path_join(directory, WINDOWS_PROGRAM));
+    struct pe_file out = pe_file_read(path_join(directory, "out"));
+    const struct pe_section *data = pe_file_section(&pe, ".data");
+    const struct pe_section *left = pe_file_section(&out, ".data");
+    struct pe_section part =
+        pe_file_part(&pe, path_join(directory, WINDOWS_PROGRAM ".map"), ".lprfd");
+    uint64_t stub = part.raw_pointer - data->raw_pointer + 64;
+    uint64_t end = stub - 64 + part.virtual_size;
+    const uint8_t *old = pe.file.data + data->raw_pointer, *new = out.file.data + left->raw_pointer;
+    ck_assert_uint_eq(left->raw_size, data->raw_size);
+    ck_assert(memcmp(old, new, stub) == 0);
+    ck_assert(memcmp(old + end, new + end, data->raw_size - end) == 0);
+    ck_assert_uint_ne(pe_load_u32(&out, left->raw_pointer + stub), 0);
+    for (uint64_t i = stub + 64; i < end; i++) {
+        ck_assert_uint_eq(new[i], 0);
+    }
+}
+END_TEST
+
+/* ---- what nothing tells ---- */
 
 /* Functions that became part of the writer cannot be changed. */
 START_TEST(test_inlined_runtime)
 {
+    if (_i == MINGW) {
+        return;
+    }
     char *directory = test_directory();
     struct windows_program program = programs[_i];
-    program.runtime_options = "-flto";
+    program.runtime_options = _i == MERGED ? "-flto -DPROFILE_MERGED" : "-flto";
     const char *messages = split_variant(&program, directory, "");
     ck_assert_msg(strstr(messages, ".lprfn stays") != NULL &&
                       strstr(messages, ".lprfd stays") != NULL,
@@ -456,10 +571,13 @@ static void add_files(Suite *suite)
 #endif
     tcase_add_test(test_case, test_long_name);
     tcase_add_test(test_case, test_no_runtime);
-    tcase_add_loop_test(test_case, test_map, 0, 3);
+    tcase_add_loop_test(test_case, test_map, 0, PROGRAM_COUNT);
     tcase_add_test(test_case, test_wrong_map);
-    tcase_add_test(test_case, test_merged_data);
-    tcase_add_loop_test(test_case, test_inlined_runtime, 0, 3);
+    tcase_add_loop_test(test_case, test_merged_unproven, 0, UNPROVEN_COUNT);
+    tcase_add_test(test_case, test_merged_counters);
+    tcase_add_test(test_case, test_merged_alone);
+    tcase_add_test(test_case, test_merged_followed);
+    tcase_add_loop_test(test_case, test_inlined_runtime, 0, PROGRAM_COUNT);
     tcase_add_test(test_case, test_binary_correlation);
     tcase_add_loop_test(test_case, test_no_coverage, 0, PROGRAM_COUNT);
 }
