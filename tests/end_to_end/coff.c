@@ -12,6 +12,7 @@
 #include "tests/support/pe_file.h"
 #include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
+#include "tests/support/windows_image.h"
 #include "tests/support/windows_program.h"
 
 #define CELL_TIMEOUT_SECONDS 600
@@ -56,6 +57,11 @@ static void cell_remove(struct cell *cell)
 static const char *sidecar_of(const char *image)
 {
     return text_format("%s.covsplit", image);
+}
+
+static const char *map_of(const struct cell *cell, const char *image)
+{
+    return path_join(cell->original, text_format("%s.map", image));
 }
 
 /* ---- splitting ---- */
@@ -127,146 +133,7 @@ static bool accepts(const struct cell *cell, const char *tool, const char *optio
     return fine;
 }
 
-/* A section by its name, also where the linker merged it into another one. */
-static struct pe_section section_of(const struct cell *cell, const char *image,
-                                    const struct pe_file *pe, const char *name)
-{
-    const struct pe_section *section = pe_file_section(pe, name);
-    return section != NULL
-               ? *section
-               : pe_file_part(pe, path_join(cell->original, text_format("%s.map", image)), name);
-}
-
-static const char *const removed_sections[] = {".lcovmap", ".lcovfun", ".lprfn", ".lprfd"};
-
-#define REMOVED_COUNT (sizeof removed_sections / sizeof *removed_sections)
-
-/* The bytes of a stub record, and of a marker. */
-static uint32_t record_size(const struct pe_file *pe)
-{
-    return pe->is_64_bit ? 64 : 48;
-}
-
-/* Where records are merged into .data, that section ends behind the stub. */
-static bool check_host(const struct pe_file *original, const struct pe_file *stripped,
-                       const struct pe_section *part, struct verdict *verdict)
-{
-    const struct pe_section *host = pe_file_section(original, ".data");
-    const struct pe_section *left = pe_file_section(stripped, ".data");
-    uint32_t end = part->virtual_address - host->virtual_address + 2 * record_size(stripped);
-    if (left->raw_size < end || left->raw_size >= end + stripped->file_alignment ||
-        left->virtual_size != host->virtual_size ||
-        left->virtual_address != host->virtual_address) {
-        return verdict_fail(verdict, "%u bytes of .data are left where records begin at %u",
-                            left->raw_size, end);
-    }
-    return true;
-}
-
-/* What is left of a removed section: nothing, or a block with the stub. */
-static bool check_section(const struct pe_file *stripped, const struct pe_section *original,
-                          struct verdict *verdict)
-{
-    const struct pe_section *left = pe_file_section(stripped, original->name);
-    uint32_t most = strcmp(original->name, ".lprfd") == 0 ? stripped->file_alignment : 0;
-    if (left != NULL && (left->raw_size > most || left->virtual_size != original->virtual_size ||
-                         left->virtual_address != original->virtual_address)) {
-        return verdict_fail(verdict, "%s is still there, or is another", original->name);
-    }
-    return true;
-}
-
-/* The stripped file is the original minus what was removed, and has a right checksum. */
-static bool check_sizes(const struct cell *cell, const char *image, struct verdict *verdict)
-{
-    struct pe_file original = pe_file_read(path_join(cell->original, image));
-    struct pe_file stripped = pe_file_read(path_join(cell->stripped, image));
-    uint64_t removed = 0, difference = original.file.size - stripped.file.size;
-    bool fine = true;
-    for (size_t i = 0; i < REMOVED_COUNT; i++) {
-        struct pe_section section = section_of(cell, image, &original, removed_sections[i]);
-        bool merged = pe_file_section(&original, removed_sections[i]) == NULL;
-        removed += section.raw_size;
-        fine = fine && (merged ? check_host(&original, &stripped, &section, verdict)
-                               : check_section(&stripped, &section, verdict));
-    }
-    if (fine && (difference > removed ||
-                 removed - difference > REMOVED_COUNT * (uint64_t)original.file_alignment)) {
-        fine = verdict_fail(verdict, "%s shrank by %llu bytes, not by %llu", image,
-                            (unsigned long long)difference, (unsigned long long)removed);
-    }
-    if (fine &&
-        stripped.check_sum != (original.check_sum != 0 ? pe_file_check_sum(&stripped) : 0)) {
-        fine = verdict_fail(verdict, "%s has the checksum 0x%x", image, stripped.check_sum);
-    }
-    pe_file_free(&original);
-    pe_file_free(&stripped);
-    return fine;
-}
-
 /* ---- profiles and reports without a run ---- */
-
-static void put_bytes(FILE *file, const struct pe_file *pe, uint64_t offset, uint64_t size)
-{
-    ck_assert_uint_le(offset + size, pe->file.size);
-    ck_assert_uint_eq(fwrite(pe->file.data + offset, 1, size, file), size);
-}
-
-/* The first seven bytes, and the last one, are no counter's. Counters and bitmap are made up. */
-static void put_counters(FILE *file, uint64_t count)
-{
-    for (uint64_t i = 0; i < count * 8; i++) {
-        fputc(i % 8 == 7 && i / 8 + 1 < count ? (int)(i / 8 % 5) : 0, file);
-    }
-}
-
-/* What a program of version 10 would write that runs the image: with all records and names, or with
- * the stub alone. */
-static void write_profile(const struct cell *cell, const char *image, const struct pe_file *pe,
-                          bool light, const char *path)
-{
-    struct pe_section data = section_of(cell, image, pe, ".lprfd");
-    struct pe_section names = section_of(cell, image, pe, ".lprfn");
-    struct pe_section counters = section_of(cell, image, pe, ".lprfc");
-    struct pe_section bitmap = section_of(cell, image, pe, ".lprfb");
-    uint64_t size = record_size(pe);
-    uint64_t count = light ? 1 : data.virtual_size / size - 2;
-    uint64_t counter_count = (counters.virtual_size - 2 + 7) / 8;
-    uint64_t names_size = light ? 0 : names.virtual_size - 2;
-    uint64_t bitmap_size = bitmap.virtual_size - 2;
-    uint64_t begin = data.virtual_address + size;
-    const uint64_t header[] = {
-        pe->is_64_bit ? UINT64_C(0xff6c70726f667281) : UINT64_C(0xff6c70726f665281),
-        10,
-        0,
-        count,
-        0,
-        counter_count,
-        0,
-        bitmap_size,
-        (0 - bitmap_size) % 8,
-        names_size,
-        (uint32_t)(counters.virtual_address + 1 - begin),
-        (uint32_t)(bitmap.virtual_address + 1 - begin),
-        names.virtual_address + 1,
-        0,
-        0,
-        2,
-    };
-    FILE *file = fopen(path, "w");
-    ck_assert(file != NULL);
-    ck_assert_uint_eq(fwrite(header, sizeof header, 1, file), 1);
-    put_bytes(file, pe, data.raw_pointer + size, count * size);
-    put_counters(file, counter_count);
-    for (uint64_t i = 0; i < (bitmap_size + 7) / 8 * 8; i++) {
-        fputc(i < bitmap_size ? (int)(i % 7) : 0, file);
-    }
-    put_bytes(file, pe, names.raw_pointer + 1, names_size);
-    for (uint64_t i = names_size; i % 8 != 0; i++) {
-        fputc(0, file);
-    }
-    ck_assert_int_eq(fclose(file), 0);
-}
 
 /* Runs a tool of LLVM, behind what the command has already; returns standard output. */
 static const char *run_llvm(const struct cell *cell, struct command command, const char *tool,
@@ -304,13 +171,51 @@ static const char *relocations_outside(const struct cell *cell, const struct pe_
 static bool check_relocations(const struct cell *cell, const char *image, struct verdict *verdict)
 {
     struct pe_file original = pe_file_read(path_join(cell->original, image));
-    struct pe_section part = section_of(cell, image, &original, ".lprfd"), *data = &part;
+    struct pe_section part = windows_section(&original, map_of(cell, image), ".lprfd"),
+                      *data = &part;
     const char *expected = relocations_outside(cell, data, text_format("original/%s", image));
     const char *found = relocations_outside(cell, data, text_format("stripped/%s", image));
     pe_file_free(&original);
     return (expected[0] != '\0' && strcmp(expected, found) == 0) ||
            verdict_fail(verdict, "%s has the relocations\n%.300sand not\n%.300s", image, found,
                         expected);
+}
+
+/* What the debug directory and the symbol table lead to, read independently. */
+static bool check_symbols(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    const struct command plain = {0};
+    bool has_symbols =
+        !windows_target_is_msvc(cell->program.target) &&
+        (cell->program.link_options == NULL || strstr(cell->program.link_options, "-s") == NULL);
+    const char *options =
+        has_symbols ? "--symbols --coff-debug-directory" : "--coff-debug-directory";
+    const char *outputs[2];
+    const char *const directories[] = {"original", "stripped"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *output = run_llvm(cell, plain, "llvm-readobj",
+                                      text_format("%s %s/%s", options, directories[i], image));
+        struct text_list lines = text_list_of_lines(output);
+        char *kept = NULL;
+        size_t size = 0;
+        FILE *file = open_memstream(&kept, &size);
+        ck_assert(file != NULL);
+        for (size_t j = 0; j < lines.count; j++) {
+            /* These are meant to change. */
+            if (strstr(lines.items[j], "PointerToRawData") == NULL &&
+                strstr(lines.items[j], "File: ") == NULL) {
+                fprintf(file, "%s\n", lines.items[j]);
+            }
+        }
+        ck_assert_int_eq(fclose(file), 0);
+        text_list_free(&lines);
+        outputs[i] = kept;
+    }
+    if (has_symbols && strstr(outputs[0], "__llvm_profile_end_names") == NULL) {
+        return verdict_fail(verdict, "%s has no symbols", image);
+    }
+    return strcmp(outputs[0], outputs[1]) == 0 ||
+           verdict_fail(verdict, "%s has other symbols, or another debug directory", image);
 }
 
 static bool same_report(const char *expected, const char *found, const char *how,
@@ -355,8 +260,10 @@ static bool check_made_profile(const struct cell *cell, const char *image, struc
 {
     struct pe_file original = pe_file_read(path_join(cell->original, image));
     struct pe_file stripped = pe_file_read(path_join(cell->stripped, image));
-    write_profile(cell, image, &original, false, path_join(cell->scratch, "made.profraw"));
-    write_profile(cell, image, &stripped, true, path_join(cell->scratch, "light.profraw"));
+    windows_profile_write(&original, map_of(cell, image), false,
+                          path_join(cell->scratch, "made.profraw"));
+    windows_profile_write(&stripped, map_of(cell, image), true,
+                          path_join(cell->scratch, "light.profraw"));
     pe_file_free(&original);
     pe_file_free(&stripped);
     return covsplit_expect(verdict, 0, NULL, cell->scratch, "correlate", "--store", cell->store,
@@ -373,7 +280,7 @@ static const char *disassemble(const struct cell *cell, const char *image, const
                                unsigned size)
 {
     const struct command plain = {0};
-    struct contents map = file_read(path_join(cell->original, text_format("%s.map", image)));
+    struct contents map = file_read(map_of(cell, image));
     const char *text = text_format("%.*s", (int)map.size, (const char *)map.data);
     const char *line = strstr(text, function);
     ck_assert_msg(line != NULL, "%s is not in the map file", function);
@@ -398,8 +305,8 @@ static bool check_functions(const struct cell *cell, const char *image, struct v
     const char *end = disassemble(cell, image, "__llvm_profile_end_names", size);
     const char *data = disassemble(cell, image, "__llvm_profile_end_data", size);
     struct pe_file original = pe_file_read(path_join(cell->original, image));
-    struct pe_section section = section_of(cell, image, &original, ".lprfd");
-    uint32_t bound = (section.virtual_address + 2 * record_size(&original)) % 4096;
+    struct pe_section section = windows_section(&original, map_of(cell, image), ".lprfd");
+    uint32_t bound = (section.virtual_address + 2 * windows_record_size(&original)) % 4096;
     pe_file_free(&original);
     if (strcmp(begin, end) != 0) {
         return verdict_fail(verdict, "names do not end where they begin: %s%s", begin, end);
@@ -412,10 +319,13 @@ static bool check_functions(const struct cell *cell, const char *image, struct v
 static bool check_image(const struct cell *cell, const char *image, struct verdict *verdict)
 {
     return split(cell, image, verdict) && check_join(cell, image, verdict) &&
-           check_split_again(cell, image, verdict) && check_sizes(cell, image, verdict) &&
+           check_split_again(cell, image, verdict) &&
+           windows_sizes_are_right(path_join(cell->original, image),
+                                   path_join(cell->stripped, image), verdict) &&
            accepts(cell, "llvm-readobj", "--all", image, verdict) &&
            accepts(cell, "llvm-objdump", "-p", image, verdict) &&
-           check_relocations(cell, image, verdict) && check_made_profile(cell, image, verdict);
+           check_relocations(cell, image, verdict) && check_symbols(cell, image, verdict) &&
+           check_made_profile(cell, image, verdict);
 }
 
 static bool can_run(const struct cell *cell)
@@ -558,7 +468,10 @@ static const struct windows_program programs[] = {
      .library = true,
      .instrumentation = INSTRUMENT_COVERAGE " -fcoverage-mcdc",
      .runtime_options = MERGED},
-    {.target = WINDOWS_MSVC_ARM64, .language = LANGUAGE_C, .runtime_options = MERGED},
+    {.target = WINDOWS_MSVC_ARM64,
+     .language = LANGUAGE_C,
+     .runtime_options = MERGED,
+     .link_options = "/build-id:no"},
     {.target = WINDOWS_MSVC_I686,
      .language = LANGUAGE_C,
      .runtime_options = MERGED,
@@ -576,7 +489,7 @@ static const struct windows_program programs[] = {
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .link_options = "-s"},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_CXX, .library = true},
-    {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C},
+    {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_CXX, .library = true},
 };
 

@@ -14,6 +14,7 @@
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 #include "tests/support/traced.h"
+#include "tests/support/windows_program.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define SAMPLE_FUNCTIONS     2000
@@ -27,9 +28,8 @@ static struct contents original;
 static struct contents finished;
 static struct contents finished_sidecar;
 
-static void prepare(void)
+static void take_samples(void)
 {
-    sample = sample_create("kill", SAMPLE_FUNCTIONS);
     original = file_read(sample.image);
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, "app");
@@ -38,6 +38,25 @@ static void prepare(void)
     verdict_assert(&verdict, "undisturbed");
     finished = file_read(image);
     finished_sidecar = file_read(path_join(directory, "app.covsplit"));
+}
+
+static void prepare(void)
+{
+    sample = sample_create("kill", SAMPLE_FUNCTIONS);
+    take_samples();
+}
+
+static void prepare_coff(void)
+{
+    struct windows_program program = {
+        .clang = "19", .target = WINDOWS_MSVC_X86_64, .runtime_options = "-DPROFILE_MERGED"};
+    sample = (struct sample){.scratch = scratch_create("kill-coff")};
+    char *directory = path_join(sample.scratch, "sample");
+    directory_create(directory);
+    windows_program_build(&program, directory);
+    sample.image = path_join(directory, WINDOWS_PROGRAM);
+    free(directory);
+    take_samples();
 }
 
 static void clean_up(void)
@@ -157,5 +176,8 @@ int main(int argument_count, char **arguments)
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_test(test_case, test_random_moments);
     tcase_add_test(test_case, test_every_system_call);
+    TCase *coff = suite_add_case(suite, "coff", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(coff, prepare_coff, clean_up);
+    tcase_add_test(coff, test_every_system_call);
     return suite_run(suite);
 }
