@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "common/names.h"
 #include "common/profile_file.h"
 
 /* The bytes of the magic number from its most significant to its least significant one. The sixth
@@ -415,9 +416,23 @@ struct bytes profile_whole_counters(const struct profile *profile)
     return whole;
 }
 
+/* Whether the one record is of a function: then its name is among the names. Names that cannot be
+ * read tell nothing, and are left to the tools that read the profile. */
+static bool names_have_record(const struct profile *profile)
+{
+    struct names names = {0};
+    struct error ignored;
+    bool has = !names_read(&names, profile->names, "", &ignored) ||
+               names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
+
+    names_free(&names);
+    return has;
+}
+
 /* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
  * program that has just one function. Only the former comes without names, or has the image's UUID
- * where a function has the hash of its name. */
+ * where a function has the hash of its name. Where the split left the names in the image, nothing
+ * but that hash may tell, as not every profile has a binary ID. */
 static void detect_stub(struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
@@ -439,7 +454,8 @@ static void detect_stub(struct profile *profile)
     if (profile_record_has_value_sites(layout, record, big))
         return;
     memcpy(profile->stub_uuid, record, PROFILE_STUB_UUID_SIZE);
-    profile->lightweight = header->names_size == 0 || stub_matches_binary_id(profile);
+    profile->lightweight =
+        header->names_size == 0 || stub_matches_binary_id(profile) || !names_have_record(profile);
 }
 
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,

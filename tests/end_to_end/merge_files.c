@@ -110,6 +110,54 @@ START_TEST(test_inputs)
 }
 END_TEST
 
+/* A path each line, and no other way to part them: a list made for `xargs -0` would otherwise end
+ * at its first path. */
+START_TEST(test_list_with_zeros)
+{
+    static const char list[] = "profiles/1.profraw\0profiles/3.profraw\0";
+    file_write(path_join(scratch, "zeros"), list, sizeof list - 1);
+    assert_says(merge(NULL, "-o no.profraw @zeros", 1), "error: zeros: ");
+    ck_assert(!file_exists(path_join(scratch, "no.profraw")));
+}
+END_TEST
+
+/* Where only the data records were taken out, and the profile has no binary ID, or not the
+ * sidecar's UUID, it must still be known for a lightweight one: by the record that is of no
+ * function. */
+START_TEST(test_names_without_data)
+{
+    static const char *const options[] = {NULL, "--uuid=0123456789abcdef0123"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char *directory = text_format("%s/names-%zu", scratch, i);
+        struct program program = {.clang = "19",
+                                  .linker = "lld",
+                                  .kind = LINK_PIE,
+                                  .language = LANGUAGE_C,
+                                  .optimization = "-O0",
+                                  .build_id = "none",
+                                  .functions = FUNCTIONS};
+        directory_create(directory);
+        program_build(&program, directory);
+        struct command split = covsplit_command(directory, "split", "--sections", "data", "-o",
+                                                "split", PROGRAM_NAME, NULL);
+        if (options[i] != NULL) {
+            text_list_add(&split.arguments, options[i]);
+        }
+        command_run_or_abort(&split);
+        run_or_abort(directory, "sh", "-c",
+                     "LLVM_PROFILE_FILE=original.profraw ./" PROGRAM_NAME ">out; "
+                     "LLVM_PROFILE_FILE=light.profraw ./split >out; "
+                     "llvm-profdata-19 merge -o original.profdata original.profraw",
+                     NULL);
+        run_or_abort(directory, covsplit_path(), "merge", "--sidecar", PROGRAM_NAME ".covsplit",
+                     "-o", "merged.profdata", "--llvm-profdata", "llvm-profdata-19",
+                     "light.profraw", NULL);
+        assert_same(text_format("names-%zu/original.profdata", i),
+                    text_format("names-%zu/merged.profdata", i));
+    }
+}
+END_TEST
+
 START_TEST(test_usage)
 {
     assert_says(merge(NULL, "-o out profiles", 2), "ends neither in .profraw nor in .profdata");
@@ -283,6 +331,8 @@ int main(void)
     TCase *test_case = suite_add_case(suite, "all", TEST_TIMEOUT_SECONDS);
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_test(test_case, test_inputs);
+    tcase_add_test(test_case, test_list_with_zeros);
+    tcase_add_test(test_case, test_names_without_data);
     tcase_add_test(test_case, test_usage);
     tcase_add_test(test_case, test_which_llvm_profdata);
     tcase_add_test(test_case, test_llvm_profdata_fails);

@@ -81,17 +81,25 @@ START_TEST(test_portable)
 }
 END_TEST
 
-/* Notes, the inverse script and the names, which are the same in either form. */
+/* All compact forms, which are checked by their digests, and the way back from them. */
 START_TEST(test_compact)
 {
+    static const char *const types[] = {" 0x6c760101\n", " 0x6c760201\n", " 0x6c760301\n",
+                                        " 0x6c760401\n"};
+    struct verdict verdict = {0};
     split(images[_i], "--portable");
     const char *portable = read_by_page("names sidecar");
     split(images[_i], "");
     const char *sections = read_by_page("check sidecar");
-    ck_assert_msg(strstr(sections, " 0x6c760101\n") != NULL, "%s", sections);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        ck_assert_msg(strstr(sections, types[i]) != NULL, "%s", sections);
+    }
     const char *compact = read_by_page("names sidecar");
     ck_assert_uint_gt(text_count(compact, "\n"), 100);
     ck_assert_str_eq(portable, compact);
+    read_by_page("join sidecar stripped joined");
+    files_equal(path_join(scratch, "joined"), path_join(scratch, images[_i]), &verdict);
+    verdict_assert(&verdict, images[_i]);
 }
 END_TEST
 

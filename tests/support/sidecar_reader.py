@@ -5,18 +5,25 @@ Usage: sidecar_reader.py check SIDECAR                     checks digests and pr
        sidecar_reader.py section SIDECAR NAME OUT          writes the contents of a section
        sidecar_reader.py join SIDECAR STRIPPED OUT         brings the original image back
 
-Digests are computed by libxxhash, zstd frames decompressed by the command zstd; names, section and
-join want sections that are zstd's (--portable), but names also knows the compact form.
+Digests are computed by libxxhash, zstd frames decompressed by the command zstd.
 """
 import ctypes
+import hashlib
 import struct
 import subprocess
 import sys
+import zlib
+
+# What runs this leaves nothing in the sources.
+sys.dont_write_bytecode = True
+
+from mapping_reader import Mappings
+from sidecar_numbers import Numbers, uleb128, unzigzag
 
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_1 = 2, 0x6c760101
+ZSTD, NAMES_1, DATA_1, COVMAP_1, COVFUN_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301, 0x6c760401
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -42,29 +49,6 @@ def decompress(frames):
 def require(condition, what):
     if not condition:
         sys.exit(what)
-
-
-class Numbers:
-    """Unsigned LEB128 numbers, one behind the other."""
-
-    def __init__(self, contents):
-        self.contents, self.place = contents, 0
-
-    def take(self):
-        value, shift = 0, 0
-        while True:
-            byte = self.contents[self.place]
-            self.place += 1
-            value |= (byte & 0x7f) << shift
-            shift += 7
-            if byte < 0x80:
-                return value
-
-    def rest(self, size):
-        part = self.contents[self.place:self.place + size]
-        require(len(part) == size, "cut short")
-        self.place += size
-        return part
 
 
 class Sidecar:
@@ -154,8 +138,11 @@ class Sidecar:
 
     def section(self, name):
         ch_type, ch_size, frames = self.stored(name)
-        require(ch_type == ZSTD, name + " is in a compact form")
-        contents = decompress(frames)
+        if ch_type == ZSTD:
+            contents = decompress(frames)
+        else:
+            require(ch_type in DECODERS, name + " is in a form that is not known")
+            contents = DECODERS[ch_type](self, self.parts(name), ch_size)
         _, size, expected = self.removed[name]
         require(len(contents) == ch_size == size and digest(contents) == expected,
                 name + " has another digest")
@@ -209,9 +196,219 @@ class Sidecar:
             return self.parts("__llvm_prf_names")[0].split(b"\x01")[:-1]
         return names_of_chunks(self.section("__llvm_prf_names"))
 
+    def compact_names(self):
+        """Those that other compact forms count on."""
+        for name in "__llvm_prf_names", "__llvm_covnames":
+            if name in self.removed and self.stored(name)[0] == NAMES_1:
+                return self.parts(name)[0].split(b"\x01")[:-1]
+        return []
+
+    def byte_order(self):
+        return "big" if self.order == ">" else "little"
+
+
+class Members:
+    """Lists of names: see "members" in the page."""
+
+    def __init__(self, names, members, width):
+        self.names, self.members, self.width = names, members, width
+        self.place, self.new = 0, 0
+
+    def take_list(self, count):
+        names, before = [], 0
+        for _ in range(count):
+            member = int.from_bytes(self.members[self.place:self.place + self.width], "little")
+            self.place += self.width
+            if member == 0:
+                number = self.new
+                self.new += 1
+            else:
+                limit = 256 ** self.width
+                difference = member - 1 if member <= limit // 2 else member - limit
+                number = before + difference
+            names.append(self.names[number])
+            before = number
+        return names
+
+
+def compressed(text, form):
+    return zlib.compress(text, 6 if form == 2 else 9) if form != 1 else b""
+
+
+def decode_names(_, parts, size):
+    pieces = Numbers(parts[2])
+    members = Members(parts[0].split(b"\x01")[:-1], parts[1], pieces.take())
+    rest, section = Numbers(parts[3]), bytearray()
+    for _ in range(pieces.take()):
+        form, number = pieces.take(), pieces.take()
+        if form == 0:
+            section += bytes(number)
+        elif form == 4:
+            section += rest.rest(number)
+        else:
+            text = b"\x01".join(members.take_list(number))
+            stream = compressed(text, form)
+            section += uleb128(len(text)) + uleb128(len(stream)) + (stream or text)
+    return section
+
+
+def decode_covmap(sidecar, parts, size):
+    numbers = Numbers(parts[2])
+    members = Members(parts[0].split(b"\x01")[:-1], parts[1], numbers.take())
+    section = bytearray()
+    for _ in range(numbers.take()):
+        records, coverage, version, form, count = [numbers.take() for _ in range(5)]
+        text = b"".join(uleb128(len(name)) + name for name in members.take_list(count))
+        stream = compressed(text, form)
+        names = uleb128(count) + uleb128(len(text)) + uleb128(len(stream)) + (stream or text)
+        section += struct.pack(sidecar.order + "IIII", records, len(names), coverage, version)
+        section += names
+        section += bytes(min(-len(section) % 8, size - len(section)))
+    return section + parts[3]
+
+
+class Record:
+    """Where the fields of a data record are."""
+
+    def __init__(self, sidecar):
+        version, pointer = sidecar.raw_version & 0xffffff, sidecar.pointer_size
+        self.fields, self.end = {}, 0
+        self.add("NameRef", 8)
+        self.add("FuncHash", 8)
+        self.add("CounterPtr", pointer)
+        if version >= 9:
+            self.add("BitmapPtr", pointer)
+        self.add("FunctionPointer", pointer)
+        self.add("Values", pointer)
+        self.add("NumCounters", 4)
+        self.kinds = 3 if version >= 10 else 2
+        for kind in range(self.kinds):
+            self.add("NumValueSites%d" % kind, 2)
+        if version >= 9:
+            self.end += -self.end % 4
+            self.add("NumBitmapBytes", 4)
+        self.end += -self.end % 8
+
+    def add(self, name, width):
+        self.fields[name] = (self.end, width)
+        self.end += width
+
+
+class NameRefs:
+    def __init__(self, sidecar, numbers, others):
+        self.names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little")
+                      for name in sidecar.compact_names()]
+        self.numbers, self.others, self.expected = numbers, others, 0
+
+    def take(self):
+        code = self.numbers.take()
+        if code == 0:
+            return self.others.low_first(8)
+        number = self.expected + unzigzag(code - 1)
+        self.expected = number + 1
+        return self.names[number]
+
+
+def decode_data(sidecar, parts, size):
+    record = Record(sidecar)
+    columns = [Numbers(part) for part in parts]
+    references = NameRefs(sidecar, columns[0], columns[1])
+    expected = {name: 0 for name in record.fields}
+    relative = sidecar.raw_version & 0xffffff >= 8
+    units = {"CounterPtr": ("NumCounters", 1 if sidecar.raw_version >> 60 & 1 else 8),
+             "BitmapPtr": ("NumBitmapBytes", 1)}
+    section = bytearray()
+    while size - len(section) >= record.end:
+        offset, values = len(section), {}
+        values["NameRef"] = references.take()
+        values["FuncHash"] = columns[3].low_first(columns[2].byte())
+        for name, part in (("CounterPtr", 4), ("BitmapPtr", 9), ("FunctionPointer", 5),
+                           ("Values", 6)):
+            if name not in record.fields:
+                continue
+            code = columns[part].take()
+            values[name] = 0
+            if code:
+                moved = offset if relative and name in units else 0
+                values[name] = unzigzag(code - 1) + expected[name] - moved
+        values["NumCounters"] = columns[7].take()
+        for kind in range(record.kinds):
+            values["NumValueSites%d" % kind] = columns[8].take()
+        if "NumBitmapBytes" in record.fields:
+            values["NumBitmapBytes"] = columns[10].take()
+        for name in ("CounterPtr", "BitmapPtr", "FunctionPointer", "Values"):
+            if values.get(name, 0) == 0:
+                continue
+            expected[name] = values[name]
+            if name in units:
+                number, unit = units[name]
+                expected[name] += values[number] * unit + (offset if relative else 0)
+        packed = bytearray(record.end)
+        for name, (place, width) in record.fields.items():
+            value = values[name] % 256 ** width
+            packed[place:place + width] = value.to_bytes(width, sidecar.byte_order())
+        section += packed
+    return section + parts[11]
+
+
+def hashes_of_data(sidecar):
+    """FuncHashes by NameRef, the first of each."""
+    hashes = {}
+    if "__llvm_prf_data" in sidecar.removed:
+        data, size = sidecar.section("__llvm_prf_data"), Record(sidecar).end
+        for offset in range(0, len(data) - size + 1, size):
+            reference, value = struct.unpack_from(sidecar.order + "QQ", data, offset)
+            hashes.setdefault(reference, value)
+    return hashes
+
+
+class FilenamesRefs:
+    def __init__(self, numbers, references):
+        self.numbers, self.references, self.all = numbers, references, []
+
+    def take(self):
+        code = self.numbers.take()
+        if code == 1:
+            self.all.append(self.references.low_first(8))
+            self.before = self.all[-1]
+        elif code > 1:
+            self.before = self.all[code - 2]
+        return self.before
+
+
+def take_func_hash(columns, reference, hashes):
+    form = columns[2].byte()
+    if form == 0:
+        return hashes[reference]
+    return 0 if form == 1 else columns[4].low_first(columns[3].byte())
+
+
+def decode_covfun(sidecar, parts, size):
+    columns = [Numbers(part) for part in parts]
+    references, hashes = NameRefs(sidecar, columns[0], columns[1]), hashes_of_data(sidecar)
+    filenames, mappings = FilenamesRefs(columns[5], columns[6]), Mappings(columns)
+    known, section = [], bytearray()
+    while not columns[0].at_end():
+        reference = references.take()
+        func_hash = take_func_hash(columns, reference, hashes)
+        filenames_ref, code = filenames.take(), columns[7].take()
+        if code == 0:
+            known.append(mappings.take())
+        elif code == 1:
+            known.append(columns[8].rest(columns[7].take()))
+        mapping = known[-1] if code < 2 else known[-(code - 1)]
+        section += struct.pack(sidecar.order + "QIQQ", reference, len(mapping), func_hash,
+                               filenames_ref) + mapping
+        section += bytes(min(-len(section) % 8, size - len(section)))
+    require(all(column.at_end() for column in columns[:9] + columns[10:]), "a part has more")
+    return section + parts[9]
+
+
+DECODERS = {NAMES_1: decode_names, DATA_1: decode_data, COVMAP_1: decode_covmap,
+            COVFUN_1: decode_covfun}
+
 
 def names_of_chunks(section):
-    import zlib
     numbers, names = Numbers(section), {}
     while numbers.place < len(section):
         size, stored = numbers.take(), numbers.take()
@@ -230,9 +427,7 @@ def main(words):
         sidecar.check_seal()
         sidecar.inverse()
         for name in sidecar.removed:
-            print(name, sidecar.stored(name)[1], hex(sidecar.stored(name)[0]))
-            if sidecar.stored(name)[0] == ZSTD:
-                sidecar.section(name)
+            print(name, len(sidecar.section(name)), hex(sidecar.stored(name)[0]))
     elif words[0] == "names":
         sys.stdout.buffer.write(b"".join(name + b"\n" for name in sidecar.names()))
     elif words[0] == "section":
