@@ -328,6 +328,9 @@ static bool is_alone(struct coff_plan_state *state, enum section_kind kind)
     const struct coff_image *image = &state->image;
     const struct coff_section *section = &image->sections[state->section_index[kind]];
 
+    if (section->VirtualSize == 0)
+        return coff_plan_keep(state, kind,
+                              "its size in memory is not told but by that in the file");
     if (coff_is_claimed(image, section))
         return coff_plan_keep(state, kind, "it overlaps another part of the image");
     if (is_exported(image, section))

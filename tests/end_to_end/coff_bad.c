@@ -107,6 +107,27 @@ START_TEST(test_overlay)
 }
 END_TEST
 
+/* What the debug directory tells of may be behind the image too; it moves. */
+START_TEST(test_debug_data)
+{
+    uint8_t record[64];
+    char *directory = windows_images_directory();
+    struct pe_file pe = pe_file_read(windows_images[_i]);
+    uint64_t pointer = pe_file_debug_directory(&pe) + 24;
+    memcpy(record, pe.file.data + pe_load_u32(&pe, pointer), sizeof record);
+    ck_assert(memcmp(record, "RSDS", 4) == 0);
+    pe_store_u32(&pe, pointer, (uint32_t)pe.file.size);
+    append(&pe, record, sizeof record);
+    ck_assert_str_eq(windows_image_split(&pe, directory, "", 0), "");
+    struct pe_file out = pe_file_read(path_join(directory, "out"));
+    uint32_t found = pe_load_u32(&out, pe_file_debug_directory(&out) + 24);
+    ck_assert_uint_lt(out.file.size, pe.file.size - 1000);
+    ck_assert_uint_eq(found, out.file.size - sizeof record);
+    ck_assert(memcmp(out.file.data + found, record, sizeof record) == 0);
+    windows_image_assert_joins(directory);
+}
+END_TEST
+
 START_TEST(test_signature)
 {
     static const uint8_t certificate[64] = {64, 0, 0, 0, 0, 2, 2, 0, 0x30};
@@ -157,12 +178,30 @@ static void change_gap(struct pe_file *pe)
     pe_store_u32(pe, address, pe_load_u32(pe, address) + 0x10000);
 }
 
+/* What follows would not be aligned any more. */
+static void change_raw_size(struct pe_file *pe)
+{
+    uint64_t size = pe_file_section(pe, ".lprfn")->header + 16;
+    pe_store_u32(pe, size, pe_load_u32(pe, size) - 8);
+}
+
+static const char *const coverage_sections[] = {".lprfn", ".lprfd", ".lcovfun", ".lcovmap"};
+
+#define COVERAGE_SECTIONS (sizeof coverage_sections / sizeof *coverage_sections)
+
+/* Loaders take the size in the file for it, and that would be none. */
+static void change_virtual_size(struct pe_file *pe)
+{
+    for (size_t i = 0; i < COVERAGE_SECTIONS; i++) {
+        pe_store_u32(pe, pe_file_section(pe, coverage_sections[i])->header + 8, 0);
+    }
+}
+
 static void change_directory(struct pe_file *pe)
 {
-    for (unsigned i = 0; i < 4; i++) {
-        static const char *const names[] = {".lprfn", ".lprfd", ".lcovfun", ".lcovmap"};
+    for (size_t i = 0; i < COVERAGE_SECTIONS; i++) {
         uint64_t entry = pe->directories + (uint64_t[]){2, 7, 8, 15}[i] * 8;
-        pe_store_u32(pe, entry, pe_file_section(pe, names[i])->virtual_address + 1);
+        pe_store_u32(pe, entry, pe_file_section(pe, coverage_sections[i])->virtual_address + 1);
         pe_store_u32(pe, entry + 4, 1);
     }
 }
@@ -175,6 +214,8 @@ static const struct {
     {"not aligned to pages", change_alignment},
     {"overlap", change_overlapping},
     {"do not follow each other", change_gap},
+    {"not aligned, in the file", change_raw_size},
+    {"its size in memory is not told", change_virtual_size},
     {"overlaps another part", change_directory},
 };
 
@@ -303,6 +344,7 @@ static void add_files(Suite *suite)
     tcase_add_unchecked_fixture(test_case, windows_images_build, windows_images_remove);
     tcase_add_test(test_case, test_truncated);
     tcase_add_loop_test(test_case, test_overlay, 0, WINDOWS_IMAGES);
+    tcase_add_loop_test(test_case, test_debug_data, 0, WINDOWS_IMAGES);
     tcase_add_test(test_case, test_signature);
     tcase_add_loop_test(test_case, test_unsplittable, 0,
                         sizeof unsplittable / sizeof *unsplittable);
