@@ -153,7 +153,8 @@ static bool has_uuid(const struct coff_plan_state *state, const uint8_t *stub)
 
 /* A stripped image has a section of coverage with a size in memory and no place in the file, which
  * linkers never make; or a stub for its data, which then are less in the file than in memory, or
- * have the image's UUID where a function has the hash of its name. */
+ * have the image's UUID where a function has the hash of its name. Where data is merged into others
+ * and the image has no UUID of its own, it tells that no name has that hash. */
 static bool is_already_split(const struct coff_plan_state *state)
 {
     size_t data = state->section_index[SECTION_DATA];
@@ -170,7 +171,8 @@ static bool is_already_split(const struct coff_plan_state *state)
     }
     return find_stub(state, &stub) &&
            (state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
-            has_uuid(state, stub.data));
+            has_uuid(state, stub.data) ||
+            (state->data_host != NO_INDEX && coff_merged_is_nameless(state, stub)));
 }
 
 /* A stripped image without a GUID still has its UUID in the stub. */
@@ -382,6 +384,7 @@ static void decide(struct coff_plan_state *state)
         else if (is_alone(state, section->kind) && !is_runtime)
             check_mapping(state, section->kind);
     }
+    coff_merged_explain(state);
 }
 
 static bool any_goes(const struct image_plan *plan)

@@ -155,11 +155,12 @@ static bool remove_relocations(struct coff_plan_state *state, struct error *erro
         return true;
     for (size_t i = 0; i < state->plan->section_count; i++) {
         const struct image_section *section = &state->plan->sections[i];
-        const struct coff_section *header =
-            &state->image.sections[state->section_index[section->kind]];
+        const struct coff_section *header;
 
-        if (section->fate != SECTION_STAYS)
-            ranges[count++] = (struct coff_range){header->address, header->VirtualSize};
+        if (section->fate == SECTION_STAYS)
+            continue;
+        header = &state->image.sections[state->section_index[section->kind]];
+        ranges[count++] = (struct coff_range){header->address, header->VirtualSize};
     }
     return coff_relocations_remove(&state->image, ranges, count, &state->plan->edits,
                                    &state->base_relocation_size, &reason) ||

@@ -153,17 +153,24 @@ static bool find_only_run(struct finding *finding, const struct names *names, st
     return run->size != 0;
 }
 
-static bool read_names(const struct coff_plan_state *state, struct names *names)
+/* What is between the runtime's markers in .lprfn; false where that is nothing. */
+static bool find_names(const struct coff_plan_state *state, struct bytes *between)
 {
     size_t index = state->section_index[SECTION_NAMES];
-    struct bytes section, between;
-    struct error ignored;
+    struct bytes section;
 
     if (index == NO_INDEX)
         return false;
     section = coff_section_bytes(&state->image, index);
-    return section.size > 2 && bytes_slice(section, 1, section.size - 2, &between) &&
-           names_read(names, between, state->image.path, &ignored);
+    return section.size > 2 && bytes_slice(section, 1, section.size - 2, between);
+}
+
+static bool read_names(const struct coff_plan_state *state, struct names *names)
+{
+    struct bytes between;
+    struct error ignored;
+
+    return find_names(state, &between) && names_read(names, between, state->image.path, &ignored);
 }
 
 void coff_merged_find_records(struct coff_plan_state *state)
@@ -181,6 +188,27 @@ void coff_merged_find_records(struct coff_plan_state *state)
     }
     names_free(&names);
     input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
+}
+
+void coff_merged_explain(struct coff_plan_state *state)
+{
+    struct image_plan *plan = state->plan;
+    struct bytes names;
+
+    if (state->section_index[SECTION_DATA] != NO_INDEX ||
+        state->section_index[SECTION_COVDATA] != NO_INDEX || !find_names(state, &names) ||
+        (state->options->sections & SECTION_BIT(SECTION_DATA)) == 0)
+        return;
+    plan->sections[plan->section_count++] =
+        (struct image_section){.kind = SECTION_DATA, .name = ".lprfd"};
+    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
+        coff_plan_keep(state, SECTION_DATA,
+                       "the linker merged it and the counters into other data, as runtimes up to "
+                       "LLVM 17 tell it to; link with a later one");
+    else
+        coff_plan_keep(state, SECTION_DATA,
+                       "the linker merged it into other data, from which it cannot be told");
+    image_plan_sort(plan);
 }
 
 /* ---- the bitmap ---- */
@@ -272,21 +300,38 @@ static void add_stub(const struct finding *finding, uint64_t place)
         add_part(state, SECTION_BITMAP, ".lprfb", finding->host, bitmap - 1, size + 2);
 }
 
+static void look_for_stub(struct finding *finding)
+{
+    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        if (!profile_record_layout(version, finding->state->image.pointer_size, &finding->layout) ||
+            !finding->layout.relative)
+            continue;
+        for (uint64_t i = 0; i + finding->layout.record_size <= finding->bytes.size;
+             i += WORD_SIZE) {
+            if (is_stub(finding, i)) {
+                add_stub(finding, i);
+                return;
+            }
+        }
+    }
+}
+
 void coff_merged_find_stub(struct coff_plan_state *state)
 {
     struct finding finding;
 
     if (state->section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
         return;
-    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
-        if (!profile_record_layout(version, state->image.pointer_size, &finding.layout) ||
-            !finding.layout.relative)
-            continue;
-        for (uint64_t i = 0; i + finding.layout.record_size <= finding.bytes.size; i += WORD_SIZE) {
-            if (is_stub(&finding, i)) {
-                add_stub(&finding, i);
-                return;
-            }
-        }
-    }
+    look_for_stub(&finding);
+    input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
+}
+
+bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record)
+{
+    struct names names = {0};
+    bool nameless =
+        read_names(state, &names) && names_find(&names, load_u64(record.data, false)) == NULL;
+
+    names_free(&names);
+    return nameless;
 }

@@ -136,8 +136,8 @@ bool coff_find_reference(const struct coff_plan_state *state, uint64_t address, 
     struct search search = {state, address, size, false, is_known, &foreign};
     bool alone = coff_relocations_each(&state->image, visit_relocation, &search, reason);
 
-    /* On i386 code has relocations too. On AArch64 a page belongs to one section, so none is taken
-     * for another; on x86-64 many numbers look like distances. */
+    /* On i386 code has relocations too. On AArch64 two instructions make an address, which is
+     * hardly ever seen where there is none; on x86-64 many numbers look like distances. */
     if (alone && state->image.machine == EM_X86_64 && size > 2 * BOUND_WINDOW) {
         search.size = BOUND_WINDOW;
         alone = search_code(&search, reason);

@@ -104,9 +104,8 @@ struct pe_section pe_file_part(const struct pe_file *pe, const char *map_path, c
     return part;
 }
 
-uint64_t pe_file_debug_directory(const struct pe_file *pe)
+uint64_t pe_file_offset(const struct pe_file *pe, uint32_t address)
 {
-    uint32_t address = pe_load_u32(pe, pe->directories + 6 * 8);
     for (size_t i = 0; i < pe->section_count && address != 0; i++) {
         const struct pe_section *section = &pe->sections[i];
         if (address - section->virtual_address < section->raw_size) {
@@ -114,6 +113,11 @@ uint64_t pe_file_debug_directory(const struct pe_file *pe)
         }
     }
     return pe->file.size;
+}
+
+uint64_t pe_file_debug_directory(const struct pe_file *pe)
+{
+    return pe_file_offset(pe, pe_load_u32(pe, pe->directories + 6 * 8));
 }
 
 uint32_t pe_file_check_sum(const struct pe_file *pe)
