@@ -28,53 +28,6 @@ bool bytes_equal(struct bytes a, struct bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, (size_t)a.size) == 0);
 }
 
-/* Byte by byte: compilers turn these loops into one load or store and, where needed, one byte
- * swap, and no alignment or host byte order has to be thought about. */
-static uint64_t load_bytes(const uint8_t *from, unsigned size, bool big_endian)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < size; i++)
-        value |= (uint64_t)from[i] << (8 * (big_endian ? size - 1 - i : i));
-    return value;
-}
-
-static void store_bytes(uint8_t *to, uint64_t value, unsigned size, bool big_endian)
-{
-    for (unsigned i = 0; i < size; i++)
-        to[i] = (uint8_t)(value >> (8 * (big_endian ? size - 1 - i : i)));
-}
-
-uint16_t load_u16(const uint8_t *from, bool big_endian)
-{
-    return (uint16_t)load_bytes(from, 2, big_endian);
-}
-
-uint32_t load_u32(const uint8_t *from, bool big_endian)
-{
-    return (uint32_t)load_bytes(from, 4, big_endian);
-}
-
-uint64_t load_u64(const uint8_t *from, bool big_endian)
-{
-    return load_bytes(from, 8, big_endian);
-}
-
-void store_u16(uint8_t *to, uint16_t value, bool big_endian)
-{
-    store_bytes(to, value, 2, big_endian);
-}
-
-void store_u32(uint8_t *to, uint32_t value, bool big_endian)
-{
-    store_bytes(to, value, 4, big_endian);
-}
-
-void store_u64(uint8_t *to, uint64_t value, bool big_endian)
-{
-    store_bytes(to, value, 8, big_endian);
-}
-
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
     size_t needed;
@@ -120,6 +73,10 @@ bool buffer_append_uleb128(struct buffer *buffer, uint64_t value)
     uint8_t encoded[10];
     size_t size = 0;
 
+    if (value < 0x80 && buffer->size < buffer->capacity) {
+        buffer->data[buffer->size++] = (uint8_t)value;
+        return true;
+    }
     do {
         uint8_t low = value & 0x7f;
         value >>= 7;
@@ -138,6 +95,11 @@ bool bytes_take_uleb128(struct bytes *view, uint64_t *value)
 {
     uint64_t result = 0;
 
+    if (view->size != 0 && view->data[0] < 0x80) {
+        *value = *view->data++;
+        view->size--;
+        return true;
+    }
     for (unsigned i = 0; i < 10 && i < view->size; i++) {
         uint64_t low = view->data[i] & 0x7f;
         if (i == 9 && low > 1)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/error.h"
 
@@ -66,13 +67,50 @@ static inline bool is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* Little- and big-endian numbers at any alignment. */
-uint16_t load_u16(const uint8_t *from, bool big_endian);
-uint32_t load_u32(const uint8_t *from, bool big_endian);
-uint64_t load_u64(const uint8_t *from, bool big_endian);
-void store_u16(uint8_t *to, uint16_t value, bool big_endian);
-void store_u32(uint8_t *to, uint32_t value, bool big_endian);
-void store_u64(uint8_t *to, uint64_t value, bool big_endian);
+/* Little- and big-endian numbers at any alignment. memcpy and the swap are an instruction each. */
+#define HOST_IS_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+
+static inline uint16_t load_u16(const uint8_t *from, bool big_endian)
+{
+    uint16_t value;
+
+    memcpy(&value, from, sizeof(value));
+    return big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap16(value);
+}
+
+static inline uint32_t load_u32(const uint8_t *from, bool big_endian)
+{
+    uint32_t value;
+
+    memcpy(&value, from, sizeof(value));
+    return big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap32(value);
+}
+
+static inline uint64_t load_u64(const uint8_t *from, bool big_endian)
+{
+    uint64_t value;
+
+    memcpy(&value, from, sizeof(value));
+    return big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap64(value);
+}
+
+static inline void store_u16(uint8_t *to, uint16_t value, bool big_endian)
+{
+    value = big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap16(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static inline void store_u32(uint8_t *to, uint32_t value, bool big_endian)
+{
+    value = big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap32(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static inline void store_u64(uint8_t *to, uint64_t value, bool big_endian)
+{
+    value = big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap64(value);
+    memcpy(to, &value, sizeof(value));
+}
 
 /* A growing run of bytes on the heap. Start from {0}; free with buffer_free. */
 struct buffer {

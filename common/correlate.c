@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/name_set.h"
+
 /* ---- fields of records ---- */
 
 bool correlation_is_big_endian(const struct correlation *correlation)
@@ -269,6 +271,29 @@ static uint64_t find_counter_skew(const struct correlation *correlation)
     return skew < correlation->counters_size ? skew : 0;
 }
 
+/* Each name once, and not compressed: llvm-profdata takes that for the same and reads it faster,
+ * and no zlib stream has to be made again. What is no section of names is passed on as it is. */
+static bool load_names(struct correlation *correlation, struct error *error)
+{
+    const struct sidecar *sidecar = correlation->sidecar;
+    enum section_kind kind = correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES;
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    struct name_set set = {0};
+    struct error ignored;
+    bool are_known, done = true;
+
+    are_known =
+        section != NULL && sidecar_read_names(sidecar, section, &set, &ignored) && set.count != 0;
+    if (are_known)
+        done = name_set_encode(&set, &correlation->names) ||
+               error_out_of_memory(error, sidecar_name(sidecar), set.text.size);
+    name_set_free(&set);
+    correlation->has_names = section != NULL;
+    return are_known
+               ? done
+               : load_section(sidecar, kind, &correlation->names, &correlation->has_names, error);
+}
+
 bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,
                       struct error *error)
 {
@@ -284,8 +309,7 @@ bool correlation_load(struct correlation *correlation, const struct sidecar *sid
     if (!load_data(correlation, error))
         return false;
     correlation->counter_skew = find_counter_skew(correlation);
-    return load_section(sidecar, correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES,
-                        &correlation->names, &correlation->has_names, error);
+    return load_names(correlation, error);
 }
 
 void correlation_free(struct correlation *correlation)

@@ -30,8 +30,8 @@ struct correlation {
     bool has_data;  /* false: the data stayed in the image */
     bool is_binary; /* data and names are those of -profile-correlate=binary */
     bool has_names;
-    struct buffer data; /* whole records */
-    struct buffer names;
+    struct buffer data;  /* whole records */
+    struct buffer names; /* a section with each name once */
     /* What the CounterPtr (BitmapPtr) of the first record is from the start of the counters
      * (bitmap), as the header of a profile with this data says it. */
     uint64_t counters_delta;

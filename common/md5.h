@@ -5,6 +5,7 @@
 #ifndef COVSPLIT_COMMON_MD5_H
 #define COVSPLIT_COMMON_MD5_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/bytes.h"
@@ -15,5 +16,10 @@ void md5_of(struct bytes view, uint8_t digest[MD5_SIZE]);
 
 /* The NameRef of a function's name. */
 uint64_t md5_name_reference(struct bytes name);
+
+/* Those of many names, MD5_NAMES_MAX at most: several times as fast as one by one. */
+#define MD5_NAMES_MAX 512
+
+void md5_name_references(const struct bytes *names, size_t count, uint64_t *references);
 
 #endif

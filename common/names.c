@@ -33,6 +33,27 @@ static void drop_repeated(struct names *names)
     names->count = kept;
 }
 
+/* The names are strings already, one behind the other. */
+static void hash_names(struct names *names)
+{
+    for (size_t first = 0; first < names->count; first += MD5_NAMES_MAX) {
+        struct bytes views[MD5_NAMES_MAX];
+        uint64_t references[MD5_NAMES_MAX];
+        size_t left = names->count - first, count = left < MD5_NAMES_MAX ? left : MD5_NAMES_MAX;
+
+        for (size_t i = 0; i < count; i++) {
+            size_t start = names->entries[first + i].offset;
+            size_t end = first + i + 1 < names->count ? names->entries[first + i + 1].offset
+                                                      : names->text.size;
+
+            views[i] = (struct bytes){names->text.data + start, end - 1 - start};
+        }
+        md5_name_references(views, count, references);
+        for (size_t i = 0; i < count; i++)
+            names->entries[first + i].reference = references[i];
+    }
+}
+
 /* Makes strings of the names, and hashes them. */
 static bool index_names(struct names *names, size_t count, const char *file, struct error *error)
 {
@@ -45,13 +66,11 @@ static bool index_names(struct names *names, size_t count, const char *file, str
     for (size_t i = 0; i < names->text.size; i++) {
         if (text[i] != NAME_SEPARATOR)
             continue;
-        names->entries[names->count++] = (struct name_entry){
-            .reference = md5_name_reference((struct bytes){text + start, i - start}),
-            .offset = start,
-        };
+        names->entries[names->count++] = (struct name_entry){.offset = start};
         text[i] = '\0';
         start = i + 1;
     }
+    hash_names(names);
     qsort(names->entries, names->count, sizeof(*names->entries), compare_entries);
     drop_repeated(names);
     return true;

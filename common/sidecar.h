@@ -78,6 +78,9 @@ struct sidecar_facts {
     /* True where the image had been split before, so that this sidecar has nothing of it and only
      * stands in for the real one. It restores nothing. */
     bool is_placeholder;
+    /* True where nobody has proved that the sidecar gives the original back: the names are only
+     * the distinct ones, in one chunk. It restores nothing. */
+    bool is_inexact;
 };
 
 /* A section that stayed in the image though it was asked for, and why. */
@@ -180,7 +183,7 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_
                             sidecar_sink sink, void *context, struct error *error);
 
 /* Decompresses everything as streams and checks every digest, the notes, and the bounds of the
- * inverse script. */
+ * inverse script, unless the sidecar is not exact. */
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
 
 /* What is needed for that: how many threads may make zlib streams again (1 unless it is called),

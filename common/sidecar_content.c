@@ -130,7 +130,7 @@ bool sidecar_inverse_load(const struct sidecar *sidecar, struct buffer *encoded,
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
 {
     struct buffer encoded = {0};
-    struct inverse inverse;
+    struct inverse inverse = {0};
     bool done;
 
     for (size_t i = 0; i < sidecar->section_count; i++) {
@@ -138,7 +138,10 @@ bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
             !stream_content(sidecar, &sidecar->contents[i], NULL, NULL, error))
             return false;
     }
-    done = sidecar_inverse_load(sidecar, &encoded, &inverse, error);
+    if (sidecar->notes.facts.is_inexact)
+        done = sidecar_content_load(sidecar, &sidecar->inverse, &encoded, error);
+    else
+        done = sidecar_inverse_load(sidecar, &encoded, &inverse, error);
     inverse_free(&inverse);
     buffer_free(&encoded);
     return done;

@@ -16,6 +16,7 @@
 #define REMOVED_FLAG_COPY      1u
 #define IMAGE_FLAG_STUB        1u
 #define IMAGE_FLAG_PLACEHOLDER 2u
+#define IMAGE_FLAG_INEXACT     4u
 #define PADDING(size)                                                                              \
     ((SIDECAR_NOTE_ALIGNMENT - (size) % SIDECAR_NOTE_ALIGNMENT) % SIDECAR_NOTE_ALIGNMENT)
 
@@ -110,7 +111,8 @@ static bool append_image(struct buffer *encoded, bool big, const struct sidecar_
     store_u32(fields + 12, facts->uuid_source, big);
     store_u32(fields + 16,
               (facts->has_stub ? IMAGE_FLAG_STUB : 0) |
-                  (facts->is_placeholder ? IMAGE_FLAG_PLACEHOLDER : 0),
+                  (facts->is_placeholder ? IMAGE_FLAG_PLACEHOLDER : 0) |
+                  (facts->is_inexact ? IMAGE_FLAG_INEXACT : 0),
               big);
     store_u64(fields + 24, facts->raw_version, big);
     store_u64(fields + 32, facts->original_size, big);
@@ -242,7 +244,7 @@ static bool take_image(struct decoder *decoder, struct bytes description)
 {
     struct sidecar_facts *facts = &decoder->notes->facts;
     const uint8_t *fields = description.data;
-    uint32_t format, machine, source;
+    uint32_t format, machine, source, flags;
 
     if (description.size < IMAGE_SIZE)
         return refuse(decoder, "the image's note is too short");
@@ -257,8 +259,10 @@ static bool take_image(struct decoder *decoder, struct bytes description)
     facts->format = (enum image_format)format;
     facts->machine = (uint16_t)machine;
     facts->uuid_source = (enum uuid_source)source;
-    facts->has_stub = (load_u32(fields + 16, decoder->big) & IMAGE_FLAG_STUB) != 0;
-    facts->is_placeholder = (load_u32(fields + 16, decoder->big) & IMAGE_FLAG_PLACEHOLDER) != 0;
+    flags = load_u32(fields + 16, decoder->big);
+    facts->has_stub = (flags & IMAGE_FLAG_STUB) != 0;
+    facts->is_placeholder = (flags & IMAGE_FLAG_PLACEHOLDER) != 0;
+    facts->is_inexact = (flags & IMAGE_FLAG_INEXACT) != 0;
     facts->raw_version = load_u64(fields + 24, decoder->big);
     facts->original_size = load_u64(fields + 32, decoder->big);
     load_digest(&facts->original_digest, fields + 40);

@@ -19,6 +19,8 @@
  *     12   4  where the UUID comes from: 1 the image itself, 2 an option, 3 the image's digest
  *     16   4  flags: bit 0: the first record of the data section was replaced by a stub record;
  *             bit 1: a placeholder: the image had been split before, and its sidecar was not there;
+ *             bit 2: not exact: the sections of names are others that say the same, and the
+ *             inverse edit script is empty, so that nothing is restored;
  *             other bits are written as 0 and ignored
  *     20   4  0
  *     24   8  the image's __llvm_profile_raw_version; 0: none

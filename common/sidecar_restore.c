@@ -173,13 +173,22 @@ static bool run_steps(struct restorer *restorer, const struct inverse *inverse)
     return walk_stripped(restorer, position, restorer->stripped.size - position, produce);
 }
 
-static bool refuse_placeholder(struct restorer *restorer)
+/* Some sidecars say themselves that they do not restore anything. */
+static bool check_sidecar(struct restorer *restorer)
 {
-    return !sidecar_facts(restorer->sidecar)->is_placeholder ||
-           error_set(restorer->error,
-                     "%s: stands in for the sidecar of an image that had been split before, and "
-                     "holds nothing of it; give the sidecar of the first split",
-                     sidecar_name(restorer->sidecar));
+    const struct sidecar_facts *facts = sidecar_facts(restorer->sidecar);
+
+    if (facts->is_placeholder)
+        return error_set(restorer->error,
+                         "%s: stands in for the sidecar of an image that had been split before, "
+                         "and holds nothing of it; give the sidecar of the first split",
+                         sidecar_name(restorer->sidecar));
+    if (facts->is_inexact)
+        return error_set(restorer->error,
+                         "%s: was made with --no-exact, and does not give the original back; give "
+                         "a sidecar that was made without",
+                         sidecar_name(restorer->sidecar));
+    return true;
 }
 
 static bool restore_all(struct restorer *restorer)
@@ -191,7 +200,7 @@ static bool restore_all(struct restorer *restorer)
     restorer->piece = malloc(PIECE_SIZE);
     if (restorer->piece == NULL)
         return error_out_of_memory(restorer->error, restorer->stripped_name, PIECE_SIZE);
-    done = refuse_placeholder(restorer) && check_stripped(restorer) &&
+    done = check_sidecar(restorer) && check_stripped(restorer) &&
            sidecar_inverse_load(restorer->sidecar, &encoded, &inverse, restorer->error) &&
            start_digest(restorer) && run_steps(restorer, &inverse) && check_original(restorer);
     inverse_free(&inverse);

@@ -182,6 +182,11 @@ bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar)
     return sidecar_facts(sidecar->sidecar)->is_placeholder;
 }
 
+bool covsplit_sidecar_is_exact(const covsplit_sidecar *sidecar)
+{
+    return !sidecar_facts(sidecar->sidecar)->is_inexact;
+}
+
 /* ---- sections ---- */
 
 size_t covsplit_sidecar_section_count(const covsplit_sidecar *sidecar)

@@ -142,6 +142,12 @@ void print_bash_completion(const struct command_table *table, FILE *stream)
           "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
           "    local command=${COMP_WORDS[1]-} options='' values='' kind=''\n"
           "    COMPREPLY=()\n"
+          "    case \" ${COMP_WORDS[*]:0:COMP_CWORD} \" in *' -- '*) return ;; esac\n"
+          "    if [ \"$current\" = = ]; then\n"
+          "        current=''\n"
+          "    elif [ \"$previous\" = = ]; then\n"
+          "        previous=${COMP_WORDS[COMP_CWORD - 2]}\n"
+          "    fi\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '",
           stream);
@@ -174,7 +180,8 @@ void print_bash_completion(const struct command_table *table, FILE *stream)
           "    if [ -n \"$values\" ]; then\n"
           "        COMPREPLY=($(compgen -W \"$values\" -- \"$current\"))\n"
           "    elif [ \"$kind\" = directory ]; then\n"
-          "        COMPREPLY=($(compgen -d -- \"$current\"))\n"
+          "        compopt -o filenames 2>/dev/null\n"
+          "        mapfile -t COMPREPLY < <(compgen -d -- \"$current\")\n"
           "    elif [ \"$kind\" = none ]; then\n"
           "        COMPREPLY=()\n"
           "    elif [ \"$kind\" != file ] && [ \"${current:0:1}\" = - ]; then\n"

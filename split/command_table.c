@@ -42,7 +42,9 @@
     VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",        \
           .minimum = 1, .maximum = 19, .fallback = 9),                                             \
         FLAG(OPTION_PORTABLE, "portable", NO_LETTER,                                               \
-             "keep plain zstd sections, which llvm-objcopy can decompress")
+             "keep plain zstd sections, which llvm-objcopy can decompress"),                       \
+        FLAG(OPTION_NO_EXACT, "no-exact", NO_LETTER,                                               \
+             "a sidecar for reports alone, made faster: join will refuse it")
 
 static const struct option_description split_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
@@ -169,8 +171,8 @@ static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
      "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
-     "                      [--drop-signature] [--level N] [--portable] [-j N] [-r] [-v]\n"
-     "                      IMAGE...",
+     "                      [--drop-signature] [--level N] [--portable] [--no-exact]\n"
+     "                      [-j N] [-r] [-v] IMAGE...",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
      "IMAGE.covsplit.\n"
@@ -180,6 +182,10 @@ static const struct command commands[] = {
      "of the image and the compression may differ. That of another image, or of another\n"
      "split, is an error, and only --replace puts the new sidecar in its place.\n"
      "\n"
+     "With --no-exact, which is for those who never join, the sidecar holds each function's\n"
+     "name once but not how the compiler had packed them, and nothing proves that it would\n"
+     "give the original back: keep the image if you may need it again.\n"
+     "\n"
      "Several images, and with -r all those in directories that have coverage, are split\n"
      "in place, and a table tells what was saved. An image that cannot be split is named,\n"
      "the others are split all the same, and the exit status is 1. Links in directories\n"
@@ -187,7 +193,8 @@ static const struct command commands[] = {
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
     {"link", "Run a link, and split what it writes",
      "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
-     "                     [--level N] [--portable] [-j N] [-v] -- COMMAND [ARGUMENT...]",
+     "                     [--level N] [--portable] [--no-exact] [-j N] [-v]\n"
+     "                     -- COMMAND [ARGUMENT...]",
      "COMMAND is a linker or a compiler with its arguments, as a build calls it: the\n"
      "output is what its -o, /out: or --output says, also in response files. It is split\n"
      "in place; without --sidecar and --store, the sidecar is OUTPUT.covsplit. What has no\n"
@@ -203,7 +210,8 @@ static const struct command commands[] = {
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
     {"correlate", "Make a full raw profile of a lightweight one",
      "[--sidecar FILE | --store DIR] -o OUT PROFILE",
-     "OUT is what the unsplit image would have written, for llvm-profdata to read.\n"
+     "OUT is what the unsplit image would have written, for llvm-profdata to read, but\n"
+     "that it has each name once and not compressed, which is read faster.\n"
      "Without --sidecar and --store, the sidecar is looked for by UUID in the\n"
      "directories of COVSPLIT_STORE (a list with ':' between). A profile that lacks\n"
      "nothing is copied.\n",

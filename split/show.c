@@ -158,6 +158,8 @@ static void add_sidecar_facts(struct report *report, const struct sidecar *sidec
     report_size(report, "stripped_size", "stripped size", facts->stripped_size);
     add_digest(report, "stripped_digest", "stripped digest", &facts->stripped_digest);
     report_boolean(report, "has_stub", "lightweight profiles", facts->has_stub);
+    report_boolean(report, "exact", "gives the original back",
+                   !facts->is_inexact && !facts->is_placeholder);
 }
 
 static void add_sidecar_sections(struct report *report, const struct sidecar *sidecar)

@@ -16,6 +16,7 @@
 #include "common/edit_apply.h"
 #include "common/file.h"
 #include "common/inverse.h"
+#include "common/name_set.h"
 #include "common/sidecar.h"
 #include "common/store.h"
 #include "formats/image.h"
@@ -170,6 +171,33 @@ static size_t list_kept(const struct split *split, struct kept_section kept[SECT
     return count;
 }
 
+/* With --no-exact: each section of names becomes one that holds every name once, not compressed.
+ * Names that cannot be read stay as they are. `contents` are by kind, and the caller's to free. */
+static bool replace_names(struct sidecar_section_source *sections, size_t count,
+                          struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
+                          struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct sidecar_section_source *section = &sections[i];
+        struct buffer *content = &contents[section->kind];
+        struct name_set set = {0};
+        struct error ignored;
+        bool done = true;
+
+        if (section->kind != SECTION_NAMES && section->kind != SECTION_COVNAMES)
+            continue;
+        if (name_set_read(&set, section->content, image_path, &ignored) && set.count != 0) {
+            done = name_set_encode(&set, content);
+            section->content = buffer_view(content);
+            section->size = content->size;
+        }
+        name_set_free(&set);
+        if (!done)
+            return error_out_of_memory(error, image_path, section->size);
+    }
+    return true;
+}
+
 static const char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -187,7 +215,7 @@ static bool write_sidecar(struct split *split, struct error *error)
         .portable = option_given(split->options, OPTION_PORTABLE),
         .memo = split->memo,
     };
-    struct buffer inverse = {0};
+    struct buffer inverse = {0}, names[SECTION_KIND_MAX + 1] = {0};
     struct sidecar_source source = {
         .facts = split->plan->facts,
         .image_name = name_of(split->image_path),
@@ -197,13 +225,17 @@ static bool write_sidecar(struct split *split, struct error *error)
         .kept_count = list_kept(split, kept),
         .image = &split->image,
     };
-    bool done = inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
-                               split->plan->range_count, split->image_path, &inverse, error);
+    bool done = source.facts.is_inexact
+                    ? replace_names(sections, source.section_count, names, split->image_path, error)
+                    : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
+                                     split->plan->range_count, split->image_path, &inverse, error);
 
     source.inverse = buffer_view(&inverse);
     split->progress.weight = COMPRESSION_WEIGHT;
     done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
     buffer_free(&inverse);
+    for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
+        buffer_free(&names[i]);
     return done;
 }
 
@@ -233,6 +265,28 @@ static bool check_join(struct split *split, struct sidecar *sidecar, struct erro
     return done;
 }
 
+/* Where there is nothing to join: that both are what they were meant to be. */
+static bool check_each(struct split *split, const struct sidecar *sidecar, struct error *error)
+{
+    struct input stripped = {.fd = -1};
+    struct digest digest;
+    bool done =
+        output_map(&split->stripped, &stripped, error) && input_digest(&stripped, &digest, error);
+
+    if (done && !digest_equal(&digest, &split->plan->facts.stripped_digest))
+        done =
+            error_set(error, "%s: was changed while it was written; run again", split->output_path);
+    input_close(&stripped);
+    return done && sidecar_verify(sidecar, error);
+}
+
+static bool check_with(struct split *split, struct sidecar *sidecar, struct error *error)
+{
+    return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
+               ? check_each(split, sidecar, error)
+               : check_join(split, sidecar, error);
+}
+
 static bool check_outputs(struct split *split, struct error *error)
 {
     struct input sidecar_file = {.fd = -1};
@@ -241,7 +295,7 @@ static bool check_outputs(struct split *split, struct error *error)
 
     if (done)
         sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
-    done = sidecar != NULL && check_join(split, sidecar, error) &&
+    done = sidecar != NULL && check_with(split, sidecar, error) &&
            input_unchanged(&split->image, error);
     sidecar_close(sidecar);
     input_close(&sidecar_file);
@@ -260,7 +314,8 @@ static bool make_sidecar(struct split *split, struct error *error)
 
 /* ---- a sidecar that several may write ---- */
 
-/* The sidecar that the store has stays where it restores the original from our stripped image. */
+/* The sidecar that the store has stays where it restores the original from our stripped image, or
+ * nobody asks for that. */
 static bool keep_existing(struct split *split, const struct existing *existing,
                           const struct new_split *ours, struct error *error)
 {
@@ -268,7 +323,7 @@ static bool keep_existing(struct split *split, const struct existing *existing,
 
     if (!existing_check_same(existing, ours, error))
         return false;
-    if (!check_join(split, existing->sidecar, &cause))
+    if (!check_with(split, existing->sidecar, &cause))
         return error_set(error, "%.900s, or give --replace", cause.message);
     split->sidecar_size = existing->input.bytes.size;
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
@@ -465,7 +520,10 @@ bool split_plan(struct split *split, struct error *error)
     if (!option_given(split->options, OPTION_SECTIONS))
         image_options.sections = SECTION_REMOVABLE;
     split->plan = image_plan_make(&split->image, &image_options, error);
-    return split->plan != NULL;
+    if (split->plan == NULL)
+        return false;
+    split->plan->facts.is_inexact = option_given(split->options, OPTION_NO_EXACT);
+    return true;
 }
 
 struct split split_start(const struct parsed_options *options, const char *image_path,

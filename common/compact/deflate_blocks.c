@@ -60,19 +60,18 @@ struct alphabet {
 
 /* ---- symbols ---- */
 
+/* Each code with an extra bit more stands for twice as many lengths, and there are four of those.
+ */
 static unsigned length_code(unsigned length)
 {
-    unsigned low = 0, high = 28;
+    unsigned value = length - DEFLATE_MATCH_MIN, log;
 
-    while (low < high) {
-        unsigned middle = (low + high + 1) / 2;
-
-        if (length_base[middle] <= length)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
+    if (value < 8)
+        return value;
+    if (length == DEFLATE_MATCH_MAX)
+        return 28;
+    log = 31 - (unsigned)__builtin_clz(value);
+    return 4 * (log - 1) + ((value >> (log - 2)) & 3);
 }
 
 static unsigned distance_code(unsigned distance)
@@ -357,14 +356,15 @@ static void count_length(void *context, unsigned symbol, unsigned extra)
 
 static void put_bits(struct deflate_blocks *blocks, unsigned value, unsigned count)
 {
+    struct buffer *stream = blocks->stream;
+
     blocks->bits |= (uint64_t)value << blocks->bit_count;
     blocks->bit_count += count;
-    /* deflate_blocks_end has made room. */
-    while (blocks->bit_count >= 8) {
-        blocks->stream->data[blocks->stream->size++] = (uint8_t)blocks->bits;
-        blocks->bits >>= 8;
-        blocks->bit_count -= 8;
-    }
+    /* deflate_blocks_end has made room, for what is no whole byte yet too. */
+    store_u64(stream->data + stream->size, blocks->bits, false);
+    stream->size += blocks->bit_count / 8;
+    blocks->bits >>= blocks->bit_count / 8 * 8;
+    blocks->bit_count %= 8;
 }
 
 static void put_code(struct deflate_blocks *blocks, const struct code *code)

@@ -10,9 +10,6 @@
 #include "common/name_set.h"
 #include "common/parallel.h"
 
-/* Names that one thread hashes before it takes more. */
-#define HASH_STEP 1024
-
 static size_t count_names(const struct buffer *text)
 {
     size_t count = 0;
@@ -37,9 +34,9 @@ bool name_table_index(struct name_table *table, struct buffer *text, bool *had_m
     *had_memory = table->ends != NULL;
     if (table->ends == NULL)
         return false;
-    for (size_t i = 0; i < table->text.size; i++) {
-        if (table->text.data[i] == NAME_SEPARATOR)
-            table->ends[number++] = i;
+    for (const uint8_t *at = table->text.data; number < count; at++) {
+        at = memchr(at, NAME_SEPARATOR, table->text.size - (size_t)(at - table->text.data));
+        table->ends[number++] = (uint64_t)(at - table->text.data);
     }
     table->count = count;
     return true;
@@ -55,9 +52,14 @@ struct bytes name_table_get(const struct name_table *table, size_t number)
 static void hash_some(void *context, size_t index)
 {
     struct name_table *table = context;
+    struct bytes names[MD5_NAMES_MAX];
+    size_t first = index * MD5_NAMES_MAX, count = 0;
 
-    for (size_t i = index * HASH_STEP; i < table->count && i < (index + 1) * HASH_STEP; i++)
-        table->references[i] = md5_name_reference(name_table_get(table, i));
+    while (count < MD5_NAMES_MAX && first + count < table->count) {
+        names[count] = name_table_get(table, first + count);
+        count++;
+    }
+    md5_name_references(names, count, table->references + first);
 }
 
 bool name_table_hash(struct name_table *table, unsigned threads)
@@ -67,7 +69,7 @@ bool name_table_hash(struct name_table *table, unsigned threads)
     table->references = malloc(table->count * sizeof(*table->references));
     if (table->references == NULL)
         return false;
-    parallel_run((table->count + HASH_STEP - 1) / HASH_STEP, threads, hash_some, table);
+    parallel_run((table->count + MD5_NAMES_MAX - 1) / MD5_NAMES_MAX, threads, hash_some, table);
     return true;
 }
 

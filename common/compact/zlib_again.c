@@ -5,7 +5,12 @@
  * bytes have the same hash, the nearest first, and puts a match off where the next place has a
  * longer one. Where it stops looking decides which match is found, so the limits are zlib's own;
  * so are the odd ones that come from its window, which holds 64 KiB and moves by 32: the place that
- * the window starts at is never found.
+ * the window starts at is never found, and the farthest place of all only where it is the nearest.
+ *
+ * Going along that chain as zlib does takes long, since names are much alike. But all that counts
+ * is the longest match in it, and of those the nearest. What is longer than the best match yet has
+ * the byte behind it in common too, so it is looked for in the chain of the three bytes that end
+ * there, which is short. Places in a chain are numbered, to know where zlib would have stopped.
  */
 #include "common/compact/zlib_again.h"
 
@@ -21,6 +26,15 @@
 #define HASH_SIZE     32768u
 /* Matches of the least length that are further away than this cost more than literals. */
 #define SHORT_DISTANCE_MAX 4096
+
+/* Places are in chains before they are reached, by more than any match is long. */
+#define ENTER_AHEAD (2 * DEFLATE_MATCH_MAX)
+/* How many of the latest places are kept. */
+#define PLACES (2 * WINDOW_SIZE)
+/* In texts with odd hashes, zlib's chain is soon the better one. */
+#define STEPS_ALONG_OTHERS 64
+/* In a chain: further back than a match may be. */
+#define BACK_MAX UINT16_MAX
 
 /* How far the search goes. */
 struct effort {
@@ -41,11 +55,14 @@ struct matcher {
     const uint8_t *text;
     uint32_t size;
     const struct effort *effort;
-    uint32_t window_start;          /* the window's place in the text */
-    uint32_t window_end;            /* how far the text was read into the window */
-    uint32_t block_start;           /* of what is in no block yet */
-    uint32_t head[HASH_SIZE];       /* the latest place of each hash; 0: none */
-    uint32_t previous[WINDOW_SIZE]; /* of a place modulo the size: the place before in its chain */
+    uint32_t window_start;    /* the window's place in the text */
+    uint32_t window_end;      /* how far the text was read into the window */
+    uint32_t block_start;     /* of what is in no block yet */
+    uint32_t entered;         /* the places in front of this one are in chains */
+    uint32_t head[HASH_SIZE]; /* the latest place of each hash; 0: none */
+    /* Of a place modulo PLACES. */
+    uint16_t back[PLACES];   /* how far the place before in its chain is, at most BACK_MAX */
+    uint16_t number[PLACES]; /* its number in the chain, modulo 65536 */
     struct deflate_blocks blocks;
 };
 
@@ -84,16 +101,23 @@ static void fill_window(struct matcher *matcher, uint32_t place)
     }
 }
 
-/* Enters the place; returns the one before with the same hash. */
-static uint32_t enter(struct matcher *matcher, uint32_t place)
+/* Enters all places up to some that are behind any match at `place`. */
+static void enter_ahead(struct matcher *matcher, uint32_t place)
 {
-    const uint8_t *bytes = matcher->text + place;
-    unsigned hash = ((unsigned)bytes[0] << 10 ^ (unsigned)bytes[1] << 5 ^ bytes[2]) % HASH_SIZE;
-    uint32_t before = matcher->head[hash];
+    uint32_t left = matcher->size - place, at = matcher->entered;
+    uint32_t end = left <= ENTER_AHEAD ? matcher->size : place + ENTER_AHEAD;
 
-    matcher->previous[place % WINDOW_SIZE] = before;
-    matcher->head[hash] = place;
-    return before;
+    for (; at + DEFLATE_MATCH_MIN <= end; at++) {
+        const uint8_t *bytes = matcher->text + at;
+        unsigned hash = ((unsigned)bytes[0] << 10 ^ (unsigned)bytes[1] << 5 ^ bytes[2]) % HASH_SIZE;
+        uint32_t before = matcher->head[hash];
+
+        matcher->head[hash] = at;
+        matcher->back[at % PLACES] = at - before < BACK_MAX ? (uint16_t)(at - before) : BACK_MAX;
+        /* Where the one before is not kept any more, no search comes from here to there. */
+        matcher->number[at % PLACES] = (uint16_t)(matcher->number[before % PLACES] + 1);
+    }
+    matcher->entered = at;
 }
 
 /* How many bytes at both places are the same, at most `most`. */
@@ -120,65 +144,100 @@ static unsigned common_length(const uint8_t *a, const uint8_t *b, unsigned most)
     return length;
 }
 
-static uint16_t pair_at(const uint8_t *bytes)
-{
-    uint16_t pair;
+/* A search for a match at a place. */
+struct search {
+    uint32_t place;
+    unsigned most;     /* no match is longer */
+    uint32_t reach;    /* any is less far away */
+    unsigned chain;    /* so many places of zlib's chain count */
+    unsigned left;     /* so many steps may go along other chains */
+    unsigned best;     /* length of the best one yet, or what it must be longer than */
+    uint32_t distance; /* of the best one yet; 0: none */
+};
 
-    memcpy(&pair, bytes, sizeof(pair));
-    return pair;
+/* How many steps along zlib's chain it is to a place in it. */
+static unsigned steps_to(const struct matcher *matcher, const struct search *search,
+                         uint32_t distance)
+{
+    return (uint16_t)(matcher->number[search->place % PLACES] -
+                      matcher->number[(search->place - distance) % PLACES]);
 }
 
-/* Goes down the chain from `candidate` for a match of more than `best` bytes. Returns the length of
- * the longest and sets *start, or returns `best`. */
-static unsigned longest_match(const struct matcher *matcher, uint32_t place, uint32_t candidate,
-                              unsigned best, uint32_t *start)
+/* Looks for a longer match. What is nearer than the best one is not longer. */
+static bool find_longer(const struct matcher *matcher, struct search *search)
 {
-    const uint8_t *text = matcher->text, *here = text + place;
-    uint32_t left = matcher->size - place;
-    unsigned most = left < DEFLATE_MATCH_MAX ? left : DEFLATE_MATCH_MAX;
-    unsigned nice = matcher->effort->nice < left ? matcher->effort->nice : left;
-    unsigned chain =
-        best >= matcher->effort->good ? matcher->effort->chain >> 2 : matcher->effort->chain;
-    uint32_t limit = matcher->window_start;
+    const uint8_t *here = matcher->text + search->place;
+    bool is_zlibs = search->left == 0;
+    uint32_t from = search->place + (is_zlibs ? 0 : search->best + 1 - DEFLATE_MATCH_MIN);
+    uint32_t distance = is_zlibs ? search->distance : 0;
 
-    if (place - limit > DISTANCE_MAX)
-        limit = place - DISTANCE_MAX;
-    if (best >= most)
-        return most;
-    do {
-        const uint8_t *there = text + candidate;
-        unsigned length;
+    for (;;) {
+        distance += matcher->back[(from - distance) % PLACES];
+        if (distance >= search->reach ||
+            (is_zlibs && steps_to(matcher, search, distance) > search->chain))
+            return false;
+        if (distance > search->distance) {
+            unsigned length = common_length(here - distance, here, search->most);
 
-        /* Nearly all candidates end here: what would make the match longer differs. */
-        if (pair_at(there + best - 1) == pair_at(here + best - 1) &&
-            pair_at(there) == pair_at(here)) {
-            length = common_length(there, here, most);
-            if (length > best) {
-                *start = candidate;
-                best = length;
-                if (length >= nice)
-                    break;
+            if (length > search->best) {
+                search->best = length;
+                search->distance = distance;
+                return steps_to(matcher, search, distance) <= search->chain;
             }
         }
-        candidate = matcher->previous[candidate % WINDOW_SIZE];
-    } while (candidate > limit && --chain != 0);
-    return best;
+        if (!is_zlibs && --search->left == 0) {
+            is_zlibs = true;
+            from = search->place;
+            distance = search->distance;
+        }
+    }
+}
+
+/* The longest match of more than `former` bytes, and of those the nearest. Returns its length and
+ * sets *start, or returns `former`. */
+static unsigned longest_match(const struct matcher *matcher, uint32_t place, unsigned former,
+                              uint32_t *start)
+{
+    const struct effort *effort = matcher->effort;
+    uint32_t left = matcher->size - place, behind = place - matcher->window_start;
+    unsigned nice = effort->nice < left ? effort->nice : left;
+    unsigned chain = former >= effort->good ? effort->chain >> 2 : effort->chain;
+    struct search search = {
+        .place = place,
+        .most = left < DEFLATE_MATCH_MAX ? left : DEFLATE_MATCH_MAX,
+        .reach = behind < DISTANCE_MAX ? behind : DISTANCE_MAX,
+        .chain = chain,
+        .left = STEPS_ALONG_OTHERS,
+        .best = former,
+    };
+
+    if (former >= search.most)
+        return search.most;
+    /* The nearest one may be a bit further away than the others. */
+    if (behind > DISTANCE_MAX && matcher->back[place % PLACES] == DISTANCE_MAX)
+        search.reach++;
+    while (search.best < nice) {
+        unsigned best = search.best;
+
+        if (!find_longer(matcher, &search))
+            return best;
+        *start = place - search.distance;
+    }
+    return search.best;
 }
 
 /* The best match at a place, which is better than one of `former` bytes at the place before. */
 static unsigned find_match(struct matcher *matcher, uint32_t place, unsigned former,
                            uint32_t *start)
 {
-    uint32_t candidate;
     unsigned length;
 
     if (matcher->size - place < DEFLATE_MATCH_MIN)
         return DEFLATE_MATCH_MIN - 1;
-    candidate = enter(matcher, place);
-    if (candidate <= matcher->window_start || former >= matcher->effort->lazy ||
-        place - candidate > DISTANCE_MAX)
+    enter_ahead(matcher, place);
+    if (former >= matcher->effort->lazy)
         return DEFLATE_MATCH_MIN - 1;
-    length = longest_match(matcher, place, candidate, former, start);
+    length = longest_match(matcher, place, former, start);
     if (length == DEFLATE_MATCH_MIN && place - *start > SHORT_DISTANCE_MAX)
         return DEFLATE_MATCH_MIN - 1;
     return length;
@@ -211,12 +270,8 @@ static bool deflate_all(struct matcher *matcher)
         length = find_match(matcher, place, former, &start);
         if (former >= DEFLATE_MATCH_MIN && length <= former) {
             bool full = deflate_blocks_match(&matcher->blocks, former, place - 1 - former_start);
-            uint32_t end = place - 1 + former;
 
-            while (++place < end) {
-                if (matcher->size - place >= DEFLATE_MATCH_MIN)
-                    enter(matcher, place);
-            }
+            place += former - 1;
             pending = false;
             length = DEFLATE_MATCH_MIN - 1;
             if (full && !end_block(matcher, place, false))
@@ -246,7 +301,8 @@ bool zlib_again(struct bytes text, enum zlib_level level, struct buffer *stream)
     matcher = malloc(sizeof(*matcher));
     if (matcher == NULL)
         return false;
-    memset(matcher, 0, offsetof(struct matcher, previous));
+    memset(matcher, 0, offsetof(struct matcher, back));
+    matcher->number[0] = 0;
     matcher->text = text.size == 0 ? effort->header : text.data; /* no pointer to nothing */
     matcher->size = (uint32_t)text.size;
     matcher->effort = effort;

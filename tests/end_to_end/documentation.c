@@ -129,10 +129,26 @@ static void check_page(const char *command)
     }
 }
 
+/* Each variable that help speaks of. */
+static void check_environment(const char *command)
+{
+    static const char *const variables[] = {"COVSPLIT_STORE", "LLVM_PROFDATA"};
+    const char *help = help_of(text_format("help %s", command));
+    const char *page = text_of(page_of(command));
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *environment = strstr(page, "\n.SH ENVIRONMENT\n");
+        ck_assert_msg(strstr(help, variables[i]) == NULL ||
+                          (environment != NULL &&
+                           strstr(environment, text_format("\n.B %s\n", variables[i])) != NULL),
+                      "%s: no %s", command, variables[i]);
+    }
+}
+
 START_TEST(test_pages)
 {
     for (size_t i = 0; i < commands.count; i++) {
         check_page(commands.items[i]);
+        check_environment(commands.items[i]);
     }
 }
 END_TEST
@@ -279,6 +295,29 @@ START_TEST(test_completed_values)
 }
 END_TEST
 
+/* bash hands "--option=value" over in three words; a directory's name may have blanks; and what
+ * follows "--" is another command's. */
+START_TEST(test_bash_words)
+{
+    char *scratch = scratch_create("documentation");
+    char *directory = path_join(scratch, "my directory");
+    directory_create(directory);
+    struct text_list list = complete(&shells[0], "merge --failure-mode = a");
+    ck_assert(list.count == 2 && offers(&list, "any") && offers(&list, "all"));
+    text_list_free(&list);
+    list = complete(&shells[0], "merge --failure-mode =");
+    ck_assert(list.count == 2 && offers(&list, "any") && offers(&list, "all"));
+    text_list_free(&list);
+    list = complete(&shells[0], text_format("split --store %s/m", scratch));
+    ck_assert(list.count == 1 && offers(&list, directory));
+    text_list_free(&list);
+    list = complete(&shells[0], "run --store sidecars -- llvm-cov --");
+    ck_assert(!offers(&list, "--store"));
+    text_list_free(&list);
+    scratch_remove(scratch);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("documentation");
@@ -289,5 +328,6 @@ int main(void)
     tcase_add_loop_test(test_case, test_completed_options, 0, sizeof shells / sizeof *shells);
     tcase_add_loop_test(test_case, test_completed_commands, 0, sizeof shells / sizeof *shells);
     tcase_add_loop_test(test_case, test_completed_values, 0, sizeof shells / sizeof *shells);
+    tcase_add_test(test_case, test_bash_words);
     return suite_run(suite);
 }

@@ -42,6 +42,25 @@ START_TEST(test_md5)
 }
 END_TEST
 
+/* Messages of all lengths around those where a block more is needed, side by side. */
+START_TEST(test_many)
+{
+    struct bytes names[MD5_NAMES_MAX];
+    uint64_t references[MD5_NAMES_MAX];
+    uint8_t text[MD5_NAMES_MAX];
+
+    for (size_t i = 0; i < MD5_NAMES_MAX; i++)
+        text[i] = (uint8_t)(i * 7);
+    for (size_t i = 0; i < MD5_NAMES_MAX; i++)
+        names[i] = (struct bytes){text + i % 5, i * 89 % 300};
+    for (size_t count = 0; count <= MD5_NAMES_MAX; count += count < 20 ? 1 : MD5_NAMES_MAX - 20) {
+        md5_name_references(names, count, references);
+        for (size_t i = 0; i < count; i++)
+            ck_assert_uint_eq(references[i], md5_name_reference(names[i]));
+    }
+}
+END_TEST
+
 static struct buffer sample_section(void)
 {
     struct buffer section = {0};
@@ -199,6 +218,7 @@ int main(void)
 
     tcase_set_timeout(all, 300);
     tcase_add_test(all, test_md5);
+    tcase_add_test(all, test_many);
     tcase_add_test(all, test_names);
     tcase_add_test(all, test_distinct);
     tcase_add_test(all, test_no_names);

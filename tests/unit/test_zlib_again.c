@@ -138,6 +138,27 @@ START_TEST(test_reach)
 }
 END_TEST
 
+/* Bytes of which zlib's hash sees next to nothing: chains are so long that it does not go to their
+ * ends, for short matches and for those behind long ones. */
+START_TEST(test_long_chains)
+{
+    struct random_state random = random_start(9);
+
+    for (unsigned bits = 1; bits <= 3; bits++) {
+        struct buffer text = {0};
+
+        ck_assert(buffer_append_zeros(&text, 100000));
+        for (size_t i = 0; i < text.size; i++)
+            text.data[i] = (uint8_t)(random_below(&random, UINT64_C(1) << bits) << 5);
+        for (size_t i = 40000; i + 300 < text.size; i += 500)
+            memcpy(text.data + i, text.data + random_below(&random, i - 300),
+                   (size_t)random_below(&random, 300));
+        check_text(buffer_view(&text));
+        buffer_free(&text);
+    }
+}
+END_TEST
+
 START_TEST(test_other_streams)
 {
     static const uint8_t fastest[] = {0x78, 0x01, 3, 0}, gzip[] = {0x1f, 0x8b, 8, 0};
@@ -190,6 +211,7 @@ int main(void)
     tcase_add_loop_test(same, test_random, 0, 8);
     tcase_add_test(same, test_long_codes);
     tcase_add_test(same, test_reach);
+    tcase_add_test(same, test_long_chains);
     tcase_add_test(same, test_other_streams);
     tcase_add_test(same, test_memo);
     suite_add_tcase(suite, same);
