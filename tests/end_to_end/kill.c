@@ -19,6 +19,7 @@
 #include "tests/support/store_files.h"
 #include "tests/support/suite.h"
 #include "tests/support/traced.h"
+#include "tests/support/windows_program.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define SAMPLE_FUNCTIONS     2000
@@ -34,9 +35,8 @@ static struct contents original;
 static struct contents finished;
 static struct contents finished_sidecar;
 
-static void prepare(void)
+static void take_samples(void)
 {
-    sample = sample_create("kill", SAMPLE_FUNCTIONS);
     original = file_read(sample.image);
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, "app");
@@ -45,6 +45,25 @@ static void prepare(void)
     verdict_assert(&verdict, "undisturbed");
     finished = file_read(image);
     finished_sidecar = file_read(path_join(directory, "app.covsplit"));
+}
+
+static void prepare(void)
+{
+    sample = sample_create("kill", SAMPLE_FUNCTIONS);
+    take_samples();
+}
+
+static void prepare_coff(void)
+{
+    struct windows_program program = {
+        .clang = "19", .target = WINDOWS_MSVC_X86_64, .runtime_options = "-DPROFILE_MERGED"};
+    sample = (struct sample){.scratch = scratch_create("kill-coff")};
+    char *directory = path_join(sample.scratch, "sample");
+    directory_create(directory);
+    windows_program_build(&program, directory);
+    sample.image = path_join(directory, WINDOWS_PROGRAM);
+    free(directory);
+    take_samples();
 }
 
 static void clean_up(void)
@@ -239,5 +258,8 @@ int main(int argument_count, char **arguments)
     test_case = suite_add_case(suite, "writers", TEST_TIMEOUT_SECONDS);
     tcase_add_unchecked_fixture(test_case, prepare_writers, clean_up);
     tcase_add_test(test_case, test_many_writers);
+    TCase *coff = suite_add_case(suite, "coff", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(coff, prepare_coff, clean_up);
+    tcase_add_test(coff, test_every_system_call);
     return suite_run(suite);
 }
