@@ -389,7 +389,7 @@ static inline void take_code_end(struct region_ends *ends, struct covfun_columns
         move_end(ends, recent_find(&ends->places, REGION_ENDS, end), end);
 }
 
-/* The place of a region that is no branch. */
+/* The place of a region that has not that of one before. */
 static inline void take_place(struct regions *regions, struct covfun_columns *columns,
                               struct region *region, size_t index, bool is_main, unsigned class)
 {
