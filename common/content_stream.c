@@ -7,21 +7,52 @@
 #include <string.h>
 
 #include "common/codec.h"
+#include "common/compact/blocks.h"
+#include "common/sidecar_compact.h"
 
 struct content_stream {
     struct codec_stream *zstd; /* NULL: the content is in `loaded` */
     struct buffer loaded;
     struct bytes rest; /* of `loaded` */
+    /* Behind it come the blocks from `next` on, of so many bytes. */
+    struct sidecar_compact_reader reader;
+    struct compact_blocks blocks;
+    size_t next;
+    uint64_t left;
     const char *name;
     const char *what;
 };
+
+static bool open_blocks(struct content_stream *stream, const struct sidecar *sidecar,
+                        const struct sidecar_content *content, struct error *error)
+{
+    stream->left = content->size;
+    return sidecar_compact_reader_open(&stream->reader, sidecar, content, error) &&
+           compact_blocks_open(&stream->blocks, content->transform, &stream->reader.context,
+                               content->frame, content->size, stream->name, stream->what, error);
+}
+
+static bool open_content(struct content_stream *stream, const struct sidecar *sidecar,
+                         const struct sidecar_content *content, struct error *error)
+{
+    if (content->transform == NULL) {
+        stream->zstd =
+            codec_stream_open(content->frame, content->size, stream->name, stream->what, error);
+        return stream->zstd != NULL;
+    }
+    if (content->transform->block != NULL)
+        return open_blocks(stream, sidecar, content, error);
+    if (!sidecar_content_load(sidecar, content, &stream->loaded, error))
+        return false;
+    stream->rest = buffer_view(&stream->loaded);
+    return true;
+}
 
 struct content_stream *content_stream_open(const struct sidecar *sidecar,
                                            const struct sidecar_content *content,
                                            struct error *error)
 {
     struct content_stream *stream = calloc(1, sizeof(*stream));
-    bool done;
 
     if (stream == NULL) {
         error_out_of_memory(error, sidecar->name, sizeof(*stream));
@@ -29,15 +60,7 @@ struct content_stream *content_stream_open(const struct sidecar *sidecar,
     }
     stream->name = sidecar->name;
     stream->what = content->what;
-    if (content->transform == NULL) {
-        stream->zstd =
-            codec_stream_open(content->frame, content->size, sidecar->name, content->what, error);
-        done = stream->zstd != NULL;
-    } else {
-        done = sidecar_content_load(sidecar, content, &stream->loaded, error);
-        stream->rest = buffer_view(&stream->loaded);
-    }
-    if (!done) {
+    if (!open_content(stream, sidecar, content, error)) {
         content_stream_free(stream);
         return NULL;
     }
@@ -46,48 +69,102 @@ struct content_stream *content_stream_open(const struct sidecar *sidecar,
 
 uint64_t content_stream_left(const struct content_stream *stream)
 {
-    return stream->zstd != NULL ? codec_stream_left(stream->zstd) : stream->rest.size;
+    return stream->zstd != NULL ? codec_stream_left(stream->zstd)
+                                : stream->rest.size + stream->left;
 }
 
+/* As many blocks as there are threads for. */
+static bool load_blocks(struct content_stream *stream, struct error *error)
+{
+    size_t count = stream->blocks.count - stream->next;
+    size_t threads = stream->blocks.context.threads;
+
+    if (count > threads)
+        count = threads == 0 ? 1 : threads;
+    stream->loaded.size = 0;
+    if (!compact_blocks_decode(&stream->blocks, stream->next, count, &stream->loaded, error))
+        return false;
+    stream->rest = buffer_view(&stream->loaded);
+    stream->next += count;
+    stream->left -= stream->rest.size;
+    return true;
+}
+
+static bool is_short(const struct content_stream *stream, uint64_t size, struct error *error)
+{
+    return size > content_stream_left(stream) &&
+           !error_set(error,
+                      "%s: %s is damaged (it is shorter than what refers to it); get an intact "
+                      "copy",
+                      stream->name, stream->what);
+}
+
+/* Takes what is loaded, up to `size` bytes; loads more where nothing is left of it. */
 static bool take(struct content_stream *stream, uint64_t size, struct bytes *part,
                  struct error *error)
 {
-    if (!bytes_slice(stream->rest, 0, size, part))
-        return error_set(error,
-                         "%s: %s is damaged (it is shorter than what refers to it); get an intact "
-                         "copy",
-                         stream->name, stream->what);
-    if (size != 0)
-        stream->rest = (struct bytes){part->data + size, stream->rest.size - size};
+    if (stream->rest.size == 0 && !load_blocks(stream, error))
+        return false;
+    *part = stream->rest;
+    if (part->size > size)
+        part->size = size;
+    stream->rest = (struct bytes){part->data + part->size, stream->rest.size - part->size};
     return true;
 }
 
 bool content_stream_read(struct content_stream *stream, void *to, size_t size, struct error *error)
 {
-    struct bytes part;
+    uint8_t *at = to;
 
     if (stream->zstd != NULL)
         return codec_stream_read(stream->zstd, to, size, error);
-    if (!take(stream, size, &part, error))
+    if (is_short(stream, size, error))
         return false;
-    if (size != 0)
-        memcpy(to, part.data, size);
+    while (size != 0) {
+        struct bytes part;
+
+        if (!take(stream, size, &part, error))
+            return false;
+        memcpy(at, part.data, (size_t)part.size);
+        at += part.size;
+        size -= (size_t)part.size;
+    }
     return true;
+}
+
+/* Passes over whole blocks that nothing is loaded of. */
+static uint64_t skip_blocks(struct content_stream *stream, uint64_t size)
+{
+    uint64_t skipped = 0;
+
+    while (stream->rest.size == 0 && stream->next < stream->blocks.count &&
+           stream->blocks.blocks[stream->next].size <= size - skipped)
+        skipped += stream->blocks.blocks[stream->next++].size;
+    stream->left -= skipped;
+    return skipped;
 }
 
 bool content_stream_skip(struct content_stream *stream, uint64_t size, struct error *error)
 {
-    struct bytes part;
+    if (stream->zstd != NULL)
+        return codec_stream_skip(stream->zstd, size, error);
+    if (is_short(stream, size, error))
+        return false;
+    while ((size -= skip_blocks(stream, size)) != 0) {
+        struct bytes part;
 
-    return stream->zstd != NULL ? codec_stream_skip(stream->zstd, size, error)
-                                : take(stream, size, &part, error);
+        if (!take(stream, size, &part, error))
+            return false;
+        size -= part.size;
+    }
+    return true;
 }
 
 bool content_stream_finish(struct content_stream *stream, struct error *error)
 {
     if (stream->zstd != NULL)
         return codec_stream_finish(stream->zstd, error);
-    return stream->rest.size == 0 ||
+    return content_stream_left(stream) == 0 ||
            error_set(error,
                      "%s: %s is damaged (it is longer than what refers to it); get an intact copy",
                      stream->name, stream->what);
@@ -98,6 +175,8 @@ void content_stream_free(struct content_stream *stream)
     if (stream == NULL)
         return;
     codec_stream_free(stream->zstd);
+    compact_blocks_close(&stream->blocks);
+    sidecar_compact_reader_free(&stream->reader);
     buffer_free(&stream->loaded);
     free(stream);
 }

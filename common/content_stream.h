@@ -2,7 +2,8 @@
  * The contents of a sidecar as streams, in whatever form they are stored.
  *
  * A zstd frame is decompressed as it is read, with a fixed amount of memory. A section in a compact
- * form is decoded as a whole when its stream is opened, and checked against its digest.
+ * form is decoded as a whole when its stream is opened, and checked against its digest; if it has
+ * blocks, a few of them at a time when they are read, and none that is skipped.
  */
 #ifndef COVSPLIT_COMMON_CONTENT_STREAM_H
 #define COVSPLIT_COMMON_CONTENT_STREAM_H

@@ -173,14 +173,21 @@ bool input_unchanged(const struct input *input, struct error *error)
     return true;
 }
 
+void input_close_descriptor(struct input *input)
+{
+    if (input->path == NULL || input->fd < 0)
+        return;
+    close(input->fd);
+    input->fd = -1;
+}
+
 void input_close(struct input *input)
 {
     if (input->path == NULL)
         return;
     if (input->bytes.data != NULL)
         munmap((void *)(uintptr_t)input->bytes.data, (size_t)input->bytes.size);
-    if (input->fd >= 0)
-        close(input->fd);
+    input_close_descriptor(input);
     free(input->path);
     *input = (struct input){.fd = -1};
 }

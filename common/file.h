@@ -58,6 +58,9 @@ void input_release_pages(const struct input *input, uint64_t offset, uint64_t si
  * computed meanwhile is worth nothing. */
 bool input_unchanged(const struct input *input, struct error *error);
 
+/* Closes the descriptor; the view stays. For inputs that are open in any number. */
+void input_close_descriptor(struct input *input);
+
 /* Safe on a zeroed or already closed input. */
 void input_close(struct input *input);
 

@@ -119,6 +119,7 @@ struct sidecar_write_options {
     int level;              /* zstd's 1 to 19 */
     unsigned threads;       /* 1 or more */
     bool portable;          /* no compact forms */
+    uint64_t block_size;    /* larger sections are cut into such blocks; 0: the usual size */
     struct zlib_memo *memo; /* what is proved is remembered here; NULL: it is not */
 };
 
@@ -181,6 +182,12 @@ typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *err
  * when the function has returned true, since the digest is checked at the end. */
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                             sidecar_sink sink, void *context, struct error *error);
+
+/* The `size` bytes of a section from `offset` on. Of a section in blocks, no others are decoded,
+ * and the digests of those blocks checked; of any other all is, up to what is wanted. False too
+ * where the section ends before. */
+bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
+                       uint64_t offset, size_t size, struct buffer *content, struct error *error);
 
 /* Decompresses everything as streams and checks every digest, the notes, and the bounds of the
  * inverse script, unless the sidecar is not exact. */

@@ -62,7 +62,8 @@ static bool encode_section(struct sidecar_compact *compact,
                            const struct codec_options *codec, struct compact_context *context,
                            struct name_table *names, const char *name, struct error *error)
 {
-    const struct compact_transform *transform = compact_transform_for(section->kind);
+    const struct compact_transform *transform =
+        compact_transform_for(section->kind, section->content.size > context->block_size);
     bool fits;
 
     if (section->kind == SECTION_DATA)
@@ -88,6 +89,7 @@ bool sidecar_compact_encode(struct sidecar_compact *compact, const struct sideca
     struct name_table names = {0};
     bool done = true;
 
+    context.block_size = options->block_size != 0 ? options->block_size : COMPACT_BLOCK_SIZE;
     for (size_t i = 0; done && i < ORDER_COUNT; i++) {
         const struct sidecar_section_source *section = find_source(source, order[i]);
 
@@ -154,21 +156,33 @@ static bool load_data(const struct sidecar *sidecar, struct compact_context *con
     return true;
 }
 
+bool sidecar_compact_reader_open(struct sidecar_compact_reader *reader,
+                                 const struct sidecar *sidecar,
+                                 const struct sidecar_content *content, struct error *error)
+{
+    *reader = (struct sidecar_compact_reader){
+        .context = context_of(&sidecar->notes.facts, sidecar->threads, sidecar->memo)};
+    return (!content->transform->needs_names ||
+            load_names(sidecar, &reader->context, &reader->names, error)) &&
+           (!content->transform->needs_data ||
+            load_data(sidecar, &reader->context, &reader->data, error));
+}
+
+void sidecar_compact_reader_free(struct sidecar_compact_reader *reader)
+{
+    buffer_free(&reader->data);
+    name_table_free(&reader->names);
+}
+
 bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_content *content,
                           struct buffer *loaded, struct error *error)
 {
-    const struct compact_transform *transform = content->transform;
-    struct compact_context context =
-        context_of(&sidecar->notes.facts, sidecar->threads, sidecar->memo);
-    struct name_table names = {0};
-    struct buffer data = {0};
-    bool done = (!transform->needs_names || load_names(sidecar, &context, &names, error)) &&
-                (!transform->needs_data || load_data(sidecar, &context, &data, error)) &&
-                compact_decode(transform, &context, content->frame, content->size, sidecar->name,
-                               content->what, loaded, error);
+    struct sidecar_compact_reader reader;
+    bool done = sidecar_compact_reader_open(&reader, sidecar, content, error) &&
+                compact_decode(content->transform, &reader.context, content->frame, content->size,
+                               sidecar->name, content->what, loaded, error);
 
-    buffer_free(&data);
-    name_table_free(&names);
+    sidecar_compact_reader_free(&reader);
     return done;
 }
 

@@ -24,6 +24,20 @@ bool sidecar_compact_encode(struct sidecar_compact *compact, const struct sideca
                             struct error *error);
 void sidecar_compact_free(struct sidecar_compact *compact);
 
+/* What decoding a section takes of other sections. Start from {0}. */
+struct sidecar_compact_reader {
+    struct compact_context context;
+    struct name_table names;
+    struct buffer data;
+};
+
+/* Decodes what this content needs. The reader must stay where it is, and the sidecar open. Freed
+ * with sidecar_compact_reader_free, also after a failure. */
+bool sidecar_compact_reader_open(struct sidecar_compact_reader *reader,
+                                 const struct sidecar *sidecar,
+                                 const struct sidecar_content *content, struct error *error);
+void sidecar_compact_reader_free(struct sidecar_compact_reader *reader);
+
 /* Appends a section whose content has a transform, with all that it needs of other sections. Checks
  * no digest of the section itself. */
 bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_content *content,

@@ -4,6 +4,7 @@
  * A size in a sidecar is a claim. Memory is taken as decompressed bytes fill it, and where the
  * bytes themselves are not wanted, none is taken beyond a fixed piece.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/codec.h"
@@ -117,6 +118,30 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_
     const struct sidecar_content *stored = content_of(sidecar, section, error);
 
     return stored != NULL && stream_content(sidecar, stored, sink, context, error);
+}
+
+bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
+                       uint64_t offset, size_t size, struct buffer *content, struct error *error)
+{
+    const struct sidecar_content *stored = content_of(sidecar, section, error);
+    struct content_stream *stream;
+    bool done;
+
+    if (stored == NULL)
+        return false;
+    if (offset > stored->size || size > stored->size - offset)
+        return error_set(error, "%s: %s has only %" PRIu64 " bytes; ask for less", sidecar->name,
+                         stored->what, stored->size);
+    stream = content_stream_open(sidecar, stored, error);
+    if (stream == NULL)
+        return false;
+    done = content_stream_skip(stream, offset, error) &&
+           (buffer_reserve(content, size) || error_out_of_memory(error, sidecar->name, size)) &&
+           content_stream_read(stream, content->data + content->size, size, error);
+    if (done)
+        content->size += size;
+    content_stream_free(stream);
+    return done;
 }
 
 bool sidecar_inverse_load(const struct sidecar *sidecar, struct buffer *encoded,

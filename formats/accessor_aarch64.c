@@ -3,8 +3,9 @@
  * Reference Manual for A-profile, C6.2.
  *
  * An address takes two instructions there: adrp makes that of a page of 4 KiB, and an add or a load
- * brings the rest. Compilers may put others between the two, so a search looks a few instructions
- * ahead, and takes an adrp whose other half is not found for a reference to its whole page.
+ * brings the rest. Compilers may put others between the two, so a search looks many instructions
+ * ahead, and takes an adrp whose other half is not found for a reference to its whole page. It ends
+ * where the register surely has another value: as long as nothing branches.
  */
 #include "formats/accessor_aarch64.h"
 
@@ -138,11 +139,40 @@ static bool low_half(uint32_t instruction, uint32_t base, uint64_t *low)
     return true;
 }
 
+/* Branches, exceptions and the like; but not hints, of which nop and the marks of functions are. */
+static bool may_branch(uint32_t instruction)
+{
+    return (instruction & 0x1c000000) == 0x14000000 && (instruction & 0xfffff01f) != 0xd503201f;
+}
+
+/* A load of a general register: with an unsigned offset, or with a register as one. */
+static bool is_load(uint32_t instruction)
+{
+    bool is_prefetch = instruction >> 30 == 3 && (instruction >> 23 & 1) != 0;
+
+    if ((instruction & 0x3f000000) != 0x39000000 && (instruction & 0x3f200c00) != 0x38200800)
+        return false;
+    return (instruction >> 22 & 3) != 0 && !is_prefetch;
+}
+
+/* Whether the instruction surely puts another value into the register; of those that do only the
+ * ones that compilers make most are known. */
+static bool overwrites(uint32_t instruction, uint32_t base)
+{
+    bool calculates = (instruction & 0x1f800000) == 0x11000000 || /* add, sub: immediate */
+                      (instruction & 0x1f000000) == 0x0a000000 || /* logical: register */
+                      (instruction & 0x1f000000) == 0x0b000000;   /* add, sub: register */
+    /* movn, movz; movk would leave a part. */
+    bool moves = (instruction & 0x1f800000) == 0x12800000 && (instruction >> 29 & 3) != 3;
+
+    return (instruction & 0x1f) == base && (calculates || moves || is_load(instruction));
+}
+
 /* Whether the adrp at `offset` makes an address in [first, first + size). */
 static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
                         uint64_t first, uint64_t size)
 {
-    bool found = false;
+    bool found = false, branched = false;
     uint32_t instruction;
     uint64_t low;
 
@@ -156,6 +186,9 @@ static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint3
         }
         if (is_adrp(instruction) && (instruction & 0x1f) == base)
             break;
+        if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, base)))
+            break;
+        branched |= may_branch(instruction);
     }
     return !found;
 }

@@ -45,14 +45,31 @@ static const char *const section_names[SECTION_KIND_MAX + 1] = {
     [SECTION_COUNTERS] = ".lprfc", [SECTION_BITMAP] = ".lprfb",
 };
 
+void coff_plan_add_section(struct coff_plan_state *state, enum section_kind kind, size_t index)
+{
+    const struct coff_section *section = &state->image.sections[index];
+    struct image_plan *plan = state->plan;
+
+    state->section_index[kind] = index;
+    plan->sections[plan->section_count++] = (struct image_section){
+        .kind = kind,
+        .name = section_names[kind],
+        .address = section->address,
+        .offset = section->PointerToRawData,
+        .size = coff_section_bytes(&state->image, index).size,
+        .alignment = kind == SECTION_NAMES || kind == SECTION_COVNAMES ? 1 : 8,
+        .loaded = true,
+        .fate = SECTION_STAYS,
+    };
+}
+
 static bool find_sections(struct coff_plan_state *state, struct error *error)
 {
     const struct coff_image *image = &state->image;
-    struct image_plan *plan = state->plan;
 
+    state->data_host = NO_INDEX;
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         size_t index = coff_section_find(image, section_names[kind], 0);
-        const struct coff_section *section;
 
         state->section_index[kind] = index;
         if (index == NO_INDEX)
@@ -61,19 +78,9 @@ static bool find_sections(struct coff_plan_state *state, struct error *error)
             return error_set(error,
                              "%s: the image has two sections %s; link it so that there is one",
                              image->path, section_names[kind]);
-        section = &image->sections[index];
-        plan->sections[plan->section_count++] = (struct image_section){
-            .kind = (enum section_kind)kind,
-            .name = section_names[kind],
-            .address = section->address,
-            .offset = section->PointerToRawData,
-            .size = coff_section_bytes(image, index).size,
-            .alignment = kind == SECTION_NAMES || kind == SECTION_COVNAMES ? 1 : 8,
-            .loaded = true,
-            .fate = SECTION_STAYS,
-        };
+        coff_plan_add_section(state, (enum section_kind)kind, index);
     }
-    image_plan_sort(plan);
+    image_plan_sort(state->plan);
     return true;
 }
 
@@ -100,9 +107,7 @@ static uint64_t read_raw_version(const struct coff_plan_state *state)
 
 /* ---- stripped images ---- */
 
-/* Whether a record covers all counters, from the first one on: their section has the runtime's
- * markers around them, and bytes of alignment in front. */
-static bool covers_all(const struct coff_section *counters, uint64_t first, uint64_t count)
+bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64_t count)
 {
     uint64_t begin = counters->address + 1, end = counters->address + counters->VirtualSize - 1;
 
@@ -134,8 +139,8 @@ static bool find_stub(const struct coff_plan_state *state, struct bytes *stub)
         address = state->image.sections[data].address + size +
                   (uint64_t)(int64_t)(int32_t)load_u32(stub->data + layout.counter_ptr, false);
         if (bytes_all_zero(marker) && bytes_all_zero(rest) &&
-            covers_all(&state->image.sections[counters], address,
-                       load_u32(stub->data + layout.num_counters, false)))
+            coff_covers_all(&state->image.sections[counters], address,
+                            load_u32(stub->data + layout.num_counters, false)))
             return true;
     }
     return false;
@@ -148,7 +153,8 @@ static bool has_uuid(const struct coff_plan_state *state, const uint8_t *stub)
 
 /* A stripped image has a section of coverage with a size in memory and no place in the file, which
  * linkers never make; or a stub for its data, which then are less in the file than in memory, or
- * have the image's UUID where a function has the hash of its name. */
+ * have the image's UUID where a function has the hash of its name. Where data is merged into others
+ * and the image has no UUID of its own, it tells that no name has that hash. */
 static bool is_already_split(const struct coff_plan_state *state)
 {
     size_t data = state->section_index[SECTION_DATA];
@@ -165,7 +171,8 @@ static bool is_already_split(const struct coff_plan_state *state)
     }
     return find_stub(state, &stub) &&
            (state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
-            has_uuid(state, stub.data));
+            has_uuid(state, stub.data) ||
+            (state->data_host != NO_INDEX && coff_merged_is_nameless(state, stub)));
 }
 
 /* A stripped image without a GUID still has its UUID in the stub. */
@@ -200,7 +207,10 @@ bool coff_find_split(const struct input *input, struct split_image *split)
     if (plan != NULL && state != NULL && coff_image_open(&state->image, input, &ignored)) {
         state->plan = plan;
         coff_guid(&state->image, &plan->facts.uuid);
-        found = find_sections(state, &ignored) && is_already_split(state);
+        if (find_sections(state, &ignored)) {
+            coff_merged_find_stub(state);
+            found = is_already_split(state);
+        }
         if (found)
             describe_split(state, split);
         coff_image_close(&state->image);
@@ -226,11 +236,16 @@ static bool describe(struct coff_plan_state *state, struct error *error)
         !image_plan_choose_uuid(state->plan, state->options, image->path, error) ||
         !coff_symbols_find(state, error))
         return false;
+    coff_merged_find_records(state);
+    coff_merged_find_stub(state);
     if (!state->has_symbols)
-        coff_search_runtime(state);
+        coff_search_version(state);
     facts->raw_version = read_raw_version(state);
     state->has_record_layout =
         stub_layout(facts->raw_version, image->pointer_size, &state->record_layout);
+    coff_merged_find_bitmap(state);
+    if (!state->has_symbols)
+        coff_search_functions(state);
     return true;
 }
 
@@ -303,14 +318,22 @@ static bool holds_debug_data(const struct coff_image *image, const struct coff_s
     return false;
 }
 
+bool coff_is_claimed(const struct coff_image *image, const struct coff_section *section)
+{
+    return overlaps_symbols(image, section->PointerToRawData, section->SizeOfRawData) ||
+           holds_directory(image, section) || holds_debug_data(image, section);
+}
+
 /* Whether nothing but the section itself has a claim to its bytes. */
 static bool is_alone(struct coff_plan_state *state, enum section_kind kind)
 {
     const struct coff_image *image = &state->image;
     const struct coff_section *section = &image->sections[state->section_index[kind]];
 
-    if (overlaps_symbols(image, section->PointerToRawData, section->SizeOfRawData) ||
-        holds_directory(image, section) || holds_debug_data(image, section))
+    if (section->VirtualSize == 0)
+        return coff_plan_keep(state, kind,
+                              "its size in memory is not told but by that in the file");
+    if (coff_is_claimed(image, section))
         return coff_plan_keep(state, kind, "it overlaps another part of the image");
     if (is_exported(image, section))
         return coff_plan_keep(state, kind, "the image exports something in it");
@@ -361,6 +384,7 @@ static void decide(struct coff_plan_state *state)
         else if (is_alone(state, section->kind) && !is_runtime)
             check_mapping(state, section->kind);
     }
+    coff_merged_explain(state);
 }
 
 static bool any_goes(const struct image_plan *plan)

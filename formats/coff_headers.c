@@ -54,6 +54,8 @@ static void change_section(struct coff_plan_state *state, struct headers *header
     uint32_t size = kind == 0 ? section->SizeOfRawData : state->kept_raw_size[kind];
     uint64_t header = section->header_offset;
 
+    if (index == state->data_host && coff_plan_removes(state, SECTION_DATA))
+        size = state->host_raw_size;
     if ((section->Characteristics & IMAGE_SCN_CNT_INITIALIZED_DATA) != 0)
         *less_data += section->SizeOfRawData - size;
     if (index >= state->image.section_count - state->dropped_sections) {

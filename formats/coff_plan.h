@@ -14,6 +14,8 @@
  * with just what is between means the same to it.) The counters are aligned to 8 bytes, and the
  * marker in front of them is one byte: the runtime's bound is 7 bytes in front of the first
  * counter, and profiles begin with those 7 bytes. The other sections have no markers.
+ *
+ * Data and bitmap need not be sections of their own: coff_merged.c finds them among other data.
  */
 #ifndef COVSPLIT_FORMATS_COFF_PLAN_H
 #define COVSPLIT_FORMATS_COFF_PLAN_H
@@ -43,17 +45,21 @@ struct coff_plan_state {
 
     /* Section indices by kind; NO_INDEX where the image has none. */
     size_t section_index[SECTION_KIND_MAX + 1];
+    size_t data_host; /* the section that the linker merged data into; NO_INDEX: into none */
     bool has_record_layout;
     struct profile_record_layout record_layout;
     uint8_t stub[STUB_RECORD_MAX];
 
     uint32_t kept_raw_size[SECTION_KIND_MAX + 1]; /* of removed sections: SizeOfRawData to be */
+    uint32_t host_raw_size;                       /* of the data's host: likewise */
     size_t dropped_sections; /* from the end of the table: removed with their headers */
     uint32_t base_relocation_size;
     bool drops_certificates;
     size_t check_sum_literal; /* in the edits' literals; SIZE_MAX: the image has no checksum */
 };
 
+/* Adds a section, or a part of one, to the plan. */
+void coff_plan_add_section(struct coff_plan_state *state, enum section_kind kind, size_t index);
 bool coff_plan_removes(struct coff_plan_state *state, enum section_kind kind);
 /* The section stays, for this reason. Returns false, so that checks can return it. */
 bool coff_plan_keep(struct coff_plan_state *state, enum section_kind kind, const char *format, ...)
@@ -69,7 +75,9 @@ bool coff_symbols_find(struct coff_plan_state *state, struct error *error);
 
 /* Looks for the runtime's functions where no symbols tell: the functions that do nothing but return
  * a bound. None is found where it is not the only one. */
-void coff_search_runtime(struct coff_plan_state *state);
+void coff_search_functions(struct coff_plan_state *state);
+/* The same for the variable with the version. */
+void coff_search_version(struct coff_plan_state *state);
 
 /* The code of a definition, behind any jump to it; as runtime_code.h wants it, with the state as
  * `format`. */
@@ -86,6 +94,29 @@ bool coff_runtime_decode(const struct coff_plan_state *state,
  * is NULL otherwise. Only looks near both ends of the range in code for x86-64. */
 bool coff_find_reference(const struct coff_plan_state *state, uint64_t address, uint64_t size,
                          uint64_t *from, const char **reason);
+
+/* ---- coff_merged.c ---- */
+
+/* Finds the records in .data, where the image has no section of them: they are a part then, and
+ * data_host is set. */
+void coff_merged_find_records(struct coff_plan_state *state);
+/* Says of records that must be somewhere and were not found that they stay. */
+void coff_merged_explain(struct coff_plan_state *state);
+/* Finds their bitmap there too. Needs the layout of the records. */
+void coff_merged_find_bitmap(struct coff_plan_state *state);
+/* Finds the stub record of a stripped image in .data, where no records are known: it and the marker
+ * in front of it are a part then, and its bitmap is another. */
+void coff_merged_find_stub(struct coff_plan_state *state);
+/* Whether the image has names, and none of them is the record's. */
+bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record);
+
+/* ---- coff.c ---- */
+
+/* Whether a record that has `count` counters from the address `first` on covers all of the section:
+ * it has the runtime's markers around them, and bytes of alignment in front. */
+bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64_t count);
+/* Whether other parts of the image have a claim to a section's bytes in the file. */
+bool coff_is_claimed(const struct coff_image *image, const struct coff_section *section);
 
 /* ---- coff_runtime.c ---- */
 

@@ -201,7 +201,7 @@ static bool read_sections(struct coff_image *image, struct error *error)
 
     if (!range_within(start, (uint64_t)count * COFF_SECTION_HEADER_SIZE, 0, image->file.size))
         return refuse(image, error, "its section table is not inside the file");
-    image->sections = calloc((size_t)count + 1, sizeof(*image->sections));
+    image->sections = calloc((size_t)count + COFF_PARTS_MAX, sizeof(*image->sections));
     if (image->sections == NULL)
         return error_out_of_memory(error, image->path, count * sizeof(*image->sections));
     image->section_count = count;
@@ -251,7 +251,8 @@ static bool addresses_follow(const struct coff_image *image)
     return next == align_up(image->size_of_image, image->section_alignment) && next <= UINT32_MAX;
 }
 
-/* The bytes of sections are behind the headers and apart from each other. */
+/* The bytes of sections are behind the headers and apart from each other, and as many as can go
+ * without taking what follows out of its alignment. */
 static bool offsets_follow(const struct coff_image *image)
 {
     for (size_t i = 0; i < image->section_count; i++) {
@@ -260,7 +261,8 @@ static bool offsets_follow(const struct coff_image *image)
         if (section->SizeOfRawData == 0)
             continue;
         if (section->PointerToRawData < image->size_of_headers ||
-            section->PointerToRawData % image->file_alignment != 0)
+            section->PointerToRawData % image->file_alignment != 0 ||
+            section->SizeOfRawData % image->file_alignment != 0)
             return false;
         for (size_t j = 0; j < i; j++) {
             if (ranges_overlap(section->PointerToRawData, section->SizeOfRawData,

@@ -25,6 +25,9 @@
 #define IMAGE_SCN_CNT_INITIALIZED_DATA 0x00000040u
 #define IMAGE_SCN_MEM_EXECUTE          0x20000000u
 
+/* Parts of sections: records and bitmap. */
+#define COFF_PARTS_MAX 2
+
 /* Data directories. */
 enum coff_directory_index {
     DIRECTORY_EXPORT = 0,
@@ -105,8 +108,10 @@ struct coff_image {
     uint32_t size_of_headers;
     uint32_t check_sum;
     struct coff_directory directories[DIRECTORY_COUNT]; /* {0, 0} where the image has none */
-    struct coff_section *sections;
+    struct coff_section *sections;                      /* section_count + COFF_PARTS_MAX of them */
     size_t section_count;
+    /* Parts of sections that are treated like sections, behind the others: coff_merged.c. */
+    size_t part_count;
     uint64_t symbols_offset;
     uint32_t symbol_count; /* 0: no symbol table */
     struct bytes strings;  /* of the symbol table, with their size in front; empty: none */
@@ -123,7 +128,7 @@ bool coff_layout_is_sound(const struct coff_image *image, const char **reason);
 
 /* Index of the first section of that name from `start` on; NO_INDEX: none. */
 size_t coff_section_find(const struct coff_image *image, const char *name, size_t start);
-/* The bytes that the file has of a section: not more than VirtualSize. */
+/* The bytes that the file has of a section, or of a part: not more than VirtualSize. */
 struct bytes coff_section_bytes(const struct coff_image *image, size_t index);
 /* Index of the section whose address range has [address, address + size); NO_INDEX: none. */
 size_t coff_section_of(const struct coff_image *image, uint64_t address, uint64_t size);

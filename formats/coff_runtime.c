@@ -211,6 +211,22 @@ static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
            check_references(state, SECTION_NAMES);
 }
 
+/* Whether any record has bytes of a bitmap. */
+static bool records_have_bitmap(const struct coff_plan_state *state, const struct bounds *data)
+{
+    const struct profile_record_layout *layout = &state->record_layout;
+    struct bytes records;
+
+    if (layout->bitmap_ptr == 0 ||
+        !coff_bytes_at(&state->image, data->begin, data->end - data->begin, &records))
+        return false;
+    for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size) {
+        if (load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0)
+            return true;
+    }
+    return false;
+}
+
 /* The stub covers whole counters: those behind the bytes that align the first one. */
 static bool place_stub(struct coff_plan_state *state, const struct bounds *data,
                        struct stub_place *place)
@@ -228,7 +244,8 @@ static bool place_stub(struct coff_plan_state *state, const struct bounds *data,
     if (place->counters < counters.end)
         place->counters_size = counters.end - place->counters;
     if (is_empty(state, SECTION_BITMAP))
-        return true;
+        return !records_have_bitmap(state, data) ||
+               coff_plan_keep(state, SECTION_DATA, "its bitmap cannot be told from other data");
     if (!find_bounds(state, SECTION_BITMAP, SECTION_DATA, &bitmap))
         return false;
     set_bounds(state, SECTION_BITMAP, &bitmap);

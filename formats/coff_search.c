@@ -136,8 +136,8 @@ bool coff_find_reference(const struct coff_plan_state *state, uint64_t address, 
     struct search search = {state, address, size, false, is_known, &foreign};
     bool alone = coff_relocations_each(&state->image, visit_relocation, &search, reason);
 
-    /* On i386 code has relocations too. On AArch64 a page belongs to one section, so none is taken
-     * for another; on x86-64 many numbers look like distances. */
+    /* On i386 code has relocations too. On AArch64 two instructions make an address, which is
+     * hardly ever seen where there is none; on x86-64 many numbers look like distances. */
     if (alone && state->image.machine == EM_X86_64 && size > 2 * BOUND_WINDOW) {
         search.size = BOUND_WINDOW;
         alone = search_code(&search, reason);
@@ -327,7 +327,7 @@ static void search_version_in(struct versions *versions, size_t index)
 
 /* The runtime reads its version from a variable. Which one that is can be told by its value, which
  * must fit the records, where no other such value is about. */
-static void search_version(struct coff_plan_state *state)
+void coff_search_version(struct coff_plan_state *state)
 {
     const struct coff_image *image = &state->image;
     struct versions versions = {.state = state};
@@ -346,12 +346,11 @@ static void search_version(struct coff_plan_state *state)
         define(state, RUNTIME_RAW_VERSION, versions.address);
 }
 
-void coff_search_runtime(struct coff_plan_state *state)
+void coff_search_functions(struct coff_plan_state *state)
 {
     search_bounds(state, SECTION_NAMES, BOUND_WINDOW, RUNTIME_BEGIN_NAMES, RUNTIME_END_NAMES);
     search_bounds(state, SECTION_DATA, BOUND_WINDOW, RUNTIME_BEGIN_DATA, RUNTIME_END_DATA);
     search_bounds(state, SECTION_COUNTERS, MARKER_WINDOW, RUNTIME_BEGIN_COUNTERS,
                   RUNTIME_END_COUNTERS);
     search_bounds(state, SECTION_BITMAP, MARKER_WINDOW, RUNTIME_BEGIN_BITMAP, RUNTIME_END_BITMAP);
-    search_version(state);
 }

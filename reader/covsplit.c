@@ -78,6 +78,7 @@ static covsplit_sidecar *open_input(struct input *input, struct bytes bytes, con
         opened->sidecar = sidecar_open(bytes, name, &why);
     if (opened != NULL && opened->sidecar != NULL) {
         opened->input = *input;
+        input_close_descriptor(&opened->input);
         sidecar_help_restore(opened->sidecar, restore_threads(), NULL);
         return opened;
     }
@@ -261,6 +262,23 @@ void *covsplit_sidecar_read(const covsplit_sidecar *sidecar, const char *name, s
         *size = content.size;
         return content.data;
     }
+    buffer_free(&content);
+    report_error(error, &why);
+    return NULL;
+}
+
+void *covsplit_sidecar_read_part(const covsplit_sidecar *sidecar, const char *name, uint64_t offset,
+                                 size_t size, covsplit_error **error)
+{
+    struct buffer content = {0};
+    struct error why = {0};
+    const struct sidecar_section *section = find_or_explain(sidecar, name, &why);
+
+    if (section != NULL &&
+        (buffer_reserve(&content, 1) ||
+         error_out_of_memory(&why, sidecar_name(sidecar->sidecar), 1)) &&
+        sidecar_read_part(sidecar->sidecar, section, offset, size, &content, &why))
+        return content.data;
     buffer_free(&content);
     report_error(error, &why);
     return NULL;

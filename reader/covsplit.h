@@ -40,8 +40,8 @@ void covsplit_error_free(covsplit_error *error);
 
 typedef struct covsplit_sidecar covsplit_sidecar;
 
-/* Opens a sidecar file; it is mapped, not read, and nothing is decompressed. The file must not
- * change while it is open. */
+/* Opens a sidecar file; it is mapped, not read, and nothing is decompressed. No descriptor stays
+ * open. The file must not change while it is open. */
 covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error);
 
 /* The same by a descriptor, which must be of a regular file and open for reading; its position does
@@ -114,7 +114,7 @@ bool covsplit_sidecar_find(const covsplit_sidecar *sidecar, const char *name,
 /* Receives `size` bytes at a time, in order. Returns false to stop. */
 typedef bool (*covsplit_sink)(void *context, const void *data, size_t size);
 
-/* Three ways to a section's contents, by its ELF name. Each fails where the sidecar holds no
+/* Four ways to a section's contents, by its ELF name. Each fails where the sidecar holds no
  * contents under that name, or its digest shows that they are damaged.
  *
  * Decompresses into a new block of *size bytes that the caller frees with free(). Never NULL on
@@ -127,9 +127,15 @@ void *covsplit_sidecar_read(const covsplit_sidecar *sidecar, const char *name, s
 const void *covsplit_sidecar_content(covsplit_sidecar *sidecar, const char *name, size_t *size,
                                      covsplit_error **error);
 
-/* Decompresses piece by piece, in a fixed amount of memory however large the section is. What the
- * sink got is only good when the function has returned true, since the digest is checked at the
- * end. */
+/* Only the `size` bytes from `offset` on, into a new block that the caller frees with free(). Of
+ * the coverage mapping of functions, which is stored in blocks of some MiB, no others are decoded;
+ * of other sections it may be all. Fails where the section ends before. */
+void *covsplit_sidecar_read_part(const covsplit_sidecar *sidecar, const char *name, uint64_t offset,
+                                 size_t size, covsplit_error **error);
+
+/* Decompresses piece by piece: plain zstd sections and the coverage mapping of functions in a fixed
+ * amount of memory however large they are, others as a whole at the beginning. What the sink got is
+ * only good when the function has returned true, since the digest is checked at the end. */
 bool covsplit_sidecar_stream(const covsplit_sidecar *sidecar, const char *name, covsplit_sink sink,
                              void *context, covsplit_error **error);
 
@@ -199,8 +205,8 @@ bool covsplit_is_object(const void *data, size_t size);
 /* A file of raw profiles, and the one of them that is looked at. */
 typedef struct covsplit_profile covsplit_profile;
 
-/* Opens a file and looks at its first profile. The file is mapped, and must not change while it is
- * open. Fails where there is no whole profile. */
+/* Opens a file and looks at its first profile. The file is mapped, without a descriptor that stays
+ * open, and must not change meanwhile. Fails where there is no whole profile. */
 covsplit_profile *covsplit_profile_open(const char *path, covsplit_error **error);
 
 /* The same in memory. The `size` bytes at `data` must stay as they are until it is closed; `name`

@@ -285,7 +285,8 @@ static int ask(int file, int directory, const char *path)
         if (errno != ECONNREFUSED)
             report_as_it_is(path, "'covsplit run' cannot be reached from this process");
         else if (!atomic_flag_test_and_set(&is_gone_reported))
-            report_as_it_is(path, "'covsplit run' has ended, and this process outlives it");
+            report_as_it_is(path, "'covsplit run' has ended and this process outlives it, or is in "
+                                  "another network namespace");
         return -1;
     }
     if (!send_question(connection, file, directory, path) || !receive_answer(connection, &content))

@@ -49,6 +49,7 @@ static covsplit_profile *open_input(struct input *input, struct bytes bytes, con
         input_close(input);
     } else {
         opened->input = *input;
+        input_close_descriptor(&opened->input);
         opened->bytes = bytes;
         if (look_at_first(opened, &why))
             return opened;

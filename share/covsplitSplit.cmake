@@ -1,21 +1,32 @@
-# What covsplit_target runs behind a link: cmake -P covsplitSplit.cmake -- IMAGE COMMAND...
+# What covsplit_target runs behind a link: cmake -P covsplitSplit.cmake -- IMAGE PLACE COMMAND WORD...
+# PLACE is --sidecar=FILE or --store=DIRECTORY.
 #
-# Runs the command. Where it fails, the image goes, so that no later build takes it for done: some
-# generators leave what a failed link step has made.
+# Runs COMMAND WORD... PLACE IMAGE. Where it fails, the image goes, so that no later build takes it for
+# done: some generators leave what a failed link step has made.
 
-set(command)
-set(is_command FALSE)
+cmake_minimum_required(VERSION 3.19)
+
+set(image "${CMAKE_ARGV4}")
+string(REGEX REPLACE "^--[a-z]+=" "" place "${CMAKE_ARGV5}")
+if(NOT IS_ABSOLUTE "${place}")
+  file(REMOVE "${image}")
+  message(FATAL_ERROR "${image} was not split\n'${place}' is no absolute path; where a SIDECAR or "
+                      "STORE begins with a generator expression, that must make it one")
+endif()
+
+# As for any other output of a build. Where it cannot be made, covsplit tells.
+get_filename_component(directory "${place}" DIRECTORY)
+if(NOT IS_DIRECTORY "${directory}")
+  execute_process(COMMAND "${CMAKE_COMMAND}" -E make_directory "${directory}" ERROR_QUIET)
+endif()
+
+# The words are not made a list, in which a bracket takes what follows with it.
 math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(index RANGE ${last})
-  if(is_command)
-    list(APPEND command "${CMAKE_ARGV${index}}")
-  elseif("${CMAKE_ARGV${index}}" STREQUAL "--")
-    set(is_command TRUE)
-  endif()
+foreach(index RANGE 6 ${last})
+  string(APPEND words " \"\${CMAKE_ARGV${index}}\"")
 endforeach()
-list(POP_FRONT command image)
-
-execute_process(COMMAND ${command} RESULT_VARIABLE result)
+cmake_language(EVAL CODE "execute_process(
+  COMMAND ${words} \"\${CMAKE_ARGV5}\" \"\${image}\" RESULT_VARIABLE result)")
 if(NOT result EQUAL 0)
   file(REMOVE "${image}")
   message(FATAL_ERROR "${image} was not split")

@@ -4,22 +4,37 @@
 # Splits TARGET, an executable, a shared library or a module, as the last step of its link: what
 # depends on TARGET, and what install(TARGETS) installs, is the stripped image.
 #
-#   SIDECAR          where the sidecar goes; a relative path is taken in the current binary
-#                    directory; generator expressions are allowed. Default: beside the image, as
-#                    IMAGE.covsplit
+#   SIDECAR          where the sidecar goes. Default: beside the image, as IMAGE.covsplit
 #   STORE            the sidecar goes to this store instead, under the image's UUID
 #   OPTIONS          more options of `covsplit split`: --level;19
 #   INSTALL_SIDECAR  installs the sidecar, or the whole store, into this directory, as part of the
 #                    component, if one is named
 #
+# Generator expressions are allowed in the first three. Relative paths are taken in the current binary
+# directory; where one begins with another expression than $<CONFIG>, that must make it absolute.
+# Directories are made. An empty SIDECAR or STORE counts as none.
+#
+# No two images may have one SIDECAR: neither those of two targets nor those of two configurations.
+#
 # A split that fails fails the build, and leaves no TARGET behind. The clean target removes sidecars,
-# but not what is in stores.
+# but not what is in stores. Each build begins with a look at sidecars: where one was deleted, its
+# image is linked again (with ninja and make). What is deleted in a store comes back only when TARGET
+# is linked again for another reason.
 #
 # The step comes behind the commands that were added to TARGET with add_custom_command(POST_BUILD)
 # before, and in front of those that are added later: strip later.
 
+cmake_policy(PUSH)
+cmake_policy(VERSION 3.19...3.31) # those of projects that use this may be older
+
 function(covsplit_target target)
   cmake_parse_arguments(PARSE_ARGV 1 SPLIT "" "SIDECAR;STORE;INSTALL_SIDECAR;COMPONENT" "OPTIONS")
+  if(TARGET ${target})
+    get_target_property(aliased ${target} ALIASED_TARGET)
+    if(aliased)
+      set(target ${aliased})
+    endif()
+  endif()
   _covsplit_check_target(${target})
   list(REMOVE_ITEM SPLIT_KEYWORDS_MISSING_VALUES OPTIONS) # there may be none
   if(SPLIT_UNPARSED_ARGUMENTS OR SPLIT_KEYWORDS_MISSING_VALUES)
@@ -33,33 +48,100 @@ function(covsplit_target target)
     message(FATAL_ERROR "covsplit_target(${target}): COMPONENT is for INSTALL_SIDECAR")
   endif()
 
+  # A list in quotes counts as its words, inside generator expressions too.
+  string(REPLACE "\\;" ";" options "${SPLIT_OPTIONS}")
+
   if(SPLIT_STORE)
-    get_filename_component(store "${SPLIT_STORE}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
-    set(place --store "${store}")
+    _covsplit_absolute(store "${SPLIT_STORE}")
+    set(place "--store=${store}")
   else()
-    if(NOT SPLIT_SIDECAR)
-      set(sidecar "$<TARGET_FILE:${target}>.covsplit")
-    elseif(SPLIT_SIDECAR MATCHES "^\\$<" OR IS_ABSOLUTE "${SPLIT_SIDECAR}")
-      set(sidecar "${SPLIT_SIDECAR}")
+    if(SPLIT_SIDECAR)
+      _covsplit_absolute(sidecar "${SPLIT_SIDECAR}")
+      list(LENGTH CMAKE_CONFIGURATION_TYPES configurations)
+      if(configurations GREATER 1 AND NOT sidecar MATCHES "\\$<")
+        message(FATAL_ERROR "covsplit_target(${target}): all configurations would have one SIDECAR; "
+                            "put $<CONFIG> into its name")
+      endif()
     else()
-      set(sidecar "${CMAKE_CURRENT_BINARY_DIR}/${SPLIT_SIDECAR}")
+      set(sidecar "$<TARGET_FILE:${target}>.covsplit")
     endif()
-    set(place --sidecar "${sidecar}")
+    set(place "--sidecar=${sidecar}")
     set_property(TARGET ${target} APPEND PROPERTY ADDITIONAL_CLEAN_FILES "${sidecar}")
+    _covsplit_watch(${target} "${sidecar}")
   endif()
 
   set_property(TARGET ${target} PROPERTY COVSPLIT_IS_SPLIT TRUE)
   add_custom_command(
     TARGET ${target} POST_BUILD
-    COMMAND "${CMAKE_COMMAND}" -P "${_covsplit_directory}/covsplitSplit.cmake" --
-            "$<TARGET_FILE:${target}>" "$<TARGET_FILE:covsplit::command>" split ${SPLIT_OPTIONS}
-            ${place} "$<TARGET_FILE:${target}>"
+    COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSplit.cmake" --
+            "$<TARGET_FILE:${target}>" "${place}"
+            "$<TARGET_FILE:covsplit::command>" split "${options}"
     COMMENT "Splitting ${target}"
-    VERBATIM)
+    COMMAND_EXPAND_LISTS VERBATIM)
   _covsplit_install_sidecar()
 endfunction()
 
-set(_covsplit_directory "${CMAKE_CURRENT_LIST_DIR}")
+# A path that begins with a generator expression is left as it is, but for $<CONFIG>: only the build
+# shows whether it is absolute.
+function(_covsplit_absolute result path)
+  if(path MATCHES "^\\$<" AND NOT path MATCHES "^\\$<CONFIG>")
+    set(${result} "${path}" PARENT_SCOPE)
+  else()
+    get_filename_component(path "${path}" ABSOLUTE BASE_DIR "${CMAKE_CURRENT_BINARY_DIR}")
+    set(${result} "${path}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Has a target of its own look at all sidecars before anything is linked: covsplitSidecars.cmake tells
+# why. There is one for all, so that it costs the build one process; it is made when all are known.
+function(_covsplit_watch target sidecar)
+  get_property(watched GLOBAL PROPERTY COVSPLIT_WATCHED)
+  if(NOT watched)
+    cmake_language(DEFER DIRECTORY "${CMAKE_SOURCE_DIR}" CALL _covsplit_add_watch)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY COVSPLIT_WATCHED ${target})
+  set_property(TARGET ${target} PROPERTY COVSPLIT_SIDECAR "${sidecar}")
+  _covsplit_stamp(stamp ${target})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${CMAKE_BINARY_DIR}/${stamp}")
+  add_dependencies(${target} covsplit_sidecars)
+endfunction()
+
+# Relative, so that it can be in lists, whatever the path of the build directory.
+function(_covsplit_stamp result target)
+  get_property(several GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+  if(several)
+    set(target "$<CONFIG>/${target}")
+  endif()
+  set(${result} "CMakeFiles/covsplit/${target}.stamp" PARENT_SCOPE)
+endfunction()
+
+# In the scope of the topmost directory.
+function(_covsplit_add_watch)
+  set(directory "${CMAKE_BINARY_DIR}/CMakeFiles/covsplit")
+  file(MAKE_DIRECTORY "${directory}")
+  get_property(targets GLOBAL PROPERTY COVSPLIT_WATCHED)
+  set(code)
+  set(stamps) # for ninja, which must know who makes them
+  foreach(target IN LISTS targets)
+    _covsplit_stamp(stamp ${target})
+    if(CMAKE_GENERATOR MATCHES "Ninja")
+      list(APPEND stamps "${stamp}")
+    elseif(NOT EXISTS "${CMAKE_BINARY_DIR}/${stamp}")
+      file(TOUCH "${CMAKE_BINARY_DIR}/${stamp}") # make TARGET/fast does without what a target needs
+    endif()
+    string(APPEND code "covsplit_sidecar([==[$<TARGET_FILE:${target}>]==] "
+           "[==[$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},COVSPLIT_SIDECAR>>]==] "
+           "[==[${CMAKE_BINARY_DIR}/${stamp}]==])\n")
+  endforeach()
+  file(GENERATE OUTPUT "${directory}/$<CONFIG>.cmake" CONTENT "${code}")
+  add_custom_target(
+    covsplit_sidecars
+    COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSidecars.cmake" --
+            "${directory}" "$<CONFIG>" ${CMAKE_CONFIGURATION_TYPES}
+    BYPRODUCTS ${stamps}
+    COMMENT "Looking for lost sidecars"
+    VERBATIM)
+endfunction()
 
 function(_covsplit_check_target target)
   if(NOT TARGET ${target})
@@ -91,3 +173,5 @@ macro(_covsplit_install_sidecar)
     endif()
   endif()
 endmacro()
+
+cmake_policy(POP)

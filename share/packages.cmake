@@ -14,7 +14,7 @@ The stripped image still runs and writes small profiles; merging and
 reports work from the sidecars, and the original comes back byte for
 byte.")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
-set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/share/packagesPrefix.cmake)
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/share/packagesEach.cmake)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 
@@ -22,6 +22,7 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION devel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/share/debian/triggers)
 # Only .profdata files and reports need LLVM's tools, and only verify --image needs the other.
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS llvm)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS liblief0)

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -44,6 +45,13 @@
 #define WORKERS_MIN        2
 #define WORKERS_MAX        8
 
+/* Descriptors that are no question's and not in the cache: those of the broker as such, and those
+ * that a worker opens while it converts. */
+#define DESCRIPTORS_OWN       16
+#define DESCRIPTORS_OF_WORKER 6
+#define DESCRIPTORS_OF_ASKING 2 /* the connection and the file */
+#define DESCRIPTORS_MIN       24
+
 struct waiting_connection {
     int fd;
     time_t since;
@@ -53,10 +61,16 @@ struct broker {
     char address[PRELOAD_NAME_MAX + 16];
     bool verbose;
     int listener;
-    int wake_up; /* an eventfd: the broker is to end */
+    int wake_up; /* an eventfd: the broker is to end, or is full no more */
     struct run_sidecars *sidecars;
     struct conversion_cache *cache;
     struct run_reports *reports;
+
+    /* Connections and questions together: so many, and no more are accepted until one is
+     * answered. Whoever comes then waits, and nobody is turned away for want of descriptors. */
+    size_t asking_max;
+    atomic_size_t question_count;
+    atomic_bool is_full; /* the listener waits for one to be answered */
 
     /* The thread that listens. */
     struct waiting_connection connections[CONNECTIONS_MAX];
@@ -105,9 +119,48 @@ static bool open_listener(struct broker *broker, struct error *error)
     return true;
 }
 
+static size_t worker_count(void)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (processors < WORKERS_MIN)
+        return WORKERS_MIN;
+    return processors > WORKERS_MAX ? WORKERS_MAX : (size_t)processors;
+}
+
+/* The limit once the broker is started. */
+static rlim_t descriptor_limit(const struct rlimit *limit)
+{
+    if (limit->rlim_cur >= DESCRIPTORS_WANTED)
+        return limit->rlim_cur;
+    return limit->rlim_max < DESCRIPTORS_WANTED ? limit->rlim_max : DESCRIPTORS_WANTED;
+}
+
+/* One half of the descriptors is for questions, the other one for the two classes of the cache.
+ * *cached: how many files each may keep. */
+static bool share_descriptors(struct broker *broker, size_t *cached, struct error *error)
+{
+    struct rlimit limit = {DESCRIPTORS_WANTED, DESCRIPTORS_WANTED};
+    rlim_t own = DESCRIPTORS_OWN + DESCRIPTORS_OF_WORKER * worker_count(), have;
+
+    getrlimit(RLIMIT_NOFILE, &limit);
+    have = descriptor_limit(&limit);
+    if (have < DESCRIPTORS_MIN)
+        return error_set(error,
+                         "the command: it may have only %u open files; allow %u or more "
+                         "(ulimit -n)",
+                         (unsigned)have, DESCRIPTORS_MIN);
+    have = have > own ? have - own : 0;
+    have = have < DESCRIPTORS_WANTED ? have : DESCRIPTORS_WANTED;
+    broker->asking_max = 1 + (size_t)have / 2 / DESCRIPTORS_OF_ASKING;
+    *cached = (size_t)have / 2 / CACHE_CLASS_COUNT;
+    return true;
+}
+
 struct broker *broker_open(const struct parsed_options *options, struct error *error)
 {
     struct broker *broker = calloc(1, sizeof(*broker));
+    size_t cached = 0;
 
     if (broker == NULL) {
         error_out_of_memory(error, "the command", sizeof(*broker));
@@ -118,7 +171,11 @@ struct broker *broker_open(const struct parsed_options *options, struct error *e
     broker->verbose = option_given(options, OPTION_VERBOSE);
     pthread_mutex_init(&broker->lock, NULL);
     pthread_cond_init(&broker->has_questions, NULL);
-    broker->cache = cache_new();
+    if (!share_descriptors(broker, &cached, error)) {
+        broker_close(broker);
+        return NULL;
+    }
+    broker->cache = cache_new(cached);
     broker->reports = run_reports_new();
     broker->sidecars = run_sidecars_open(options, error);
     if (broker->cache == NULL || broker->reports == NULL)
@@ -191,6 +248,22 @@ static void enqueue_parked(struct broker *broker)
 }
 
 /* ---- answering ---- */
+
+static void wake_listener(const struct broker *broker)
+{
+    static const uint64_t one = 1;
+
+    (void)!write(broker->wake_up, &one, sizeof(one));
+}
+
+/* Frees a question that was answered. */
+static void end_question(struct broker *broker, struct question *question)
+{
+    question_free(question);
+    atomic_fetch_sub(&broker->question_count, 1);
+    if (atomic_exchange(&broker->is_full, false))
+        wake_listener(broker);
+}
 
 /* Says on the program's standard error why it gets the file as it is, once for each file. */
 static void answer_as_it_is(struct broker *broker, struct question *question,
@@ -276,16 +349,21 @@ static void answer_subject(struct broker *broker, struct question *question,
     case CACHE_BUSY:
         return; /* the question is parked */
     }
-    question_free(question);
+    end_question(broker, question);
 }
 
 static void answer(struct broker *broker, struct question *question)
 {
     struct subject subject;
     struct error error;
-    bool known =
-        subject_read(&subject, question->file, question->path, question->real_path, &error);
+    bool known;
 
+    if (question_is_for_files(question)) {
+        question_answer(question, -1, "");
+        end_question(broker, question);
+        return;
+    }
+    known = subject_read(&subject, question->file, question->path, question->real_path, &error);
     question->status = subject.status;
     if (subject.is_for_correlator && question_correlates(question))
         subject.kind = SUBJECT_OTHER;
@@ -293,7 +371,7 @@ static void answer(struct broker *broker, struct question *question)
         answer_subject(broker, question, &subject);
     } else {
         answer_as_it_is(broker, question, known ? NULL : &error);
-        question_free(question);
+        end_question(broker, question);
     }
     subject_free(&subject);
 }
@@ -328,9 +406,19 @@ static void forget_connection(struct broker *broker, size_t index)
 /* A moment for others to close what keeps a new descriptor from us. */
 #define PAUSE_MILLISECONDS 10
 
+/* Where there is none, the one that makes some will wake the listener. */
+static bool has_room(struct broker *broker)
+{
+    atomic_store(&broker->is_full, true);
+    if (broker->connection_count + broker->question_count >= broker->asking_max)
+        return false;
+    atomic_store(&broker->is_full, false);
+    return true;
+}
+
 static void accept_connections(struct broker *broker)
 {
-    while (broker->connection_count < CONNECTIONS_MAX) {
+    while (broker->connection_count < CONNECTIONS_MAX && has_room(broker)) {
         int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -357,24 +445,29 @@ static void receive_question(struct broker *broker, size_t index)
     struct question *question = question_receive(broker->connections[index].fd);
 
     forget_connection(broker, index);
-    if (question != NULL)
-        enqueue(broker, question);
+    if (question == NULL)
+        return;
+    atomic_fetch_add(&broker->question_count, 1);
+    enqueue(broker, question);
 }
 
 static void *listen_to_clients(void *context)
 {
     struct broker *broker = context;
     struct pollfd events[CONNECTIONS_MAX + 2];
+    uint64_t ignored;
 
     while (!broker->ends) {
         size_t count = broker->connection_count;
+        int listener = has_room(broker) ? broker->listener : -1;
 
         for (size_t i = 0; i < count; i++)
             events[i] = (struct pollfd){.fd = broker->connections[i].fd, .events = POLLIN};
-        events[count] = (struct pollfd){.fd = broker->listener, .events = POLLIN};
+        events[count] = (struct pollfd){.fd = listener, .events = POLLIN};
         events[count + 1] = (struct pollfd){.fd = broker->wake_up, .events = POLLIN};
         if (poll(events, count + 2, count == 0 ? -1 : PATIENCE * 1000) < 0)
             continue;
+        (void)!read(broker->wake_up, &ignored, sizeof(ignored));
         for (size_t i = count; i-- != 0;) {
             if (events[i].revents != 0)
                 receive_question(broker, i);
@@ -387,15 +480,6 @@ static void *listen_to_clients(void *context)
 
 /* ---- starting and ending ---- */
 
-static size_t worker_count(void)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-
-    if (processors < WORKERS_MIN)
-        return WORKERS_MIN;
-    return processors > WORKERS_MAX ? WORKERS_MAX : (size_t)processors;
-}
-
 static bool start_thread(struct broker *broker, void *(*function)(void *), struct error *error)
 {
     int number = pthread_create(&broker->threads[broker->thread_count], NULL, function, broker);
@@ -406,14 +490,13 @@ static bool start_thread(struct broker *broker, void *(*function)(void *), struc
     return true;
 }
 
-/* Of the broker's own: each conversion in the cache takes a descriptor, and each question two. */
 static void raise_descriptor_limit(void)
 {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS_WANTED)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return;
-    limit.rlim_cur = limit.rlim_max < DESCRIPTORS_WANTED ? limit.rlim_max : DESCRIPTORS_WANTED;
+    limit.rlim_cur = descriptor_limit(&limit);
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -422,6 +505,7 @@ bool broker_start(struct broker *broker, struct error *error)
     size_t workers = worker_count();
 
     raise_descriptor_limit();
+    signal(SIGPIPE, SIG_IGN); /* from whoever does not read what -v says */
     if (!start_thread(broker, listen_to_clients, error))
         return false;
     for (size_t i = 0; i < workers; i++) {
@@ -444,13 +528,11 @@ static void free_questions(struct question *questions)
 
 static void end_threads(struct broker *broker)
 {
-    static const uint64_t one = 1;
-
     pthread_mutex_lock(&broker->lock);
     broker->ends = true;
     pthread_cond_broadcast(&broker->has_questions);
     pthread_mutex_unlock(&broker->lock);
-    (void)!write(broker->wake_up, &one, sizeof(one));
+    wake_listener(broker);
     for (size_t i = 0; i < broker->thread_count; i++)
         pthread_join(broker->threads[i], NULL);
 }

@@ -2,10 +2,11 @@
  * The broker of `covsplit run`: answers the preload modules in the programs that the command runs
  * (reader/preload_protocol.h).
  *
- * It is built for hostile clients: one that says nothing, or does not listen, keeps nobody waiting;
- * a question has a bounded size; only processes of the same user are heard. Its memory is bounded
- * by the cache (conversion_cache.h), the sidecars that are open (run_sidecars.h), and the files
- * that are being converted, at most one a thread.
+ * It is built for hostile clients: one that says nothing, or does not listen, keeps nobody waiting
+ * (only where very few files may be open, for some seconds); a question has a bounded size; only
+ * processes of the same user are heard. Its memory is bounded by the cache (conversion_cache.h),
+ * the sidecars that are open (run_sidecars.h), and the files that are being converted, at most one
+ * a thread.
  */
 #ifndef COVSPLIT_SPLIT_BROKER_H
 #define COVSPLIT_SPLIT_BROKER_H
@@ -25,7 +26,7 @@ struct broker *broker_open(const struct parsed_options *options, struct error *e
 const char *broker_address(const struct broker *broker);
 
 /* Starts the threads that answer, which inherit the signal mask. Raises this process's limit of
- * descriptors: the command should be started before. */
+ * descriptors, and lets it ignore SIGPIPE: the command should be started before. */
 bool broker_start(struct broker *broker, struct error *error);
 
 /* Ends the threads, in the middle of conversions too, and frees all. NULL is allowed. */

@@ -176,6 +176,66 @@ bool question_correlates(const struct question *question)
     return found;
 }
 
+/* "/usr/bin/llvm-objcopy-19" is an objcopy, and "/usr/bin/x86_64-linux-gnu-ld.bfd" an ld: what is
+ * behind the last '-' that no version follows, up to a '.'. The text is changed. */
+static const char *find_trade(char *program)
+{
+    char *slash = strrchr(program, '/'), *name = slash == NULL ? program : slash + 1;
+    char *hyphen = strrchr(name, '-');
+
+    if (hyphen != NULL && hyphen[1] != '\0' &&
+        hyphen[1 + strspn(hyphen + 1, ".0123456789")] == '\0')
+        *hyphen = '\0';
+    hyphen = strrchr(name, '-');
+    if (hyphen != NULL)
+        name = hyphen + 1;
+    name[strcspn(name, ".")] = '\0';
+    return name;
+}
+
+/* Programs that are many in one, by the name that they were called by. */
+static void find_called_name(const struct question *question, char program[PATH_MAX])
+{
+    static const char *const boxes[] = {"busybox", "coreutils", "llvm", "toybox"};
+    const char *name = strrchr(program, '/');
+    char path[64];
+    FILE *file;
+
+    for (size_t i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++) {
+        if (name == NULL || strcmp(name + 1, boxes[i]) != 0)
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/comm", (int)question->process);
+        file = fopen(path, "re");
+        if (file != NULL && fgets(program, PATH_MAX, file) != NULL)
+            program[strcspn(program, "\n")] = '\0';
+        if (file != NULL)
+            fclose(file);
+        return;
+    }
+}
+
+bool question_is_for_files(const struct question *question)
+{
+    static const char *const trades[] = {
+        "7z",   "ar",    "bsdtar",   "bzip2", "chrpath", "cmake",    "cp",      "cpio",
+        "dd",   "dwz",   "ginstall", "git",   "gold",    "gzip",     "install", "ld",
+        "ld64", "lld",   "mold",     "mv",    "objcopy", "patchelf", "pigz",    "rsync",
+        "scp",  "strip", "tar",      "xz",    "zip",     "zstd",
+    };
+    char link[64], program[PATH_MAX];
+    const char *trade;
+
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)question->process);
+    read_link(link, program);
+    find_called_name(question, program);
+    trade = find_trade(program);
+    for (size_t i = 0; i < sizeof(trades) / sizeof(trades[0]); i++) {
+        if (strcmp(trade, trades[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- answering ---- */
 
 void question_answer(const struct question *question, int content, const char *text)

@@ -27,6 +27,10 @@ struct question *question_receive(int connection);
  * --binary-file. As far as its command line can be read. */
 bool question_correlates(const struct question *question);
 
+/* True where the program is one that links, rewrites, copies or packs files, as far as its name
+ * tells: strip, cp, ld and the like. What it makes of an image must be an image. */
+bool question_is_for_files(const struct question *question);
+
 /* Answers: content, a descriptor, is what to read instead, or -1 for the file as it is. The text is
  * for the program's standard error; "": none. */
 void question_answer(const struct question *question, int content, const char *text);

@@ -29,16 +29,18 @@ struct class_list {
 
 struct conversion_cache {
     pthread_mutex_t lock;
+    size_t count_max; /* of a class */
     struct class_list classes[CACHE_CLASS_COUNT];
 };
 
-struct conversion_cache *cache_new(void)
+struct conversion_cache *cache_new(size_t count_max)
 {
     struct conversion_cache *cache = calloc(1, sizeof(*cache));
 
     if (cache == NULL)
         return NULL;
     pthread_mutex_init(&cache->lock, NULL);
+    cache->count_max = count_max < CACHE_COUNT_MAX ? count_max : CACHE_COUNT_MAX;
     cache->classes[CACHE_OBJECTS].size_max = CACHE_OBJECTS_SIZE_MAX;
     cache->classes[CACHE_PROFILES].size_max = CACHE_PROFILES_SIZE_MAX;
     return cache;
@@ -126,7 +128,7 @@ enum cache_answer cache_look(struct conversion_cache *cache, enum cache_class cl
 }
 
 /* Makes room behind the first entry, which is the new one. */
-static void trim(struct class_list *list)
+static void trim(struct class_list *list, size_t count_max)
 {
     struct entry **place = &list->first->next;
     uint64_t size = list->first->size;
@@ -135,7 +137,7 @@ static void trim(struct class_list *list)
     while (*place != NULL) {
         size += (*place)->size;
         count++;
-        if ((*place)->fd >= 0 && (size > list->size_max || count > CACHE_COUNT_MAX))
+        if ((*place)->fd >= 0 && (size > list->size_max || count > count_max))
             entry_free(take_out(place));
         else
             place = &(*place)->next;
@@ -154,7 +156,7 @@ int cache_add(struct conversion_cache *cache, enum cache_class class, const stru
     entry->fd = converted;
     entry->size = size;
     put_first(list, entry);
-    trim(list);
+    trim(list, cache->count_max);
     fd = open_again(converted);
     pthread_mutex_unlock(&cache->lock);
     return fd;

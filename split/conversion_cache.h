@@ -1,13 +1,14 @@
 /*
  * What was converted, so that each file is converted once for a whole process tree.
  *
- * The cache holds at most CACHE_SIZE_MAX bytes and CACHE_COUNT_MAX files in memory, beside the one
- * that came last: those not used for longest go first. Who still has one open keeps it.
+ * The cache holds a bounded number of bytes and of files in memory, beside the one that came last:
+ * those not used for longest go first. Who still has one open keeps it.
  */
 #ifndef COVSPLIT_SPLIT_CONVERSION_CACHE_H
 #define COVSPLIT_SPLIT_CONVERSION_CACHE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/digest.h"
@@ -33,8 +34,9 @@ enum cache_answer {
 
 struct conversion_cache;
 
-/* NULL where there is no memory. Freed with cache_free (NULL allowed). */
-struct conversion_cache *cache_new(void);
+/* Of each class it keeps `count_max` files, each of which takes a descriptor, or CACHE_COUNT_MAX
+ * where that is less. NULL where there is no memory. Freed with cache_free (NULL allowed). */
+struct conversion_cache *cache_new(size_t count_max);
 void cache_free(struct conversion_cache *cache);
 
 /* Looks for the conversion. CACHE_FOUND: *fd is a read-only descriptor of the caller's, with a

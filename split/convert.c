@@ -26,7 +26,7 @@
 #include "split/output_sink.h"
 
 /* A file that is read into memory must not be larger. */
-#define CONTENT_SIZE_MAX ((off_t)1 << 30)
+#define CONTENT_SIZE_MAX (UINT64_C(1) << 30)
 
 /* ---- files that become shorter ---- */
 
@@ -66,19 +66,27 @@ void convert_prepare(void)
 
 /* ---- what a file is ---- */
 
-/* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. */
+/* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. Of
+ * a file that is too large anyway it is enough to know one, and what is far behind may be a hole of
+ * any size. */
 static void find_profiles(struct subject *subject, const struct input *input)
 {
+    struct bytes bytes = input->bytes;
     struct profile profile;
     struct error ignored;
     uint64_t offset = 0;
+    bool is_too_large = bytes.size > CONTENT_SIZE_MAX;
 
-    while (profile_find_next(input->bytes, &offset)) {
+    if (is_too_large)
+        bytes.size = CONTENT_SIZE_MAX;
+    while (profile_find_next(bytes, &offset)) {
         if (!profile_parse(input->bytes, offset, input->path, &profile, &ignored))
             return;
         if (profile_needs_sidecar(&profile)) {
             subject->kind = SUBJECT_PROFILE;
             subject->is_for_correlator |= profile.header.num_data == 0;
+            if (is_too_large)
+                return;
         }
         offset += profile.size;
     }
@@ -106,7 +114,7 @@ static bool read_content(struct subject *subject, struct error *error)
     struct buffer *content = &subject->content;
     size_t size = (size_t)subject->status.st_size;
 
-    if (subject->status.st_size > CONTENT_SIZE_MAX)
+    if ((uint64_t)subject->status.st_size > CONTENT_SIZE_MAX)
         return error_set(error,
                          "%s: too large to convert in memory; use 'covsplit merge' or "
                          "'covsplit export'",

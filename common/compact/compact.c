@@ -3,13 +3,11 @@
  */
 #include "common/compact/compact.h"
 
+#include "common/compact/blocks.h"
 #include "common/compact/transforms.h"
 
 static const struct compact_transform *const transforms[] = {
-    &compact_names_1,
-    &compact_data_1,
-    &compact_covmap_1,
-    &compact_covfun_1,
+    &compact_names_1, &compact_data_1, &compact_covmap_1, &compact_covfun_1, &compact_covfun_2,
 };
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))
@@ -18,13 +16,18 @@ static const struct compact_transform *const transforms[] = {
  * names are told by up to four bytes each. */
 #define PARTS_PER_BYTE ((uint64_t)8192)
 
-const struct compact_transform *compact_transform_for(enum section_kind kind)
+const struct compact_transform *compact_transform_for(enum section_kind kind, bool in_blocks)
 {
+    const struct compact_transform *found = NULL;
+
     for (size_t i = 0; i < TRANSFORM_COUNT; i++) {
-        if ((transforms[i]->kinds & SECTION_BIT(kind)) != 0)
-            return transforms[i];
+        bool is_blocks = transforms[i]->block != NULL;
+
+        if ((transforms[i]->kinds & SECTION_BIT(kind)) != 0 &&
+            (is_blocks ? in_blocks : found == NULL))
+            found = transforms[i];
     }
-    return NULL;
+    return found;
 }
 
 const struct compact_transform *compact_transform_of(uint32_t type, enum section_kind kind)
@@ -78,13 +81,12 @@ static enum compact_result encode_and_prove(const struct compact_transform *tran
     return result;
 }
 
-bool compact_encode(const struct compact_transform *transform,
-                    const struct compact_context *context, struct bytes section,
-                    const struct codec_options *options, const char *name, struct buffer *packed,
-                    bool *fits, struct error *error)
+static bool encode_section(const struct compact_transform *transform,
+                           const struct compact_context *context, struct bytes section,
+                           const struct codec_options *options, const char *name,
+                           struct buffer *packed, bool *fits, struct error *error)
 {
     struct compact_parts parts = {0};
-    size_t start = packed->size;
     enum compact_result result = encode_and_prove(transform, context, section, &parts);
     bool done = true;
 
@@ -94,6 +96,18 @@ bool compact_encode(const struct compact_transform *transform,
     else if (result == COMPACT_DONE)
         done = compact_parts_pack(&parts, options, name, packed, error);
     compact_parts_free(&parts);
+    return done;
+}
+
+bool compact_encode(const struct compact_transform *transform,
+                    const struct compact_context *context, struct bytes section,
+                    const struct codec_options *options, const char *name, struct buffer *packed,
+                    bool *fits, struct error *error)
+{
+    size_t start = packed->size;
+    bool done = (transform->block != NULL ? compact_blocks_encode : encode_section)(
+        transform, context, section, options, name, packed, fits, error);
+
     if (done && *fits && packed->size - start > section.size + section.size / 8) {
         packed->size = start;
         *fits = false;
@@ -101,9 +115,10 @@ bool compact_encode(const struct compact_transform *transform,
     return done;
 }
 
-bool compact_decode(const struct compact_transform *transform,
-                    const struct compact_context *context, struct bytes packed, uint64_t size,
-                    const char *name, const char *what, struct buffer *section, struct error *error)
+static bool decode_section(const struct compact_transform *transform,
+                           const struct compact_context *context, struct bytes packed,
+                           uint64_t size, const char *name, const char *what,
+                           struct buffer *section, struct error *error)
 {
     struct compact_parts parts = {0};
     bool done =
@@ -125,6 +140,27 @@ bool compact_decode(const struct compact_transform *transform,
     }
     compact_parts_free(&parts);
     return done;
+}
+
+static bool decode_blocks(const struct compact_transform *transform,
+                          const struct compact_context *context, struct bytes packed, uint64_t size,
+                          const char *name, const char *what, struct buffer *section,
+                          struct error *error)
+{
+    struct compact_blocks blocks;
+    bool done = compact_blocks_open(&blocks, transform, context, packed, size, name, what, error) &&
+                compact_blocks_decode(&blocks, 0, blocks.count, section, error);
+
+    compact_blocks_close(&blocks);
+    return done;
+}
+
+bool compact_decode(const struct compact_transform *transform,
+                    const struct compact_context *context, struct bytes packed, uint64_t size,
+                    const char *name, const char *what, struct buffer *section, struct error *error)
+{
+    return (transform->block != NULL ? decode_blocks : decode_section)(
+        transform, context, packed, size, name, what, section, error);
 }
 
 bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,

@@ -19,7 +19,9 @@
 
 #include "common/bytes.h"
 #include "common/codec.h"
+#include "common/compact/data_hashes.h"
 #include "common/compact/name_table.h"
+#include "common/compact/number_table.h"
 #include "common/compact/parts.h"
 #include "common/compact/result.h"
 #include "common/compact/zlib_memo.h"
@@ -33,7 +35,11 @@ enum compact_type {
     COMPACT_DATA_1 = 0x6c760201,
     COMPACT_COVMAP_1 = 0x6c760301,
     COMPACT_COVFUN_1 = 0x6c760401,
+    COMPACT_COVFUN_2 = 0x6c760402, /* blocks of COMPACT_COVFUN_1 */
 };
+
+/* A section that is larger should be cut into blocks of about this size. */
+#define COMPACT_BLOCK_SIZE ((uint64_t)4 << 20)
 
 /* What a transform may rely on; the same when a section is written and when it is read. */
 struct compact_context {
@@ -42,8 +48,11 @@ struct compact_context {
     uint64_t raw_version;
     const struct name_table *names; /* NULL: the sidecar has no names in a compact form */
     struct bytes data;              /* the data section; empty: the sidecar has none */
-    /* These do not change the result. */
-    struct zlib_memo *memo; /* NULL: none; grows when names are encoded */
+    /* These do not change what is decoded. */
+    uint64_t block_size;                     /* of blocks that are written */
+    const struct data_hashes *data_hashes;   /* of `data`; NULL: whoever needs it makes it */
+    const struct number_table *name_numbers; /* of `names`, likewise */
+    struct zlib_memo *memo;                  /* NULL: none; grows when names are encoded */
     unsigned threads;
 };
 
@@ -52,6 +61,11 @@ struct compact_transform {
     unsigned kinds; /* mask of SECTION_BIT */
     bool needs_names;
     bool needs_data;
+    /* NULL, or the section is cut into blocks (blocks.h) in this form. Then there are no encode and
+     * decode, but `cut`: how much of the section the first block takes, more than 0, which should
+     * be `wanted`. */
+    const struct compact_transform *block;
+    uint64_t (*cut)(const struct compact_context *context, struct bytes section, uint64_t wanted);
     /* The parts are empty before. */
     enum compact_result (*encode)(const struct compact_context *context, struct bytes section,
                                   struct compact_parts *parts);
@@ -62,8 +76,9 @@ struct compact_transform {
                                   struct buffer *section);
 };
 
-/* The transform that writes sections of this kind; NULL: none does. */
-const struct compact_transform *compact_transform_for(enum section_kind kind);
+/* The transform that writes sections of this kind, in blocks where that is wanted and there is one
+ * that does so; NULL: none does. */
+const struct compact_transform *compact_transform_for(enum section_kind kind, bool in_blocks);
 
 /* The transform that reads this ch_type for that kind of section; NULL: none does. */
 const struct compact_transform *compact_transform_of(uint32_t type, enum section_kind kind);

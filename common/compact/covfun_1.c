@@ -25,12 +25,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/compact/data_hashes.h"
 #include "common/compact/hashes.h"
 #include "common/compact/numbers.h"
 #include "common/compact/regions.h"
 #include "common/compact/transforms.h"
 #include "common/digest.h"
-#include "common/profile.h"
 
 #define HEADER_SIZE 28
 #define ALIGNMENT   8
@@ -58,73 +58,14 @@ struct record {
     struct bytes mapping;
 };
 
-/* ---- what data tells ---- */
-
-/* FuncHashes by NameRef. */
-struct data_hashes {
-    struct number_table by_reference;
-    struct bytes data;
-    size_t record_size;
-    bool big_endian;
-    uint32_t *records; /* by number of a NameRef: the first record with it */
-};
-
-static void data_hashes_free(struct data_hashes *hashes)
-{
-    number_table_free(&hashes->by_reference);
-    free(hashes->records);
-}
-
-/* False: no memory. */
-static bool data_hashes_start(struct data_hashes *hashes, const struct compact_context *context)
-{
-    struct profile_record_layout layout;
-    uint64_t count, number;
-
-    *hashes = (struct data_hashes){.big_endian = context->big_endian};
-    if (!number_table_start(&hashes->by_reference))
-        return false;
-    if (!profile_record_layout(context->raw_version, context->pointer_size, &layout))
-        return true;
-    hashes->data = context->data;
-    hashes->record_size = layout.record_size;
-    count = context->data.size / layout.record_size;
-    if (count == 0 || count > UINT32_MAX)
-        return true;
-    hashes->records = malloc((size_t)count * sizeof(*hashes->records));
-    if (hashes->records == NULL || !number_table_reserve(&hashes->by_reference, (size_t)count))
-        return false;
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t known = hashes->by_reference.count;
-        uint64_t reference =
-            load_u64(context->data.data + i * layout.record_size, context->big_endian);
-
-        if (!number_table_get(&hashes->by_reference, reference, &number))
-            return false;
-        if (number == known)
-            hashes->records[number] = (uint32_t)i;
-    }
-    return true;
-}
-
-static bool data_hashes_find(const struct data_hashes *hashes, uint64_t reference, uint64_t *hash)
-{
-    uint64_t number;
-
-    if (!number_table_find(&hashes->by_reference, reference, &number))
-        return false;
-    *hash = load_u64(hashes->data.data + hashes->records[number] * hashes->record_size + 8,
-                     hashes->big_endian);
-    return true;
-}
-
 /* ---- encoding ---- */
 
 struct encoder {
     const struct compact_context *context;
     struct compact_parts *parts;
     struct name_numbers names;
-    struct data_hashes data;
+    const struct data_hashes *data;
+    struct data_hashes own_data; /* where the context has none */
     struct number_table filenames;
     uint64_t filenames_before;
     struct number_table mappings; /* by digest */
@@ -137,7 +78,7 @@ static bool put_hash(struct encoder *encoder, const struct record *record)
 {
     uint64_t hash;
 
-    if (data_hashes_find(&encoder->data, record->name_ref, &hash) && hash == record->func_hash)
+    if (data_hashes_find(encoder->data, record->name_ref, &hash) && hash == record->func_hash)
         return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_OF_DATA);
     if (record->func_hash == 0)
         return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_ZERO);
@@ -225,8 +166,13 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
     struct record record;
     uint64_t offset = 0;
 
-    if (!name_numbers_start(&encoder->names, encoder->context->names) ||
-        !data_hashes_start(&encoder->data, encoder->context) ||
+    encoder->data = encoder->context->data_hashes;
+    if (encoder->data == NULL) {
+        encoder->data = &encoder->own_data;
+        if (!data_hashes_start(&encoder->own_data, encoder->context))
+            return COMPACT_NO_MEMORY;
+    }
+    if (!name_numbers_start(&encoder->names, encoder->context) ||
         !number_table_start(&encoder->filenames) || !number_table_start(&encoder->mappings) ||
         !regions_start_writing(&encoder->regions))
         return COMPACT_NO_MEMORY;
@@ -257,7 +203,7 @@ static enum compact_result encode(const struct compact_context *context, struct 
     parts->count = COVFUN_PART_COUNT;
     result = encode_all(&encoder, section);
     name_numbers_free(&encoder.names);
-    data_hashes_free(&encoder.data);
+    data_hashes_free(&encoder.own_data);
     number_table_free(&encoder.filenames);
     number_table_free(&encoder.mappings);
     mapping_free(&encoder.mapping);
@@ -280,7 +226,8 @@ struct decoder {
     /* What is left of parts that are not only numbers and bytes. */
     struct bytes name_numbers, other_names, hash_sizes, hashes, raw;
     struct name_numbers names;
-    struct data_hashes data;
+    const struct data_hashes *data;
+    struct data_hashes own_data; /* where the context has none */
     struct bytes filenames_refs; /* all of them */
     uint64_t filenames_known;
     uint64_t filenames_before;
@@ -299,7 +246,7 @@ static bool get_hash(struct decoder *decoder, struct record *record)
         return false;
     record->func_hash = 0;
     if (form == HASH_OF_DATA)
-        return data_hashes_find(&decoder->data, record->name_ref, &record->func_hash);
+        return data_hashes_find(decoder->data, record->name_ref, &record->func_hash);
     return form == HASH_ZERO ||
            hash_take(&decoder->hash_sizes, &decoder->hashes, &record->func_hash);
 }
@@ -428,8 +375,12 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
 {
     size_t start = section->size;
 
-    if (!data_hashes_start(&decoder->data, decoder->context))
-        return COMPACT_NO_MEMORY;
+    decoder->data = decoder->context->data_hashes;
+    if (decoder->data == NULL) {
+        decoder->data = &decoder->own_data;
+        if (!data_hashes_start(&decoder->own_data, decoder->context))
+            return COMPACT_NO_MEMORY;
+    }
     while (decoder->name_numbers.size != 0) {
         uint64_t made = section->size - start, aligned;
         enum compact_result result = decode_record(decoder, size - made, section);
@@ -477,12 +428,25 @@ static enum compact_result decode(const struct compact_context *context,
         return COMPACT_UNFIT;
     start_columns(&decoder, parts);
     result = decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section);
-    data_hashes_free(&decoder.data);
+    data_hashes_free(&decoder.own_data);
     buffer_free(&decoder.known);
     mapping_free(&decoder.mapping);
     counters_free(&decoder.counters);
     regions_free(&decoder.regions);
     return result;
+}
+
+/* ---- blocks ---- */
+
+/* Up to a record that ends behind the wanted size; all, where there is none. */
+static uint64_t cut(const struct compact_context *context, struct bytes section, uint64_t wanted)
+{
+    struct record record;
+    uint64_t offset = 0;
+
+    while (offset < wanted && take_record(section, context->big_endian, &offset, &record))
+        continue;
+    return offset < wanted ? section.size : offset;
 }
 
 const struct compact_transform compact_covfun_1 = {
@@ -492,4 +456,13 @@ const struct compact_transform compact_covfun_1 = {
     .needs_data = true,
     .encode = encode,
     .decode = decode,
+};
+
+const struct compact_transform compact_covfun_2 = {
+    .type = COMPACT_COVFUN_2,
+    .kinds = SECTION_BIT(SECTION_COVFUN),
+    .needs_names = true,
+    .needs_data = true,
+    .block = &compact_covfun_1,
+    .cut = cut,
 };

@@ -189,7 +189,7 @@ static enum compact_result encode(const struct compact_context *context, struct 
         return COMPACT_UNFIT;
     size = records.layout.record_size;
     parts->count = PART_COUNT;
-    done = name_numbers_start(&records.names, context->names);
+    done = name_numbers_start(&records.names, context);
     for (; done && section.size - offset >= size; offset += size)
         done = put_record(&records, section.data + offset, offset, parts);
     if (done && offset != section.size)

@@ -3,28 +3,37 @@
  */
 #include "common/compact/hashes.h"
 
+#include "common/compact/compact.h"
 #include "common/compact/numbers.h"
 
-bool name_numbers_start(struct name_numbers *numbers, const struct name_table *names)
+bool name_numbers_make(struct number_table *table, const struct name_table *names)
 {
-    *numbers = (struct name_numbers){.names = names};
-    if (!number_table_start(&numbers->by_reference) ||
-        (names != NULL && !number_table_reserve(&numbers->by_reference, names->count)))
+    if (!number_table_start(table) || (names != NULL && !number_table_reserve(table, names->count)))
         return false;
     for (size_t i = 0; names != NULL && i < names->count; i++) {
         uint64_t number;
 
         /* Names with the same NameRef, should there be any, have one number less than names: then
          * those that follow do not come back, and the section is not taken. */
-        if (!number_table_get(&numbers->by_reference, names->references[i], &number))
+        if (!number_table_get(table, names->references[i], &number))
             return false;
     }
     return true;
 }
 
+bool name_numbers_start(struct name_numbers *numbers, const struct compact_context *context)
+{
+    *numbers =
+        (struct name_numbers){.names = context->names, .by_reference = context->name_numbers};
+    if (numbers->by_reference != NULL)
+        return true;
+    numbers->by_reference = &numbers->own;
+    return name_numbers_make(&numbers->own, context->names);
+}
+
 void name_numbers_free(struct name_numbers *numbers)
 {
-    number_table_free(&numbers->by_reference);
+    number_table_free(&numbers->own);
 }
 
 bool name_numbers_put(struct name_numbers *numbers, uint64_t reference, struct buffer *column,
@@ -33,7 +42,7 @@ bool name_numbers_put(struct name_numbers *numbers, uint64_t reference, struct b
     uint64_t number, expected = numbers->next;
     uint8_t bytes[8];
 
-    if (number_table_find(&numbers->by_reference, reference, &number)) {
+    if (number_table_find(numbers->by_reference, reference, &number)) {
         numbers->next = number + 1;
         return buffer_append_uleb128(column, 1 + zigzag(number - expected));
     }

@@ -14,14 +14,22 @@
 
 /* NameRefs to numbers and back. */
 struct name_numbers {
-    const struct name_table *names; /* NULL: no name has a number */
-    struct number_table by_reference;
+    const struct name_table *names;          /* NULL: no name has a number */
+    const struct number_table *by_reference; /* for writing */
+    struct number_table own;                 /* where the context has none */
     uint64_t next; /* the number that is expected: names mostly come in their order */
 };
 
-/* For writing; reading needs only {.names}. False: no memory. Freed with name_numbers_free. */
-bool name_numbers_start(struct name_numbers *numbers, const struct name_table *names);
+struct compact_context;
+
+/* For writing; reading needs only {.names}. False: no memory. Freed with name_numbers_free, also
+ * after a failure. */
+bool name_numbers_start(struct name_numbers *numbers, const struct compact_context *context);
 void name_numbers_free(struct name_numbers *numbers);
+
+/* The numbers of all names, for context->name_numbers. False: no memory. Freed with
+ * number_table_free, also after a failure. */
+bool name_numbers_make(struct number_table *table, const struct name_table *names);
 
 /* Into `column` goes, as unsigned LEB128, 0 for a NameRef without a name, which goes to `others` (8
  * bytes, low one first); else 1 plus the zigzag of the number less the one that is expected. False:

@@ -17,5 +17,6 @@ extern const struct compact_transform compact_names_1;
 extern const struct compact_transform compact_data_1;
 extern const struct compact_transform compact_covmap_1;
 extern const struct compact_transform compact_covfun_1;
+extern const struct compact_transform compact_covfun_2;
 
 #endif

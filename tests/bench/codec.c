@@ -1,11 +1,13 @@
 /*
  * A benchmark, run by hand: how small sidecars are, and what making them costs.
  *
- * Of each image given, the four sections that a split takes out are compressed as others would
- * compress them, and the image is split. Then the processor time of a split on one thread is set
- * against that of llvm-objcopy taking out the coverage mapping plus zstd -9 of the four sections.
+ * Of each image, the four sections that a split takes out are compressed as others would compress
+ * them, and the image is split. Then the processor time of a split on one thread, with and without
+ * the proof that the image comes back, is set against that of llvm-objcopy taking out the coverage
+ * mapping plus zstd -9 of the four sections.
  *
- * Usage: bench_codec IMAGE...
+ * Usage: bench_codec [CLANG...]      (14 19 22: RE2 with Abseil, LevelDB, SQLite)
+ *        bench_codec IMAGE...        (paths with a slash)
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,10 +16,14 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
+#include "tests/support/leveldb.h"
 #include "tests/support/process.h"
+#include "tests/support/program.h"
+#include "tests/support/re2.h"
 
-#define REPEAT       5
-#define LLVM_OBJCOPY "llvm-objcopy-19"
+#define SQLITE_SOURCE COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"
+#define REPEAT        5
+#define LLVM_OBJCOPY  "llvm-objcopy-19"
 
 static const char *const sections[] = {"__llvm_covmap", "__llvm_covfun", "__llvm_prf_names",
                                        "__llvm_prf_data"};
@@ -97,46 +103,89 @@ static uint64_t sidecar_size(const char *image, const char *scratch, const char 
     return file_size(sidecar);
 }
 
-static void measure(const char *image, const char *scratch)
+struct times {
+    double seconds;
+    long peak_kib;
+};
+
+static struct times time_split(const char *image, const char *scratch, const char *options)
+{
+    struct times times;
+
+    times.seconds = seconds_of(text_format("%s split -j1 %s -o %s --sidecar %s %s", covsplit_path(),
+                                           options, path_join(scratch, "stripped"),
+                                           path_join(scratch, "sidecar"), image),
+                               &times.peak_kib);
+    return times;
+}
+
+static void measure(const char *label, const char *image, const char *scratch)
 {
     const char *together = path_join(scratch, "together");
-    const char *slash = strrchr(image, '/');
-    double split, others;
-    long peak, ignored;
+    struct times exact, inexact;
+    double others;
+    long ignored;
 
     extract(image, scratch, together);
-    printf("| %s | %" PRIu64, slash == NULL ? image : slash + 1, file_size(together));
+    printf("| %s | %" PRIu64, label, file_size(together));
     printf(" | %" PRIu64, compressed_size(text_format("zstd -q -3 -c %s", together)));
     printf(" | %" PRIu64, compressed_size(text_format("zstd -q -19 --long=27 -c %s", together)));
     printf(" | %" PRIu64, compressed_size(text_format("xz -9e -c %s", together)));
     printf(" | %" PRIu64, sidecar_size(image, scratch, "--portable"));
     printf(" | %" PRIu64, sidecar_size(image, scratch, "--level=9"));
-    printf(" | %" PRIu64 " |", sidecar_size(image, scratch, "--level=19"));
-    split = seconds_of(text_format("%s split -j1 -o %s --sidecar %s %s", covsplit_path(),
-                                   path_join(scratch, "stripped"), path_join(scratch, "sidecar"),
-                                   image),
-                       &peak);
+    printf(" | %" PRIu64, sidecar_size(image, scratch, "--level=19"));
+    printf(" | %" PRIu64 " |", sidecar_size(image, scratch, "--no-exact"));
+    exact = time_split(image, scratch, "");
+    inexact = time_split(image, scratch, "--no-exact");
     others = seconds_of(text_format(LLVM_OBJCOPY " -R __llvm_covmap -R __llvm_covfun %s %s", image,
                                     path_join(scratch, "stripped")),
                         &ignored) +
              seconds_of(text_format("zstd -q -f --single-thread -9 %s", together), &ignored);
-    printf(" %.3f | %.3f | %ld |\n", split, others, peak);
+    printf(" %.3f | %.3f | %.3f | %ld |\n", exact.seconds, inexact.seconds, others, exact.peak_kib);
     fflush(stdout);
+}
+
+/* The images that one compiler makes. */
+static void measure_clang(const char *clang, const char *scratch)
+{
+    struct command command = {.directory = scratch, .timeout_seconds = 600};
+
+    measure(text_format("RE2 and Abseil, clang %s", clang),
+            path_join(re2_images(clang), RE2_LIBRARY), scratch);
+    leveldb_link(clang, "lld", leveldb_objects(clang), scratch, "db_bench", LEVELDB_DB_BENCH);
+    measure(text_format("LevelDB, clang %s", clang), path_join(scratch, LEVELDB_LIBRARY), scratch);
+    measure(text_format("db_bench, clang %s", clang), path_join(scratch, "db_bench"), scratch);
+    text_list_add(&command.arguments, versioned_tool("clang", clang));
+    text_list_add_words(&command.arguments, INSTRUMENT_COVERAGE
+                        " -w -O1 -fuse-ld=lld -Wl,--build-id=sha1 -I" SQLITE_SOURCE
+                        " " SQLITE_SOURCE "/sqlite3.c " COVSPLIT_FIXTURE_DIRECTORY
+                        "/sqlite_driver.c -lm -o sqlite");
+    command_run_or_abort(&command);
+    command_free(&command);
+    measure(text_format("SQLite, clang %s", clang), path_join(scratch, "sqlite"), scratch);
 }
 
 int main(int argument_count, char **arguments)
 {
+    static char *const usual[] = {NULL, "14", "19", "22"};
     char *scratch = scratch_create("codec");
 
     if (argument_count < 2) {
-        fprintf(stderr, "usage: %s IMAGE...\n", arguments[0]);
-        return EXIT_FAILURE;
+        argument_count = sizeof(usual) / sizeof(usual[0]);
+        arguments = (char **)(uintptr_t)usual;
     }
     puts("| image | sections | zstd -3 | zstd -19 --long=27 | xz -9e | --portable | sidecar | "
-         "--level 19 | split, s | objcopy and zstd -9, s | peak, KiB |");
-    puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    for (int i = 1; i < argument_count; i++)
-        measure(arguments[i], scratch);
+         "--level 19 | --no-exact | split, s | --no-exact, s | objcopy and zstd -9, s | peak, KiB "
+         "|");
+    puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (int i = 1; i < argument_count; i++) {
+        const char *slash = strrchr(arguments[i], '/');
+
+        if (slash != NULL)
+            measure(slash + 1, arguments[i], scratch);
+        else
+            measure_clang(arguments[i], scratch);
+    }
     scratch_remove(scratch);
     return EXIT_SUCCESS;
 }

@@ -222,6 +222,34 @@ START_TEST(test_deleted)
 }
 END_TEST
 
+/* make alone: with another makefile than its own, a run that only tells what it would do changes
+ * nothing, and outputs that are lost together come back by one split. */
+START_TEST(test_lost_together)
+{
+    static const char *const outputs[] = {"program1", "program1.covsplit"};
+    char *place = new_project(&tools[1], "lost", covsplit_path());
+    struct tool make = tools[1];
+    ck_assert_int_eq(rename(path_join(place, "Makefile"), path_join(place, "other.mk")), 0);
+    make.build = "make -f other.mk";
+    build(&make, place, "-j4 program1 program1.covsplit");
+    for (size_t i = 0; i < 2; i++) {
+        unlink(path_join(place, outputs[i]));
+    }
+    struct text_list before = directory_list(place);
+    const char *plan = build(&make, place, "-n program1 program1.covsplit");
+    ck_assert_msg(splits(plan) == 1, "%s", plan);
+    struct text_list after = directory_list(place);
+    ck_assert_uint_eq(before.count, after.count);
+    text_list_free(&before);
+    text_list_free(&after);
+    const char *output = build(&make, place, "-j16 program1 program1.covsplit");
+    ck_assert_msg(splits(output) == 1, "%s", output);
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert(file_exists(path_join(place, outputs[i])));
+    }
+}
+END_TEST
+
 START_TEST(test_clean)
 {
     const struct tool *tool = &tools[_i];
@@ -377,6 +405,7 @@ int main(int argument_count, char **arguments)
     tcase_add_loop_test(test_case, test_build, 0, TOOL_COUNT);
     tcase_add_loop_test(test_case, test_changes, 0, TOOL_COUNT);
     tcase_add_loop_test(test_case, test_deleted, 0, TOOL_COUNT);
+    tcase_add_test(test_case, test_lost_together);
     tcase_add_loop_test(test_case, test_clean, 0, TOOL_COUNT);
     tcase_add_loop_test(test_case, test_failure, 0, TOOL_COUNT);
     tcase_add_loop_test(test_case, test_store, 0, TOOL_COUNT);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
@@ -58,10 +59,18 @@ static struct outcome configure(const char *build, const char *generator, const 
     return outcome;
 }
 
+/* No warning is printed, either. */
+static void assert_smooth(const struct outcome *outcome)
+{
+    ck_assert_msg(outcome_exited(outcome, 0) && strstr(outcome->output, "Warning") == NULL &&
+                      strstr(outcome->errors, "Warning") == NULL,
+                  "%s%s", outcome->output, outcome->errors);
+}
+
 static void configure_or_abort(const char *build, const char *generator, const char *option)
 {
     struct outcome outcome = configure(build, generator, option);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+    assert_smooth(&outcome);
     outcome_free(&outcome);
 }
 
@@ -83,7 +92,7 @@ static struct outcome run_build(const char *build, const char *configuration, co
 static void build_or_abort(const char *build, const char *configuration, const char *words)
 {
     struct outcome outcome = run_build(build, configuration, words);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+    assert_smooth(&outcome);
     outcome_free(&outcome);
 }
 
@@ -94,6 +103,27 @@ static void assert_split(const char *option, const char *sidecar, const char *im
     covsplit_expect(&verdict, 0, NULL, NULL, "join", option, sidecar, "-o",
                     path_join(scratch, "joined"), image, NULL);
     verdict_assert(&verdict, image);
+}
+
+/* A sidecar that was deleted comes back with its image, and then nothing is left to do. */
+static void assert_comes_back(const char *build, const struct generator *generator,
+                              const char *image, const char *sidecar)
+{
+    struct contents deleted = file_read(sidecar);
+    ck_assert_int_eq(unlink(sidecar), 0);
+    struct outcome outcome = run_build(build, generator->configuration, "");
+    assert_smooth(&outcome);
+    ck_assert_msg(strstr(outcome.output, " is lost: ") != NULL, "%s", outcome.output);
+    outcome_free(&outcome);
+    struct contents made = file_read(sidecar);
+    ck_assert(contents_equal(&made, &deleted));
+    assert_split("--sidecar", sidecar, image);
+    contents_free(&deleted);
+    contents_free(&made);
+    outcome = run_build(build, generator->configuration, "");
+    assert_smooth(&outcome);
+    ck_assert_msg(strstr(outcome.output, "Linking") == NULL, "%s", outcome.output);
+    outcome_free(&outcome);
 }
 
 START_TEST(test_build)
@@ -107,8 +137,9 @@ START_TEST(test_build)
     const char *configuration = generator->configuration[0] != '\0' ? generator->configuration : "";
     assert_split("--sidecar", path_join(output, "program.covsplit"), path_join(output, "program"));
     assert_split("--store", path_join(build, "sidecars"), path_join(output, "libnumbers.so"));
-    assert_split("--sidecar", path_join(build, text_format("plugin-%s.covsplit", configuration)),
-                 path_join(output, "libplugin.so"));
+    char *plugin = path_join(build, text_format("new/%s/plugin.covsplit", configuration));
+    assert_split("--sidecar", plugin, path_join(output, "libplugin.so"));
+    assert_split("--store", path_join(output, "more sidecars"), path_join(output, "tool"));
     run_or_abort(build, path_join(output, "program"), NULL);
     struct contents description = file_read(path_join(build, "description.txt"));
     ck_assert_ptr_nonnull(
@@ -136,6 +167,10 @@ START_TEST(test_build)
     command_run_or_abort(&run);
     command_free(&run);
 
+    assert_comes_back(build, generator, path_join(output, "program"),
+                      path_join(output, "program.covsplit"));
+    assert_comes_back(build, generator, path_join(output, "libplugin.so"), plugin);
+
     build_or_abort(build, generator->configuration, "--target clean");
     ck_assert(!file_exists(path_join(output, "program")));
     ck_assert(!file_exists(path_join(output, "program.covsplit")));
@@ -157,6 +192,17 @@ START_TEST(test_failure)
     configure_or_abort(build, generators[_i].name, "-DSPLIT_OPTIONS=--portable");
     build_or_abort(build, "", "");
     assert_split("--sidecar", path_join(build, "program.covsplit"), path_join(build, "program"));
+}
+END_TEST
+
+/* Lists of CMake trip over a bracket. (Targets of CMake's own with files to make do, too.) */
+START_TEST(test_bracket)
+{
+    char *build = path_join(scratch, text_format("bracket [%d", _i));
+    configure_or_abort(build, generators[_i].name, "-DDESCRIBE=OFF");
+    build_or_abort(build, "", "");
+    assert_split("--sidecar", path_join(build, "program.covsplit"), path_join(build, "program"));
+    assert_split("--store", path_join(build, "sidecars"), path_join(build, "libnumbers.so"));
 }
 END_TEST
 
@@ -187,6 +233,51 @@ START_TEST(test_misuse)
 }
 END_TEST
 
+/* No sidecar is written over by that of another configuration, or of another target. */
+START_TEST(test_clash)
+{
+    static const struct {
+        const char *generator;
+        const char *sidecar;
+        const char *problem;
+        bool when_configured;
+    } clashes[] = {
+        {"Ninja Multi-Config", "one.covsplit", "all configurations would have one", true},
+        {"Ninja Multi-Config", "$<1:${CMAKE_BINARY_DIR}>/one.covsplit", "Give each its own", false},
+        {"Unix Makefiles", "program.covsplit", "Give each its own", false},
+    };
+    char *build = path_join(scratch, text_format("clash%d", _i));
+    struct outcome outcome =
+        configure(build, clashes[_i].generator,
+                  text_format("-DMISUSE=covsplit_target(other SIDECAR %s)", clashes[_i].sidecar));
+    if (!clashes[_i].when_configured) {
+        assert_smooth(&outcome);
+        outcome_free(&outcome);
+        outcome = run_build(build, "", "--target other");
+    }
+    ck_assert_msg(outcome.exit_code > 0 && (strstr(outcome.output, clashes[_i].problem) != NULL ||
+                                            strstr(outcome.errors, clashes[_i].problem) != NULL),
+                  "%s%s", outcome.output, outcome.errors);
+    outcome_free(&outcome);
+}
+END_TEST
+
+/* Only the build shows what comes of a generator expression. */
+START_TEST(test_no_place)
+{
+    static const char *const places[] = {"SIDECAR $<0:x>", "STORE $<1:x>"};
+    static const char *const problems[] = {"'' is no absolute path", "'x' is no absolute path"};
+    char *build = path_join(scratch, text_format("no place%d", _i));
+    configure_or_abort(build, "Ninja",
+                       text_format("-DMISUSE=covsplit_target(other %s)", places[_i]));
+    struct outcome outcome = run_build(build, "", "--target other");
+    ck_assert_msg(outcome.exit_code > 0 && strstr(outcome.output, problems[_i]) != NULL, "%s",
+                  outcome.output);
+    ck_assert(!file_exists(path_join(build, "other")));
+    outcome_free(&outcome);
+}
+END_TEST
+
 /* The other way into a build of CMake: everything that is linked goes through covsplit link. */
 START_TEST(test_launcher)
 {
@@ -213,7 +304,10 @@ int main(void)
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_loop_test(test_case, test_build, 0, sizeof generators / sizeof *generators);
     tcase_add_loop_test(test_case, test_failure, 0, 2);
+    tcase_add_loop_test(test_case, test_bracket, 0, 2);
     tcase_add_loop_test(test_case, test_misuse, 0, sizeof misuses / sizeof *misuses);
+    tcase_add_loop_test(test_case, test_clash, 0, 3);
+    tcase_add_loop_test(test_case, test_no_place, 0, 2);
     tcase_add_test(test_case, test_launcher);
     return suite_run(suite);
 }

@@ -12,6 +12,7 @@
 #include "tests/support/pe_file.h"
 #include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
+#include "tests/support/windows_image.h"
 #include "tests/support/windows_program.h"
 
 #define CELL_TIMEOUT_SECONDS 600
@@ -56,6 +57,11 @@ static void cell_remove(struct cell *cell)
 static const char *sidecar_of(const char *image)
 {
     return text_format("%s.covsplit", image);
+}
+
+static const char *map_of(const struct cell *cell, const char *image)
+{
+    return path_join(cell->original, text_format("%s.map", image));
 }
 
 /* ---- splitting ---- */
@@ -127,119 +133,7 @@ static bool accepts(const struct cell *cell, const char *tool, const char *optio
     return fine;
 }
 
-static const char *const removed_sections[] = {".lcovmap", ".lcovfun", ".lprfn", ".lprfd"};
-
-#define REMOVED_COUNT (sizeof removed_sections / sizeof *removed_sections)
-
-/* What is left of a removed section: nothing, or a block with the stub. */
-static bool check_section(const struct pe_file *stripped, const struct pe_section *original,
-                          struct verdict *verdict)
-{
-    const struct pe_section *left = pe_file_section(stripped, original->name);
-    uint32_t most = strcmp(original->name, ".lprfd") == 0 ? stripped->file_alignment : 0;
-    if (left != NULL && (left->raw_size > most || left->virtual_size != original->virtual_size ||
-                         left->virtual_address != original->virtual_address)) {
-        return verdict_fail(verdict, "%s is still there, or is another", original->name);
-    }
-    return true;
-}
-
-/* The stripped file is the original minus what was removed, and has a right checksum. */
-static bool check_sizes(const struct cell *cell, const char *image, struct verdict *verdict)
-{
-    struct pe_file original = pe_file_read(path_join(cell->original, image));
-    struct pe_file stripped = pe_file_read(path_join(cell->stripped, image));
-    uint64_t removed = 0, difference = original.file.size - stripped.file.size;
-    bool fine = true;
-    for (size_t i = 0; i < REMOVED_COUNT; i++) {
-        const struct pe_section *section = pe_file_section(&original, removed_sections[i]);
-        if (section == NULL) {
-            fine = verdict_fail(verdict, "%s has no %s", image, removed_sections[i]);
-            break;
-        }
-        removed += section->raw_size;
-        fine = fine && check_section(&stripped, section, verdict);
-    }
-    if (fine && (difference > removed ||
-                 removed - difference > REMOVED_COUNT * (uint64_t)original.file_alignment)) {
-        fine = verdict_fail(verdict, "%s shrank by %llu bytes, not by %llu", image,
-                            (unsigned long long)difference, (unsigned long long)removed);
-    }
-    if (fine &&
-        stripped.check_sum != (original.check_sum != 0 ? pe_file_check_sum(&stripped) : 0)) {
-        fine = verdict_fail(verdict, "%s has the checksum 0x%x", image, stripped.check_sum);
-    }
-    pe_file_free(&original);
-    pe_file_free(&stripped);
-    return fine;
-}
-
 /* ---- profiles and reports without a run ---- */
-
-#define RECORD_SIZE_64 64
-#define RECORD_SIZE_32 48
-
-static uint64_t record_size(const struct pe_file *pe)
-{
-    return pe->is_64_bit ? RECORD_SIZE_64 : RECORD_SIZE_32;
-}
-
-static void put_bytes(FILE *file, const struct pe_file *pe, uint64_t offset, uint64_t size)
-{
-    ck_assert_uint_le(offset + size, pe->file.size);
-    ck_assert_uint_eq(fwrite(pe->file.data + offset, 1, size, file), size);
-}
-
-/* The first seven bytes, and the last one, are no counter's. The counters are made up. */
-static void put_counters(FILE *file, uint64_t count)
-{
-    for (uint64_t i = 0; i < count * 8; i++) {
-        fputc(i % 8 == 7 && i / 8 + 1 < count ? (int)(i / 8 % 5) : 0, file);
-    }
-}
-
-/* What a program of version 10 would write that runs the image: with all records and names, or with
- * the stub alone. */
-static void write_profile(const struct pe_file *pe, bool light, const char *path)
-{
-    const struct pe_section *data = pe_file_section(pe, ".lprfd");
-    const struct pe_section *names = pe_file_section(pe, ".lprfn");
-    const struct pe_section *counters = pe_file_section(pe, ".lprfc");
-    const struct pe_section *bitmap = pe_file_section(pe, ".lprfb");
-    uint64_t size = record_size(pe);
-    uint64_t count = light ? 1 : data->virtual_size / size - 2;
-    uint64_t counter_count = (counters->virtual_size - 2 + 7) / 8;
-    uint64_t names_size = light ? 0 : names->virtual_size - 2;
-    uint64_t begin = data->virtual_address + size;
-    const uint64_t header[] = {
-        pe->is_64_bit ? UINT64_C(0xff6c70726f667281) : UINT64_C(0xff6c70726f665281),
-        10,
-        0,
-        count,
-        0,
-        counter_count,
-        0,
-        0,
-        0,
-        names_size,
-        (uint32_t)(counters->virtual_address + 1 - begin),
-        (uint32_t)(bitmap->virtual_address + 1 - begin),
-        names->virtual_address + 1,
-        0,
-        0,
-        2,
-    };
-    FILE *file = fopen(path, "w");
-    ck_assert(file != NULL);
-    ck_assert_uint_eq(fwrite(header, sizeof header, 1, file), 1);
-    put_bytes(file, pe, data->raw_pointer + size, count * size);
-    put_counters(file, counter_count);
-    put_bytes(file, pe, names->raw_pointer + 1, names_size);
-    for (uint64_t i = names_size; i % 8 != 0; i++) {
-        fputc(0, file);
-    }
-    ck_assert_int_eq(fclose(file), 0);
-}
 
 /* Runs a tool of LLVM, behind what the command has already; returns standard output. */
 static const char *run_llvm(const struct cell *cell, struct command command, const char *tool,
@@ -277,13 +171,51 @@ static const char *relocations_outside(const struct cell *cell, const struct pe_
 static bool check_relocations(const struct cell *cell, const char *image, struct verdict *verdict)
 {
     struct pe_file original = pe_file_read(path_join(cell->original, image));
-    const struct pe_section *data = pe_file_section(&original, ".lprfd");
+    struct pe_section part = windows_section(&original, map_of(cell, image), ".lprfd"),
+                      *data = &part;
     const char *expected = relocations_outside(cell, data, text_format("original/%s", image));
     const char *found = relocations_outside(cell, data, text_format("stripped/%s", image));
     pe_file_free(&original);
     return (expected[0] != '\0' && strcmp(expected, found) == 0) ||
            verdict_fail(verdict, "%s has the relocations\n%.300sand not\n%.300s", image, found,
                         expected);
+}
+
+/* What the debug directory and the symbol table lead to, read independently. */
+static bool check_symbols(const struct cell *cell, const char *image, struct verdict *verdict)
+{
+    const struct command plain = {0};
+    bool has_symbols =
+        !windows_target_is_msvc(cell->program.target) &&
+        (cell->program.link_options == NULL || strstr(cell->program.link_options, "-s") == NULL);
+    const char *options =
+        has_symbols ? "--symbols --coff-debug-directory" : "--coff-debug-directory";
+    const char *outputs[2];
+    const char *const directories[] = {"original", "stripped"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *output = run_llvm(cell, plain, "llvm-readobj",
+                                      text_format("%s %s/%s", options, directories[i], image));
+        struct text_list lines = text_list_of_lines(output);
+        char *kept = NULL;
+        size_t size = 0;
+        FILE *file = open_memstream(&kept, &size);
+        ck_assert(file != NULL);
+        for (size_t j = 0; j < lines.count; j++) {
+            /* These are meant to change. */
+            if (strstr(lines.items[j], "PointerToRawData") == NULL &&
+                strstr(lines.items[j], "File: ") == NULL) {
+                fprintf(file, "%s\n", lines.items[j]);
+            }
+        }
+        ck_assert_int_eq(fclose(file), 0);
+        text_list_free(&lines);
+        outputs[i] = kept;
+    }
+    if (has_symbols && strstr(outputs[0], "__llvm_profile_end_names") == NULL) {
+        return verdict_fail(verdict, "%s has no symbols", image);
+    }
+    return strcmp(outputs[0], outputs[1]) == 0 ||
+           verdict_fail(verdict, "%s has other symbols, or another debug directory", image);
 }
 
 static bool same_report(const char *expected, const char *found, const char *how,
@@ -324,18 +256,30 @@ static bool check_reports(const struct cell *cell, const char *image, struct ver
     return true;
 }
 
+/* What llvm-profdata makes of a correlated profile is what it makes of the unsplit image's. */
+static bool same_indexed(const struct cell *cell, const char *found, const char *expected,
+                         struct verdict *verdict)
+{
+    const struct command plain = {0};
+    run_llvm(cell, plain, "llvm-profdata", text_format("merge -o found.profdata %s", found));
+    run_llvm(cell, plain, "llvm-profdata", text_format("merge -o expected.profdata %s", expected));
+    return files_equal(path_join(cell->scratch, "found.profdata"),
+                       path_join(cell->scratch, "expected.profdata"), verdict);
+}
+
 static bool check_made_profile(const struct cell *cell, const char *image, struct verdict *verdict)
 {
     struct pe_file original = pe_file_read(path_join(cell->original, image));
     struct pe_file stripped = pe_file_read(path_join(cell->stripped, image));
-    write_profile(&original, false, path_join(cell->scratch, "made.profraw"));
-    write_profile(&stripped, true, path_join(cell->scratch, "light.profraw"));
+    windows_profile_write(&original, map_of(cell, image), false,
+                          path_join(cell->scratch, "made.profraw"));
+    windows_profile_write(&stripped, map_of(cell, image), true,
+                          path_join(cell->scratch, "light.profraw"));
     pe_file_free(&original);
     pe_file_free(&stripped);
     return covsplit_expect(verdict, 0, NULL, cell->scratch, "correlate", "--store", cell->store,
                            "-o", "full.profraw", "light.profraw", NULL) &&
-           files_equal(path_join(cell->scratch, "full.profraw"),
-                       path_join(cell->scratch, "made.profraw"), verdict) &&
+           same_indexed(cell, "full.profraw", "made.profraw", verdict) &&
            check_reports(cell, image, verdict);
 }
 
@@ -346,7 +290,7 @@ static const char *disassemble(const struct cell *cell, const char *image, const
                                unsigned size)
 {
     const struct command plain = {0};
-    struct contents map = file_read(path_join(cell->original, text_format("%s.map", image)));
+    struct contents map = file_read(map_of(cell, image));
     const char *text = text_format("%.*s", (int)map.size, (const char *)map.data);
     const char *line = strstr(text, function);
     ck_assert_msg(line != NULL, "%s is not in the map file", function);
@@ -362,7 +306,7 @@ static const char *disassemble(const struct cell *cell, const char *image, const
     return start;
 }
 
-/* No names, and one record: the sections begin at a page, with a marker of a byte or a record. */
+/* No names, and one record behind a marker of its size. */
 static bool check_functions(const struct cell *cell, const char *image, struct verdict *verdict)
 {
     bool arm = cell->program.target == WINDOWS_MSVC_ARM64;
@@ -370,20 +314,28 @@ static bool check_functions(const struct cell *cell, const char *image, struct v
     const char *begin = disassemble(cell, image, "__llvm_profile_begin_names", size);
     const char *end = disassemble(cell, image, "__llvm_profile_end_names", size);
     const char *data = disassemble(cell, image, "__llvm_profile_end_data", size);
+    struct pe_file original = pe_file_read(path_join(cell->original, image));
+    struct pe_section section = windows_section(&original, map_of(cell, image), ".lprfd");
+    uint32_t bound = (section.virtual_address + 2 * windows_record_size(&original)) % 4096;
+    pe_file_free(&original);
     if (strcmp(begin, end) != 0) {
         return verdict_fail(verdict, "names do not end where they begin: %s%s", begin, end);
     }
-    return strstr(data, arm ? "add\tx0, x0, #0x80" : "060, %eax") != NULL ||
+    return strstr(data, arm ? text_format("add\tx0, x0, #0x%x\n", bound)
+                            : text_format("%03x, %%eax", bound)) != NULL ||
            verdict_fail(verdict, "data does not end behind one record: %s", data);
 }
 
 static bool check_image(const struct cell *cell, const char *image, struct verdict *verdict)
 {
     return split(cell, image, verdict) && check_join(cell, image, verdict) &&
-           check_split_again(cell, image, verdict) && check_sizes(cell, image, verdict) &&
+           check_split_again(cell, image, verdict) &&
+           windows_sizes_are_right(path_join(cell->original, image),
+                                   path_join(cell->stripped, image), verdict) &&
            accepts(cell, "llvm-readobj", "--all", image, verdict) &&
            accepts(cell, "llvm-objdump", "-p", image, verdict) &&
-           check_relocations(cell, image, verdict) && check_made_profile(cell, image, verdict);
+           check_relocations(cell, image, verdict) && check_symbols(cell, image, verdict) &&
+           check_made_profile(cell, image, verdict);
 }
 
 static bool can_run(const struct cell *cell)
@@ -486,8 +438,8 @@ static bool check_profiles(const struct cell *cell, const char *image, struct ve
         if (!check_size_of_profile(light, verdict) ||
             !covsplit_expect(verdict, 0, NULL, cell->stripped, "correlate", "--store", cell->store,
                              "-o", "full.profraw", light, NULL) ||
-            !files_equal(path_join(cell->stripped, "full.profraw"),
-                         profile_of(cell->original, run, module), verdict)) {
+            !same_indexed(cell, path_join(cell->stripped, "full.profraw"),
+                          profile_of(cell->original, run, module), verdict)) {
             return false;
         }
     }
@@ -511,6 +463,9 @@ static bool check_runs(const struct cell *cell, struct verdict *verdict)
 
 /* ---- cells ---- */
 
+/* As LLVM's own runtime for MSVC is linked: its records are a part of .data. */
+#define MERGED "-DPROFILE_MERGED"
+
 static const struct windows_program programs[] = {
     {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C},
     {.target = WINDOWS_MSVC_X86_64,
@@ -518,6 +473,19 @@ static const struct windows_program programs[] = {
      .library = true,
      .link_options = "/debug /build-id /release"},
     {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C, .link_options = "/build-id:no"},
+    {.target = WINDOWS_MSVC_X86_64,
+     .language = LANGUAGE_C,
+     .library = true,
+     .instrumentation = INSTRUMENT_COVERAGE " -fcoverage-mcdc",
+     .runtime_options = MERGED},
+    {.target = WINDOWS_MSVC_ARM64,
+     .language = LANGUAGE_C,
+     .runtime_options = MERGED,
+     .link_options = "/build-id:no"},
+    {.target = WINDOWS_MSVC_I686,
+     .language = LANGUAGE_C,
+     .runtime_options = MERGED,
+     .link_options = "/build-id:no"},
     {.target = WINDOWS_MSVC_ARM64, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MSVC_ARM64,
      .language = LANGUAGE_CXX,
@@ -531,7 +499,7 @@ static const struct windows_program programs[] = {
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .link_options = "-s"},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_CXX, .library = true},
-    {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C},
+    {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_CXX, .library = true},
 };
 

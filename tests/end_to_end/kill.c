@@ -1,23 +1,31 @@
 /*
- * SIGKILL in the middle of a split in place.
+ * SIGKILL in the middle of a split in place, and of many splits into one store.
  *
  * Whenever it comes, the image is either the original or the finished stripped image, and the
  * stripped one is never there without its sidecar; splitting again always gets to the same end.
  * The moments are random ones (usage: kill COUNT), and then every single system call.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/random.h"
 #include "tests/support/sample.h"
+#include "tests/support/store_files.h"
 #include "tests/support/suite.h"
 #include "tests/support/traced.h"
+#include "tests/support/windows_program.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define SAMPLE_FUNCTIONS     2000
 #define SEED                 2
+#define WRITERS              16
+#define WRITER_FUNCTIONS     300
 
 static struct sample sample;
 static unsigned long kill_count;
@@ -27,9 +35,8 @@ static struct contents original;
 static struct contents finished;
 static struct contents finished_sidecar;
 
-static void prepare(void)
+static void take_samples(void)
 {
-    sample = sample_create("kill", SAMPLE_FUNCTIONS);
     original = file_read(sample.image);
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, "app");
@@ -38,6 +45,25 @@ static void prepare(void)
     verdict_assert(&verdict, "undisturbed");
     finished = file_read(image);
     finished_sidecar = file_read(path_join(directory, "app.covsplit"));
+}
+
+static void prepare(void)
+{
+    sample = sample_create("kill", SAMPLE_FUNCTIONS);
+    take_samples();
+}
+
+static void prepare_coff(void)
+{
+    struct windows_program program = {
+        .clang = "19", .target = WINDOWS_MSVC_X86_64, .runtime_options = "-DPROFILE_MERGED"};
+    sample = (struct sample){.scratch = scratch_create("kill-coff")};
+    char *directory = path_join(sample.scratch, "sample");
+    directory_create(directory);
+    windows_program_build(&program, directory);
+    sample.image = path_join(directory, WINDOWS_PROGRAM);
+    free(directory);
+    take_samples();
 }
 
 static void clean_up(void)
@@ -145,6 +171,78 @@ START_TEST(test_every_system_call)
 }
 END_TEST
 
+/* ---- many at once ---- */
+
+static void prepare_writers(void)
+{
+    sample = sample_create("kill-writers", WRITER_FUNCTIONS);
+}
+
+/* Splits all images of the directory into one store at the same time: eight images, each of them
+ * under two names. */
+static struct command split_all(const char *directory)
+{
+    struct command command = {.directory = directory};
+    for (unsigned i = 0; i < WRITERS; i++) {
+        variant_create(sample.image, directory, text_format("app-%u", i), i / 2, i / 2);
+    }
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments, "for app in app-*; do \"$0\" split --store store -o "
+                                      "out-$app $app & done; wait");
+    text_list_add(&command.arguments, covsplit_path());
+    return command;
+}
+
+/* No sidecar is damaged, and no stripped image without one. Returns how many images are split. */
+static unsigned assert_store_is_good(const char *directory)
+{
+    unsigned split = 0;
+    covsplit_run_words(directory, 0, "store check store");
+    for (unsigned i = 0; i < WRITERS; i++) {
+        const char *stripped = text_format("out-app-%u", i);
+        if (file_exists(path_join(directory, stripped))) {
+            covsplit_run_words(directory, 0,
+                               text_format("join --store store -o joined %s", stripped));
+            struct verdict verdict = {0};
+            files_equal(path_join(directory, "joined"),
+                        path_join(directory, text_format("app-%u", i)), &verdict);
+            verdict_assert(&verdict, stripped);
+            split++;
+        }
+    }
+    return split;
+}
+
+START_TEST(test_many_writers)
+{
+    char *directory = sample_directory(&sample), *store = path_join(directory, "store");
+    struct command command = split_all(directory);
+    struct random_state random = random_start(SEED);
+    unsigned in_the_middle = 0, rounds = (unsigned)kill_count / 10;
+    struct outcome whole = command_run(&command);
+    ck_assert_uint_eq(assert_store_is_good(directory), WRITERS);
+    for (unsigned round = 0; round < rounds; round++) {
+        double delay = whole.wall_seconds * (double)random_below(&random, 1000) / 1000;
+        struct timespec time = {(time_t)delay, (long)((delay - (double)(time_t)delay) * 1e9)};
+        directory_remove(store);
+        directory_create(store);
+        for (unsigned i = 0; i < WRITERS; i++) {
+            unlink(text_format("%s/out-app-%u", directory, i));
+        }
+        pid_t process = command_start(&command);
+        nanosleep(&time, NULL);
+        kill(-process, SIGKILL);
+        waitpid(process, NULL, 0);
+        in_the_middle += assert_store_is_good(directory) < WRITERS;
+    }
+    ck_assert_uint_gt(in_the_middle, rounds / 4);
+    whole = command_run(&command);
+    ck_assert_uint_eq(assert_store_is_good(directory), WRITERS);
+    const char *listed = covsplit_run_words(directory, 0, "store list --json store").output;
+    ck_assert_uint_eq(text_count(listed, "\"uuid\""), WRITERS / 2);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     if (argument_count != 2) {
@@ -157,5 +255,11 @@ int main(int argument_count, char **arguments)
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_test(test_case, test_random_moments);
     tcase_add_test(test_case, test_every_system_call);
+    test_case = suite_add_case(suite, "writers", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare_writers, clean_up);
+    tcase_add_test(test_case, test_many_writers);
+    TCase *coff = suite_add_case(suite, "coff", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(coff, prepare_coff, clean_up);
+    tcase_add_test(coff, test_every_system_call);
     return suite_run(suite);
 }

@@ -23,6 +23,7 @@ enum pattern {
     PATTERN_EACH,       /* a profile for each run and image */
     PATTERN_POOL,       /* %m: all runs into one profile an image */
     PATTERN_CONTINUOUS, /* %c: the counters are in the file while the program runs */
+    PATTERN_CONTINUOUS_POOL,
 };
 
 struct variant {
@@ -49,6 +50,9 @@ static const struct variant variants[] = {
                  .compile_options = "-mllvm -runtime-counter-relocation"}},
     {.pattern = PATTERN_CONTINUOUS,
      .program = {CXX_PROGRAM(LINK_SHARED, "-O1"),
+                 .compile_options = "-mllvm -runtime-counter-relocation"}},
+    {.pattern = PATTERN_CONTINUOUS_POOL,
+     .program = {C_PROGRAM(LINK_SHARED, "-O1"),
                  .compile_options = "-mllvm -runtime-counter-relocation"}},
     {.program = {C_PROGRAM(LINK_PIE, "-O1"), .build_id = "none"}},
     {.program = {C_PROGRAM(LINK_PIE, "-O1"), .build_id = "0xdeadbeef"}},
@@ -175,6 +179,7 @@ static void run_once(const struct application *application, const char *images, 
         [PATTERN_EACH] = "%m",
         [PATTERN_POOL] = "%m",
         [PATTERN_CONTINUOUS] = "%m%c",
+        [PATTERN_CONTINUOUS_POOL] = "%m%c",
     };
     struct command command = {.directory = application->scratch};
     text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, images,
@@ -203,7 +208,8 @@ static int compare_sizes(const void *a, const void *b)
 static struct text_list run_all(const struct application *application, const char *images)
 {
     struct text_list profiles = {0};
-    bool pooled = application->variant->pattern == PATTERN_POOL;
+    enum pattern pattern = application->variant->pattern;
+    bool pooled = pattern == PATTERN_POOL || pattern == PATTERN_CONTINUOUS_POOL;
     for (unsigned run = 1; run <= RUNS; run++) {
         char *directory =
             text_format("%s/profiles-%s-%u", application->scratch, images, pooled ? 1 : run);

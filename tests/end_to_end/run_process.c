@@ -11,6 +11,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
+#include "tests/support/run_files.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 120
@@ -34,17 +35,6 @@ static struct command run_command(void)
     return covsplit_command(scratch, "run", "--", NULL);
 }
 
-/* Runs it, and expects the exit code and, on standard error, just that. */
-static void expect(struct command *command, int exit_code, const char *errors)
-{
-    struct outcome outcome = command_run(command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code) && strcmp(outcome.errors, errors) == 0,
-                  "exit %d and the errors '%s' were expected %s", exit_code, errors,
-                  outcome_describe(command, &outcome));
-    outcome_free(&outcome);
-    command_free(command);
-}
-
 /* A child that goes on without its broker. */
 START_TEST(test_outliving_child)
 {
@@ -59,14 +49,15 @@ START_TEST(test_outliving_child)
     text_list_add(&command.arguments, image);
     text_list_add(&command.arguments, errors);
     text_list_add(&command.arguments, done);
-    expect(&command, 0, "");
+    run_expect(&command, 0, "");
     for (int i = 0; i < WAIT_SECONDS * 10 && !file_exists(done); i++) {
         nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
     }
     struct contents contents = file_read(errors);
     ck_assert_str_eq(text_format("%.*s", (int)contents.size, (const char *)contents.data),
-                     text_format("covsplit: warning: %s: read as it is: 'covsplit run' has ended, "
-                                 "and this process outlives it\n",
+                     text_format("covsplit: warning: %s: read as it is: 'covsplit run' has ended "
+                                 "and this process outlives it, or is in another network "
+                                 "namespace\n",
                                  image));
 }
 END_TEST
@@ -83,21 +74,21 @@ START_TEST(test_exit_codes)
         struct command command = run_command();
         text_list_add_words(&command.arguments, "sh -c");
         text_list_add(&command.arguments, scripts[i].script);
-        expect(&command, scripts[i].exit_code, "");
+        run_expect(&command, scripts[i].exit_code, "");
     }
     struct command command = run_command();
     text_list_add(&command.arguments, "no-such-program");
-    expect(&command, 127,
-           "covsplit: error: no-such-program: cannot be run: No such file or directory; name a "
-           "program behind '--'\n");
+    run_expect(&command, 127,
+               "covsplit: error: no-such-program: cannot be run: No such file or directory; name a "
+               "program behind '--'\n");
     char *plain = path_join(scratch, "plain");
     file_write_text(plain, "no program");
     command = run_command();
     text_list_add(&command.arguments, plain);
-    expect(&command, 126,
-           text_format("covsplit: error: %s: cannot be run: Permission denied; name a program "
-                       "behind '--'\n",
-                       plain));
+    run_expect(&command, 126,
+               text_format("covsplit: error: %s: cannot be run: Permission denied; name a program "
+                           "behind '--'\n",
+                           plain));
 }
 END_TEST
 
@@ -205,6 +196,34 @@ START_TEST(test_signals)
 }
 END_TEST
 
+/* A shell script by itself or under run; SIGPIPE ends a process, whatever it does here. */
+static struct command script_command(bool under_run, const char *script)
+{
+    struct command command = {.directory = scratch};
+    text_list_add_words(&command.arguments, "env --default-signal=PIPE");
+    if (under_run) {
+        text_list_add(&command.arguments, covsplit_path());
+        text_list_add_words(&command.arguments, "run --");
+    }
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments, script);
+    return command;
+}
+
+/* `covsplit run` ignores SIGPIPE once the command runs. The command does not, and where that ends
+ * by it, so does `covsplit run`. */
+START_TEST(test_broken_pipe)
+{
+    static const char ignored[] = "grep SigIgn /proc/self/status";
+    struct command plain = script_command(false, ignored);
+    struct command command = script_command(true, ignored);
+    ck_assert_str_eq(command_run_or_abort(&plain), command_run_or_abort(&command));
+    command = script_command(true, "kill -PIPE $$");
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome.signal == SIGPIPE, "%s", outcome_describe(&command, &outcome));
+}
+END_TEST
+
 /* True where the process is there and no zombie. */
 static bool is_alive(long process)
 {
@@ -246,6 +265,7 @@ int main(void)
     tcase_add_test(test_case, test_environment);
     tcase_add_test(test_case, test_module);
     tcase_add_test(test_case, test_signals);
+    tcase_add_test(test_case, test_broken_pipe);
     tcase_add_test(test_case, test_killed);
     tcase_add_test(test_case, test_outliving_child);
     return suite_run(suite);

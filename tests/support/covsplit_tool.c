@@ -64,6 +64,18 @@ struct command covsplit_command(const char *directory, ...)
     return command;
 }
 
+void covsplit_limit_allocations(struct command *command, unsigned long mebibytes)
+{
+    for (size_t i = 0; i < command->environment.count; i++) {
+        char *variable = command->environment.items[i];
+        if (strncmp(variable, "ASAN_OPTIONS=", strlen("ASAN_OPTIONS=")) == 0) {
+            command->environment.items[i] =
+                text_format("%s:max_allocation_size_mb=%lu", variable, mebibytes);
+            free(variable);
+        }
+    }
+}
+
 struct command covsplit_command_as_user(const char *scratch, const char *directory,
                                         const char *words)
 {

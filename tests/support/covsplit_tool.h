@@ -25,6 +25,10 @@ struct command covsplit_command(const char *directory, ...) __attribute__((senti
 struct command covsplit_command_as_user(const char *scratch, const char *directory,
                                         const char *words);
 
+/* Where covsplit was built with AddressSanitizer, the command shall end with SANITIZER_EXIT_CODE
+ * when it allocates more than so many MiB at once; used or not. Elsewhere this does nothing. */
+void covsplit_limit_allocations(struct command *command, unsigned long mebibytes);
+
 /* Runs `covsplit WORDS...`. The list ends with NULL. */
 struct outcome covsplit_run(const char *directory, ...) __attribute__((sentinel));
 

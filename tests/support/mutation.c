@@ -231,6 +231,9 @@ static struct field field_of_pe_contents(struct mutation *mutation)
                                         ".rdata", ".lcovfun", ".lcovmap", ".edata"};
     static const size_t *const fields[] = {byte_fields, half_fields, word_fields};
     const char *name = names[pick(mutation, sizeof names / sizeof *names)];
+    if (pe_file_section(mutation->pe, name) == NULL) {
+        name = ".data"; /* where linkers merge others into */
+    }
     const struct pe_section *section = pe_file_section(mutation->pe, name);
     const size_t *size = fields[pick(mutation, sizeof fields / sizeof *fields)];
     uint64_t window = 2048;

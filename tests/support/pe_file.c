@@ -4,7 +4,10 @@
 #include "tests/support/pe_file.h"
 
 #include <check.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "tests/support/text.h"
 
 uint32_t pe_load_u32(const struct pe_file *pe, uint64_t offset)
 {
@@ -67,9 +70,42 @@ const struct pe_section *pe_file_section(const struct pe_file *pe, const char *n
     return NULL;
 }
 
-uint64_t pe_file_debug_directory(const struct pe_file *pe)
+/* " 0003:00004e28 00000040H .lprfd$A  DATA": section, offset and size. */
+static uint32_t place_in_map(const char *map, const char *name, uint32_t *section, uint32_t *size)
 {
-    uint32_t address = pe_load_u32(pe, pe->directories + 6 * 8);
+    const char *line = strstr(map, text_format("H %s ", name));
+    ck_assert_msg(line != NULL, "%s is not in the map file", name);
+    while (line > map && line[-1] != '\n') {
+        line--;
+    }
+    char *end;
+    *section = (uint32_t)strtoul(line, &end, 16);
+    uint32_t offset = (uint32_t)strtoul(end + 1, &end, 16);
+    *size = (uint32_t)strtoul(end, NULL, 16);
+    return offset;
+}
+
+struct pe_section pe_file_part(const struct pe_file *pe, const char *map_path, const char *name)
+{
+    struct contents contents = file_read(map_path);
+    const char *map = text_format("%.*s", (int)contents.size, (const char *)contents.data);
+    contents_free(&contents);
+    uint32_t section, size;
+    uint32_t start = place_in_map(map, text_format("%s$A", name), &section, &size);
+    uint32_t end = place_in_map(map, text_format("%s$Z", name), &section, &size);
+    ck_assert(section >= 1 && section <= pe->section_count);
+    const struct pe_section *host = &pe->sections[section - 1];
+    struct pe_section part = *host;
+    memcpy(part.name, name, strlen(name) + 1);
+    part.virtual_size = end + size - start;
+    part.virtual_address += start;
+    part.raw_pointer += start;
+    part.raw_size = host->raw_size < start ? 0 : host->raw_size - start;
+    return part;
+}
+
+uint64_t pe_file_offset(const struct pe_file *pe, uint32_t address)
+{
     for (size_t i = 0; i < pe->section_count && address != 0; i++) {
         const struct pe_section *section = &pe->sections[i];
         if (address - section->virtual_address < section->raw_size) {
@@ -77,6 +113,11 @@ uint64_t pe_file_debug_directory(const struct pe_file *pe)
         }
     }
     return pe->file.size;
+}
+
+uint64_t pe_file_debug_directory(const struct pe_file *pe)
+{
+    return pe_file_offset(pe, pe_load_u32(pe, pe->directories + 6 * 8));
 }
 
 uint32_t pe_file_check_sum(const struct pe_file *pe)

@@ -40,6 +40,13 @@ void pe_file_free(struct pe_file *pe);
 /* NULL where there is none. */
 const struct pe_section *pe_file_section(const struct pe_file *pe, const char *name);
 
+/* What the linker put together under that name and, as its map file tells, merged into a section
+ * that has another. What the file has of it goes on to the end of that one. `name` lives longer. */
+struct pe_section pe_file_part(const struct pe_file *pe, const char *map_path, const char *name);
+
+/* Offset in the file of what is loaded at that RVA; the file's size: there is nothing. */
+uint64_t pe_file_offset(const struct pe_file *pe, uint32_t address);
+
 /* Offset in the file of the first entry of the debug directory; the file's size: there is none. */
 uint64_t pe_file_debug_directory(const struct pe_file *pe);
 

@@ -23,7 +23,8 @@ from sidecar_numbers import Numbers, uleb128, unzigzag
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_1, DATA_1, COVMAP_1, COVFUN_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301, 0x6c760401
+ZSTD, NAMES_1, DATA_1, COVMAP_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301
+COVFUN_1, COVFUN_2 = 0x6c760401, 0x6c760402
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -49,6 +50,20 @@ def decompress(frames):
 def require(condition, what):
     if not condition:
         sys.exit(what)
+
+
+def parts_of(packed):
+    numbers = Numbers(packed)
+    sizes = [(numbers.take(), numbers.take()) for _ in range(numbers.take())]
+    return [decompress(numbers.rest(stored)) if stored else numbers.rest(size)
+            for size, stored in sizes]
+
+
+def blocks_of(packed):
+    """Of each block its size, packed form, and digest."""
+    numbers = Numbers(packed)
+    entries = [(numbers.take(), numbers.take(), numbers.rest(16)) for _ in range(numbers.take())]
+    return [(size, numbers.rest(stored), expected) for size, stored, expected in entries]
 
 
 class Sidecar:
@@ -141,8 +156,14 @@ class Sidecar:
         if ch_type == ZSTD:
             contents = decompress(frames)
         else:
-            require(ch_type in DECODERS, name + " is in a form that is not known")
-            contents = DECODERS[ch_type](self, self.parts(name), ch_size)
+            require(ch_type in DECODERS or ch_type in BLOCKS, name + " is in an unknown form")
+            decode, packed = DECODERS.get(ch_type), [(ch_size, frames, None)]
+            if ch_type in BLOCKS:
+                decode, packed = DECODERS[BLOCKS[ch_type]], blocks_of(frames)
+            contents = bytearray()
+            for size, block, block_digest in packed:
+                contents += decode(self, parts_of(block), size)
+                require(block_digest in (None, digest(contents[-size:])), "a block's digest is wrong")
         _, size, expected = self.removed[name]
         require(len(contents) == ch_size == size and digest(contents) == expected,
                 name + " has another digest")
@@ -184,11 +205,7 @@ class Sidecar:
         return original
 
     def parts(self, name):
-        _, _, packed = self.stored(name)
-        numbers = Numbers(packed)
-        sizes = [(numbers.take(), numbers.take()) for _ in range(numbers.take())]
-        return [decompress(numbers.rest(stored)) if stored else numbers.rest(size)
-                for size, stored in sizes]
+        return parts_of(self.stored(name)[2])
 
     def names(self):
         ch_type, _, _ = self.stored("__llvm_prf_names")
@@ -406,6 +423,8 @@ def decode_covfun(sidecar, parts, size):
 
 DECODERS = {NAMES_1: decode_names, DATA_1: decode_data, COVMAP_1: decode_covmap,
             COVFUN_1: decode_covfun}
+# Forms that are blocks of another.
+BLOCKS = {COVFUN_2: COVFUN_1}
 
 
 def names_of_chunks(section):

@@ -196,6 +196,15 @@ struct buffer sample_write_compact(const struct sidecar_source *source)
     return write_as(source, &how);
 }
 
+struct buffer sample_write_blocks(const struct sidecar_source *source, uint64_t block_size,
+                                  unsigned threads)
+{
+    const struct sidecar_write_options how = {
+        .level = 9, .threads = threads, .block_size = block_size};
+
+    return write_as(source, &how);
+}
+
 const char *sample_write_refused(const struct sidecar_source *source)
 {
     const struct sidecar_write_options how = {.level = 3, .threads = 1};

@@ -41,6 +41,9 @@ void sample_free(struct sample *sample);
  * result is freed with buffer_free. The first compresses all sections with zstd alone. */
 struct buffer sample_write(const struct sidecar_source *source, int level, unsigned threads);
 struct buffer sample_write_compact(const struct sidecar_source *source);
+/* Sections of more than `block_size` bytes in blocks. */
+struct buffer sample_write_blocks(const struct sidecar_source *source, uint64_t block_size,
+                                  unsigned threads);
 
 /* The same, but expects a refusal and gives back its message, which is static. */
 const char *sample_write_refused(const struct sidecar_source *source);

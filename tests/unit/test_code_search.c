@@ -117,6 +117,53 @@ START_TEST(test_aarch64_other)
 }
 END_TEST
 
+/* What comes between an adrp with its other half and what would be another half of it: the register
+ * may or may not still have the page. */
+static const struct {
+    const char *text;
+    uint32_t instructions[3];
+    bool found;
+} betweens[] = {
+    {"nop", {0xd503201f}, true},
+    {"str x1, [x5]", {0xf90000a1}, true},
+    {"movk x1, #1", {0xf2800021}, true},
+    {"ldr d1, [x5]", {0xfd4000a1}, true},
+    {"prfm #1, [x5]", {0xf98000a1}, true},
+    {"prfm #1, [x5, x6]", {0xf8a668a1}, true},
+    {"ccmp x1, #1, #1, ne", {0xfa411821}, true},
+    {"mov x2, x5", {0xaa0503e2}, true},
+    {"ldr x1, [x5]", {0xf94000a1}, false},
+    {"ldr w1, [x5, x6, lsl #2]", {0xb86678a1}, false},
+    {"ldrsw x1, [x5]", {0xb98000a1}, false},
+    {"mov w1, #1", {0x52800021}, false},
+    {"mov x1, #-5", {0x92800081}, false},
+    {"mov x1, x5", {0xaa0503e1}, false},
+    {"add x1, x5, x6", {0x8b0600a1}, false},
+    {"sub x1, x5, #1", {0xd10004a1}, false},
+    {"add x1, x1, #0x800", {0x91200021}, false},
+    {"ret", {0xd65f03c0}, false},
+    {"autibsp; ret", {0xd50323ff, 0xd65f03c0}, false},
+    /* The other half may be where the branch leads. */
+    {"cbz x0, 8; ret", {0xb4000040, 0xd65f03c0}, true},
+    {"cbz x0, 8; mov x1, x5", {0xb4000040, 0xaa0503e1}, true},
+    {"bl 64; ret", {0x94000010, 0xd65f03c0}, true},
+};
+
+START_TEST(test_aarch64_overwritten)
+{
+    uint64_t at = 64;
+
+    memset(code, 0, sizeof(code));
+    put_adrp(at);
+    put_instruction(at + 4, 0xf9408020); /* ldr x0, [x1, #0x100] */
+    for (at += 8; betweens[_i].instructions[(at - 72) / 4] != 0; at += 4)
+        put_instruction(at, betweens[_i].instructions[(at - 72) / 4]);
+    put_add(at, 0x10);
+    search(EM_AARCH64, TARGET + 0x10, 8);
+    ck_assert_msg((found != 0) == betweens[_i].found, "%s", betweens[_i].text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("code search");
@@ -128,6 +175,7 @@ int main(void)
     tcase_add_test(all, test_x86_64);
     tcase_add_test(all, test_aarch64_far);
     tcase_add_test(all, test_aarch64_other);
+    tcase_add_loop_test(all, test_aarch64_overwritten, 0, sizeof(betweens) / sizeof(betweens[0]));
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

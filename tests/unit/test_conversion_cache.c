@@ -67,7 +67,7 @@ static bool has(struct conversion_cache *cache, enum cache_class class, unsigned
 
 START_TEST(test_one_converts)
 {
-    struct conversion_cache *cache = cache_new();
+    struct conversion_cache *cache = cache_new(CACHE_COUNT_MAX);
     struct digest identity = digest_of_number(1), other = digest_of_number(2);
     int fd, again;
 
@@ -87,12 +87,14 @@ END_TEST
 
 START_TEST(test_least_recently_used_goes)
 {
-    struct conversion_cache *cache = cache_new();
+    static const size_t limits[] = {3, CACHE_COUNT_MAX, 2 * CACHE_COUNT_MAX};
+    unsigned count = limits[_i] < CACHE_COUNT_MAX ? (unsigned)limits[_i] : CACHE_COUNT_MAX;
+    struct conversion_cache *cache = cache_new(limits[_i]);
 
-    for (unsigned i = 0; i < CACHE_COUNT_MAX; i++)
+    for (unsigned i = 0; i < count; i++)
         add(cache, CACHE_PROFILES, i, 1);
     ck_assert(has(cache, CACHE_PROFILES, 0));
-    add(cache, CACHE_PROFILES, CACHE_COUNT_MAX, 1);
+    add(cache, CACHE_PROFILES, count, 1);
     ck_assert(has(cache, CACHE_PROFILES, 0));
     ck_assert(!has(cache, CACHE_PROFILES, 1));
     ck_assert(has(cache, CACHE_PROFILES, 2));
@@ -102,7 +104,7 @@ END_TEST
 
 START_TEST(test_sizes)
 {
-    struct conversion_cache *cache = cache_new();
+    struct conversion_cache *cache = cache_new(CACHE_COUNT_MAX);
 
     add(cache, CACHE_OBJECTS, 0, CACHE_OBJECTS_SIZE_MAX);
     add(cache, CACHE_PROFILES, 1, CACHE_PROFILES_SIZE_MAX / 2);

@@ -2,6 +2,7 @@
  * The library as its users see it: only its public header, linked from the shared object.
  */
 #include <check.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,6 +167,8 @@ START_TEST(test_files)
     close(fd);
     sidecar = covsplit_sidecar_open(path, &error);
     ck_assert_ptr_nonnull(sidecar);
+    ck_assert_int_eq(open("/dev/null", O_RDONLY), fd); /* no descriptor is taken */
+    close(fd);
     ck_assert(covsplit_sidecar_verify(sidecar, &error));
     covsplit_sidecar_close(sidecar);
     ck_assert_int_eq(truncate(path, 100), 0);

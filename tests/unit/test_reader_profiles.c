@@ -229,11 +229,16 @@ START_TEST(test_profile)
     struct buffer correlated = {0};
     uint8_t uuid[4];
     bool found = true;
+    int fd;
 
     set_up(&fixture);
+    fd = open("/dev/null", O_RDONLY);
+    close(fd);
     sidecar = covsplit_sidecar_open(fixture.sidecar, &error);
     profile = covsplit_profile_open(fixture.profile, &error);
     ck_assert_ptr_nonnull(profile);
+    ck_assert_int_eq(open("/dev/null", O_RDONLY), fd); /* no descriptor is taken */
+    close(fd);
     ck_assert(covsplit_profile_needs_sidecar(profile));
     ck_assert_uint_eq(covsplit_profile_raw_version(profile), 10);
     ck_assert_uint_eq(covsplit_profile_uuid(profile, uuid, sizeof(uuid)), strlen(ID));

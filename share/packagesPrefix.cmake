@@ -1,4 +1,0 @@
-# Read by cpack for each kind of package: only installed ones have a prefix.
-if(CPACK_GENERATOR STREQUAL "DEB")
-  set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-endif()

@@ -1,0 +1,208 @@
+/*
+ * `covsplit run`: sidecars that are missing, damaged, of another build, or do not have all.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
+#include "tests/support/file_system.h"
+#include "tests/support/run_files.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 120
+
+static struct run_files files;
+
+static void prepare(void)
+{
+    files = run_files_create("run-sidecars");
+}
+
+static void clean_up(void)
+{
+    run_files_remove(&files);
+}
+
+/* ---- sidecars that are not as they should be ---- */
+
+/* Reads a file three times, in two processes, which must get the file itself, and one line on
+ * standard error. Returns it. */
+static const char *expect_warning(struct command *command, const char *file)
+{
+    text_list_add_words(&command->arguments, "sh -c");
+    text_list_add(&command->arguments, "cat \"$0\" \"$0\"; cat \"$0\"; exit 5");
+    text_list_add(&command->arguments, file);
+    struct outcome outcome = command_run(command);
+    struct contents contents = file_read(file);
+    ck_assert_msg(outcome_exited(&outcome, 5), "%s", outcome_describe(command, &outcome));
+    ck_assert_uint_eq(outcome.output_size, 3 * contents.size);
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_mem_eq(outcome.output + i * contents.size, contents.data, contents.size);
+    }
+    ck_assert_msg(text_count(outcome.errors, "\n") == 1 &&
+                      strncmp(outcome.errors, "covsplit: warning: ", 19) == 0 &&
+                      strstr(outcome.errors, "; read as it is\n") != NULL,
+                  "%s", outcome.errors);
+    contents_free(&contents);
+    return text_format("%s", outcome.errors);
+}
+
+static const char *expect_store_warning(const char *other_store, const char *file)
+{
+    struct command command =
+        covsplit_command(files.sample.scratch, "run", "--store", other_store, "--", NULL);
+    return expect_warning(&command, file);
+}
+
+static const char *expect_sidecar_warning(const char *sidecar, const char *file)
+{
+    struct command command =
+        covsplit_command(files.sample.scratch, "run", "--sidecar", sidecar, "--", NULL);
+    return expect_warning(&command, file);
+}
+
+/* Elsewhere, so that no sidecar is beside it. */
+static char *stripped_alone(void)
+{
+    char *alone = path_join(sample_directory(&files.sample), "alone");
+    file_copy(files.sample.stripped, alone);
+    return alone;
+}
+
+START_TEST(test_missing_sidecar)
+{
+    char *alone = stripped_alone();
+    struct command command = covsplit_command(files.sample.scratch, "run", "--", NULL);
+    ck_assert_ptr_nonnull(
+        strstr(expect_warning(&command, files.light), "give --store or --sidecar"));
+    command = covsplit_command(files.sample.scratch, "run", "--", NULL);
+    ck_assert_ptr_nonnull(strstr(expect_warning(&command, alone), "give --store or --sidecar"));
+    ck_assert_ptr_nonnull(
+        strstr(expect_store_warning("nowhere", files.light), "no sidecar for its UUID"));
+    ck_assert_ptr_nonnull(strstr(expect_store_warning("nowhere", alone), "no sidecar of UUID"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning("nothing", files.light), "cannot be read"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning("nothing", alone), "cannot be read"));
+}
+END_TEST
+
+/* Damage behind the notes, which is only found when the sidecar is decompressed. */
+START_TEST(test_corrupt_sidecar)
+{
+    char *alone = stripped_alone();
+    char *corrupt = path_join(sample_directory(&files.sample), "corrupt.covsplit");
+    struct contents contents = file_read(files.sample.sidecar);
+    struct elf_file elf = elf_file_read(files.sample.sidecar);
+    static const char *const sections[] = {"__llvm_covfun", "__llvm_prf_names"};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        const Elf64_Shdr *section = elf_file_section(&elf, sections[i]);
+        contents.data[section->sh_offset + section->sh_size / 2] ^= 0x55;
+    }
+    file_write(corrupt, contents.data, contents.size);
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(corrupt, files.light), "damaged"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(corrupt, alone), "damaged"));
+    /* As the object itself. */
+    struct command command = run_files_command(&files);
+    ck_assert_ptr_nonnull(strstr(expect_warning(&command, corrupt), "damaged"));
+    /* Cut short: no sidecar any more, and nothing to convert. */
+    file_write(corrupt, contents.data, contents.size / 2);
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(corrupt, files.light), "sidecar"));
+    run_expect_silence(&files, files.opener, "same", corrupt, NULL);
+}
+END_TEST
+
+/* A sidecar of another build, by name and in the place of the right one. */
+START_TEST(test_other_build)
+{
+    char *alone = stripped_alone();
+    struct sample other = sample_create("run-other", RUN_FILES_FUNCTIONS + 1);
+    sample_split(&other);
+    ck_assert_ptr_nonnull(
+        strstr(expect_sidecar_warning(other.sidecar, files.light), "another build"));
+    ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(other.sidecar, alone), "another build"));
+    file_copy(other.sidecar, text_format("%s.covsplit", alone));
+    struct command command = covsplit_command(files.sample.scratch, "run", "--", NULL);
+    ck_assert_ptr_nonnull(strstr(expect_warning(&command, alone), "another build"));
+    /* The right one is taken where both are named. */
+    command = covsplit_command(files.sample.scratch, "run", "--sidecar", other.sidecar, "--store",
+                               files.store, "--", "cmp", files.light, files.full, NULL);
+    run_expect(&command, 0, NULL);
+    sample_remove(&other);
+}
+END_TEST
+
+/* Builds and splits another image. Returns the stripped one; its sidecar is beside it. */
+static char *split_other(const char *build_id, unsigned functions)
+{
+    struct program program = {.clang = "19",
+                              .linker = "bfd",
+                              .kind = LINK_PIE,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O1",
+                              .build_id = build_id,
+                              .functions = functions};
+    char *directory = sample_directory(&files.sample);
+    char *image = path_join(directory, PROGRAM_NAME);
+    struct verdict verdict = {0};
+    program_build(&program, directory);
+    covsplit_expect(&verdict, 0, NULL, NULL, "split", image, NULL);
+    verdict_assert(&verdict, "split");
+    return image;
+}
+
+/* Images that are alike but for their UUID, or that have one UUID, made up by hand, and count other
+ * things. */
+START_TEST(test_similar_builds)
+{
+    static const char uuid[] = "0x0123456789abcdef", other_uuid[] = "0x0123456789abcdee";
+    char *image = split_other(uuid, RUN_FILES_FUNCTIONS);
+    char *alone = path_join(sample_directory(&files.sample), "alone");
+    ck_assert_int_eq(rename(image, alone), 0);
+    const char *others[] = {split_other(other_uuid, RUN_FILES_FUNCTIONS),
+                            split_other(uuid, RUN_FILES_FUNCTIONS + 1)};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char *sidecar = text_format("%s.covsplit", others[i]);
+        ck_assert_ptr_nonnull(strstr(expect_sidecar_warning(sidecar, alone), "another build"));
+    }
+    /* The first reads as the object; so does the second, once its sidecar is named. */
+    struct command named = covsplit_command(files.sample.scratch, "run", "--sidecar",
+                                            text_format("%s.covsplit", image), "--", "cmp",
+                                            text_format("%s.covsplit", image), alone, NULL);
+    run_expect(&named, 0, NULL);
+}
+END_TEST
+
+/* What --sections left in the image is in no sidecar: the program gets the original image. */
+START_TEST(test_partial_split)
+{
+    char *directory = sample_directory(&files.sample);
+    char *stripped = path_join(directory, "partial");
+    struct verdict verdict = {0};
+    covsplit_expect(&verdict, 0, NULL, NULL, "split", "--sections", "names,data", "-o", stripped,
+                    "--sidecar", path_join(directory, "partial.covsplit"), files.sample.image,
+                    NULL);
+    verdict_assert(&verdict, "split");
+    /* By the sidecar beside it, under its own name and behind a link. */
+    char *link = path_join(files.sample.scratch, "link");
+    ck_assert_int_eq(symlink(stripped, link), 0);
+    struct command command =
+        covsplit_command(files.sample.scratch, "run", "--", "cmp", link, files.sample.image, NULL);
+    run_expect(&command, 0, NULL);
+    command = covsplit_command(directory, "run", "--", "cmp", "partial", files.sample.image, NULL);
+    run_expect(&command, 0, NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("run sidecars");
+    TCase *test_case = suite_add_case(suite, "sidecars", TEST_TIMEOUT_SECONDS);
+    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    tcase_add_test(test_case, test_missing_sidecar);
+    tcase_add_test(test_case, test_corrupt_sidecar);
+    tcase_add_test(test_case, test_other_build);
+    tcase_add_test(test_case, test_similar_builds);
+    tcase_add_test(test_case, test_partial_split);
+    return suite_run(suite);
+}

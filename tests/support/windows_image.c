@@ -1,0 +1,168 @@
+/*
+ * What is expected of Windows images: see windows_image.h.
+ */
+#include "tests/support/windows_image.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+struct pe_section windows_section(const struct pe_file *pe, const char *map_path, const char *name)
+{
+    const struct pe_section *section = pe_file_section(pe, name);
+    return section != NULL ? *section : pe_file_part(pe, map_path, name);
+}
+
+uint32_t windows_record_size(const struct pe_file *pe)
+{
+    return pe->is_64_bit ? 64 : 48;
+}
+
+/* ---- sizes ---- */
+
+static const char *const removed_sections[] = {".lcovmap", ".lcovfun", ".lprfn", ".lprfd"};
+
+#define REMOVED_COUNT (sizeof removed_sections / sizeof *removed_sections)
+
+/* Where records are merged into .data, that section ends behind the stub. */
+static bool check_host(const struct pe_file *original, const struct pe_file *stripped,
+                       const struct pe_section *part, struct verdict *verdict)
+{
+    const struct pe_section *host = pe_file_section(original, ".data");
+    const struct pe_section *left = pe_file_section(stripped, ".data");
+    uint32_t end =
+        part->virtual_address - host->virtual_address + 2 * windows_record_size(stripped);
+    if (left->raw_size < end || left->raw_size >= end + stripped->file_alignment ||
+        left->virtual_size != host->virtual_size ||
+        left->virtual_address != host->virtual_address) {
+        return verdict_fail(verdict, "%u bytes of .data are left where records begin at %u",
+                            left->raw_size, end);
+    }
+    return true;
+}
+
+/* What is left of a removed section: nothing, or a block with the stub. */
+static bool check_section(const struct pe_file *stripped, const struct pe_section *original,
+                          struct verdict *verdict)
+{
+    const struct pe_section *left = pe_file_section(stripped, original->name);
+    uint32_t most = strcmp(original->name, ".lprfd") == 0 ? stripped->file_alignment : 0;
+    if (left != NULL && (left->raw_size > most || left->virtual_size != original->virtual_size ||
+                         left->virtual_address != original->virtual_address)) {
+        return verdict_fail(verdict, "%s is still there, or is another", original->name);
+    }
+    return true;
+}
+
+/* SizeOfInitializedData counts what sections of such data have in the file. */
+static uint32_t size_of_data(const struct pe_file *pe)
+{
+    uint32_t size = 0;
+    for (size_t i = 0; i < pe->section_count; i++) {
+        if ((pe_load_u32(pe, pe->sections[i].header + 36) & 0x40) != 0) {
+            size += pe->sections[i].raw_size;
+        }
+    }
+    return size;
+}
+
+static bool check_size_of_data(const struct pe_file *original, const struct pe_file *stripped,
+                               struct verdict *verdict)
+{
+    uint32_t old = pe_load_u32(original, original->optional_header + 8);
+    uint32_t new = pe_load_u32(stripped, stripped->optional_header + 8);
+    return (old != new &&old - new == size_of_data(original) - size_of_data(stripped)) ||
+           verdict_fail(verdict, "SizeOfInitializedData was %u and is %u", old, new);
+}
+
+bool windows_sizes_are_right(const char *original_path, const char *stripped_path,
+                             struct verdict *verdict)
+{
+    struct pe_file original = pe_file_read(original_path);
+    struct pe_file stripped = pe_file_read(stripped_path);
+    const char *map_path = text_format("%s.map", original_path);
+    uint64_t removed = 0, difference = original.file.size - stripped.file.size;
+    bool fine = true;
+    for (size_t i = 0; i < REMOVED_COUNT; i++) {
+        struct pe_section section = windows_section(&original, map_path, removed_sections[i]);
+        bool merged = pe_file_section(&original, removed_sections[i]) == NULL;
+        removed += section.raw_size;
+        fine = fine && (merged ? check_host(&original, &stripped, &section, verdict)
+                               : check_section(&stripped, &section, verdict));
+    }
+    if (fine && (difference > removed ||
+                 removed - difference > REMOVED_COUNT * (uint64_t)original.file_alignment)) {
+        fine = verdict_fail(verdict, "%s shrank by %llu bytes, not by %llu", stripped_path,
+                            (unsigned long long)difference, (unsigned long long)removed);
+    }
+    fine = fine && check_size_of_data(&original, &stripped, verdict);
+    if (fine &&
+        stripped.check_sum != (original.check_sum != 0 ? pe_file_check_sum(&stripped) : 0)) {
+        fine = verdict_fail(verdict, "%s has the checksum 0x%x", stripped_path, stripped.check_sum);
+    }
+    pe_file_free(&original);
+    pe_file_free(&stripped);
+    return fine;
+}
+
+/* ---- profiles ---- */
+
+static void put_bytes(FILE *file, const struct pe_file *pe, uint64_t offset, uint64_t size)
+{
+    ck_assert_uint_le(offset + size, pe->file.size);
+    ck_assert_uint_eq(fwrite(pe->file.data + offset, 1, size, file), size);
+}
+
+/* The first seven bytes, and the last one, are no counter's. Counters and bitmap are made up. */
+static void put_counters(FILE *file, uint64_t count)
+{
+    for (uint64_t i = 0; i < count * 8; i++) {
+        fputc(i % 8 == 7 && i / 8 + 1 < count ? (int)(i / 8 % 5) : 0, file);
+    }
+}
+
+void windows_profile_write(const struct pe_file *pe, const char *map_path, bool light,
+                           const char *path)
+{
+    struct pe_section data = windows_section(pe, map_path, ".lprfd");
+    struct pe_section names = windows_section(pe, map_path, ".lprfn");
+    struct pe_section counters = windows_section(pe, map_path, ".lprfc");
+    struct pe_section bitmap = windows_section(pe, map_path, ".lprfb");
+    uint64_t size = windows_record_size(pe);
+    uint64_t count = light ? 1 : data.virtual_size / size - 2;
+    uint64_t counter_count = (counters.virtual_size - 2 + 7) / 8;
+    uint64_t names_size = light ? 0 : names.virtual_size - 2;
+    uint64_t bitmap_size = bitmap.virtual_size - 2;
+    uint64_t begin = data.virtual_address + size;
+    const uint64_t header[] = {
+        pe->is_64_bit ? UINT64_C(0xff6c70726f667281) : UINT64_C(0xff6c70726f665281),
+        10,
+        0,
+        count,
+        0,
+        counter_count,
+        0,
+        bitmap_size,
+        (0 - bitmap_size) % 8,
+        names_size,
+        (uint32_t)(counters.virtual_address + 1 - begin),
+        (uint32_t)(bitmap.virtual_address + 1 - begin),
+        names.virtual_address + 1,
+        0,
+        0,
+        2,
+    };
+    FILE *file = fopen(path, "w");
+    ck_assert(file != NULL);
+    ck_assert_uint_eq(fwrite(header, sizeof header, 1, file), 1);
+    put_bytes(file, pe, data.raw_pointer + size, count * size);
+    put_counters(file, counter_count);
+    for (uint64_t i = 0; i < (bitmap_size + 7) / 8 * 8; i++) {
+        fputc(i < bitmap_size ? (int)(i % 7) : 0, file);
+    }
+    put_bytes(file, pe, names.raw_pointer + 1, names_size);
+    for (uint64_t i = names_size; i % 8 != 0; i++) {
+        fputc(0, file);
+    }
+    ck_assert_int_eq(fclose(file), 0);
+}

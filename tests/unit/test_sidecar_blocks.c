@@ -1,0 +1,254 @@
+/*
+ * Sections in blocks: they come back whole and in parts, by us and by the reader that was written
+ * from the page alone; a part is read without the rest; and damage is told.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/compact/compact.h"
+#include "common/sidecar.h"
+#include "tests/unit/compact_maker.h"
+#include "tests/unit/sidecar_sample.h"
+
+#define BLOCK_SIZE 3000
+#define COPIES     30
+
+/* A sidecar of names, data, and mapping that is large enough for many blocks. */
+static struct buffer names, data, covfun, file;
+static struct sidecar_section_source sections[3];
+static struct sidecar_source source;
+
+static void prepare(void)
+{
+    struct maker maker = maker_start(3);
+
+    names = maker_names(&maker);
+    data = maker_data(&maker, 10, 8, false);
+    for (int i = 0; i < COPIES; i++) {
+        struct buffer more = maker_covfun(&maker, buffer_view(&data), false);
+
+        /* Only at the end of a section may something follow the last record. */
+        ck_assert(buffer_append(&covfun, more.data, more.size) &&
+                  buffer_append_zeros(&covfun, (size_t)(align_up(covfun.size, 8) - covfun.size)));
+        buffer_free(&more);
+    }
+    sections[0] = (struct sidecar_section_source){
+        .kind = SECTION_COVFUN, .size = covfun.size, .content = buffer_view(&covfun)};
+    sections[1] = (struct sidecar_section_source){
+        .kind = SECTION_NAMES, .size = names.size, .content = buffer_view(&names)};
+    sections[2] = (struct sidecar_section_source){
+        .kind = SECTION_DATA, .size = data.size, .content = buffer_view(&data)};
+    source = (struct sidecar_source){.facts = {.format = IMAGE_ELF,
+                                               .elf_class = 2,
+                                               .elf_data = 1,
+                                               .elf_type = 3,
+                                               .machine = 62,
+                                               .raw_version = 10,
+                                               .uuid_source = UUID_FROM_BUILD_ID,
+                                               .pointer_size = 8,
+                                               .is_inexact = true},
+                                     .image_name = "image",
+                                     .sections = sections,
+                                     .section_count = 3};
+    ck_assert(uuid_parse(SAMPLE_UUID, &source.facts.uuid));
+    file = sample_write_blocks(&source, BLOCK_SIZE, 2);
+}
+
+static void clean_up(void)
+{
+    buffer_free(&names);
+    buffer_free(&data);
+    buffer_free(&covfun);
+    buffer_free(&file);
+}
+
+START_TEST(test_whole)
+{
+    struct sidecar *sidecar = sample_open(&file);
+    struct buffer content = {0};
+    struct error error = {0};
+
+    ck_assert_uint_gt(covfun.size, 10 * BLOCK_SIZE);
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    sidecar_help_restore(sidecar, (unsigned)_i + 1, NULL);
+    ck_assert(
+        sidecar_read_section(sidecar, sidecar_find(sidecar, SECTION_COVFUN), &content, &error));
+    ck_assert(bytes_equal(buffer_view(&content), buffer_view(&covfun)));
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    buffer_free(&content);
+    sidecar_close(sidecar);
+}
+END_TEST
+
+START_TEST(test_threads_change_nothing)
+{
+    struct buffer other = sample_write_blocks(&source, BLOCK_SIZE, 1);
+
+    ck_assert(bytes_equal(buffer_view(&other), buffer_view(&file)));
+    buffer_free(&other);
+    other = sample_write_blocks(&source, BLOCK_SIZE, 64);
+    ck_assert(bytes_equal(buffer_view(&other), buffer_view(&file)));
+    buffer_free(&other);
+}
+END_TEST
+
+START_TEST(test_parts)
+{
+    struct sidecar *sidecar = sample_open(&file);
+    struct random_state random = random_start(5);
+
+    sidecar_help_restore(sidecar, 3, NULL);
+    for (int i = 0; i < 300; i++) {
+        size_t offset = (size_t)random_below(&random, covfun.size + 1);
+        size_t size = (size_t)random_below(&random, covfun.size - offset + 1);
+        struct buffer content = {0};
+        struct error error = {0};
+
+        if (i % 2 == 0)
+            size %= 100;
+        ck_assert(sidecar_read_part(sidecar, sidecar_find(sidecar, SECTION_COVFUN), offset, size,
+                                    &content, &error));
+        ck_assert_uint_eq(content.size, size);
+        ck_assert(size == 0 || memcmp(content.data, covfun.data + offset, size) == 0);
+        buffer_free(&content);
+    }
+    sidecar_close(sidecar);
+}
+END_TEST
+
+START_TEST(test_parts_outside)
+{
+    static const uint64_t outside[][2] = {{0, 1}, {1, 0}, {UINT64_MAX, 2}, {2, UINT32_MAX}};
+    struct sidecar *sidecar = sample_open(&file);
+    const struct sidecar_section *section = sidecar_find(sidecar, SECTION_COVFUN);
+
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+        uint64_t offset = outside[i][0] == UINT64_MAX ? UINT64_MAX : section->size + outside[i][0];
+        struct buffer content = {0};
+        struct error error = {0};
+
+        ck_assert(
+            !sidecar_read_part(sidecar, section, offset, (size_t)outside[i][1], &content, &error));
+        ck_assert_ptr_nonnull(strstr(error.message, "ask for less"));
+        ck_assert_uint_eq(content.size, 0);
+    }
+    sidecar_close(sidecar);
+}
+END_TEST
+
+/* Where the section's packed form is in the file: its directory begins with the blocks' number. */
+static uint8_t *packed_of(const struct buffer *sidecar_file, size_t *size)
+{
+    struct sidecar *sidecar = sample_open(sidecar_file);
+    const struct sidecar_section *section = sidecar_find(sidecar, SECTION_COVFUN);
+    uint8_t header[8];
+    uint8_t *found;
+
+    store_u32(header, COMPACT_COVFUN_2, false);
+    store_u32(header + 4, 0, false);
+    found = memmem(sidecar_file->data, sidecar_file->size, header, sizeof(header));
+    ck_assert_ptr_nonnull(found);
+    *size = (size_t)section->stored_size - 24;
+    sidecar_close(sidecar);
+    return found + 24;
+}
+
+/* A part in the first block is read without the last one, which cannot be. */
+START_TEST(test_only_what_is_wanted)
+{
+    struct buffer damaged = {0}, content = {0};
+    struct error error = {0};
+    struct sidecar *sidecar;
+    const struct sidecar_section *section;
+    uint8_t *packed;
+    size_t size;
+
+    ck_assert(buffer_append(&damaged, file.data, file.size));
+    packed = packed_of(&damaged, &size);
+    memset(packed + size - 40, 0x55, 40);
+    sidecar = sample_open(&damaged);
+    section = sidecar_find(sidecar, SECTION_COVFUN);
+    ck_assert_msg(sidecar_read_part(sidecar, section, 100, 1000, &content, &error), "%s",
+                  error.message);
+    ck_assert_mem_eq(content.data, covfun.data + 100, 1000);
+    ck_assert(!sidecar_read_part(sidecar, section, section->size - 10, 10, &content, &error));
+    ck_assert(!sidecar_read_section(sidecar, section, &content, &error));
+    ck_assert(!sidecar_verify(sidecar, &error));
+    buffer_free(&content);
+    sidecar_close(sidecar);
+    buffer_free(&damaged);
+}
+END_TEST
+
+/* A directory of any numbers, and blocks of any bytes, give an error or the section. */
+START_TEST(test_damage)
+{
+    struct random_state random = random_start(11);
+    struct buffer damaged = {0};
+
+    ck_assert(buffer_append(&damaged, file.data, file.size));
+    for (int i = 0; i < 3000; i++) {
+        struct buffer content = {0};
+        struct error error = {0};
+        struct sidecar *sidecar;
+        size_t size;
+        uint8_t *packed = packed_of(&damaged, &size);
+        uint64_t place = random_below(&random, i % 3 == 0 ? size : 200);
+        uint8_t before = packed[place];
+
+        packed[place] = i % 2 == 0 ? 0xff : (uint8_t)random_next(&random);
+        sidecar = sample_open(&damaged);
+        if (sidecar_read_section(sidecar, sidecar_find(sidecar, SECTION_COVFUN), &content, &error))
+            ck_assert(bytes_equal(buffer_view(&content), buffer_view(&covfun)));
+        else
+            ck_assert_ptr_nonnull(strstr(error.message, "is damaged"));
+        buffer_free(&content);
+        sidecar_close(sidecar);
+        packed[place] = before;
+    }
+    buffer_free(&damaged);
+}
+END_TEST
+
+START_TEST(test_by_the_page)
+{
+    char path[] = "/tmp/covsplit-unit-XXXXXX", command[1000];
+    int descriptor = mkstemp(path);
+
+    ck_assert_int_ge(descriptor, 0);
+    ck_assert_int_eq(write(descriptor, file.data, file.size), (ssize_t)file.size);
+    close(descriptor);
+    snprintf(command, sizeof(command),
+             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760402' >/dev/null",
+             COVSPLIT_SIDECAR_READER, path);
+    ck_assert_int_eq(system(command), 0);
+    unlink(path);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sidecar blocks");
+    TCase *blocks = tcase_create("blocks");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(blocks, 300);
+    tcase_add_unchecked_fixture(blocks, prepare, clean_up);
+    tcase_add_loop_test(blocks, test_whole, 0, 3);
+    tcase_add_test(blocks, test_threads_change_nothing);
+    tcase_add_test(blocks, test_parts);
+    tcase_add_test(blocks, test_parts_outside);
+    tcase_add_test(blocks, test_only_what_is_wanted);
+    tcase_add_test(blocks, test_damage);
+    tcase_add_test(blocks, test_by_the_page);
+    suite_add_tcase(suite, blocks);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
