@@ -327,19 +327,17 @@ uint32_t counters_take_far(struct counters *counters, struct covfun_columns *col
     uint8_t token = covfun_take_byte(columns, part);
     uint32_t counter;
 
-    if (token >= TOKEN_RECENT && token < TOKEN_RECENT + COUNTERS_RECENT) {
-        size_t place = token - TOKEN_RECENT;
+    if (token == TOKEN_NEW) {
+        counter = hear_new(counters, columns, level);
+    } else if (token >= TOKEN_EXPRESSION) {
+        counter = hear_number(counters, columns, token == TOKEN_EXPRESSION);
+    } else {
+        size_t place = (size_t)token - TOKEN_RECENT;
 
         if (place >= recent_count(&counters->recent, COUNTERS_RECENT))
             return refuse(columns);
         return (uint32_t)recent_touch(&counters->recent, place);
     }
-    if (token == TOKEN_NEW)
-        counter = hear_new(counters, columns, level);
-    else if (token >= TOKEN_EXPRESSION)
-        counter = hear_number(counters, columns, token == TOKEN_EXPRESSION);
-    else
-        return refuse(columns);
     recent_add(&counters->recent, COUNTERS_RECENT, counter);
     return counter;
 }

@@ -66,12 +66,13 @@ uint32_t counters_take_far(struct counters *counters, struct covfun_columns *col
 static inline bool counters_take_near(struct counters *counters, struct covfun_columns *columns,
                                       unsigned part, uint32_t *counter)
 {
-    /* By token: one more than the place where the counter is, once a next one is put in front. */
-    static const uint8_t places[TOKEN_RECENT + RECENT_NEAR] = {1, 1, 0, 1, 2, 3, 4};
+    /* By token: one more than the place where the counter is, once a next one is put in front;
+     * 0: it is not taken here. */
+    static const uint8_t places[UINT8_MAX + 1] = {1, 1, 0, 1, 2, 3, 4};
     struct covfun_column *column = &columns->parts[part];
     unsigned token, place;
 
-    if (column->at == column->end || *column->at >= sizeof(places))
+    if (column->at == column->end)
         return false;
     token = *column->at;
     place = places[token];

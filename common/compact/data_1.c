@@ -226,8 +226,8 @@ static bool take_hashes(struct records *records, struct made *made)
 }
 
 /* Numbers of `fields` fields, one behind the other, which share a column. */
-static ALWAYS_INLINE bool take_numbers(const struct records *records, const struct field *field,
-                                       size_t fields, struct made *made)
+static bool take_numbers(const struct records *records, const struct field *field, size_t fields,
+                         struct made *made)
 {
     struct bytes column = made->columns[field->part];
     uint8_t *record = made->records + field->offset;
@@ -245,9 +245,11 @@ static ALWAYS_INLINE bool take_numbers(const struct records *records, const stru
 }
 
 /* Places and pointers: the numbers that count what is at the places are there already. */
-static ALWAYS_INLINE bool take_pointers(const struct records *records, const struct field *field,
-                                        struct made *made, unsigned width, bool big_endian)
+static bool take_pointers(const struct records *records, const struct field *field,
+                          struct made *made)
 {
+    unsigned width = field->width;
+    bool big_endian = records->big_endian;
     bool is_relative = field->form == FORM_PLACE && records->layout.relative;
     struct bytes column = made->columns[field->part];
     uint64_t expected = 0, offset = 0, value;
@@ -272,14 +274,6 @@ static ALWAYS_INLINE bool take_pointers(const struct records *records, const str
     return true;
 }
 
-static bool take_pointer_field(const struct records *records, const struct field *field,
-                               struct made *made)
-{
-    if (field->width == 8 && !records->big_endian)
-        return take_pointers(records, field, made, 8, false);
-    return take_pointers(records, field, made, field->width, records->big_endian);
-}
-
 static bool take_columns(struct records *records, struct made *made)
 {
     const struct field *end = records->fields + records->field_count;
@@ -296,7 +290,7 @@ static bool take_columns(struct records *records, struct made *made)
         field += fields - 1;
     }
     for (const struct field *field = records->fields; done && field < end; field++)
-        done = field->form == FORM_NUMBER || take_pointer_field(records, field, made);
+        done = field->form == FORM_NUMBER || take_pointers(records, field, made);
     return done;
 }
 

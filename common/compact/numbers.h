@@ -8,9 +8,6 @@
 
 #include "common/bytes.h"
 
-/* For functions in hot loops that become short once some of their arguments are known. */
-#define ALWAYS_INLINE inline __attribute__((always_inline))
-
 /* Differences of either sign as numbers that are small where the difference is: 0, -1, 1, -2, ...
  */
 static inline uint64_t zigzag(uint64_t difference)

@@ -57,15 +57,19 @@ static inline size_t recent_find(const struct recent *recent, size_t most, uint6
  * Which one it is cannot be foretold: so there is no branch. */
 static inline uint64_t recent_touch_near(struct recent *recent, size_t place)
 {
+    /* By place: from where each item behind the front comes. */
+    static const uint8_t sources[RECENT_NEAR][RECENT_NEAR] = {
+        {0, 1, 2, 3}, {1, 0, 2, 3}, {2, 0, 1, 3}, {3, 0, 1, 2}};
     uint64_t *front = recent->items + recent->end - 1;
-    uint64_t item = *(front - place), second = front[-1 + (place >= 1)];
-    uint64_t third = front[-2 + (place >= 2)], fourth = front[-3 + (place >= 3)];
+    const uint8_t *from = sources[place];
+    uint64_t first = *(front - from[0]), second = *(front - from[1]);
+    uint64_t third = *(front - from[2]), fourth = *(front - from[3]);
 
-    front[0] = item;
+    front[0] = first;
     front[-1] = second;
     front[-2] = third;
     front[-3] = fourth;
-    return item;
+    return first;
 }
 
 /* The same for any place. */

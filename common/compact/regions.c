@@ -45,20 +45,15 @@ bool regions_start_writing(struct regions *regions)
     return number_table_start(&regions->shape_numbers);
 }
 
-static unsigned class_of(const struct region *region)
+static inline unsigned class_of(const struct region *region)
 {
-    switch (region->kind) {
-    case REGION_CODE:
-        return region->is_gap ? PLACE_GAP : PLACE_CODE;
-    case REGION_EXPANSION:
-        return PLACE_EXPANSION;
-    case REGION_SKIPPED:
-        return PLACE_SKIPPED;
-    case REGION_ZERO:
-        return PLACE_ZERO;
-    default:
-        return PLACE_BRANCH;
-    }
+    static const uint8_t classes[2][REGION_KINDS] = {
+        {PLACE_CODE, PLACE_EXPANSION, PLACE_SKIPPED, PLACE_ZERO, PLACE_BRANCH, PLACE_BRANCH,
+         PLACE_BRANCH},
+        {PLACE_GAP, PLACE_EXPANSION, PLACE_SKIPPED, PLACE_ZERO, PLACE_BRANCH, PLACE_BRANCH,
+         PLACE_BRANCH}};
+
+    return classes[region->is_gap][region->kind];
 }
 
 /* The part of a region's counters: the first or the second of the region at `index`. */
@@ -321,8 +316,8 @@ static inline uint32_t check_32(struct covfun_columns *columns, uint64_t number)
 
 /* A number of its own, or a zigzag of what it is more than `base`, by the part that tells it. Which
  * it is cannot be foretold: so there is no branch. */
-static ALWAYS_INLINE uint32_t take_either(struct covfun_columns *columns, unsigned part_of_numbers,
-                                          unsigned part_of_zigzags, uint32_t base, bool is_zigzag)
+static inline uint32_t take_either(struct covfun_columns *columns, unsigned part_of_numbers,
+                                   unsigned part_of_zigzags, uint32_t base, bool is_zigzag)
 {
     uint64_t zigzag = is_zigzag;
     uint64_t code = covfun_take(columns, part_of_numbers + (unsigned)zigzag *
@@ -344,8 +339,7 @@ static void take_first_start(struct regions *regions, struct covfun_columns *col
     region->column = covfun_take_32(columns, COVFUN_COLUMN + class);
 }
 
-static ALWAYS_INLINE void take_start(struct covfun_columns *columns, struct region *region,
-                                     unsigned class)
+static inline void take_start(struct covfun_columns *columns, struct region *region, unsigned class)
 {
     const struct region *before = region - 1;
 
@@ -360,8 +354,7 @@ static ALWAYS_INLINE void take_start(struct covfun_columns *columns, struct regi
                                  before->column, region->line == 0);
 }
 
-static ALWAYS_INLINE void take_end(struct covfun_columns *columns, struct region *region,
-                                   unsigned class)
+static inline void take_end(struct covfun_columns *columns, struct region *region, unsigned class)
 {
     region->lines = covfun_take_32(columns, COVFUN_LINES + class);
     region->column_end = take_either(columns, COVFUN_COLUMN_END + class, COVFUN_LENGTH + class,
@@ -369,8 +362,8 @@ static ALWAYS_INLINE void take_end(struct covfun_columns *columns, struct region
 }
 
 /* The end of code. */
-static ALWAYS_INLINE void take_code_end(struct region_ends *ends, struct covfun_columns *columns,
-                                        struct region *region, unsigned class, unsigned part)
+static inline void take_code_end(struct region_ends *ends, struct covfun_columns *columns,
+                                 struct region *region, unsigned class, unsigned part)
 {
     uint64_t start = start_of(ends, region), end;
     unsigned number = part == 0 ? 0 : covfun_take_byte(columns, part);
@@ -396,10 +389,9 @@ static ALWAYS_INLINE void take_code_end(struct region_ends *ends, struct covfun_
         move_end(ends, recent_find(&ends->places, REGION_ENDS, end), end);
 }
 
-/* The place of a region that is no branch. */
-static ALWAYS_INLINE void take_place(struct regions *regions, struct covfun_columns *columns,
-                                     struct region *region, size_t index, bool is_main,
-                                     unsigned class)
+/* The place of a region that has not that of one before. */
+static inline void take_place(struct regions *regions, struct covfun_columns *columns,
+                              struct region *region, size_t index, bool is_main, unsigned class)
 {
     if (index == 0) {
         take_first_start(regions, columns, region, class, is_main);
@@ -413,120 +405,79 @@ static ALWAYS_INLINE void take_place(struct regions *regions, struct covfun_colu
         take_end(columns, region, class);
 }
 
-static ALWAYS_INLINE void take_branch_place(struct regions *regions, struct covfun_columns *columns,
-                                            struct region *region, size_t index, bool is_main)
+/* Whether a branch has the place of a region before. */
+static inline bool take_same_place(struct covfun_columns *columns, struct region *region,
+                                   size_t index)
 {
     size_t back = covfun_take_byte(columns, COVFUN_SAME_PLACE);
 
-    if (back == 0) {
-        take_place(regions, columns, region, index, is_main, PLACE_BRANCH);
-    } else if (back > index) {
+    if (back == 0)
+        return false;
+    if (back > index) {
         columns->broken = true;
-    } else {
-        region->line = 0;
-        region->column = (region - back)->column;
-        region->lines = (region - back)->lines;
-        region->column_end = (region - back)->column_end;
+        return true;
     }
+    region->line = 0;
+    region->column = (region - back)->column;
+    region->lines = (region - back)->lines;
+    region->column_end = (region - back)->column_end;
+    return true;
 }
 
 /* ---- operands ---- */
 
-/* Where the region is in its mapping. */
-static inline void take_branch_counters(struct counters *counters, struct covfun_columns *columns,
-                                        struct region *region, size_t at)
+/* Those of all kinds but code. `at`: where the region is in the mapping. */
+static inline void take_other_operands(struct counters *counters, struct covfun_columns *columns,
+                                       struct region *region, size_t at)
 {
-    region->operands[0] = counters_take(counters, columns, COVFUN_COUNTER_TRUE, at, 0);
-    region->operands[1] = counters_take(counters, columns, COVFUN_COUNTER_FALSE, at, 1);
+    unsigned part = region->kind == REGION_EXPANSION ? COVFUN_EXPANSIONS : COVFUN_OTHER_OPERANDS;
+    unsigned counted = region_counters(region->kind);
+
+    if (counted != 0) {
+        region->operands[0] = counters_take(counters, columns, COVFUN_COUNTER_TRUE, at, 0);
+        region->operands[1] = counters_take(counters, columns, COVFUN_COUNTER_FALSE, at, 1);
+    }
+    for (unsigned i = counted; i < region_operands(region->kind); i++)
+        region->operands[i] = covfun_take_32(columns, part);
 }
 
-static void take_other_operands(struct covfun_columns *columns, struct region *region)
-{
-    for (unsigned i = region_counters(region->kind); i < region_operands(region->kind); i++)
-        region->operands[i] = covfun_take_32(
-            columns, region->kind == REGION_EXPANSION ? COVFUN_EXPANSIONS : COVFUN_OTHER_OPERANDS);
-}
-
-/* Those of a region of a shape that has come. `at`: where the region is in the mapping. */
+/* The same for a region of a shape that has come. */
 static inline void take_operands(struct counters *counters, struct covfun_columns *columns,
                                  struct region *region, size_t at)
 {
-    if (region->kind == REGION_CODE) {
-        unsigned part = region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_SHAPE;
+    unsigned part = region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_SHAPE;
 
+    if (region->kind == REGION_CODE)
         region->operands[0] = counters_take(counters, columns, part, at, 0);
-        return;
-    }
-    if (region_counters(region->kind) != 0)
-        take_branch_counters(counters, columns, region, at);
-    take_other_operands(columns, region);
-}
-
-/* The part of the counter of code behind other regions. */
-static inline unsigned code_counter_part(const struct region *region)
-{
-    return (region - 1)->is_gap ? COVFUN_COUNTER_BEHIND_GAP
-                                : COVFUN_COUNTER_CODE + (region->line != 0);
+    else
+        take_other_operands(counters, columns, region, at);
 }
 
 /* ---- regions ---- */
 
-static void take_rare_place(struct regions *regions, struct covfun_columns *columns,
-                            struct region *region, size_t index, bool is_main)
-{
-    take_place(regions, columns, region, index, is_main, class_of(region));
-}
-
-/* `at`: where the region is in the mapping; `index`: in its file. There is one branch by the kind,
- * behind which all is straight. */
-static ALWAYS_INLINE void take_region(struct regions *regions, struct counters *counters,
-                                      struct covfun_columns *columns, struct region *region,
-                                      size_t at, size_t index, bool is_main)
+/* `at`: where the region is in the mapping; `index`: in its file. */
+static inline void take_region(struct regions *regions, struct counters *counters,
+                               struct covfun_columns *columns, struct region *region, size_t at,
+                               size_t index, bool is_main)
 {
     uint8_t kind = covfun_take_byte(columns, COVFUN_KINDS);
-    unsigned part;
+    unsigned class;
 
+    if (kind >= 2 * KIND_GAP || kind % KIND_GAP >= REGION_KINDS) {
+        columns->broken = true;
+        return;
+    }
     region->kind = kind % KIND_GAP;
     region->is_gap = kind >= KIND_GAP;
     region->operands[0] = 0;
-    switch (kind) {
-    case REGION_CODE:
-        take_place(regions, columns, region, index, is_main, PLACE_CODE);
-        part = index == 0 ? COVFUN_COUNTER_FIRST : code_counter_part(region);
-        region->operands[0] = counters_take(counters, columns, part, at, 0);
-        break;
-    case REGION_CODE + KIND_GAP:
-        take_place(regions, columns, region, index, is_main, PLACE_GAP);
-        region->operands[0] = counters_take(counters, columns, COVFUN_COUNTER_GAP, at, 0);
-        break;
-    case REGION_EXPANSION:
-    case REGION_EXPANSION + KIND_GAP:
-    case REGION_SKIPPED:
-    case REGION_SKIPPED + KIND_GAP:
-    case REGION_ZERO:
-    case REGION_ZERO + KIND_GAP:
-        take_rare_place(regions, columns, region, index, is_main);
-        take_other_operands(columns, region);
-        break;
-    case REGION_BRANCH:
-    case REGION_BRANCH + KIND_GAP:
-        take_branch_place(regions, columns, region, index, is_main);
-        take_branch_counters(counters, columns, region, at);
-        break;
-    case REGION_DECISION:
-    case REGION_DECISION + KIND_GAP:
-        take_branch_place(regions, columns, region, index, is_main);
-        take_other_operands(columns, region);
-        break;
-    case REGION_MCDC_BRANCH:
-    case REGION_MCDC_BRANCH + KIND_GAP:
-        take_branch_place(regions, columns, region, index, is_main);
-        take_branch_counters(counters, columns, region, at);
-        take_other_operands(columns, region);
-        break;
-    default:
-        columns->broken = true;
-    }
+    class = class_of(region);
+    if (class != PLACE_BRANCH || !take_same_place(columns, region, index))
+        take_place(regions, columns, region, index, is_main, class);
+    if (region->kind == REGION_CODE)
+        region->operands[0] =
+            counters_take(counters, columns, counter_part(region, index, true, false), at, 0);
+    else
+        take_other_operands(counters, columns, region, at);
 }
 
 /* Keeps the last regions of the mapping as a shape. */

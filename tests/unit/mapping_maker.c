@@ -11,7 +11,7 @@
 
 #define EXPRESSIONS_MAX 40
 #define TABLE_MAX       4000
-#define REGIONS_MAX     200
+#define REGIONS_MAX     800
 
 /* Counters as they are stored: a tag in the low two bits. */
 enum {
@@ -175,7 +175,9 @@ static void set_place(struct function *function, struct maker_region *region, si
 static void make_regions(struct function *function)
 {
     for (size_t file = 0; file < function->files; file++) {
-        size_t count = (size_t)below(function, file == 0 ? 40 : 4);
+        /* Few functions are so large that lists of what came last are full. */
+        uint64_t most = file != 0 ? 4 : below(function, 20) == 0 ? 700 : 40;
+        size_t count = (size_t)below(function, most);
 
         for (size_t i = 0; i < count; i++) {
             struct maker_region *region = &function->regions[function->region_count++];
