@@ -2,15 +2,20 @@
 # Walks through the README from the top, as a new user would: runs every command in it as it is
 # written, one block after the other, in a root of its own.
 #
-# The root has the packages of this machine (/usr, /etc, what dpkg and apt know) and nothing else: an
-# empty /usr/local, /root, /tmp and /run, and the sources without what was built from them. Nothing
-# of it outlives the walk, and nothing outside of it is changed. This needs to be root.
+# The root has the packages of this machine (/usr, /etc, what dpkg and apt know), which it can only
+# read, and nothing else: an empty /usr/local, /root, /tmp and /run, and the sources without what was
+# built from them. Nothing of it outlives the walk, and nothing outside of it is changed. This needs
+# to be root.
 #
 # Blocks without a language are commands; what the README takes for granted (more programs,
 # profiles) is made by `make_what_is_taken_for_granted`. One block is left out: the one that runs the
 # whole suite, since that runs this.
 #
-# Usage: readme.sh
+# With --fresh, the packages too are new: a minimal Debian (clean-root.sh), into which the README's
+# first command installs what it needs. That takes some minutes more, and 4 GB, so the suite leaves
+# it out.
+#
+# Usage: readme.sh [--fresh]
 set -euo pipefail
 
 sources=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,7 +25,7 @@ sources=$(cd "$(dirname "$0")/.." && pwd)
 # As many of these as there are.
 packages=(usr etc bin lib lib32 lib64 libx32 sbin var/lib/dpkg var/lib/apt var/cache/apt)
 
-make_root() {
+share_packages() {
     local part
     for part in "${packages[@]}"; do
         if [ -L "/$part" ]; then
@@ -28,14 +33,24 @@ make_root() {
         elif [ -d "/$part" ]; then
             mkdir -p "$root/$part"
             mount --bind "/$part" "$root/$part"
+            mount -o remount,bind,ro "$root/$part"
         fi
     done
     mkdir -p "$root"/{proc,dev,sys,root,run,home,var/tmp}
     mkdir -m 1777 "$root/tmp"
-    mount --rbind /proc "$root/proc"
-    mount --rbind /dev "$root/dev"
     mkdir "$work/local"
     mount --bind "$work/local" "$root/usr/local"
+}
+
+make_root() {
+    if [ "$kind" = fresh ]; then
+        "$sources/tests/clean-root.sh" "$root"
+    else
+        mkdir "$root"
+        share_packages
+    fi
+    mount --rbind /proc "$root/proc"
+    mount --rbind /dev "$root/dev"
     # How packages are reached is no state.
     if [ -f "$HOME/.npmrc" ]; then
         cp "$HOME/.npmrc" "$root/root/"
@@ -56,14 +71,15 @@ remove_work() {
 }
 
 case ${1-} in
-"")
+"" | --fresh)
     if [ "$(id -u)" -ne 0 ] || ! unshare --mount true 2>/dev/null; then
         echo "not walked: this must be root, and may make mounts of its own"
         exit 0
     fi
     work=$(mktemp -d)
+    kind=${1:+fresh}
     trap remove_work EXIT
-    export work
+    export work kind
     unshare --mount --propagation private bash "$0" --in-namespace
     exit
     ;;
@@ -71,7 +87,6 @@ case ${1-} in
     root=$work/root
     # How the network is reached is no state either.
     mapfile -t network < <(env | grep -iE '^(npm_config|node|ssl|curl|[a-z]*_proxy)[^=]*=' || true)
-    mkdir "$root"
     make_root
     exec env -i TERM=dumb HOME=/root PATH=/usr/lib/llvm-19/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin \
         "${network[@]}" chroot "$root" bash /root/covsplit/tests/readme.sh --inside
