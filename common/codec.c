@@ -181,19 +181,38 @@ static bool damaged(const struct codec_stream *stream, const char *how, struct e
                      stream->what, how);
 }
 
-static bool start(struct codec_stream *stream, struct bytes compressed, struct error *error)
+static bool check_frame(const struct codec_stream *stream, struct error *error)
 {
+    struct bytes compressed = {stream->input.src, stream->input.size};
     unsigned long long size = ZSTD_getFrameContentSize(compressed.data, (size_t)compressed.size);
 
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
         return damaged(stream, "no zstd frame that names its size", error);
     if (size != stream->left)
         return damaged(stream, "its zstd frame names another size than the section", error);
-    stream->zstd = ZSTD_createDCtx();
-    if (stream->zstd == NULL ||
-        ZSTD_isError(ZSTD_DCtx_setParameter(stream->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX)))
-        return error_out_of_memory(error, stream->name, stream->left);
     return true;
+}
+
+/* Starts over one frame; the decoder is used again where there is one. */
+static bool start(struct codec_stream *stream, struct bytes compressed, uint64_t size,
+                  const char *name, const char *what, struct error *error)
+{
+    ZSTD_DCtx *zstd = stream->zstd;
+
+    *stream = (struct codec_stream){.zstd = zstd,
+                                    .name = name,
+                                    .what = what,
+                                    .left = size,
+                                    .input = {compressed.data, (size_t)compressed.size, 0}};
+    if (!check_frame(stream, error))
+        return false;
+    if (zstd != NULL)
+        return !ZSTD_isError(ZSTD_DCtx_reset(zstd, ZSTD_reset_session_only)) ||
+               error_out_of_memory(error, name, size);
+    stream->zstd = ZSTD_createDCtx();
+    return (stream->zstd != NULL && !ZSTD_isError(ZSTD_DCtx_setParameter(
+                                        stream->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) ||
+           error_out_of_memory(error, name, size);
 }
 
 struct codec_stream *codec_stream_open(struct bytes compressed, uint64_t size, const char *name,
@@ -205,11 +224,7 @@ struct codec_stream *codec_stream_open(struct bytes compressed, uint64_t size, c
         error_out_of_memory(error, name, sizeof(*stream));
         return NULL;
     }
-    stream->name = name;
-    stream->what = what;
-    stream->left = size;
-    stream->input = (ZSTD_inBuffer){compressed.data, (size_t)compressed.size, 0};
-    if (!start(stream, compressed, error)) {
+    if (!start(stream, compressed, size, name, what, error)) {
         codec_stream_free(stream);
         return NULL;
     }
@@ -332,12 +347,26 @@ void codec_stream_free(struct codec_stream *stream)
     free(stream);
 }
 
+bool codec_decompress_next(struct codec_stream **kept, struct bytes compressed, uint64_t size,
+                           const char *name, const char *what, struct buffer *to,
+                           struct error *error)
+{
+    bool started;
+
+    if (*kept == NULL) {
+        *kept = codec_stream_open(compressed, size, name, what, error);
+        started = *kept != NULL;
+    } else {
+        started = start(*kept, compressed, size, name, what, error);
+    }
+    return started && codec_stream_read_all(*kept, to, error) && codec_stream_finish(*kept, error);
+}
+
 bool codec_decompress(struct bytes compressed, uint64_t size, const char *name, const char *what,
                       struct buffer *to, struct error *error)
 {
-    struct codec_stream *stream = codec_stream_open(compressed, size, name, what, error);
-    bool done = stream != NULL && codec_stream_read_all(stream, to, error) &&
-                codec_stream_finish(stream, error);
+    struct codec_stream *stream = NULL;
+    bool done = codec_decompress_next(&stream, compressed, size, name, what, to, error);
 
     codec_stream_free(stream);
     return done;

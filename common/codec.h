@@ -68,7 +68,13 @@ bool codec_stream_finish(struct codec_stream *stream, struct error *error);
 
 void codec_stream_free(struct codec_stream *stream);
 
-/* Appends what one frame decompresses to: a stream that is opened, read, finished and freed. */
+/* Appends what one frame decompresses to: a stream that is opened, read and finished. The stream is
+ * *kept for the next frame: start from NULL, and free it in the end, also after a failure. */
+bool codec_decompress_next(struct codec_stream **kept, struct bytes compressed, uint64_t size,
+                           const char *name, const char *what, struct buffer *to,
+                           struct error *error);
+
+/* The same for a single frame. */
 bool codec_decompress(struct bytes compressed, uint64_t size, const char *name, const char *what,
                       struct buffer *to, struct error *error);
 

@@ -244,11 +244,11 @@ static void measure(struct tree *tree, int highest, int bits_max)
 
 static uint16_t reversed(unsigned bits, unsigned count)
 {
-    unsigned result = 0;
-
-    for (unsigned i = 0; i < count; i++)
-        result |= ((bits >> i) & 1) << (count - 1 - i);
-    return (uint16_t)result;
+    bits = (bits & 0x5555) << 1 | (bits >> 1 & 0x5555);
+    bits = (bits & 0x3333) << 2 | (bits >> 2 & 0x3333);
+    bits = (bits & 0x0f0f) << 4 | (bits >> 4 & 0x0f0f);
+    bits = (bits & 0x00ff) << 8 | (bits >> 8 & 0x00ff);
+    return (uint16_t)(bits >> (16 - count));
 }
 
 /* RFC 1951, 3.2.2: the lengths say all. */
@@ -285,15 +285,22 @@ static void make_codes(struct alphabet *alphabet, const uint32_t *counts, int sy
     assign_codes(alphabet, symbols);
 }
 
-/* The codes of fixed blocks (RFC 1951, 3.2.6). */
+/* Lengths of the codes of fixed blocks (RFC 1951, 3.2.6). */
+#define FIXED_DISTANCE_LENGTH 5
+
+static uint8_t fixed_length(unsigned literal)
+{
+    return literal < 144 ? 8 : literal < 256 ? 9 : literal < 280 ? 7 : 8;
+}
+
 static void make_fixed_codes(struct alphabet *literals, struct alphabet *distances)
 {
     *literals = (struct alphabet){.highest = ALPHABET_MAX - 1};
     *distances = (struct alphabet){.highest = DEFLATE_DISTANCE_CODES - 1};
-    for (int i = 0; i < ALPHABET_MAX; i++)
-        literals->codes[i].length = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
-    for (int i = 0; i < DEFLATE_DISTANCE_CODES; i++)
-        distances->codes[i].length = 5;
+    for (unsigned i = 0; i < ALPHABET_MAX; i++)
+        literals->codes[i].length = fixed_length(i);
+    for (unsigned i = 0; i < DEFLATE_DISTANCE_CODES; i++)
+        distances->codes[i].length = FIXED_DISTANCE_LENGTH;
     assign_codes(literals, ALPHABET_MAX);
     assign_codes(distances, DEFLATE_DISTANCE_CODES);
 }
@@ -441,20 +448,24 @@ static void put_dynamic_header(struct deflate_blocks *blocks, const struct alpha
     tell_lengths(distances, put_length, &writer);
 }
 
-/* Bits of a block's symbols with these codes. */
-static uint64_t symbol_bits(const struct deflate_blocks *blocks, const struct alphabet *literals,
-                            const struct alphabet *distances)
+/* Bits of a block's symbols with these codes, and with the fixed ones. */
+static void count_bits(const struct deflate_blocks *blocks, const struct alphabet *literals,
+                       const struct alphabet *distances, uint64_t *bits, uint64_t *fixed_bits)
 {
-    uint64_t bits = 0;
-
+    *bits = *fixed_bits = 0;
     for (unsigned i = 0; i < DEFLATE_LITERAL_CODES; i++) {
         unsigned extra = i > END_OF_BLOCK ? length_extra[i - END_OF_BLOCK - 1] : 0;
-        bits += (uint64_t)blocks->literal_counts[i] * (literals->codes[i].length + extra);
+        uint64_t count = blocks->literal_counts[i];
+
+        *bits += count * (literals->codes[i].length + extra);
+        *fixed_bits += count * (fixed_length(i) + extra);
     }
-    for (unsigned i = 0; i < DEFLATE_DISTANCE_CODES; i++)
-        bits +=
-            (uint64_t)blocks->distance_counts[i] * (distances->codes[i].length + distance_extra[i]);
-    return bits;
+    for (unsigned i = 0; i < DEFLATE_DISTANCE_CODES; i++) {
+        uint64_t count = blocks->distance_counts[i];
+
+        *bits += count * (distances->codes[i].length + distance_extra[i]);
+        *fixed_bits += count * (unsigned)(FIXED_DISTANCE_LENGTH + distance_extra[i]);
+    }
 }
 
 static uint64_t header_bits(const uint32_t counts[DEFLATE_LENGTH_CODES],
@@ -470,7 +481,7 @@ static uint64_t header_bits(const uint32_t counts[DEFLATE_LENGTH_CODES],
 /* The kind of block that is the smallest, the simpler one where that is a draw. */
 static void put_block(struct deflate_blocks *blocks, struct bytes text, bool last)
 {
-    struct alphabet literals, distances, lengths, fixed_literals, fixed_distances;
+    struct alphabet literals, distances, lengths;
     uint32_t counts[DEFLATE_LENGTH_CODES] = {0};
     unsigned told = DEFLATE_LENGTH_CODES;
     uint64_t dynamic_size, fixed_size, least;
@@ -482,18 +493,17 @@ static void put_block(struct deflate_blocks *blocks, struct bytes text, bool las
     make_codes(&lengths, counts, DEFLATE_LENGTH_CODES, LENGTH_CODE_BITS_MAX);
     while (told > 4 && lengths.codes[length_order[told - 1]].length == 0)
         told--;
-    make_fixed_codes(&fixed_literals, &fixed_distances);
+    count_bits(blocks, &literals, &distances, &dynamic_size, &fixed_size);
     /* In whole bytes, with the three bits of the block's header. */
-    dynamic_size = (symbol_bits(blocks, &literals, &distances) +
-                    header_bits(counts, &lengths, told) + 3 + 7) >>
-                   3;
-    fixed_size = (symbol_bits(blocks, &fixed_literals, &fixed_distances) + 3 + 7) >> 3;
+    dynamic_size = (dynamic_size + header_bits(counts, &lengths, told) + 3 + 7) >> 3;
+    fixed_size = (fixed_size + 3 + 7) >> 3;
     least = fixed_size <= dynamic_size ? fixed_size : dynamic_size;
     if (text.data != NULL && text.size + 4 <= least) {
         put_stored(blocks, text, last);
     } else if (least == fixed_size) {
         put_bits(blocks, (unsigned)last | BLOCK_FIXED << 1, 3);
-        put_symbols(blocks, &fixed_literals, &fixed_distances);
+        make_fixed_codes(&literals, &distances);
+        put_symbols(blocks, &literals, &distances);
     } else {
         put_bits(blocks, (unsigned)last | BLOCK_DYNAMIC << 1, 3);
         put_dynamic_header(blocks, &literals, &distances, &lengths, told);

@@ -87,10 +87,23 @@ static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
     return bytes_slice(*from, 0, size, taken) && bytes_slice(*from, size, from->size - size, from);
 }
 
+/* A part, stored as it is (`stored` is 0) or as a frame, from the front of what is packed. */
+static bool unpack_part(struct codec_stream **stream, struct bytes bytes, uint64_t stored,
+                        uint64_t size, const char *name, const char *what, struct buffer *part,
+                        struct error *error)
+{
+    if (stored != 0)
+        return codec_decompress_next(stream, bytes, size, name, what, part, error);
+    return buffer_append(part, bytes.data, (size_t)bytes.size) ||
+           error_out_of_memory(error, name, bytes.size);
+}
+
 bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, const char *name,
                           const char *what, struct compact_parts *parts, struct error *error)
 {
     uint64_t sizes[COMPACT_PARTS_MAX], stored[COMPACT_PARTS_MAX], count;
+    struct codec_stream *stream = NULL;
+    bool done = true;
 
     if (!bytes_take_uleb128(&packed, &count) || count > COMPACT_PARTS_MAX)
         return damaged(name, what, error);
@@ -101,20 +114,15 @@ bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, 
             return damaged(name, what, error);
         limit -= sizes[i];
     }
-    for (size_t i = 0; i < count; i++) {
-        struct buffer *part = &parts->parts[i];
+    for (size_t i = 0; done && i < count; i++) {
         struct bytes bytes;
 
         if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes))
-            return damaged(name, what, error);
-        if (i < 64 && (wanted >> i & 1) == 0)
-            continue;
-        if (stored[i] != 0) {
-            if (!codec_decompress(bytes, sizes[i], name, what, part, error))
-                return false;
-        } else if (!buffer_append(part, bytes.data, (size_t)bytes.size)) {
-            return error_out_of_memory(error, name, bytes.size);
-        }
+            done = damaged(name, what, error);
+        else if (i >= 64 || (wanted >> i & 1) != 0)
+            done = unpack_part(&stream, bytes, stored[i], sizes[i], name, what, &parts->parts[i],
+                               error);
     }
-    return packed.size == 0 || damaged(name, what, error);
+    codec_stream_free(stream);
+    return done && (packed.size == 0 || damaged(name, what, error));
 }
