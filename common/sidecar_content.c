@@ -137,7 +137,7 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
         return false;
     done = content_stream_skip(stream, offset, error) &&
            (buffer_reserve(content, size) || error_out_of_memory(error, sidecar->name, size)) &&
-           content_stream_read(stream, content->data + content->size, size, error);
+           (size == 0 || content_stream_read(stream, content->data + content->size, size, error));
     if (done)
         content->size += size;
     content_stream_free(stream);
