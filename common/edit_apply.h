@@ -8,6 +8,7 @@
 #include "common/digest.h"
 #include "common/edit.h"
 #include "common/file.h"
+#include "common/output.h"
 
 /* Appends the result of the (finished) script to the output, and takes the digests of the original
  * and of the result on the way. The input's pages are given back behind the cursor. */

@@ -31,6 +31,7 @@
 #include "common/digest.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/output.h"
 #include "common/section.h"
 #include "common/uuid.h"
 

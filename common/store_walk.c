@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/file.h"
+#include "common/output.h"
 #include "common/store.h"
 
 #define DIRECTORY_COUNT 256

@@ -16,6 +16,7 @@
 #include "common/bytes.h"
 #include "common/error.h"
 #include "common/file.h"
+#include "common/output.h"
 #include "common/store.h"
 #include "common/uuid.h"
 #include "reader/covsplit.h"

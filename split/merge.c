@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/output.h"
 #include "reader/covsplit.h"
 #include "split/commands.h"
 #include "split/llvm_profdata.h"

@@ -9,7 +9,7 @@
 
 #include "common/bytes.h"
 #include "common/error.h"
-#include "common/file.h"
+#include "common/output.h"
 #include "reader/covsplit.h"
 
 /* LLVM's reader passes over zeros between the profiles of a file and wants the next one aligned.

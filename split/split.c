@@ -17,6 +17,7 @@
 #include "common/file.h"
 #include "common/inverse.h"
 #include "common/name_set.h"
+#include "common/output.h"
 #include "common/sidecar.h"
 #include "common/store.h"
 #include "formats/image.h"

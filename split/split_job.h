@@ -7,6 +7,7 @@
 
 #include "common/compact/zlib_memo.h"
 #include "common/file.h"
+#include "common/output.h"
 #include "formats/image.h"
 #include "formats/universal.h"
 #include "split/options.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "common/error.h"
-#include "common/file.h"
+#include "common/output.h"
 
 /* How often a step is tried again that others have undone meanwhile. Each of them must have done
  * something in between, so that some come through whatever happens. */

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/output.h"
 #include "formats/universal.h"
 #include "split/options.h"
 
