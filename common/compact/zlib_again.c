@@ -101,6 +101,23 @@ static void fill_window(struct matcher *matcher, uint32_t place)
     }
 }
 
+static unsigned hash_at(const struct matcher *matcher, uint32_t place)
+{
+    const uint8_t *bytes = matcher->text + place;
+
+    return ((unsigned)bytes[0] << 10 ^ (unsigned)bytes[1] << 5 ^ bytes[2]) % HASH_SIZE;
+}
+
+/* Most texts of file names are so short that clearing all heads would take the most time. */
+static void clear_heads(struct matcher *matcher)
+{
+    if (matcher->size >= HASH_SIZE / 8)
+        memset(matcher->head, 0, sizeof(matcher->head));
+    for (uint32_t at = 0; matcher->size < HASH_SIZE / 8 && at + DEFLATE_MATCH_MIN <= matcher->size;
+         at++)
+        matcher->head[hash_at(matcher, at)] = 0;
+}
+
 /* Enters all places up to some that are behind any match at `place`. */
 static void enter_ahead(struct matcher *matcher, uint32_t place)
 {
@@ -108,8 +125,7 @@ static void enter_ahead(struct matcher *matcher, uint32_t place)
     uint32_t end = left <= ENTER_AHEAD ? matcher->size : place + ENTER_AHEAD;
 
     for (; at + DEFLATE_MATCH_MIN <= end; at++) {
-        const uint8_t *bytes = matcher->text + at;
-        unsigned hash = ((unsigned)bytes[0] << 10 ^ (unsigned)bytes[1] << 5 ^ bytes[2]) % HASH_SIZE;
+        unsigned hash = hash_at(matcher, at);
         uint32_t before = matcher->head[hash];
 
         matcher->head[hash] = at;
@@ -301,11 +317,12 @@ bool zlib_again(struct bytes text, enum zlib_level level, struct buffer *stream)
     matcher = malloc(sizeof(*matcher));
     if (matcher == NULL)
         return false;
-    memset(matcher, 0, offsetof(struct matcher, back));
+    memset(matcher, 0, offsetof(struct matcher, head));
     matcher->number[0] = 0;
     matcher->text = text.size == 0 ? effort->header : text.data; /* no pointer to nothing */
     matcher->size = (uint32_t)text.size;
     matcher->effort = effort;
+    clear_heads(matcher);
     deflate_blocks_start(&matcher->blocks, stream);
     store_u32(sum, (uint32_t)adler32(adler32(0, NULL, 0), text.data, (uInt)text.size), true);
     done = buffer_append(stream, effort->header, sizeof(effort->header)) && deflate_all(matcher) &&
