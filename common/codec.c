@@ -129,7 +129,7 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
 
 /* The window covers the whole source as far as a reader takes it, and beyond what the level looks
  * through at each place, long matches are found by a table of their own. */
-static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level)
+static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level, bool with_checksum)
 {
     int window_log = WINDOW_LOG_MIN;
 
@@ -137,12 +137,13 @@ static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level)
         window_log++;
     return set_parameter(context, ZSTD_c_compressionLevel, level) &&
            set_parameter(context, ZSTD_c_contentSizeFlag, 1) &&
+           set_parameter(context, ZSTD_c_checksumFlag, with_checksum) &&
            (window_log <= LONG_WINDOW_LOG_MIN ||
             (set_parameter(context, ZSTD_c_windowLog, window_log) &&
              set_parameter(context, ZSTD_c_enableLongDistanceMatching, 1)));
 }
 
-bool codec_compress_once(struct bytes source, int level, const char *name,
+bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
                          struct buffer *compressed, struct error *error)
 {
     size_t bound = ZSTD_compressBound((size_t)source.size), result;
@@ -153,7 +154,7 @@ bool codec_compress_once(struct bytes source, int level, const char *name,
         return error_out_of_memory(error, name, bound);
     }
     result = (size_t)-1;
-    if (set_up_once(zstd, source.size, level))
+    if (set_up_once(zstd, source.size, level, with_checksum))
         result = ZSTD_compress2(zstd, compressed->data + compressed->size, bound, source.data,
                                 (size_t)source.size);
     ZSTD_freeCCtx(zstd);
@@ -165,6 +166,12 @@ bool codec_compress_once(struct bytes source, int level, const char *name,
 }
 
 /* ---- decompressing ---- */
+
+bool codec_has_checksum(struct bytes frame)
+{
+    return frame.size > 4 && load_u32(frame.data, false) == ZSTD_MAGICNUMBER &&
+           (frame.data[4] & 1 << 2) != 0;
+}
 
 struct codec_stream {
     ZSTD_DCtx *zstd;

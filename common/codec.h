@@ -36,9 +36,13 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
                     struct buffer *compressed, struct error *error);
 
 /* The same in one go, on the caller's thread, with a window as large as the source (up to 128 MiB):
- * for what has been brought into a form that compresses well. */
-bool codec_compress_once(struct bytes source, int level, const char *name,
+ * for what has been brought into a form that compresses well. With a checksum in the frame, whoever
+ * decompresses it sees whether it was damaged. */
+bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
                          struct buffer *compressed, struct error *error);
+
+/* Whether a frame has a checksum (RFC 8878, 3.1.1.1.1.5). */
+bool codec_has_checksum(struct bytes frame);
 
 /* ---- decompressing ---- */
 

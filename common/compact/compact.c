@@ -166,7 +166,7 @@ bool compact_decode(const struct compact_transform *transform,
 bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
                           struct name_table *names, bool *are_all, struct error *error)
 {
-    const uint64_t wanted = UINT64_C(1) << COMPACT_NAMES_TEXT | UINT64_C(1) << COMPACT_NAMES_PIECES;
+    const uint64_t wanted = COMPACT_NAMES_ALONE;
     struct compact_parts parts = {0};
     bool had_memory = true;
     bool done = compact_parts_unpack(packed, wanted, parts_limit(size), name, what, &parts, error);
@@ -175,7 +175,8 @@ bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, 
     if (done && !name_table_index(names, &parts.parts[COMPACT_NAMES_TEXT], &had_memory))
         done = had_memory ? damaged(name, what, error) : error_out_of_memory(error, name, size);
     if (are_all != NULL)
-        *are_all = compact_names_are_all(buffer_view(&parts.parts[COMPACT_NAMES_PIECES]));
+        *are_all = parts.checked == wanted &&
+                   compact_names_are_all(buffer_view(&parts.parts[COMPACT_NAMES_PIECES]));
     compact_parts_free(&parts);
     return done;
 }

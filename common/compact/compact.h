@@ -99,7 +99,8 @@ bool compact_decode(const struct compact_transform *transform,
 
 /* The distinct names of a section of names of `size` bytes, in the order of their first appearance,
  * without the rest of it. *are_all (NULL: nobody wants to know) is false where the section has
- * chunks that are stored as they are, whose names are not among them. Freed with name_table_free,
+ * chunks that are stored as they are, whose names are not among them, and where nothing but the
+ * section's digest would tell that the names are damaged. Freed with name_table_free,
  * also after a failure. */
 bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
                           struct name_table *names, bool *are_all, struct error *error);

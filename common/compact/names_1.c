@@ -231,6 +231,7 @@ static enum compact_result encode(const struct compact_context *context, struct 
     enum compact_result result;
 
     parts->count = PART_COUNT;
+    parts->checked = COMPACT_NAMES_ALONE;
     result = encode_all(&encoder, section);
     for (size_t i = 0; i < encoder.count; i++)
         buffer_free(&encoder.pieces[i].text);

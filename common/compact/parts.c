@@ -31,11 +31,12 @@ static void pack_part(void *context, size_t index)
     struct packer *packer = context;
     const struct buffer *part = &packer->parts->parts[index];
     struct buffer *frame = &packer->frames[index];
+    bool checked = part->size != 0 && index < 64 && (packer->parts->checked >> index & 1) != 0;
 
-    packer->done[index] = part->size <= FRAME_SIZE_MIN ||
-                          codec_compress_once(buffer_view(part), packer->level, packer->name, frame,
-                                              &packer->errors[index]);
-    if (frame->size >= part->size)
+    packer->done[index] = (part->size <= FRAME_SIZE_MIN && !checked) ||
+                          codec_compress_once(buffer_view(part), packer->level, checked,
+                                              packer->name, frame, &packer->errors[index]);
+    if (frame->size >= part->size && !checked)
         frame->size = 0;
 }
 
@@ -108,6 +109,7 @@ bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, 
     if (!bytes_take_uleb128(&packed, &count) || count > COMPACT_PARTS_MAX)
         return damaged(name, what, error);
     parts->count = (size_t)count;
+    parts->checked = 0;
     for (size_t i = 0; i < count; i++) {
         if (!bytes_take_uleb128(&packed, &sizes[i]) || !bytes_take_uleb128(&packed, &stored[i]) ||
             sizes[i] > limit)
@@ -117,11 +119,14 @@ bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, 
     for (size_t i = 0; done && i < count; i++) {
         struct bytes bytes;
 
-        if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes))
+        if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes)) {
             done = damaged(name, what, error);
-        else if (i >= 64 || (wanted >> i & 1) != 0)
+        } else if (i >= 64 || (wanted >> i & 1) != 0) {
             done = unpack_part(&stream, bytes, stored[i], sizes[i], name, what, &parts->parts[i],
                                error);
+            if (i < 64 && stored[i] != 0 && codec_has_checksum(bytes))
+                parts->checked |= UINT64_C(1) << i;
+        }
     }
     codec_stream_free(stream);
     return done && (packed.size == 0 || damaged(name, what, error));

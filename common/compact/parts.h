@@ -23,6 +23,10 @@
 struct compact_parts {
     struct buffer parts[COMPACT_PARTS_MAX];
     size_t count;
+    /* A bit for each of the first 64 parts that is a frame with a checksum, whatever its size
+     * (unless it is empty): those that are of use without the section, whose digest then says
+     * nothing. Unpacking sets it for the parts that are wanted. */
+    uint64_t checked;
 };
 
 void compact_parts_free(struct compact_parts *parts);

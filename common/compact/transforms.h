@@ -11,6 +11,10 @@
 #define COMPACT_NAMES_TEXT   0
 #define COMPACT_NAMES_PIECES 2
 
+/* Both as bits: they are read without the section. */
+#define COMPACT_NAMES_ALONE                                                                        \
+    (UINT64_C(1) << COMPACT_NAMES_TEXT | UINT64_C(1) << COMPACT_NAMES_PIECES)
+
 bool compact_names_are_all(struct bytes pieces);
 
 extern const struct compact_transform compact_names_1;

@@ -12,9 +12,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/name_set.h"
 #include "common/object.h"
 #include "common/sidecar_note.h"
 #include "tests/support/random.h"
+#include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
 /* ---- the layout of an intact file, found without the code under test ---- */
@@ -160,6 +162,65 @@ START_TEST(test_every_byte)
         }
     }
     ck_assert_uint_le(harmless, 3 * 5); /* some bits of frame headers */
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* Names, of which nothing else in the sidecar tells. */
+static void put_names(struct buffer *section, uint64_t seed, bool compressed)
+{
+    struct random_state random = random_start(seed);
+    char names[1024];
+    size_t size = 0;
+
+    for (unsigned i = 0; i < 40; i++)
+        size += (size_t)snprintf(names + size, sizeof(names) - size, "%s_Z%u%x", i == 0 ? "" : "\1",
+                                 i, (unsigned)random_below(&random, UINT32_MAX));
+    name_chunk_put(section, names, compressed);
+}
+
+static bool read_names(const struct buffer *file, struct name_set *names)
+{
+    struct error error;
+    struct sidecar *sidecar = sidecar_open(buffer_view(file), "bad", &error);
+    bool done = sidecar != NULL &&
+                sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), names, &error);
+
+    sidecar_close(sidecar);
+    return done;
+}
+
+/* Names that are read without the rest of their section are not under its digest. */
+START_TEST(test_every_byte_of_names)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer section = {0}, file;
+    struct name_set good = {0}, found = {0};
+
+    put_names(&section, 1, true);
+    put_names(&section, 2, _i == 0);
+    for (size_t i = 0; i < SAMPLE_SECTIONS; i++) {
+        if (sample->sections[i].kind == SECTION_NAMES) {
+            sample->sections[i].content = buffer_view(&section);
+            sample->sections[i].size = section.size;
+        }
+    }
+    file = sample_write_compact(&sample->source);
+    ck_assert(read_names(&file, &good));
+    ck_assert_uint_eq(good.count, 80);
+    for (size_t i = 0; i < file.size; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            file.data[i] ^= (uint8_t)(1u << bit);
+            if (read_names(&file, &found))
+                ck_assert_msg(bytes_equal(buffer_view(&found.text), buffer_view(&good.text)),
+                              "byte %zu, bit %u", i, bit);
+            name_set_free(&found);
+            file.data[i] ^= (uint8_t)(1u << bit);
+        }
+    }
+    name_set_free(&good);
+    buffer_free(&section);
     buffer_free(&file);
     sample_free(sample);
 }
@@ -471,6 +532,7 @@ int main(void)
 
     tcase_set_timeout(damage, 300);
     tcase_add_loop_test(damage, test_every_byte, 0, SAMPLE_SHAPES);
+    tcase_add_loop_test(damage, test_every_byte_of_names, 0, 2);
     tcase_add_loop_test(damage, test_every_truncation, 0, SAMPLE_SHAPES);
     tcase_add_loop_test(damage, test_random_damage_with_a_good_seal, 0, 4);
     tcase_add_test(damage, test_hostile_section_headers);
