@@ -176,7 +176,7 @@ static enum compact_result take_files(struct mapping *mapping, struct reader *re
 {
     uint32_t count, name;
 
-    if (!take_count(reader, 1, &count))
+    if (!take_count(reader, 1, &count) || count > MAPPING_COUNT_MAX)
         return COMPACT_UNFIT;
     for (uint32_t i = 0; i < count; i++) {
         if (!take(reader, &name))
@@ -210,7 +210,8 @@ static enum compact_result take_regions(struct mapping *mapping, struct reader *
     for (size_t file = 0; file < mapping->file_count; file++) {
         uint32_t *count = &mapping->region_counts[file];
 
-        if (!take_count(reader, REGION_SIZE_MIN, count))
+        if (!take_count(reader, REGION_SIZE_MIN, count) ||
+            mapping->region_count + *count > MAPPING_COUNT_MAX)
             return COMPACT_UNFIT;
         if (!mapping_reserve_regions(mapping, *count))
             return COMPACT_NO_MEMORY;

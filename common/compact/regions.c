@@ -552,8 +552,8 @@ static enum compact_result take_file(struct regions *regions, struct counters *c
     uint64_t most = (uint64_t)mapping->region_count + count;
     bool done;
 
-    if (columns->broken || most * REGION_SIZE_MIN > limit ||
-        most > UINT32_MAX / REGION_COUNTERS_MAX || (shape == NULL && count > kinds_left(columns)))
+    if (columns->broken || most * REGION_SIZE_MIN > limit || most > MAPPING_COUNT_MAX ||
+        (shape == NULL && count > kinds_left(columns)))
         return COMPACT_UNFIT;
     if (!mapping_reserve_regions(mapping, count) ||
         !counters_reserve(counters, (size_t)count * REGION_COUNTERS_MAX))
@@ -575,7 +575,7 @@ enum compact_result regions_take(struct regions *regions, struct counters *count
     enum compact_result result = COMPACT_DONE;
     uint32_t files = covfun_take_32(columns, COVFUN_FILE_COUNTS);
 
-    if (files > limit)
+    if (files > limit || files > MAPPING_COUNT_MAX)
         return COMPACT_UNFIT;
     for (uint32_t i = 0; i < files && !columns->broken; i++) {
         if (!mapping_add_file(mapping, covfun_take_32(columns, COVFUN_FILES)))

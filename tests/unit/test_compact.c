@@ -415,6 +415,75 @@ START_TEST(test_mappings_are_taken_apart)
 }
 END_TEST
 
+/* A record whose mapping has files with `count` regions each, all of them zero regions. */
+static struct buffer make_zero_regions(uint32_t files, uint32_t count)
+{
+    static const uint8_t region[] = {0, 1, 1, 1, 1};
+    struct buffer section = {0};
+
+    ck_assert(buffer_append_zeros(&section, 28));
+    ck_assert(buffer_append_uleb128(&section, files));
+    for (uint32_t file = 0; file <= files; file++) /* and no expressions */
+        ck_assert(buffer_append_uleb128(&section, 0));
+    for (uint32_t file = 0; file < files; file++) {
+        ck_assert(buffer_append_uleb128(&section, count));
+        for (uint32_t i = 0; i < count; i++)
+            ck_assert(buffer_append(&section, region, sizeof(region)));
+    }
+    store_u32(section.data + 8, (uint32_t)section.size - 28, false);
+    return section;
+}
+
+/* What would need more memory than its bytes are worth is stored as it is. */
+START_TEST(test_many_regions)
+{
+    for (uint32_t count = MAPPING_COUNT_MAX / 2; count <= MAPPING_COUNT_MAX / 2 + 1; count++) {
+        struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
+                                  .context = {.pointer_size = 8, .raw_version = 10},
+                                  .section = make_zero_regions(2, count)};
+        struct compact_parts parts = {0};
+
+        ck_assert_int_eq(
+            subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
+            COMPACT_DONE);
+        ck_assert_int_eq(parts.parts[COVFUN_RAW].size != 0, count > MAPPING_COUNT_MAX / 2);
+        ck_assert(comes_back(&subject));
+        compact_parts_free(&parts);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+/* And what is stored as if it were not so large is damaged: here a known shape in each of many
+ * files, which costs next to nothing. */
+START_TEST(test_claimed_regions)
+{
+    struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
+                              .context = {.pointer_size = 8, .raw_version = 10},
+                              .section = make_zero_regions(3, 1000)};
+    struct compact_parts parts = {0};
+    struct buffer again = {0};
+
+    ck_assert_int_eq(
+        subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
+        COMPACT_DONE);
+    ck_assert_uint_eq(parts.parts[COVFUN_FILE_COUNTS].size, 1);
+    ck_assert_uint_eq(parts.parts[COVFUN_SHAPES].size, 2);
+    parts.parts[COVFUN_FILE_COUNTS].size = 0;
+    ck_assert(buffer_append_uleb128(&parts.parts[COVFUN_FILE_COUNTS], 3000));
+    ck_assert(buffer_append_zeros(&parts.parts[COVFUN_FILES], 3000));
+    for (unsigned i = 0; i < 3000; i++)
+        ck_assert(buffer_append(&parts.parts[COVFUN_SHAPES], "\1", 1));
+    ck_assert_int_eq(
+        subject.transform->decode(&subject.context, &parts, UINT64_C(100) << 20, &again),
+        COMPACT_UNFIT);
+    ck_assert_uint_lt(again.size, 1000);
+    buffer_free(&again);
+    compact_parts_free(&parts);
+    free_subject(&subject);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("compact");
@@ -437,6 +506,8 @@ int main(void)
     suite_add_tcase(suite, damage);
     tcase_add_test(names, test_distinct_names);
     tcase_add_test(names, test_mappings_are_taken_apart);
+    tcase_add_test(names, test_many_regions);
+    tcase_add_test(names, test_claimed_regions);
     suite_add_tcase(suite, names);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
