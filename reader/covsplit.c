@@ -185,7 +185,9 @@ bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar)
 
 bool covsplit_sidecar_is_exact(const covsplit_sidecar *sidecar)
 {
-    return !sidecar_facts(sidecar->sidecar)->is_inexact;
+    const struct sidecar_facts *facts = sidecar_facts(sidecar->sidecar);
+
+    return !facts->is_inexact && !facts->is_placeholder;
 }
 
 /* ---- sections ---- */

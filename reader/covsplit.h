@@ -85,9 +85,9 @@ uint64_t covsplit_sidecar_stripped_size(const covsplit_sidecar *sidecar);
  * not there. */
 bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar);
 
-/* False for a sidecar that was made with --no-exact: it serves reports and profiles as any other,
- * but the original image does not come back, and its sections of names are not the image's own but
- * hold each name once. */
+/* Whether the sidecar gives the original image back. False for a placeholder, and for a sidecar
+ * that was made with --no-exact: it serves reports and profiles as any other, but its sections of
+ * names are not the image's own: they hold each name once. */
 bool covsplit_sidecar_is_exact(const covsplit_sidecar *sidecar);
 
 /* ---- sections ---- */

@@ -130,3 +130,12 @@ bool existing_check_same(const struct existing *existing, const struct new_split
                          existing->path, uuid);
     return true;
 }
+
+bool existing_is_better(const struct existing *existing, const struct new_split *ours)
+{
+    const struct sidecar_facts *theirs = facts_of(existing);
+    struct error ignored;
+
+    return ours->facts->is_inexact && theirs != NULL && !theirs->is_inexact &&
+           existing_check_same(existing, ours, &ignored);
+}

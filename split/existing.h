@@ -43,4 +43,8 @@ bool existing_check_own(const struct existing *existing, const struct new_split 
 bool existing_check_same(const struct existing *existing, const struct new_split *ours,
                          struct error *error);
 
+/* Whether that is so, and besides it gives the original back, which ours would not: then it is to
+ * stay even where it could be replaced. */
+bool existing_is_better(const struct existing *existing, const struct new_split *ours);
+
 #endif

@@ -341,9 +341,9 @@ static bool try_store(struct split *split, const struct new_split *ours, bool *s
 
     existing_open(&existing, split->sidecar_path);
     done = existing_check_own(&existing, ours, error);
-    if (done && existing.is_there && !replaces) {
-        done = keep_existing(split, &existing, ours, error);
-        *settled = true;
+    if (done && existing.is_there && (!replaces || existing_is_better(&existing, ours))) {
+        *settled = keep_existing(split, &existing, ours, error);
+        done = *settled || replaces;
     }
     existing_close(&existing);
     if (!done || *settled)

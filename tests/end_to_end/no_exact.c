@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
 #include "tests/support/file_system.h"
 #include "tests/support/many_units.h"
 #include "tests/support/program.h"
+#include "tests/support/store_files.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 120
@@ -116,6 +118,7 @@ START_TEST(test_store)
     char *store = path_join(directory, text_format("store%d", (int)getpid()));
     run(0, text_format("split --store %s -o out " APP, store));
     run(0, text_format("split --no-exact --store %s -o out " APP, store));
+    run(0, text_format("split --no-exact --replace --store %s -o out " APP, store));
     run(0, text_format("join --store %s -o joined out", store));
     assert_same("joined", APP);
 
@@ -127,6 +130,24 @@ START_TEST(test_store)
     run(0, text_format("split --replace --store %s -o out " APP, other));
     run(0, text_format("join --store %s -o joined out", other));
     assert_same("joined", APP);
+}
+END_TEST
+
+/* But one that is damaged does not stay in the way. */
+START_TEST(test_store_with_damage)
+{
+    char *store = path_join(directory, text_format("damaged%d", (int)getpid()));
+    struct elf_file image = elf_file_read(path_join(directory, APP));
+    char *entry = store_entry(store, elf_file_build_id(&image));
+    run(0, text_format("split --store %s -o out " APP, store));
+    struct contents sidecar = file_read(entry);
+    sidecar.data[sidecar.size / 2] ^= 0x10;
+    file_write(entry, sidecar.data, sidecar.size);
+    assert_refuses(text_format("split --no-exact --store %s -o out " APP, store), "damaged");
+    run(0, text_format("split --no-exact --replace --store %s -o out " APP, store));
+    run(0, text_format("store check %s", store));
+    contents_free(&sidecar);
+    elf_file_free(&image);
 }
 END_TEST
 
@@ -154,6 +175,7 @@ int main(void)
     tcase_add_test(test_case, test_smaller);
     tcase_add_test(test_case, test_no_way_back);
     tcase_add_test(test_case, test_store);
+    tcase_add_test(test_case, test_store_with_damage);
     tcase_add_test(test_case, test_damage);
     return suite_run(suite);
 }
