@@ -343,6 +343,7 @@ static bool try_store(struct split *split, const struct new_split *ours, bool *s
     done = existing_check_own(&existing, ours, error);
     if (done && existing.is_there && (!replaces || existing_is_better(&existing, ours))) {
         *settled = keep_existing(split, &existing, ours, error);
+        /* What would be better, but is damaged, is replaced after all. */
         done = *settled || replaces;
     }
     existing_close(&existing);

@@ -49,7 +49,7 @@ struct compact_context {
     const struct name_table *names; /* NULL: the sidecar has no names in a compact form */
     struct bytes data;              /* the data section; empty: the sidecar has none */
     /* These do not change what is decoded. */
-    uint64_t block_size;                     /* of blocks that are written */
+    uint64_t block_size;                     /* of blocks that are written; not 0 */
     const struct data_hashes *data_hashes;   /* of `data`; NULL: whoever needs it makes it */
     const struct number_table *name_numbers; /* of `names`, likewise */
     struct zlib_memo *memo;                  /* NULL: none; grows when names are encoded */
