@@ -1,0 +1,351 @@
+/*
+ * Texts from tokens: see token_text.h.
+ *
+ * A token is some four bytes of text, so that each must cost a few instructions. Whatever came once
+ * is copied from where it came, by two words at a time and some bytes too many: the text has room
+ * behind it for those.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/compact/numbers.h"
+#include "common/compact/token_text.h"
+#include "common/name_set.h"
+
+/* Bytes that are copied at once, and the room behind whatever they are copied from or to. */
+#define STRIDE     32
+
+#define DIGITS_MAX 20
+
+struct entry {
+    const uint8_t *data; /* as it is in the text; STRIDE bytes can be read */
+    uint32_t size;
+    uint32_t number; /* see token_number */
+};
+
+struct decoder {
+    struct bytes codes;
+    struct bytes dictionary; /* what has not come yet */
+    uint64_t plain_singles;
+    uint64_t singles;
+    uint64_t pairs_end; /* first bytes of pairs are below */
+    uint64_t triples_end;
+    struct entry *entries;
+    uint64_t known; /* entries */
+    uint64_t capacity;
+    struct buffer single_texts;
+    uint8_t *at; /* of the text */
+    uint8_t *end;
+    uint32_t number; /* the last one in this string */
+};
+
+uint32_t token_number(struct bytes token)
+{
+    uint32_t number = 0;
+
+    if (token.size == 0 || token.size > 9 || (token.size > 1 && token.data[0] == '0'))
+        return TOKEN_NUMBER_NONE;
+    for (uint64_t i = 0; i < token.size; i++) {
+        if (token.data[i] < '0' || token.data[i] > '9')
+            return TOKEN_NUMBER_NONE;
+        number = number * 10 + (uint32_t)(token.data[i] - '0');
+    }
+    return number;
+}
+
+/* The number's digits, at the end of `digits`; gives back how many. */
+static unsigned format_number(uint64_t number, uint8_t digits[DIGITS_MAX])
+{
+    unsigned count = 0;
+
+    do {
+        digits[DIGITS_MAX - ++count] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    return count;
+}
+
+/* Copies `size` bytes, which lie before `to`; STRIDE bytes may follow on both sides. */
+struct half {
+    uint64_t low, high;
+};
+
+static inline void copy_some(uint8_t *to, const uint8_t *from, size_t size)
+{
+    struct half first, second;
+
+    if (size > STRIDE) {
+        memcpy(to, from, size);
+        return;
+    }
+    memcpy(&first, from, sizeof(first));
+    memcpy(&second, from + sizeof(first), sizeof(second));
+    memcpy(to, &first, sizeof(first));
+    memcpy(to + sizeof(first), &second, sizeof(second));
+}
+
+/* ---- what comes first ---- */
+
+static bool take_token(struct decoder *decoder, struct bytes *token)
+{
+    const uint8_t *separator =
+        decoder->dictionary.size == 0
+            ? NULL
+            : memchr(decoder->dictionary.data, NAME_SEPARATOR, (size_t)decoder->dictionary.size);
+
+    if (separator == NULL)
+        return false;
+    *token =
+        (struct bytes){decoder->dictionary.data, (uint64_t)(separator - decoder->dictionary.data)};
+    take_bytes(&decoder->dictionary, token->size + 1);
+    return true;
+}
+
+/* Writes a token of the dictionary where there is room for it; NULL: there is not. */
+static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, bool counted)
+{
+    uint8_t digits[DIGITS_MAX];
+    unsigned count = counted ? format_number(token.size, digits) : 0;
+
+    if (token.size > (uint64_t)(end - to) || count > (uint64_t)(end - to) - token.size)
+        return NULL;
+    if (count != 0)
+        memcpy(to, digits + DIGITS_MAX - count, count);
+    if (token.size != 0)
+        memcpy(to + count, token.data, (size_t)token.size);
+    return to + count + token.size;
+}
+
+static bool add_entry(struct decoder *decoder, struct entry entry)
+{
+    if (decoder->known == decoder->capacity) {
+        uint64_t capacity = decoder->capacity * 2;
+        struct entry *entries = realloc(decoder->entries, (size_t)capacity * sizeof(*entries));
+
+        if (entries == NULL)
+            return false;
+        decoder->entries = entries;
+        decoder->capacity = capacity;
+    }
+    decoder->entries[decoder->known++] = entry;
+    return true;
+}
+
+/* The singles are not in the text yet: they are written down here. Room is left for all of what is
+ * in the dictionary, and a count before each. */
+static enum compact_result start_singles(struct decoder *decoder)
+{
+    struct bytes dictionary = decoder->dictionary, token;
+    uint64_t room = STRIDE;
+    uint8_t *to, *end;
+
+    for (uint64_t i = 0; i < decoder->singles; i++) {
+        if (!take_token(decoder, &token))
+            return COMPACT_UNFIT;
+        room += DIGITS_MAX + token.size;
+    }
+    decoder->dictionary = dictionary;
+    if (!buffer_append_zeros(&decoder->single_texts, (size_t)room))
+        return COMPACT_NO_MEMORY;
+    to = decoder->single_texts.data;
+    end = to + room - STRIDE;
+    for (uint64_t i = 0; i < decoder->singles; i++) {
+        bool counted = i >= decoder->plain_singles;
+        struct entry entry = {.data = to, .number = TOKEN_NUMBER_NONE};
+
+        if (!take_token(decoder, &token))
+            return COMPACT_UNFIT;
+        to = put_token(to, end, token, counted);
+        entry.size = (uint32_t)(to - entry.data);
+        if (!counted)
+            entry.number = token_number(token);
+        decoder->entries[decoder->known++] = entry;
+    }
+    return COMPACT_DONE;
+}
+
+static enum compact_result start(struct decoder *decoder, uint64_t limit, struct buffer *text)
+{
+    uint64_t size, counted_singles, pairs, triples;
+
+    if (!bytes_take_uleb128(&decoder->codes, &size) ||
+        !bytes_take_uleb128(&decoder->codes, &decoder->plain_singles) ||
+        !bytes_take_uleb128(&decoder->codes, &counted_singles) ||
+        !bytes_take_uleb128(&decoder->codes, &pairs) ||
+        !bytes_take_uleb128(&decoder->codes, &triples) || size > limit || size > UINT32_MAX ||
+        decoder->plain_singles > TOKEN_CODE_END || counted_singles > TOKEN_CODE_END ||
+        pairs > TOKEN_CODE_END || triples > TOKEN_CODE_END)
+        return COMPACT_UNFIT;
+    decoder->singles = decoder->plain_singles + counted_singles;
+    decoder->pairs_end = decoder->singles + pairs;
+    decoder->triples_end = decoder->pairs_end + triples;
+    if (decoder->triples_end > TOKEN_CODE_END)
+        return COMPACT_UNFIT;
+    decoder->capacity = 1024;
+    decoder->entries = malloc((size_t)decoder->capacity * sizeof(*decoder->entries));
+    if (decoder->entries == NULL || !buffer_reserve(text, (size_t)size + STRIDE))
+        return COMPACT_NO_MEMORY;
+    decoder->at = text->data;
+    decoder->end = text->data + size;
+    decoder->number = TOKEN_NUMBER_NONE;
+    return start_singles(decoder);
+}
+
+/* ---- the text ---- */
+
+static enum compact_result put_new(struct decoder *decoder, bool counted)
+{
+    struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};
+    struct bytes token;
+    uint8_t *to;
+
+    if (!take_token(decoder, &token))
+        return COMPACT_UNFIT;
+    to = put_token(decoder->at, decoder->end, token, counted);
+    if (to == NULL)
+        return COMPACT_UNFIT;
+    entry.size = (uint32_t)(to - decoder->at);
+    if (!counted)
+        entry.number = token_number(token);
+    if (entry.number != TOKEN_NUMBER_NONE)
+        decoder->number = entry.number;
+    decoder->at = to;
+    return add_entry(decoder, entry) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+}
+
+static bool put_next_number(struct decoder *decoder)
+{
+    uint8_t digits[DIGITS_MAX];
+    unsigned count;
+
+    if (decoder->number >= TOKEN_NUMBER_MAX)
+        return false;
+    count = format_number(++decoder->number, digits);
+    if (count > (uint64_t)(decoder->end - decoder->at))
+        return false;
+    memcpy(decoder->at, digits + DIGITS_MAX - count, count);
+    decoder->at += count;
+    return true;
+}
+
+static enum compact_result put_special(struct decoder *decoder, uint8_t code)
+{
+    switch (code) {
+    case TOKEN_CODE_END:
+        if (decoder->at == decoder->end)
+            return COMPACT_UNFIT;
+        *decoder->at++ = NAME_SEPARATOR;
+        decoder->number = TOKEN_NUMBER_NONE;
+        return COMPACT_DONE;
+    case TOKEN_CODE_NEXT_NUMBER:
+        return put_next_number(decoder) ? COMPACT_DONE : COMPACT_UNFIT;
+    case TOKEN_CODE_NEW_PLAIN:
+    case TOKEN_CODE_NEW_COUNTED:
+        return put_new(decoder, code == TOKEN_CODE_NEW_COUNTED);
+    default:
+        return COMPACT_UNFIT;
+    }
+}
+
+/* Puts a token whose code of one, two or three bytes begins with this one. */
+static bool put_any(struct decoder *decoder, const uint8_t **code, const uint8_t *end,
+                    uint64_t number)
+{
+    const struct entry *entry;
+    uint64_t low = 0;
+    unsigned more = number >= decoder->pairs_end ? 2 : number >= decoder->singles ? 1 : 0;
+
+    if ((size_t)(end - *code) < more)
+        return false;
+    for (unsigned i = 0; i < more; i++)
+        low = low << 8 | *(*code)++;
+    if (more == 1)
+        number = decoder->singles + ((number - decoder->singles) << 8 | low);
+    else if (more == 2)
+        number = decoder->singles + ((decoder->pairs_end - decoder->singles) << 8) +
+                 ((number - decoder->pairs_end) << 16 | low);
+    if (number >= decoder->known)
+        return false;
+    entry = &decoder->entries[number];
+    if (entry->size > (uint64_t)(decoder->end - decoder->at))
+        return false;
+    copy_some(decoder->at, entry->data, entry->size);
+    decoder->at += entry->size;
+    if (entry->number != TOKEN_NUMBER_NONE)
+        decoder->number = entry->number;
+    return true;
+}
+
+/* Puts tokens that are known and ends of strings, up to the first code that is another one, or that
+ * is long or wrong. This is where time goes, so all is at hand: for all that a compiler knows, a
+ * byte of the text may be one of the decoder. */
+static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, const uint8_t *end)
+{
+    const struct entry *entries = decoder->entries, *entry;
+    const uint64_t singles = decoder->singles, pairs_end = decoder->pairs_end;
+    const uint64_t known = decoder->known;
+    uint8_t *at = decoder->at, *const text_end = decoder->end;
+    uint32_t last = decoder->number;
+
+    for (size_t taken; end - code > 1; code += taken) {
+        uint64_t number = code[0];
+
+        taken = 1;
+        if (number == TOKEN_CODE_END && at != text_end) {
+            *at++ = NAME_SEPARATOR;
+            last = TOKEN_NUMBER_NONE;
+            continue;
+        }
+        if (number >= singles) {
+            if (number >= pairs_end)
+                break;
+            number = singles + ((number - singles) << 8 | code[1]);
+            if (number >= known)
+                break;
+            taken = 2;
+        }
+        entry = &entries[number];
+        if (entry->size > (uint64_t)(text_end - at))
+            break;
+        copy_some(at, entry->data, entry->size);
+        at += entry->size;
+        last = entry->number != TOKEN_NUMBER_NONE ? entry->number : last;
+    }
+    decoder->at = at;
+    decoder->number = last;
+    return code;
+}
+
+static enum compact_result put_all(struct decoder *decoder)
+{
+    const uint8_t *code = decoder->codes.data, *end = code + decoder->codes.size;
+
+    while ((code = put_known(decoder, code, end)) != end) {
+        uint8_t first = *code++;
+        enum compact_result result = COMPACT_DONE;
+
+        if (first >= decoder->triples_end)
+            result = put_special(decoder, first);
+        else if (!put_any(decoder, &code, end, first))
+            result = COMPACT_UNFIT;
+        if (result != COMPACT_DONE)
+            return result;
+    }
+    return decoder->at == decoder->end && decoder->dictionary.size == 0 ? COMPACT_DONE
+                                                                        : COMPACT_UNFIT;
+}
+
+enum compact_result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
+                                      struct buffer *text)
+{
+    struct decoder decoder = {.codes = codes, .dictionary = dictionary};
+    enum compact_result result = start(&decoder, limit, text);
+
+    if (result == COMPACT_DONE)
+        result = put_all(&decoder);
+    if (result == COMPACT_DONE)
+        text->size = (size_t)(decoder.at - text->data);
+    free(decoder.entries);
+    buffer_free(&decoder.single_texts);
+    return result;
+}
