@@ -7,7 +7,7 @@
 #include "common/compact/transforms.h"
 
 static const struct compact_transform *const transforms[] = {
-    &compact_names_1, &compact_data_1, &compact_covmap_1, &compact_covfun_1, &compact_covfun_2,
+    &compact_names_2, &compact_data_1, &compact_covmap_2, &compact_covfun_1, &compact_covfun_2,
 };
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))
@@ -168,12 +168,21 @@ bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, 
 {
     const uint64_t wanted = COMPACT_NAMES_ALONE;
     struct compact_parts parts = {0};
-    bool had_memory = true;
     bool done = compact_parts_unpack(packed, wanted, parts_limit(size), name, what, &parts, error);
 
     *names = (struct name_table){0};
-    if (done && !name_table_index(names, &parts.parts[COMPACT_NAMES_TEXT], &had_memory))
-        done = had_memory ? damaged(name, what, error) : error_out_of_memory(error, name, size);
+    if (done) {
+        switch (name_text_decode(&parts.parts[COMPACT_NAMES_TEXT], names)) {
+        case COMPACT_DONE:
+            break;
+        case COMPACT_UNFIT:
+            done = damaged(name, what, error);
+            break;
+        case COMPACT_NO_MEMORY:
+            done = error_out_of_memory(error, name, size);
+            break;
+        }
+    }
     if (are_all != NULL)
         *are_all = parts.checked == wanted &&
                    compact_names_are_all(buffer_view(&parts.parts[COMPACT_NAMES_PIECES]));

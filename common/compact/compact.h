@@ -31,9 +31,9 @@
 /* ch_type of the sections in these forms, in the range that the gABI leaves to the system:
  * transform and version. Stored in sidecars: a number never changes its meaning. */
 enum compact_type {
-    COMPACT_NAMES_1 = 0x6c760101,
+    COMPACT_NAMES_2 = 0x6c760102,
     COMPACT_DATA_1 = 0x6c760201,
-    COMPACT_COVMAP_1 = 0x6c760301,
+    COMPACT_COVMAP_2 = 0x6c760302,
     COMPACT_COVFUN_1 = 0x6c760401,
     COMPACT_COVFUN_2 = 0x6c760402, /* blocks of COMPACT_COVFUN_1 */
 };

@@ -5,21 +5,23 @@
 #define COVSPLIT_COMMON_COMPACT_TRANSFORMS_H
 
 #include "common/compact/compact.h"
+#include "common/compact/name_text.h"
 
-/* The part of compact_names_1 that is the text of a name_table, and the one that tells whether all
- * names are in it. */
+/* The parts of compact_names_2 that are the text of the names (name_text.h), the first of them, and
+ * the one that tells whether all names are in it. */
 #define COMPACT_NAMES_TEXT   0
-#define COMPACT_NAMES_PIECES 2
+#define COMPACT_NAMES_PIECES 5
 
-/* Both as bits: they are read without the section. */
+/* All of them as bits: they are read without the section. */
 #define COMPACT_NAMES_ALONE                                                                        \
-    (UINT64_C(1) << COMPACT_NAMES_TEXT | UINT64_C(1) << COMPACT_NAMES_PIECES)
+    (((UINT64_C(1) << NAME_TEXT_PARTS) - 1) << COMPACT_NAMES_TEXT | UINT64_C(1)                    \
+                                                                        << COMPACT_NAMES_PIECES)
 
 bool compact_names_are_all(struct bytes pieces);
 
-extern const struct compact_transform compact_names_1;
+extern const struct compact_transform compact_names_2;
 extern const struct compact_transform compact_data_1;
-extern const struct compact_transform compact_covmap_1;
+extern const struct compact_transform compact_covmap_2;
 extern const struct compact_transform compact_covfun_1;
 extern const struct compact_transform compact_covfun_2;
 

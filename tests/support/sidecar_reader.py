@@ -18,12 +18,13 @@ import zlib
 sys.dont_write_bytecode = True
 
 from mapping_reader import Mappings
+from name_reader import Members, name_text
 from sidecar_numbers import Numbers, uleb128, unzigzag
 
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_1, DATA_1, COVMAP_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301
+ZSTD, NAMES_2, DATA_1, COVMAP_2 = 2, 0x6c760102, 0x6c760201, 0x6c760302
 COVFUN_1, COVFUN_2 = 0x6c760401, 0x6c760402
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
@@ -209,43 +210,19 @@ class Sidecar:
 
     def names(self):
         ch_type, _, _ = self.stored("__llvm_prf_names")
-        if ch_type == NAMES_1:
-            return self.parts("__llvm_prf_names")[0].split(b"\x01")[:-1]
+        if ch_type == NAMES_2:
+            return name_text(*self.parts("__llvm_prf_names")[:3])
         return names_of_chunks(self.section("__llvm_prf_names"))
 
     def compact_names(self):
         """Those that other compact forms count on."""
         for name in "__llvm_prf_names", "__llvm_covnames":
-            if name in self.removed and self.stored(name)[0] == NAMES_1:
-                return self.parts(name)[0].split(b"\x01")[:-1]
+            if name in self.removed and self.stored(name)[0] == NAMES_2:
+                return name_text(*self.parts(name)[:3])
         return []
 
     def byte_order(self):
         return "big" if self.order == ">" else "little"
-
-
-class Members:
-    """Lists of names: see "members" in the page."""
-
-    def __init__(self, names, members, width):
-        self.names, self.members, self.width = names, members, width
-        self.place, self.new = 0, 0
-
-    def take_list(self, count):
-        names, before = [], 0
-        for _ in range(count):
-            member = int.from_bytes(self.members[self.place:self.place + self.width], "little")
-            self.place += self.width
-            if member == 0:
-                number = self.new
-                self.new += 1
-            else:
-                limit = 256 ** self.width
-                difference = member - 1 if member <= limit // 2 else member - limit
-                number = before + difference
-            names.append(self.names[number])
-            before = number
-        return names
 
 
 def compressed(text, form):
@@ -253,9 +230,9 @@ def compressed(text, form):
 
 
 def decode_names(_, parts, size):
-    pieces = Numbers(parts[2])
-    members = Members(parts[0].split(b"\x01")[:-1], parts[1], pieces.take())
-    rest, section = Numbers(parts[3]), bytearray()
+    pieces = Numbers(parts[5])
+    members = Members(name_text(*parts[:3]), parts[3], parts[4], pieces.take())
+    rest, section = Numbers(parts[6]), bytearray()
     for _ in range(pieces.take()):
         form, number = pieces.take(), pieces.take()
         if form == 0:
@@ -266,12 +243,13 @@ def decode_names(_, parts, size):
             text = b"\x01".join(members.take_list(number))
             stream = compressed(text, form)
             section += uleb128(len(text)) + uleb128(len(stream)) + (stream or text)
+    require(members.at_end() and rest.at_end(), "a part has more")
     return section
 
 
 def decode_covmap(sidecar, parts, size):
-    numbers = Numbers(parts[2])
-    members = Members(parts[0].split(b"\x01")[:-1], parts[1], numbers.take())
+    numbers = Numbers(parts[3])
+    members = Members(parts[0].split(b"\x01")[:-1], parts[1], parts[2], numbers.take())
     section = bytearray()
     for _ in range(numbers.take()):
         records, coverage, version, form, count = [numbers.take() for _ in range(5)]
@@ -281,7 +259,8 @@ def decode_covmap(sidecar, parts, size):
         section += struct.pack(sidecar.order + "IIII", records, len(names), coverage, version)
         section += names
         section += bytes(min(-len(section) % 8, size - len(section)))
-    return section + parts[3]
+    require(members.at_end(), "a part has more")
+    return section + parts[4]
 
 
 class Record:
@@ -421,7 +400,7 @@ def decode_covfun(sidecar, parts, size):
     return section + parts[9]
 
 
-DECODERS = {NAMES_1: decode_names, DATA_1: decode_data, COVMAP_1: decode_covmap,
+DECODERS = {NAMES_2: decode_names, DATA_1: decode_data, COVMAP_2: decode_covmap,
             COVFUN_1: decode_covfun}
 # Forms that are blocks of another.
 BLOCKS = {COVFUN_2: COVFUN_1}

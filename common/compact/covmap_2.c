@@ -1,5 +1,5 @@
 /*
- * File names of the coverage mapping, version 1.
+ * File names of the coverage mapping, version 2.
  *
  * The section is a run of records, one a translation unit, each aligned to 8 bytes (LLVM's
  * CoverageMappingFormat, versions 4 to 7): NRecords, FilenamesSize, CoverageSize and Version, 32
@@ -10,21 +10,24 @@
  *
  * Parts:
  *   0  the distinct names, in the order in which they come first, each with a byte 1 behind it
- *   1  the names of all records, as members.h has it
- *   2  the width of members, the number of records, and of each record NRecords, CoverageSize,
- *      Version, the form of its text (zlib_text.h), its number of names, as unsigned LEB128
- *   3  what follows the last record that is of this form, as it is
+ *   1, 2  the names of all records, as members.h has it: their kinds, and the numbers of others
+ *   3  the width of these numbers, the number of records, and of each record NRecords,
+ *      CoverageSize, Version, the form of its text (zlib_text.h), its number of names, as unsigned
+ *      LEB128
+ *   4  what follows the last record that is of this form, as it is
  */
 #include <string.h>
 
 #include "common/compact/members.h"
+#include "common/compact/name_table.h"
 #include "common/compact/numbers.h"
 #include "common/compact/transforms.h"
 #include "common/compact/zlib_text.h"
 
 enum part {
     PART_TEXT,
-    PART_MEMBERS,
+    PART_KINDS,
+    PART_OTHERS,
     PART_RECORDS,
     PART_REST,
     PART_COUNT,
@@ -33,8 +36,8 @@ enum part {
 #define HEADER_SIZE 16
 #define ALIGNMENT   8
 
-/* As in names_1.c. */
-#define INFLATED_PER_BYTE 256
+/* As in names_2.c. */
+#define INFLATED_PER_BYTE 1024
 #define INFLATED_FREE     ((uint64_t)16 << 20)
 
 /* The record without its names. */
@@ -187,8 +190,8 @@ static enum compact_result encode(const struct compact_context *context, struct 
     enum compact_result result = COMPACT_NO_MEMORY;
 
     parts->count = PART_COUNT;
-    if (member_writer_start(&encoder.members, &parts->parts[PART_TEXT],
-                            &parts->parts[PART_MEMBERS]))
+    if (member_writer_start(&encoder.members, &parts->parts[PART_TEXT], &parts->parts[PART_KINDS],
+                            &parts->parts[PART_OTHERS]))
         result = encode_all(&encoder, section, parts);
     member_writer_free(&encoder.members);
     buffer_free(&encoder.records);
@@ -235,7 +238,7 @@ static bool take_record(struct decoder *decoder, struct record *record)
 static enum compact_result gather_text(struct decoder *decoder, uint64_t count)
 {
     decoder->text.size = 0;
-    decoder->reader.before = 0;
+    member_reader_start_list(&decoder->reader);
     for (uint64_t i = 0; i < count; i++) {
         struct bytes name;
         uint64_t number;
@@ -297,13 +300,11 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
                                       struct buffer *section)
 {
     size_t start = section->size;
-    uint64_t width, count;
+    uint64_t count;
 
-    if (!bytes_take_uleb128(&decoder->records, &width) || width < MEMBER_WIDTH_MIN ||
-        width > MEMBER_WIDTH_MAX || !bytes_take_uleb128(&decoder->records, &count))
+    if (!member_reader_take_width(&decoder->reader, &decoder->records) ||
+        !bytes_take_uleb128(&decoder->records, &count))
         return COMPACT_UNFIT;
-    decoder->reader.width = (unsigned)width;
-    decoder->reader.names = &decoder->names;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t made = section->size - start, aligned;
         enum compact_result result = decode_record(decoder, size - made, section);
@@ -317,7 +318,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
         if (!buffer_append_zeros(section, (size_t)(aligned - made)))
             return COMPACT_NO_MEMORY;
     }
-    if (rest.size != size - (section->size - start))
+    if (!member_reader_at_end(&decoder->reader) || rest.size != size - (section->size - start))
         return COMPACT_UNFIT;
     return rest.size == 0 || buffer_append(section, rest.data, (size_t)rest.size)
                ? COMPACT_DONE
@@ -329,30 +330,35 @@ static enum compact_result decode(const struct compact_context *context,
                                   struct buffer *section)
 {
     struct decoder decoder = {.context = context,
-                              .reader = {.members = buffer_view(&parts->parts[PART_MEMBERS])},
                               .records = buffer_view(&parts->parts[PART_RECORDS])};
     bool had_memory = true;
     enum compact_result result;
 
     if (parts->count != PART_COUNT)
         return COMPACT_UNFIT;
-    decoder.inflated_left = INFLATED_FREE + INFLATED_PER_BYTE * (parts->parts[PART_TEXT].size +
-                                                                 parts->parts[PART_MEMBERS].size);
-    if (name_table_index(&decoder.names, &parts->parts[PART_TEXT], &had_memory))
-        result = decode_all(&decoder, buffer_view(&parts->parts[PART_REST]), size, section);
-    else
+    decoder.inflated_left = INFLATED_FREE;
+    for (size_t i = PART_TEXT; i <= PART_OTHERS; i++)
+        decoder.inflated_left += INFLATED_PER_BYTE * parts->parts[i].size;
+    if (!name_table_index(&decoder.names, &parts->parts[PART_TEXT], &had_memory))
         result = had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
+    else if (!member_reader_start(&decoder.reader, decoder.names.count,
+                                  buffer_view(&parts->parts[PART_KINDS]),
+                                  buffer_view(&parts->parts[PART_OTHERS])))
+        result = COMPACT_NO_MEMORY;
+    else
+        result = decode_all(&decoder, buffer_view(&parts->parts[PART_REST]), size, section);
     /* The text was taken over; it is the parts' again. */
     parts->parts[PART_TEXT] = decoder.names.text;
     decoder.names.text = (struct buffer){0};
+    member_reader_free(&decoder.reader);
     name_table_free(&decoder.names);
     buffer_free(&decoder.text);
     buffer_free(&decoder.list);
     return result;
 }
 
-const struct compact_transform compact_covmap_1 = {
-    .type = COMPACT_COVMAP_1,
+const struct compact_transform compact_covmap_2 = {
+    .type = COMPACT_COVMAP_2,
     .kinds = SECTION_BIT(SECTION_COVMAP),
     .encode = encode,
     .decode = decode,

@@ -1,24 +1,25 @@
 /*
- * Function names, version 1.
+ * Function names, version 2.
  *
  * The section is a run of chunks (name_set.h), one a translation unit, most of them zlib streams. A
  * function that is in a header has its name in every chunk, and what zlib makes of it is different
  * each time. So each name is stored once, and of the chunks only which names they hold.
  *
  * Parts:
- *   0  the distinct names, in the order in which they come first, each with a byte 1 behind it
- *   1  the names of all chunks, as members.h has it
- *   2  the width of members, the number of pieces, and of each piece its form and its size, as
- *      unsigned LEB128:
+ *   0 to 2  the distinct names, in the order in which they come first, as name_text.h has it
+ *   3, 4    the names of all chunks, as members.h has it: their kinds, and the numbers of others
+ *   5  the width of these numbers, the number of pieces, and of each piece its form and its size,
+ *      as unsigned LEB128:
  *      0 zero bytes, their number; 1 a chunk that is not compressed, its number of names; 2 or 3 a
  *      chunk of a zlib stream of level 6 or 9, its number of names; 4 bytes as they are, their
  *      number
- *   3  the bytes of the pieces of form 4
+ *   6  the bytes of the pieces of form 4
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/compact/members.h"
+#include "common/compact/name_text.h"
 #include "common/compact/numbers.h"
 #include "common/compact/transforms.h"
 #include "common/compact/zlib_text.h"
@@ -27,7 +28,8 @@
 
 enum part {
     PART_TEXT = COMPACT_NAMES_TEXT,
-    PART_MEMBERS,
+    PART_KINDS = PART_TEXT + NAME_TEXT_PARTS,
+    PART_OTHERS,
     PART_PIECES = COMPACT_NAMES_PIECES,
     PART_BYTES,
     PART_COUNT,
@@ -40,8 +42,8 @@ enum {
 };
 
 /* How much more the chunks may be, inflated, than what the sidecar holds of them: bounds the time
- * that a hostile sidecar can take. Real ones are some ten times as large. */
-#define INFLATED_PER_BYTE 256
+ * that a hostile sidecar can take. Of real ones each name takes a byte at least. */
+#define INFLATED_PER_BYTE 1024
 #define INFLATED_FREE     ((uint64_t)16 << 20)
 
 static bool has_names(unsigned form)
@@ -67,6 +69,7 @@ struct encoder {
     size_t count;
     size_t capacity;
     struct member_writer members;
+    struct buffer text; /* of the distinct names */
     struct compact_parts *parts;
 };
 
@@ -189,7 +192,7 @@ static enum compact_result put_pieces(struct encoder *encoder)
     unsigned width;
     bool done;
 
-    if (encoder->members.numbers.count == 0 || !member_writer_finish(&encoder->members, &width))
+    if (encoder->text.size == 0 || !member_writer_finish(&encoder->members, &width))
         return COMPACT_UNFIT;
     done = buffer_append_uleb128(pieces, width) && buffer_append_uleb128(pieces, encoder->count);
     for (size_t i = 0; done && i < encoder->count; i++) {
@@ -206,9 +209,12 @@ static enum compact_result put_pieces(struct encoder *encoder)
 
 static enum compact_result encode_all(struct encoder *encoder, struct bytes section)
 {
-    if (!find_pieces(encoder, section) ||
-        !member_writer_start(&encoder->members, &encoder->parts->parts[PART_TEXT],
-                             &encoder->parts->parts[PART_MEMBERS]))
+    struct buffer *parts = encoder->parts->parts;
+    enum compact_result put;
+
+    if (!member_writer_start(&encoder->members, &encoder->text, &parts[PART_KINDS],
+                             &parts[PART_OTHERS]) ||
+        !find_pieces(encoder, section))
         return COMPACT_NO_MEMORY;
     parallel_run(encoder->count, encoder->context->threads, prove_piece, encoder);
     for (size_t i = 0; i < encoder->count; i++) {
@@ -221,7 +227,9 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
         if (result != COMPACT_DONE)
             return result;
     }
-    return put_pieces(encoder);
+    put = put_pieces(encoder);
+    return put == COMPACT_DONE ? name_text_encode(buffer_view(&encoder->text), &parts[PART_TEXT])
+                               : put;
 }
 
 static enum compact_result encode(const struct compact_context *context, struct bytes section,
@@ -237,12 +245,13 @@ static enum compact_result encode(const struct compact_context *context, struct 
         buffer_free(&encoder.pieces[i].text);
     free(encoder.pieces);
     member_writer_free(&encoder.members);
+    buffer_free(&encoder.text);
     return result;
 }
 
 /* ---- decoding ---- */
 
-/* Whether all names of the section are in its first part. */
+/* Whether all names of the section are in its text of names. */
 bool compact_names_are_all(struct bytes pieces)
 {
     uint64_t number, form, size;
@@ -259,8 +268,8 @@ bool compact_names_are_all(struct bytes pieces)
 /* A piece to be. */
 struct plan {
     unsigned form;
-    uint64_t size;               /* as part 2 says it */
-    struct member_reader reader; /* of its names */
+    uint64_t size;           /* as part 5 says it */
+    const uint32_t *members; /* numbers of its names */
     uint64_t text_size;
     struct buffer stream;
     enum compact_result result;
@@ -269,18 +278,20 @@ struct plan {
 struct decoder {
     const struct compact_context *context;
     struct name_table names;
-    struct member_reader reader; /* of the names of the pieces that are not planned yet */
+    struct member_reader reader;
+    uint32_t *members; /* numbers of the names of all chunks */
+    uint32_t *next;    /* where those of the next chunk go */
     struct plan *plans;
     size_t count;
     struct bytes bytes;
     uint64_t inflated_left;
 };
 
-/* Goes over a chunk's names without copying any: how large is it? */
+/* Finds a chunk's names without copying any: how large is it? */
 static bool measure_chunk(struct decoder *decoder, struct plan *plan)
 {
-    decoder->reader.before = 0;
-    plan->reader = decoder->reader;
+    member_reader_start_list(&decoder->reader);
+    plan->members = decoder->next;
     for (uint64_t i = 0; i < plan->size; i++) {
         uint64_t number, size;
 
@@ -291,6 +302,7 @@ static bool measure_chunk(struct decoder *decoder, struct plan *plan)
             return false;
         decoder->inflated_left -= size;
         plan->text_size += size;
+        *decoder->next++ = (uint32_t)number;
     }
     plan->text_size--; /* the last has no separator */
     return true;
@@ -309,13 +321,11 @@ static bool take_plan(struct decoder *decoder, struct bytes *pieces, struct plan
 
 static enum compact_result take_plans(struct decoder *decoder, struct bytes pieces)
 {
-    uint64_t width, count;
+    uint64_t count;
 
-    if (!bytes_take_uleb128(&pieces, &width) || width < MEMBER_WIDTH_MIN ||
-        width > MEMBER_WIDTH_MAX || !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2)
+    if (!member_reader_take_width(&decoder->reader, &pieces) ||
+        !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2)
         return COMPACT_UNFIT;
-    decoder->reader.width = (unsigned)width;
-    decoder->reader.names = &decoder->names;
     decoder->plans = calloc((size_t)count + 1, sizeof(*decoder->plans));
     if (decoder->plans == NULL)
         return COMPACT_NO_MEMORY;
@@ -324,22 +334,17 @@ static enum compact_result take_plans(struct decoder *decoder, struct bytes piec
         if (!take_plan(decoder, &pieces, &decoder->plans[i]))
             return COMPACT_UNFIT;
     }
-    return COMPACT_DONE;
+    return member_reader_at_end(&decoder->reader) ? COMPACT_DONE : COMPACT_UNFIT;
 }
 
 /* Puts a chunk's text together; it has been measured. */
 static bool gather_text(const struct decoder *decoder, const struct plan *plan, struct buffer *text)
 {
-    struct member_reader reader = plan->reader;
-
     if (!buffer_reserve(text, (size_t)plan->text_size + 1))
         return false;
     for (uint64_t i = 0; i < plan->size; i++) {
-        uint64_t number = 0;
-        struct bytes name;
+        struct bytes name = name_table_get(&decoder->names, plan->members[i]);
 
-        member_reader_take(&reader, &number);
-        name = name_table_get(&decoder->names, (size_t)number);
         memcpy(text->data + text->size, name.data, (size_t)name.size + 1);
         text->size += (size_t)name.size + 1;
     }
@@ -408,38 +413,53 @@ static enum compact_result put_pieces_together(struct decoder *decoder, uint64_t
     return COMPACT_DONE;
 }
 
+/* Makes the names, and room for the numbers of members. */
+static enum compact_result start_decoder(struct decoder *decoder, const struct buffer *parts)
+{
+    enum compact_result result = name_text_decode(&parts[PART_TEXT], &decoder->names);
+    size_t count = parts[PART_KINDS].size;
+
+    if (result != COMPACT_DONE)
+        return result;
+    if (decoder->names.count > UINT32_MAX)
+        return COMPACT_UNFIT;
+    decoder->inflated_left = INFLATED_FREE;
+    for (size_t i = PART_TEXT; i <= PART_OTHERS; i++)
+        decoder->inflated_left += INFLATED_PER_BYTE * parts[i].size;
+    decoder->members = malloc((count + 1) * sizeof(*decoder->members));
+    decoder->next = decoder->members;
+    return decoder->members != NULL && member_reader_start(&decoder->reader, decoder->names.count,
+                                                           buffer_view(&parts[PART_KINDS]),
+                                                           buffer_view(&parts[PART_OTHERS]))
+               ? COMPACT_DONE
+               : COMPACT_NO_MEMORY;
+}
+
 static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
 {
-    struct decoder decoder = {.context = context,
-                              .reader = {.members = buffer_view(&parts->parts[PART_MEMBERS])},
-                              .bytes = buffer_view(&parts->parts[PART_BYTES])};
-    bool had_memory = true;
+    struct decoder decoder = {.context = context, .bytes = buffer_view(&parts->parts[PART_BYTES])};
     enum compact_result result;
 
     if (parts->count != PART_COUNT)
         return COMPACT_UNFIT;
-    decoder.inflated_left = INFLATED_FREE + INFLATED_PER_BYTE * (parts->parts[PART_TEXT].size +
-                                                                 parts->parts[PART_MEMBERS].size);
-    if (name_table_index(&decoder.names, &parts->parts[PART_TEXT], &had_memory))
+    result = start_decoder(&decoder, parts->parts);
+    if (result == COMPACT_DONE)
         result = take_plans(&decoder, buffer_view(&parts->parts[PART_PIECES]));
-    else
-        result = had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
     if (result == COMPACT_DONE)
         result = put_pieces_together(&decoder, size, section);
-    /* The text was taken over; it is the parts' again. */
-    parts->parts[PART_TEXT] = decoder.names.text;
-    decoder.names.text = (struct buffer){0};
     for (size_t i = 0; i < decoder.count; i++)
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
+    free(decoder.members);
+    member_reader_free(&decoder.reader);
     name_table_free(&decoder.names);
     return result;
 }
 
-const struct compact_transform compact_names_1 = {
-    .type = COMPACT_NAMES_1,
+const struct compact_transform compact_names_2 = {
+    .type = COMPACT_NAMES_2,
     .kinds = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES),
     .encode = encode,
     .decode = decode,
