@@ -25,10 +25,9 @@ enum compact_result name_text_encode(struct bytes text, struct buffer *parts)
 
 enum compact_result name_text_decode(const struct buffer *parts, struct name_table *names)
 {
-    struct buffer dictionary = {0}, text = {0};
+    struct name_table dictionary;
     uint64_t limit = TEXT_FREE;
     enum compact_result result;
-    bool had_memory;
 
     *names = (struct name_table){0};
     for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
@@ -36,11 +35,8 @@ enum compact_result name_text_decode(const struct buffer *parts, struct name_tab
     result = token_text_decode(buffer_view(&parts[NAME_TEXT_WORD_CODES]),
                                buffer_view(&parts[NAME_TEXT_WORDS]), limit, &dictionary);
     if (result == COMPACT_DONE)
-        result = token_text_decode(buffer_view(&parts[NAME_TEXT_CODES]), buffer_view(&dictionary),
-                                   limit, &text);
-    if (result == COMPACT_DONE && !name_table_index(names, &text, &had_memory))
-        result = had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
-    buffer_free(&dictionary);
-    buffer_free(&text);
+        result = token_text_decode(buffer_view(&parts[NAME_TEXT_CODES]),
+                                   buffer_view(&dictionary.text), limit, names);
+    name_table_free(&dictionary);
     return result;
 }

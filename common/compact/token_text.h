@@ -27,6 +27,7 @@
 #define COVSPLIT_COMMON_COMPACT_TOKEN_TEXT_H
 
 #include "common/bytes.h"
+#include "common/compact/name_table.h"
 #include "common/compact/result.h"
 #include "common/compact/tokens.h"
 
@@ -50,9 +51,9 @@ uint32_t token_number(struct bytes token);
 enum compact_result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
                                       struct buffer *dictionary);
 
-/* Makes the text, into an empty buffer. Unfit where it is not of this form, or would have more than
- * `limit` bytes. */
+/* Makes the text, and tells where its strings end. Unfit where it is not of this form, or would
+ * have more than `limit` bytes. Freed with name_table_free, also after a failure. */
 enum compact_result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
-                                      struct buffer *text);
+                                      struct name_table *strings);
 
 #endif

@@ -34,9 +34,11 @@ struct decoder {
     uint64_t known; /* entries */
     uint64_t capacity;
     struct buffer single_texts;
-    uint8_t *at; /* of the text */
+    uint8_t *start; /* of the text */
+    uint8_t *at;
     uint8_t *end;
-    uint32_t number; /* the last one in this string */
+    uint64_t *string_end; /* where the next one goes: see name_table.h */
+    uint32_t number;      /* the last one in this string */
 };
 
 uint32_t token_number(struct bytes token)
@@ -164,7 +166,34 @@ static enum compact_result start_singles(struct decoder *decoder)
     return COMPACT_DONE;
 }
 
-static enum compact_result start(struct decoder *decoder, uint64_t limit, struct buffer *text)
+/* Bytes that may be ends of strings. */
+static size_t count_ends(struct bytes codes)
+{
+    size_t count = 0;
+
+    for (uint64_t i = 0; i < codes.size; i++)
+        count += codes.data[i] == TOKEN_CODE_END;
+    return count;
+}
+
+/* Room for the text and the ends of its strings, and for entries. False: no memory. */
+static bool make_room(struct decoder *decoder, uint64_t size, struct name_table *strings)
+{
+    decoder->capacity = 1024;
+    decoder->entries = malloc((size_t)decoder->capacity * sizeof(*decoder->entries));
+    strings->ends = malloc((count_ends(decoder->codes) + 1) * sizeof(*strings->ends));
+    if (decoder->entries == NULL || strings->ends == NULL ||
+        !buffer_reserve(&strings->text, (size_t)size + STRIDE))
+        return false;
+    decoder->start = decoder->at = strings->text.data;
+    decoder->end = decoder->start + size;
+    decoder->string_end = strings->ends;
+    decoder->number = TOKEN_NUMBER_NONE;
+    return true;
+}
+
+static enum compact_result start(struct decoder *decoder, uint64_t limit,
+                                 struct name_table *strings)
 {
     uint64_t size, counted_singles, pairs, triples;
 
@@ -181,14 +210,7 @@ static enum compact_result start(struct decoder *decoder, uint64_t limit, struct
     decoder->triples_end = decoder->pairs_end + triples;
     if (decoder->triples_end > TOKEN_CODE_END)
         return COMPACT_UNFIT;
-    decoder->capacity = 1024;
-    decoder->entries = malloc((size_t)decoder->capacity * sizeof(*decoder->entries));
-    if (decoder->entries == NULL || !buffer_reserve(text, (size_t)size + STRIDE))
-        return COMPACT_NO_MEMORY;
-    decoder->at = text->data;
-    decoder->end = text->data + size;
-    decoder->number = TOKEN_NUMBER_NONE;
-    return start_singles(decoder);
+    return make_room(decoder, size, strings) ? start_singles(decoder) : COMPACT_NO_MEMORY;
 }
 
 /* ---- the text ---- */
@@ -234,6 +256,7 @@ static enum compact_result put_special(struct decoder *decoder, uint8_t code)
     case TOKEN_CODE_END:
         if (decoder->at == decoder->end)
             return COMPACT_UNFIT;
+        *decoder->string_end++ = (uint64_t)(decoder->at - decoder->start);
         *decoder->at++ = NAME_SEPARATOR;
         decoder->number = TOKEN_NUMBER_NONE;
         return COMPACT_DONE;
@@ -284,7 +307,8 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
     const struct entry *entries = decoder->entries, *entry;
     const uint64_t singles = decoder->singles, pairs_end = decoder->pairs_end;
     const uint64_t known = decoder->known;
-    uint8_t *at = decoder->at, *const text_end = decoder->end;
+    uint8_t *at = decoder->at, *const text_start = decoder->start, *const text_end = decoder->end;
+    uint64_t *string_end = decoder->string_end;
     uint32_t last = decoder->number;
 
     for (size_t taken; end - code > 1; code += taken) {
@@ -292,6 +316,7 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
 
         taken = 1;
         if (number == TOKEN_CODE_END && at != text_end) {
+            *string_end++ = (uint64_t)(at - text_start);
             *at++ = NAME_SEPARATOR;
             last = TOKEN_NUMBER_NONE;
             continue;
@@ -312,6 +337,7 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
         last = entry->number != TOKEN_NUMBER_NONE ? entry->number : last;
     }
     decoder->at = at;
+    decoder->string_end = string_end;
     decoder->number = last;
     return code;
 }
@@ -336,15 +362,23 @@ static enum compact_result put_all(struct decoder *decoder)
 }
 
 enum compact_result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
-                                      struct buffer *text)
+                                      struct name_table *strings)
 {
     struct decoder decoder = {.codes = codes, .dictionary = dictionary};
-    enum compact_result result = start(&decoder, limit, text);
+    enum compact_result result;
 
+    *strings = (struct name_table){0};
+    result = start(&decoder, limit, strings);
     if (result == COMPACT_DONE)
         result = put_all(&decoder);
-    if (result == COMPACT_DONE)
-        text->size = (size_t)(decoder.at - text->data);
+    if (result == COMPACT_DONE) {
+        strings->text.size = (size_t)(decoder.at - decoder.start);
+        strings->count = (size_t)(decoder.string_end - strings->ends);
+        /* What is behind the last end is no string. */
+        if (strings->text.size != 0 &&
+            (strings->count == 0 || strings->ends[strings->count - 1] != strings->text.size - 1))
+            result = COMPACT_UNFIT;
+    }
     free(decoder.entries);
     buffer_free(&decoder.single_texts);
     return result;

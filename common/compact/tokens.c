@@ -8,6 +8,10 @@
 /* Sizes of identifiers with more digits are not taken for such. */
 #define COUNT_DIGITS_MAX 4
 
+/* What has words and numbers of less than two bytes and a half in the mean is no text of words, but
+ * a hash in base 16 or 62, say: it is one token, unless it is short. */
+#define HASH_SIZE_MIN 8
+
 /* Bytes of a substitution's number: 36 * 36 and more of them are rare. */
 #define SUBSTITUTION_DIGITS_MAX 2
 
@@ -202,21 +206,41 @@ static size_t word_size(const uint8_t *at, const uint8_t *end)
     return (size_t)(next - at);
 }
 
+/* The size of the word, number or other byte. */
+static size_t size_in_words(const uint8_t *at, const uint8_t *end)
+{
+    return is_letter(*at) ? word_size(at, end) : is_digit(*at) ? digits(at, end) : 1;
+}
+
+static bool is_hash(const uint8_t *at, const uint8_t *end)
+{
+    size_t size = 0, words = 0;
+
+    while (at != end) {
+        size_t word = size_in_words(at, end);
+
+        if (is_letter(*at) || is_digit(*at)) {
+            size += word;
+            words++;
+        }
+        at += word;
+    }
+    return size >= HASH_SIZE_MIN && 2 * size < 5 * words;
+}
+
 bool tokenizer_take(struct tokenizer *tokenizer, struct token *token)
 {
-    const uint8_t *at = tokenizer->at;
+    const uint8_t *at = tokenizer->at, *end = tokenizer->end;
 
-    if (at == tokenizer->end)
+    if (at == end)
         return false;
     token->counted = false;
-    if (tokenizer->rule == TOKENS_OF_NAMES) {
+    if (tokenizer->rule == TOKENS_OF_NAMES)
         take_of_names(tokenizer, token);
-    } else {
-        size_t size = is_letter(*at)  ? word_size(at, tokenizer->end)
-                      : is_digit(*at) ? digits(at, tokenizer->end)
-                                      : 1;
-        token->bytes = (struct bytes){at, size};
-    }
+    else if (at == tokenizer->start && is_hash(at, end))
+        token->bytes = (struct bytes){at, (uint64_t)(end - at)};
+    else
+        token->bytes = (struct bytes){at, size_in_words(at, end)};
     tokenizer->at = token->bytes.data + token->bytes.size;
     return true;
 }

@@ -63,6 +63,10 @@ static const struct {
     {TOKENS_OF_NAMES, "_RNvB3_4Kja_s_", "_|R|N|v|B3_|#Kja_|s_|"},
     {TOKENS_OF_WORDS, "sqlite3HTTPParse_url10", "sqlite|3|HTTP|Parse|_|url|10|"},
     {TOKENS_OF_WORDS, "aBC", "a|BC|"},
+    {TOKENS_OF_WORDS, "h9f3a07bc44d18e2", "h9f3a07bc44d18e2|"},
+    {TOKENS_OF_WORDS, "h9f3a0", "h|9|f|3|a|0|"},
+    {TOKENS_OF_WORDS, "std_h9f3a07bc", "std_h9f3a07bc|"},
+    {TOKENS_OF_WORDS, "something_h9f3a0", "something|_|h|9|f|3|a|0|"},
     {TOKENS_OF_WORDS, "\xc3\xa4X", "\xc3|\xa4|X|"},
 };
 
@@ -77,7 +81,8 @@ END_TEST
 
 /* ---- the form ---- */
 
-static enum compact_result decode(struct bytes codes, const char *dictionary, struct buffer *text)
+static enum compact_result decode(struct bytes codes, const char *dictionary,
+                                  struct name_table *text)
 {
     return token_text_decode(codes, view(dictionary), ANY_SIZE, text);
 }
@@ -100,17 +105,18 @@ START_TEST(test_read_as_told)
     static const char text[] = "a2bc\1x919x9\1\1"
                                "010\1"
                                "100010011002\1";
-    struct buffer made = {0};
+    struct name_table made;
 
     ck_assert_int_eq(decode((struct bytes){codes, sizeof(codes)}, dictionary, &made), COMPACT_DONE);
-    ck_assert(bytes_equal(buffer_view(&made), view(text)));
-    buffer_free(&made);
+    ck_assert(bytes_equal(buffer_view(&made.text), view(text)));
+    name_table_free(&made);
 }
 END_TEST
 
 START_TEST(test_triples)
 {
-    struct buffer dictionary = {0}, codes = {0}, made = {0};
+    struct buffer dictionary = {0}, codes = {0};
+    struct name_table made;
     static const uint8_t end[] = {0, 0, 43, 252}; /* triple 43: behind one single and one pair */
     char expected[8];
 
@@ -132,9 +138,9 @@ START_TEST(test_triples)
     ck_assert_int_eq(
         token_text_decode(buffer_view(&codes), buffer_view(&dictionary), ANY_SIZE, &made),
         COMPACT_DONE);
-    ck_assert_uint_eq(made.size, size);
-    ck_assert_mem_eq(made.data + size - strlen(expected), expected, strlen(expected));
-    buffer_free(&made);
+    ck_assert_uint_eq(made.text.size, size);
+    ck_assert_mem_eq(made.text.data + size - strlen(expected), expected, strlen(expected));
+    name_table_free(&made);
     buffer_free(&codes);
     buffer_free(&dictionary);
 }
@@ -167,12 +173,12 @@ static const struct {
 
 START_TEST(test_damaged)
 {
-    struct buffer made = {0};
+    struct name_table made;
 
     ck_assert_int_eq(decode((struct bytes){(const uint8_t *)damaged[_i].codes, damaged[_i].size},
                             damaged[_i].dictionary, &made),
                      COMPACT_UNFIT);
-    buffer_free(&made);
+    name_table_free(&made);
 }
 END_TEST
 
@@ -180,19 +186,20 @@ END_TEST
 
 static void comes_back(const struct buffer *text, enum token_rule rule)
 {
-    struct buffer codes = {0}, dictionary = {0}, again = {0};
+    struct buffer codes = {0}, dictionary = {0};
+    struct name_table again;
 
     ck_assert_int_eq(token_text_encode(buffer_view(text), rule, &codes, &dictionary), COMPACT_DONE);
     ck_assert_int_eq(
         token_text_decode(buffer_view(&codes), buffer_view(&dictionary), text->size, &again),
         COMPACT_DONE);
-    ck_assert(bytes_equal(buffer_view(text), buffer_view(&again)));
-    buffer_free(&again);
+    ck_assert(bytes_equal(buffer_view(text), buffer_view(&again.text)));
+    name_table_free(&again);
     if (text->size != 0)
         ck_assert_int_eq(token_text_decode(buffer_view(&codes), buffer_view(&dictionary),
                                            text->size - 1, &again),
                          COMPACT_UNFIT);
-    buffer_free(&again);
+    name_table_free(&again);
     buffer_free(&codes);
     buffer_free(&dictionary);
 }
@@ -383,7 +390,7 @@ START_TEST(test_form_stays)
         buffer_free(&names);
     }
     digest = digest_stream_finish(stream);
-    ck_assert_str_eq(digest_format(&digest, text), "025179c8375671228fb9cc6903f5ec0d");
+    ck_assert_str_eq(digest_format(&digest, text), "27c2c9fc3ba6521ae3a37cef736cdac4");
     digest_stream_free(stream);
 }
 END_TEST
