@@ -115,9 +115,9 @@ START_TEST(test_damage)
     struct contents sidecar = file_read(path_join(scratch, "sidecar"));
     for (size_t place = SEALED_FIRST; place < SEALED_END; place += SEALED_STEP) {
         struct command command = reader("check damaged");
-        sidecar.data[place] ^= 0x10;
+        sidecar.data[place] ^= 0x08;
         file_write(path_join(scratch, "damaged"), sidecar.data, sidecar.size);
-        sidecar.data[place] ^= 0x10;
+        sidecar.data[place] ^= 0x08;
         struct outcome outcome = command_run(&command);
         ck_assert_msg(outcome.exit_code > 0, "byte %zu: %s", place, outcome.output);
         outcome_free(&outcome);

@@ -66,7 +66,7 @@ static const struct {
     {TOKENS_OF_WORDS, "h9f3a07bc44d18e2", "h9f3a07bc44d18e2|"},
     {TOKENS_OF_WORDS, "h9f3a0", "h|9|f|3|a|0|"},
     {TOKENS_OF_WORDS, "std_h9f3a07bc", "std_h9f3a07bc|"},
-    {TOKENS_OF_WORDS, "something_h9f3a0", "something|_|h|9|f|3|a|0|"},
+    {TOKENS_OF_WORDS, "something_longer_h9f3a0", "something|_|longer|_|h|9|f|3|a|0|"},
     {TOKENS_OF_WORDS, "\xc3\xa4X", "\xc3|\xa4|X|"},
 };
 
