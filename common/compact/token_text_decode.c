@@ -311,17 +311,18 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
     uint64_t *string_end = decoder->string_end;
     uint32_t last = decoder->number;
 
-    for (size_t taken; end - code > 1; code += taken) {
-        uint64_t number = code[0];
+    while (end - code > 1) {
+        uint64_t number = *code;
+        size_t taken = 1;
 
-        taken = 1;
-        if (number == TOKEN_CODE_END && at != text_end) {
-            *string_end++ = (uint64_t)(at - text_start);
-            *at++ = NAME_SEPARATOR;
-            last = TOKEN_NUMBER_NONE;
-            continue;
-        }
         if (number >= singles) {
+            if (number == TOKEN_CODE_END && at != text_end) {
+                *string_end++ = (uint64_t)(at - text_start);
+                *at++ = NAME_SEPARATOR;
+                last = TOKEN_NUMBER_NONE;
+                code++;
+                continue;
+            }
             if (number >= pairs_end)
                 break;
             number = singles + ((number - singles) << 8 | code[1]);
@@ -335,6 +336,7 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
         copy_some(at, entry->data, entry->size);
         at += entry->size;
         last = entry->number != TOKEN_NUMBER_NONE ? entry->number : last;
+        code += taken;
     }
     decoder->at = at;
     decoder->string_end = string_end;

@@ -142,14 +142,17 @@ static size_t size_in_itanium(const uint8_t *at, const uint8_t *end)
     case 'C':
     case 'D': /* of a constructor or destructor, with the end of the nested name */
         return left > 2 && is_digit(at[1]) && at[2] == 'E' ? 3 : 1;
+    /* Letters that mostly come together. */
     case 'E':
-        return left > 1 && at[1] == 'v' ? 2 : 1;
+        return left > 1 && (at[1] == 'v' || at[1] == 'E') ? 2 : 1;
+    case 'L':
+        return left > 1 && is_lower(at[1]) ? 2 : 1;
     case 'R':
     case 'P':
         return left > 1 && at[1] == 'K' ? 2 : 1;
     case '_':
         if (left > 1 && at[1] == 'Z')
-            return left > 2 && at[2] == 'N' ? 3 : 2;
+            return left <= 2 || at[2] != 'N' ? 2 : left > 3 && at[3] == 'K' ? 4 : 3;
         return 1;
     default:
         return 1;

@@ -53,8 +53,8 @@ static const struct {
     {TOKENS_OF_NAMES, "a.c:main", "a.c:main|"},
     {TOKENS_OF_NAMES, "_Z3foov", "_Z|#foo|v|"},
     {TOKENS_OF_NAMES, "a_b.cc:_ZN1a3barEv", "a_b.cc:|_ZN|#a|#bar|Ev|"},
-    {TOKENS_OF_NAMES, "d/e.cc;_ZNK1aC2ERKS_S1_T0_", "d/e.cc;|_ZN|K|#a|C2E|RK|S_|S1_|T0_|"},
-    {TOKENS_OF_NAMES, "_ZN1aILm10EEE", "_ZN|#a|I|L|m|10|E|E|E|"},
+    {TOKENS_OF_NAMES, "d/e.cc;_ZNK1aC2ERKS_S1_T0_", "d/e.cc;|_ZNK|#a|C2E|RK|S_|S1_|T0_|"},
+    {TOKENS_OF_NAMES, "_ZN1aILm10EEE", "_ZN|#a|I|Lm|10|EE|E|"},
     {TOKENS_OF_NAMES, "_ZNSt3tieE", "_ZN|St|#tie|E|"},
     {TOKENS_OF_NAMES, "_Z9shortv", "_Z|9|s|h|o|r|t|v|"},
     {TOKENS_OF_NAMES, "_Z03foo", "_Z|03|f|o|o|"},
@@ -370,7 +370,7 @@ START_TEST(test_out_of_proportion)
 }
 END_TEST
 
-/* A name's text is the same in all versions that write this form. */
+/* Neither the form of the parts nor how names are cut changes unnoticed. */
 START_TEST(test_form_stays)
 {
     struct digest_stream *stream = digest_stream_new();
@@ -390,7 +390,7 @@ START_TEST(test_form_stays)
         buffer_free(&names);
     }
     digest = digest_stream_finish(stream);
-    ck_assert_str_eq(digest_format(&digest, text), "27c2c9fc3ba6521ae3a37cef736cdac4");
+    ck_assert_str_eq(digest_format(&digest, text), "3d72fea11ce92554b407228d8d8a726c");
     digest_stream_free(stream);
 }
 END_TEST
