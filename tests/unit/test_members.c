@@ -65,7 +65,8 @@ static const struct {
     {"abcd/axbcd", "eeeeenlee", 0},   /* a new one goes before it */
     {"abcde/cadbe", "eeeeeollle", 1}, /* each one back to what the one before left */
     {"abcd/cdab", "eeeeoele", 1},
-    {"aa", "eo", 1}, /* a name twice in a list */
+    {"abcd/bacc", "eeeeoleo", 2}, /* c was left, and came */
+    {"aa", "eo", 1},              /* a name twice in a list */
     {"ab/ba/ab", "eeolee", 1},
 };
 

@@ -182,6 +182,22 @@ START_TEST(test_damaged)
 }
 END_TEST
 
+/* Claims of all sizes, also of those that leave no room behind the text. */
+START_TEST(test_longer_than_it_says)
+{
+    static const char dictionary[] = "a word that is longer than what is copied at once\1";
+
+    for (uint8_t size = 0; size < 128; size++) {
+        const uint8_t codes[] = {size, 1, 0, 0, 0, 0, 0, 0, TOKEN_CODE_END};
+        struct name_table made;
+
+        ck_assert_int_eq(decode((struct bytes){codes, sizeof(codes)}, dictionary, &made),
+                         COMPACT_UNFIT);
+        name_table_free(&made);
+    }
+}
+END_TEST
+
 /* ---- both ways ---- */
 
 static void comes_back(const struct buffer *text, enum token_rule rule)
@@ -407,6 +423,7 @@ int main(void)
     tcase_add_test(forms, test_read_as_told);
     tcase_add_test(forms, test_triples);
     tcase_add_loop_test(forms, test_damaged, 0, (int)(sizeof(damaged) / sizeof(damaged[0])));
+    tcase_add_test(forms, test_longer_than_it_says);
     tcase_add_test(forms, test_form_stays);
     suite_add_tcase(suite, forms);
     tcase_set_timeout(texts, 300);
