@@ -32,7 +32,7 @@
  * transform and version. Stored in sidecars: a number never changes its meaning. */
 enum compact_type {
     COMPACT_NAMES_1 = 0x6c760101,
-    COMPACT_DATA_1 = 0x6c760201,
+    COMPACT_DATA_2 = 0x6c760202,
     COMPACT_COVMAP_1 = 0x6c760301,
     COMPACT_COVFUN_1 = 0x6c760401,
     COMPACT_COVFUN_2 = 0x6c760402, /* blocks of COMPACT_COVFUN_1 */

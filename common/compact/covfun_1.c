@@ -172,7 +172,7 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
         if (!data_hashes_start(&encoder->own_data, encoder->context))
             return COMPACT_NO_MEMORY;
     }
-    if (!name_numbers_start(&encoder->names, encoder->context) ||
+    if (!name_numbers_start_writing(&encoder->names, encoder->context) ||
         !number_table_start(&encoder->filenames) || !number_table_start(&encoder->mappings) ||
         !regions_start_writing(&encoder->regions))
         return COMPACT_NO_MEMORY;
@@ -352,10 +352,13 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     struct record record;
     uint8_t *header;
 
-    if (left < HEADER_SIZE ||
-        !name_numbers_take(&decoder->names, &decoder->name_numbers, &decoder->other_names,
-                           &record.name_ref) ||
-        !get_hash(decoder, &record) || !get_filenames(decoder, &record))
+    if (left < HEADER_SIZE)
+        return COMPACT_UNFIT;
+    result = name_numbers_take(&decoder->names, &decoder->name_numbers, &decoder->other_names,
+                               &record.name_ref);
+    if (result != COMPACT_DONE)
+        return result;
+    if (!get_hash(decoder, &record) || !get_filenames(decoder, &record))
         return COMPACT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
         return COMPACT_NO_MEMORY;
@@ -421,13 +424,16 @@ static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
 {
-    struct decoder decoder = {.context = context, .names = {.names = context->names}};
+    struct decoder decoder = {.context = context};
     enum compact_result result;
 
     if (parts->count != COVFUN_PART_COUNT)
         return COMPACT_UNFIT;
     start_columns(&decoder, parts);
-    result = decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section);
+    result = name_numbers_start_reading(&decoder.names, context)
+                 ? decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section)
+                 : COMPACT_NO_MEMORY;
+    name_numbers_free(&decoder.names);
     data_hashes_free(&decoder.own_data);
     buffer_free(&decoder.known);
     mapping_free(&decoder.mapping);
