@@ -176,6 +176,7 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
         !number_table_start(&encoder->filenames) || !number_table_start(&encoder->mappings) ||
         !regions_start_writing(&encoder->regions))
         return COMPACT_NO_MEMORY;
+    encoder->names.data = encoder->data;
     while (take_record(section, encoder->context->big_endian, &offset, &record)) {
         enum compact_result result;
 
@@ -384,6 +385,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
         if (!data_hashes_start(&decoder->own_data, decoder->context))
             return COMPACT_NO_MEMORY;
     }
+    decoder->names.data = decoder->data;
     while (decoder->name_numbers.size != 0) {
         uint64_t made = section->size - start, aligned;
         enum compact_result result = decode_record(decoder, size - made, section);

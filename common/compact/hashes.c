@@ -11,6 +11,7 @@ enum name_code {
     NAME_LEFT, /* and NAME_PLACES - 1 more */
     NAME_NONE = NAME_LEFT + NAME_PLACES,
     NAME_REPEATED,
+    NAME_OF_DATA,
     NAME_FAR,
     NAME_NEAR,
 };
@@ -115,21 +116,44 @@ static bool put_new(struct name_numbers *numbers, uint64_t number, struct buffer
     return done && use(numbers, number);
 }
 
-bool name_numbers_put(struct name_numbers *numbers, uint64_t reference, struct buffer *column,
-                      struct buffer *others)
+/* The number behind that of the first record of the data with the NameRef before. */
+static uint64_t next_record(const struct name_numbers *numbers)
 {
-    uint64_t number, expected = numbers->next_repeated;
+    uint64_t record;
+
+    return data_hashes_find_record(numbers->data, numbers->before, &record) ? record + 1 : 0;
+}
+
+/* A name that has come, or none. */
+static bool put_other(struct name_numbers *numbers, uint64_t reference, uint64_t number,
+                      bool has_name, struct buffer *column, struct buffer *others)
+{
+    uint64_t record, expected = numbers->next_repeated;
     uint8_t bytes[8];
 
-    if (!number_table_find(numbers->by_reference, reference, &number)) {
+    if (numbers->data != NULL && data_hashes_find_record(numbers->data, reference, &record))
+        return put_code(column, NAME_OF_DATA) &&
+               buffer_append_uleb128(others, zigzag(record - next_record(numbers)));
+    if (!has_name) {
         store_u64(bytes, reference, false);
         return put_code(column, NAME_NONE) && buffer_append(others, bytes, sizeof(bytes));
     }
-    if (!unused_numbers_is_used(&numbers->unused, number))
-        return put_new(numbers, number, column, others);
     numbers->next_repeated = number + 1;
     return put_code(column, NAME_REPEATED) &&
            buffer_append_uleb128(others, zigzag(number - expected));
+}
+
+bool name_numbers_put(struct name_numbers *numbers, uint64_t reference, struct buffer *column,
+                      struct buffer *others)
+{
+    uint64_t number = 0;
+    bool has_name = number_table_find(numbers->by_reference, reference, &number);
+    bool done = has_name && !unused_numbers_is_used(&numbers->unused, number)
+                    ? put_new(numbers, number, column, others)
+                    : put_other(numbers, reference, number, has_name, column, others);
+
+    numbers->before = reference;
+    return done;
 }
 
 /* A name that has not come. */
@@ -155,34 +179,59 @@ static enum compact_result take_new(struct name_numbers *numbers, unsigned code,
     return use(numbers, *number) ? COMPACT_DONE : COMPACT_NO_MEMORY;
 }
 
+/* A name that has come. */
+static bool take_repeated(struct name_numbers *numbers, struct bytes *others, uint64_t *number)
+{
+    if (!take_number(others, number))
+        return false;
+    *number = numbers->next_repeated + unzigzag(*number);
+    if (*number >= numbers->unused.count)
+        return false;
+    numbers->next_repeated = *number + 1;
+    return true;
+}
+
+static bool take_of_data(struct name_numbers *numbers, struct bytes *others, uint64_t *reference)
+{
+    uint64_t difference;
+
+    return numbers->data != NULL && take_number(others, &difference) &&
+           data_hashes_get(numbers->data, next_record(numbers) + unzigzag(difference), reference);
+}
+
+static bool take_without_name(struct bytes *others, uint64_t *reference)
+{
+    const uint8_t *bytes = take_bytes(others, 8);
+
+    if (bytes != NULL)
+        *reference = load_u64(bytes, false);
+    return bytes != NULL;
+}
+
 enum compact_result name_numbers_take(struct name_numbers *numbers, struct bytes *column,
                                       struct bytes *others, uint64_t *reference)
 {
-    const uint8_t *code = take_bytes(column, 1), *bytes;
-    enum compact_result result;
+    const uint8_t *code = take_bytes(column, 1);
+    enum compact_result result = COMPACT_DONE;
+    bool has_number = true, done = true;
     uint64_t number;
 
     if (code == NULL)
         return COMPACT_UNFIT;
-    if (*code == NAME_NONE) {
-        bytes = take_bytes(others, 8);
-        if (bytes != NULL)
-            *reference = load_u64(bytes, false);
-        return bytes != NULL ? COMPACT_DONE : COMPACT_UNFIT;
-    }
-    if (*code == NAME_REPEATED) {
-        if (!take_number(others, &number))
-            return COMPACT_UNFIT;
-        number = numbers->next_repeated + unzigzag(number);
-        if (number >= numbers->unused.count)
-            return COMPACT_UNFIT;
-        numbers->next_repeated = number + 1;
+    if (*code == NAME_NONE || *code == NAME_OF_DATA) {
+        has_number = false;
+        done = *code == NAME_NONE ? take_without_name(others, reference)
+                                  : take_of_data(numbers, others, reference);
+    } else if (*code == NAME_REPEATED) {
+        done = take_repeated(numbers, others, &number);
     } else {
         result = take_new(numbers, *code, others, &number);
-        if (result != COMPACT_DONE)
-            return result;
     }
-    *reference = numbers->names->references[number];
+    if (!done || result != COMPACT_DONE)
+        return done ? result : COMPACT_UNFIT;
+    if (has_number)
+        *reference = numbers->names->references[number];
+    numbers->before = *reference;
     return COMPACT_DONE;
 }
 

@@ -5,7 +5,8 @@
  *
  * Functions come in the order of their names but for those that the compiler put off, and a name
  * mostly comes once. So what is told is how many names that have not come are passed by; and where
- * the order was left, it is taken up again.
+ * the order was left, it is taken up again. In coverage mapping a function that one translation
+ * unit did not use, and another did, comes again: then it is where the data has it.
  */
 #ifndef COVSPLIT_COMMON_COMPACT_HASHES_H
 #define COVSPLIT_COMMON_COMPACT_HASHES_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #include "common/bytes.h"
+#include "common/compact/data_hashes.h"
 #include "common/compact/name_table.h"
 #include "common/compact/number_table.h"
 #include "common/compact/result.h"
@@ -27,11 +29,13 @@ struct name_numbers {
     const struct name_table *names;          /* NULL: no name has a number */
     const struct number_table *by_reference; /* for writing */
     struct number_table own;                 /* where the context has none */
+    const struct data_hashes *data;          /* NULL, or set before the first NameRef */
     struct unused_numbers unused;            /* the names that have not come */
     uint64_t next;                           /* the number behind the last one that was new */
     uint64_t next_repeated;                  /* and behind the last one that had come before */
     uint64_t left[NAME_PLACES];              /* what `next` was, the last one first */
     unsigned left_count;
+    uint64_t before; /* the NameRef of the record before, at first 0 */
 };
 
 struct compact_context;
@@ -52,11 +56,12 @@ bool name_numbers_make(struct number_table *table, const struct name_table *name
  * 0: the first name that has not come, from the number on that is behind the last new name. 1 to 4:
  * likewise from the place of that number in the list of those that were left, where it is taken
  * off. 5: a NameRef without a name, in `others` as 8 bytes, low one first. 6: a name that has come;
- * in `others`, as unsigned LEB128, the zigzag of its number less the one behind the last name that
- * had come. 7: a name that has not; in `others` likewise the zigzag of how many names that have not
- * come either are between it and the one of 0 (negative: it is before that one). 8 and more: the
- * same number, plus 8. With 1 to 4, 7 and more, the number behind the last new name is put in front
- * of the list, before it changes. */
+ * in `others`, as unsigned LEB128, the zigzag of its number less the one behind the last that was
+ * told in this way. 7: the NameRef of a record of the data; in `others` likewise the zigzag of its
+ * number less the one behind the first record with the NameRef before (less 0, where there is
+ * none). 8: a name that has not come; in `others` likewise the zigzag of how many more such names
+ * are before it than before the one of 0. 9 and more: the same number, plus 9. With 1 to 4, 8 and
+ * more, the number behind the last new name is put in front of the list, before it changes. */
 bool name_numbers_put(struct name_numbers *numbers, uint64_t reference, struct buffer *column,
                       struct buffer *others);
 

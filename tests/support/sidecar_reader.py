@@ -312,12 +312,14 @@ class Record:
 
 
 class NameRefs:
-    def __init__(self, sidecar, codes, others):
+    def __init__(self, sidecar, codes, others, data=()):
+        """`data`: the NameRefs of its records."""
         self.names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little")
                       for name in sidecar.compact_names()]
         self.codes, self.others = codes, others
         self.used = [False] * len(self.names)
         self.next, self.next_repeated, self.left = 0, 0, []
+        self.data, self.before = data, 0
 
     def pass_by(self, number, count):
         """The unused number so many unused ones behind or before the first one from there."""
@@ -334,8 +336,8 @@ class NameRefs:
         start, count = self.next, 0
         if 1 <= code <= 4:
             start = self.left.pop(code - 1)
-        elif code >= 7:
-            count = unzigzag(code - 8) if code > 7 else self.others.signed()
+        elif code >= 8:
+            count = unzigzag(code - 9) if code > 8 else self.others.signed()
         if code != 0:
             self.left = [self.next] + self.left[:3]
         number = self.pass_by(start, count)
@@ -343,16 +345,25 @@ class NameRefs:
         self.next = number + 1
         return number
 
+    def take_repeated(self):
+        number = self.next_repeated + self.others.signed()
+        self.next_repeated = number + 1
+        return number
+
+    def take_of_data(self):
+        expected = self.data.index(self.before) + 1 if self.before in self.data else 0
+        return self.data[expected + self.others.signed()]
+
     def take(self):
         code = self.codes.byte()
         if code == 5:
-            return self.others.low_first(8)
-        if code == 6:
-            number = self.next_repeated + self.others.signed()
-            self.next_repeated = number + 1
+            self.before = self.others.low_first(8)
+        elif code == 7:
+            self.before = self.take_of_data()
         else:
-            number = self.take_new(code)
-        return self.names[number]
+            number = self.take_repeated() if code == 6 else self.take_new(code)
+            self.before = self.names[number]
+        return self.before
 
 
 class Functions:
@@ -425,15 +436,13 @@ def decode_data(sidecar, parts, size):
     return section + parts[13]
 
 
-def hashes_of_data(sidecar):
-    """FuncHashes by NameRef, the first of each."""
-    hashes = {}
-    if "__llvm_prf_data" in sidecar.removed:
-        data, size = sidecar.section("__llvm_prf_data"), Record(sidecar).end
-        for offset in range(0, len(data) - size + 1, size):
-            reference, value = struct.unpack_from(sidecar.order + "QQ", data, offset)
-            hashes.setdefault(reference, value)
-    return hashes
+def records_of_data(sidecar):
+    """NameRef and FuncHash of each."""
+    if "__llvm_prf_data" not in sidecar.removed:
+        return []
+    data, size = sidecar.section("__llvm_prf_data"), Record(sidecar).end
+    return [struct.unpack_from(sidecar.order + "QQ", data, offset)
+            for offset in range(0, len(data) - size + 1, size)]
 
 
 class FilenamesRefs:
@@ -459,7 +468,9 @@ def take_func_hash(columns, reference, hashes):
 
 def decode_covfun(sidecar, parts, size):
     columns = [Numbers(part) for part in parts]
-    references, hashes = NameRefs(sidecar, columns[0], columns[1]), hashes_of_data(sidecar)
+    data = records_of_data(sidecar)
+    references = NameRefs(sidecar, columns[0], columns[1], [reference for reference, _ in data])
+    hashes = dict(reversed(data))  # the first of each
     filenames, mappings = FilenamesRefs(columns[5], columns[6]), Mappings(columns)
     known, section = [], bytearray()
     while not columns[0].at_end():

@@ -90,7 +90,7 @@ static void use_some(struct list *list, struct random_state *random)
 
 START_TEST(test_unused_numbers)
 {
-    static const uint64_t counts[] = {1, 2, 63, 64, 65, 4095, 4096, 4097, 8192, 30000};
+    static const uint64_t counts[] = {1, 2, 63, 64, 65, 4095, 4096, 4097, 8192, 8193, 20000, 30000};
     struct random_state random = random_start(7);
     struct list list = list_start(counts[_i]);
 
@@ -140,13 +140,28 @@ struct columns {
     struct buffer codes, others;
 };
 
-static struct columns put_names(const struct compact_context *context, const uint64_t *references,
+/* Records of the data: those of some names, one that has none, and one that comes twice. */
+static struct buffer make_data(const struct name_table *names)
+{
+    struct buffer data = {0};
+    uint8_t record[64] = {0};
+
+    for (size_t i = 0; i < names->count / 2 + 3; i++) {
+        store_u64(record, i == 1 ? 12345 : names->references[i * 7 % names->count], false);
+        ck_assert(buffer_append(&data, record, sizeof(record)));
+    }
+    return data;
+}
+
+static struct columns put_names(const struct compact_context *context,
+                                const struct data_hashes *data, const uint64_t *references,
                                 size_t count)
 {
     struct columns columns = {0};
     struct name_numbers numbers;
 
     ck_assert(name_numbers_start_writing(&numbers, context));
+    numbers.data = data;
     for (size_t i = 0; i < count; i++)
         ck_assert(name_numbers_put(&numbers, references[i], &columns.codes, &columns.others));
     name_numbers_free(&numbers);
@@ -165,7 +180,7 @@ static uint64_t random_reference(struct random_state *random, const struct name_
 {
     switch (random_below(random, 40)) {
     case 0:
-        return random_next(random);
+        return random_below(random, 2) == 0 ? random_next(random) : 12345;
     case 1:
     case 2:
         *number = random_below(random, names->count);
@@ -184,36 +199,51 @@ static uint64_t random_reference(struct random_state *random, const struct name_
     return names->references[*number];
 }
 
+static void check_names(const struct compact_context *context, const struct data_hashes *data,
+                        const uint64_t *references, size_t count)
+{
+    struct columns columns = put_names(context, data, references, count);
+    struct bytes codes = buffer_view(&columns.codes), others = buffer_view(&columns.others);
+    struct name_numbers numbers;
+    uint64_t found;
+
+    ck_assert_uint_eq(codes.size, count);
+    ck_assert(name_numbers_start_reading(&numbers, context));
+    numbers.data = data;
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_int_eq(name_numbers_take(&numbers, &codes, &others, &found), COMPACT_DONE);
+        ck_assert_uint_eq(found, references[i]);
+    }
+    ck_assert_uint_eq(codes.size + others.size, 0);
+    ck_assert_int_eq(name_numbers_take(&numbers, &codes, &others, &found), COMPACT_UNFIT);
+    name_numbers_free(&numbers);
+    columns_free(&columns);
+}
+
 START_TEST(test_names_come_back)
 {
     static const size_t counts[] = {1, 3, 70, 500, 5000, 20000};
-    size_t records = counts[_i] * 3 / 2 + 10;
+    size_t count = counts[_i] * 3 / 2 + 10;
     struct name_table names;
-    struct compact_context context = {.names = &names};
-    uint64_t *references = calloc(records, sizeof(*references)), number = 0, found;
+    uint64_t *references = calloc(count, sizeof(*references)), number = 0;
     struct random_state random = random_start((uint64_t)_i);
+    struct data_hashes hashes;
 
     ck_assert_ptr_nonnull(references);
     make_names(&names, counts[_i]);
+    struct buffer data = make_data(&names);
+    struct compact_context context = {
+        .names = &names, .pointer_size = 8, .raw_version = 10, .data = buffer_view(&data)};
+    ck_assert(data_hashes_start(&hashes, &context));
     for (int turn = 0; turn < 10; turn++) {
-        struct name_numbers numbers;
-
-        for (size_t i = 0; i < records; i++)
+        for (size_t i = 0; i < count; i++)
             references[i] = random_reference(&random, &names, &number);
-        struct columns columns = put_names(&context, references, records);
-        struct bytes codes = buffer_view(&columns.codes), others = buffer_view(&columns.others);
-        ck_assert_uint_eq(codes.size, records);
-        ck_assert(name_numbers_start_reading(&numbers, &context));
-        for (size_t i = 0; i < records; i++) {
-            ck_assert_int_eq(name_numbers_take(&numbers, &codes, &others, &found), COMPACT_DONE);
-            ck_assert_uint_eq(found, references[i]);
-        }
-        ck_assert_uint_eq(codes.size + others.size, 0);
-        ck_assert_int_eq(name_numbers_take(&numbers, &codes, &others, &found), COMPACT_UNFIT);
-        name_numbers_free(&numbers);
-        columns_free(&columns);
+        check_names(&context, NULL, references, count);
+        check_names(&context, &hashes, references, count);
     }
     free(references);
+    data_hashes_free(&hashes);
+    buffer_free(&data);
     name_table_free(&names);
 }
 END_TEST
@@ -223,8 +253,8 @@ START_TEST(test_form_of_names)
 {
     static const int order[] = {0,   1,   5,   2,   3,   6,   3, -1,  9,
                                 300, 400, 402, 301, 401, 403, 7, 250, 302};
-    static const uint8_t codes[] = {0, 0, 8 + 6, 1, 0, 1, 6, 5, 8 + 4,
-                                    7, 7, 8 + 2, 2, 2, 0, 4, 7, 3};
+    static const uint8_t codes[] = {0, 0, 9 + 6, 1, 0, 1, 6, 5, 9 + 4,
+                                    8, 8, 9 + 2, 2, 2, 0, 4, 8, 3};
     /* Of 3, which is there, its number; of the one that is not, its NameRef; and how many names are
      * passed by before 300, 400 and 250: the zigzag of 290, 99 and 241. */
     static const uint8_t others[] = {6, 1, 2, 3, 4, 5, 6, 7, 8, 0xc4, 0x04, 0xc6, 0x01, 0xe2, 0x03};
@@ -236,12 +266,43 @@ START_TEST(test_form_of_names)
     make_names(&names, 500);
     for (size_t i = 0; i < COUNT; i++)
         references[i] = order[i] < 0 ? UINT64_C(0x0807060504030201) : names.references[order[i]];
-    struct columns columns = put_names(&context, references, COUNT);
+    struct columns columns = put_names(&context, NULL, references, COUNT);
     ck_assert_uint_eq(columns.codes.size, sizeof(codes));
     ck_assert_mem_eq(columns.codes.data, codes, sizeof(codes));
     ck_assert_uint_eq(columns.others.size, sizeof(others));
     ck_assert_mem_eq(columns.others.data, others, sizeof(others));
     columns_free(&columns);
+    name_table_free(&names);
+}
+END_TEST
+
+/* What has come, or has no name, is told by the data where that has it. */
+START_TEST(test_form_with_data)
+{
+    static const uint8_t codes[] = {0, 7, 7, 0, 7, 7, 9 + 2, 6, 7, 5};
+    /* By record: 0 where 1 is expected, 1 and 1, 0 and 4, 1 and 1; name 3, and 0 is expected;
+     * record 1, and 0 is; and a NameRef that is nowhere. */
+    static const uint8_t others[] = {1, 0, 7, 0, 6, 2, 9, 3, 0, 0, 0, 0, 0, 0};
+    struct name_table names;
+    struct data_hashes hashes;
+
+    make_names(&names, 10);
+    struct buffer data = make_data(&names); /* names 0, none, 4, 1, 8, 5, 2, 9 */
+    struct compact_context context = {
+        .names = &names, .pointer_size = 8, .raw_version = 10, .data = buffer_view(&data)};
+    const uint64_t *all = names.references;
+    const uint64_t references[] = {all[0], all[0], 12345,  all[1], all[0],
+                                   12345,  all[3], all[3], 12345,  777};
+    ck_assert(data_hashes_start(&hashes, &context));
+    struct columns columns =
+        put_names(&context, &hashes, references, sizeof(references) / sizeof(references[0]));
+    ck_assert_uint_eq(columns.codes.size, sizeof(codes));
+    ck_assert_mem_eq(columns.codes.data, codes, sizeof(codes));
+    ck_assert_uint_eq(columns.others.size, sizeof(others));
+    ck_assert_mem_eq(columns.others.data, others, sizeof(others));
+    columns_free(&columns);
+    data_hashes_free(&hashes);
+    buffer_free(&data);
     name_table_free(&names);
 }
 END_TEST
@@ -252,16 +313,22 @@ static void fill(struct random_state *random, uint8_t *bytes, size_t size, unsig
         bytes[i] = (uint8_t)random_below(random, limit);
 }
 
-/* Whatever the columns hold, what comes out is the NameRef of a name, or in the other column. */
+/* Whatever the columns hold, nothing but what is there is read. */
 START_TEST(test_hostile_names)
 {
     struct random_state random = random_start(11);
     struct name_table names;
-    struct compact_context context = {.names = _i == 0 ? NULL : &names};
+    struct data_hashes hashes;
     uint8_t first[600], second[600];
     unsigned most = 0;
 
     make_names(&names, 300);
+    struct buffer data = make_data(&names);
+    struct compact_context context = {.names = _i == 0 ? NULL : &names,
+                                      .pointer_size = 8,
+                                      .raw_version = 10,
+                                      .data = buffer_view(&data)};
+    ck_assert(data_hashes_start(&hashes, &context));
     for (unsigned turn = 0; turn < 4000; turn++) {
         struct bytes codes = {first, sizeof(first)}, others = {second, sizeof(second)};
         struct name_numbers numbers;
@@ -272,6 +339,8 @@ START_TEST(test_hostile_names)
         fill(&random, first, sizeof(first), turn % 2 == 0 ? 256 : 20);
         fill(&random, second, sizeof(second), turn % 3 == 0 ? 256 : 20);
         ck_assert(name_numbers_start_reading(&numbers, &context));
+        if (turn % 4 < 2)
+            numbers.data = &hashes;
         while ((result = name_numbers_take(&numbers, &codes, &others, &reference)) == COMPACT_DONE)
             taken++;
         ck_assert_int_eq(result, COMPACT_UNFIT);
@@ -280,6 +349,38 @@ START_TEST(test_hostile_names)
     }
     if (_i != 0)
         ck_assert_uint_gt(most, 50);
+    data_hashes_free(&hashes);
+    buffer_free(&data);
+    name_table_free(&names);
+}
+END_TEST
+
+/* Places that were not left, a name before the first and behind the last, a NameRef that is cut
+ * short, and data that is not there. */
+START_TEST(test_damaged_names)
+{
+    static const struct {
+        uint8_t codes[2];
+        const char *others;
+        unsigned good;
+    } cases[] = {
+        {{1}, "", 0},    {{0, 2}, "", 1}, {{9 + 1}, "", 0},    {{0, 9 + 18}, "", 1},
+        {{6}, "\24", 0}, {{8}, "\24", 0}, {{5}, "1234567", 0}, {{7}, "\1", 0},
+        {{0, 6}, "", 1}, {{0, 8}, "", 1}, {{9 + 20}, "", 0},
+    };
+    struct bytes codes = {cases[_i].codes, 2};
+    struct bytes others = {(const uint8_t *)cases[_i].others, strlen(cases[_i].others)};
+    struct name_table names;
+    struct compact_context context = {.names = &names};
+    struct name_numbers numbers;
+    uint64_t reference;
+
+    make_names(&names, 10);
+    ck_assert(name_numbers_start_reading(&numbers, &context));
+    for (unsigned i = 0; i < cases[_i].good; i++)
+        ck_assert_int_eq(name_numbers_take(&numbers, &codes, &others, &reference), COMPACT_DONE);
+    ck_assert_int_eq(name_numbers_take(&numbers, &codes, &others, &reference), COMPACT_UNFIT);
+    name_numbers_free(&numbers);
     name_table_free(&names);
 }
 END_TEST
@@ -486,13 +587,15 @@ int main(void)
     int failed;
 
     tcase_set_timeout(numbers, 300);
-    tcase_add_loop_test(numbers, test_unused_numbers, 0, 10);
+    tcase_add_loop_test(numbers, test_unused_numbers, 0, 12);
     tcase_add_test(numbers, test_no_numbers);
     suite_add_tcase(suite, numbers);
     tcase_set_timeout(names, 300);
     tcase_add_loop_test(names, test_names_come_back, 0, 6);
     tcase_add_test(names, test_form_of_names);
+    tcase_add_test(names, test_form_with_data);
     tcase_add_loop_test(names, test_hostile_names, 0, 2);
+    tcase_add_loop_test(names, test_damaged_names, 0, 11);
     suite_add_tcase(suite, names);
     tcase_set_timeout(functions, 300);
     tcase_add_loop_test(functions, test_functions_come_back, 0, 5);
