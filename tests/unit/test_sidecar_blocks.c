@@ -147,7 +147,7 @@ static uint8_t *packed_of(const struct buffer *sidecar_file, size_t *size)
     uint8_t header[8];
     uint8_t *found;
 
-    store_u32(header, COMPACT_COVFUN_2, false);
+    store_u32(header, COMPACT_COVFUN_4, false);
     store_u32(header + 4, 0, false);
     found = memmem(sidecar_file->data, sidecar_file->size, header, sizeof(header));
     ck_assert_ptr_nonnull(found);

@@ -1,12 +1,12 @@
 /*
- * The coverage mapping of functions, version 1.
+ * The coverage mapping of functions, version 3.
  *
  * The section is a run of records, each aligned to 8 bytes (LLVM's CoverageMappingFormat, versions
  * 4 to 7): NameRef (64 bits), DataSize (32), FuncHash (64), FilenamesRef (64), packed, and DataSize
  * bytes of mapping. NameRef follows from the names, FuncHash from the data; of the FilenamesRefs
  * there is one for each translation unit. Mappings that are the same, as those of a template's
- * instances are, are stored once. How mappings are taken apart is told in counters.c and
- * regions.c.
+ * instances are, are stored once. How mappings are taken apart is told in regions.h and
+ * counters.h.
  *
  * Parts (covfun_parts.h), of each record:
  *   COVFUN_NAMES, COVFUN_OTHER_NAMES
@@ -187,6 +187,8 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
         if (result != COMPACT_DONE)
             return result;
     }
+    if (!regions_finish_writing(&encoder->regions, parts))
+        return COMPACT_NO_MEMORY;
     return offset == section.size ||
                    buffer_append(&parts->parts[COVFUN_REST], section.data + offset,
                                  (size_t)(section.size - offset))
@@ -277,7 +279,8 @@ static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
     enum compact_result result;
 
     mapping_clear(&decoder->mapping);
-    counters_start_reading(&decoder->counters);
+    if (!counters_start(&decoder->counters))
+        return COMPACT_NO_MEMORY;
     result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
                           &decoder->mapping);
     if (result == COMPACT_DONE)
@@ -374,6 +377,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
                                       struct buffer *section)
 {
     size_t start = section->size;
+    enum compact_result result;
 
     decoder->data = decoder->context->data_hashes;
     if (decoder->data == NULL) {
@@ -381,10 +385,13 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
         if (!data_hashes_start(&decoder->own_data, decoder->context))
             return COMPACT_NO_MEMORY;
     }
+    result = regions_start_reading(&decoder->regions, &decoder->columns);
+    if (result != COMPACT_DONE)
+        return result;
     while (decoder->name_numbers.size != 0) {
         uint64_t made = section->size - start, aligned;
-        enum compact_result result = decode_record(decoder, size - made, section);
 
+        result = decode_record(decoder, size - made, section);
         if (result != COMPACT_DONE)
             return result;
         made = section->size - start;
@@ -449,8 +456,8 @@ static uint64_t cut(const struct compact_context *context, struct bytes section,
     return offset < wanted ? section.size : offset;
 }
 
-const struct compact_transform compact_covfun_1 = {
-    .type = COMPACT_COVFUN_1,
+const struct compact_transform compact_covfun_3 = {
+    .type = COMPACT_COVFUN_3,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
@@ -458,11 +465,11 @@ const struct compact_transform compact_covfun_1 = {
     .decode = decode,
 };
 
-const struct compact_transform compact_covfun_2 = {
-    .type = COMPACT_COVFUN_2,
+const struct compact_transform compact_covfun_4 = {
+    .type = COMPACT_COVFUN_4,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
-    .block = &compact_covfun_1,
+    .block = &compact_covfun_3,
     .cut = cut,
 };
