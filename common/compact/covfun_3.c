@@ -112,8 +112,9 @@ static bool put_raw_mapping(struct encoder *encoder, struct bytes mapping)
             buffer_append(&encoder->parts->parts[COVFUN_RAW], mapping.data, (size_t)mapping.size));
 }
 
-static enum compact_result put_mapping(struct encoder *encoder, struct bytes bytes)
+static enum compact_result put_mapping(struct encoder *encoder, const struct record *record)
 {
+    struct bytes bytes = record->mapping;
     struct digest digest = digest_of(bytes);
     uint64_t known = encoder->mappings.count, number;
     enum compact_result result;
@@ -132,7 +133,7 @@ static enum compact_result put_mapping(struct encoder *encoder, struct bytes byt
         return put_raw_mapping(encoder, bytes) ? COMPACT_DONE : COMPACT_NO_MEMORY;
     return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_NEW) &&
                    regions_put(&encoder->regions, &encoder->counters, &encoder->mapping,
-                               encoder->parts)
+                               record->name_ref, encoder->parts)
                ? COMPACT_DONE
                : COMPACT_NO_MEMORY;
 }
@@ -183,7 +184,7 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
                               &parts->parts[COVFUN_OTHER_NAMES]) ||
             !put_hash(encoder, &record) || !put_filenames(encoder, record.filenames_ref))
             return COMPACT_NO_MEMORY;
-        result = put_mapping(encoder, record.mapping);
+        result = put_mapping(encoder, &record);
         if (result != COMPACT_DONE)
             return result;
     }
@@ -273,7 +274,7 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
 }
 
 /* Puts a mapping together. `limit`: how much the section may still grow. */
-static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
+static enum compact_result make_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
                                         struct buffer *section)
 {
     enum compact_result result;
@@ -281,7 +282,7 @@ static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
     mapping_clear(&decoder->mapping);
     if (!counters_start(&decoder->counters))
         return COMPACT_NO_MEMORY;
-    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
+    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, name_ref, limit,
                           &decoder->mapping);
     if (result == COMPACT_DONE)
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
@@ -324,7 +325,7 @@ static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, str
                                                                     : COMPACT_NO_MEMORY;
 }
 
-static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
+static enum compact_result get_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
                                        struct buffer *section)
 {
     struct known_mapping known = {.offset = section->size};
@@ -335,7 +336,7 @@ static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
         return COMPACT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
-    result = code == MAPPING_NEW ? make_mapping(decoder, limit, section)
+    result = code == MAPPING_NEW ? make_mapping(decoder, name_ref, limit, section)
                                  : copy_raw(decoder, limit, section);
     if (result != COMPACT_DONE)
         return result;
@@ -362,7 +363,7 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
         return COMPACT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
         return COMPACT_NO_MEMORY;
-    result = get_mapping(decoder, left - HEADER_SIZE, section);
+    result = get_mapping(decoder, record.name_ref, left - HEADER_SIZE, section);
     if (result != COMPACT_DONE)
         return result;
     header = section->data + start;

@@ -21,11 +21,14 @@
 /* How many of the ends that were open behind the start of the region before (open_ends.h) are not
  * behind this one's: those are closed. The last of them, or else the start of the region before, is
  * the anchor that the start is counted from. Two numbers say other things: that this is the first
- * region of its file; and that it has the place of a region before on the same line, the number of
- * which, counted back, is `start`. */
+ * region of its file, the start of which is told, or, where `start` is FIRST_OF_NAME, the place is
+ * that of the last mapping of the same name; and that the region has the place of one before on the
+ * same line, the number of which, counted back, is `start`. */
 #define CLOSED_MAX        29
 #define CLOSED_FIRST      30
 #define CLOSED_SAME_PLACE 31
+
+#define FIRST_OF_NAME     1
 
 #define SAME_PLACE_MAX    7
 
@@ -43,7 +46,7 @@ enum region_start {
 
 /* Where it ends. */
 enum region_end {
-    END_TOLD_ELSEWHERE = 0, /* in the same place */
+    END_TOLD_ELSEWHERE = 0, /* the place is that of another region */
     END_OPEN = 1,           /* where the innermost region ends that is open, to the 15th one */
     END_NEAR = 16,          /* on its line, 0 or 1 columns behind its start */
     END_LENGTH = 18,        /* on its line, the length is told */
@@ -100,6 +103,8 @@ static inline bool pattern_unpack(uint64_t number, struct region_pattern *patter
         return false;
     if (pattern->closed == CLOSED_SAME_PLACE)
         return pattern->start != 0 && pattern->start <= SAME_PLACE_MAX;
+    if (pattern->closed == CLOSED_FIRST && pattern->start == FIRST_OF_NAME)
+        return pattern->end == END_TOLD_ELSEWHERE;
     return pattern->start < START_FORMS && pattern->end != END_TOLD_ELSEWHERE &&
            pattern->end < END_FORMS;
 }

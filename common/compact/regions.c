@@ -13,15 +13,32 @@ void regions_free(struct regions *regions)
     mapping_free(&regions->shape_regions);
     shape_lists_free(&regions->lists);
     pattern_table_free(&regions->patterns);
+    number_table_free(&regions->names);
+    free(regions->first_places);
     free(regions->origins);
     *regions = (struct regions){0};
 }
 
-void regions_start_mapping(struct regions *regions)
+bool regions_start(struct regions *regions)
 {
+    return shape_lists_start(&regions->lists) && number_table_start(&regions->names);
+}
+
+bool regions_start_mapping(struct regions *regions, uint64_t name_ref)
+{
+    uint64_t known = regions->names.count, number;
+
+    if (!number_table_get(&regions->names, name_ref, &number) ||
+        !array_make_room((void **)&regions->first_places, &regions->first_place_capacity,
+                         (size_t)known, 1, sizeof(*regions->first_places)))
+        return false;
+    regions->first_place = &regions->first_places[number];
+    if (number == known)
+        *regions->first_place = (struct first_place){0};
     regions->mapping++;
     regions->next_file = 1;
     regions->expansions = 0;
+    return true;
 }
 
 void regions_start_file(struct regions *regions)

@@ -41,6 +41,11 @@ struct region_shape {
     uint32_t count;
 };
 
+/* The place of a mapping's first region. */
+struct first_place {
+    uint32_t line, column, lines, column_end;
+};
+
 /* What is known of a file before it comes, from the region that is expanded to it. */
 struct file_origin {
     uint64_t mapping; /* for which this holds: its number */
@@ -72,8 +77,14 @@ struct regions {
     struct shape_lists lists;
     struct pattern_table patterns;
     uint32_t first_line; /* of the mapping before */
+    /* The last mapping of each name: a function that is inline has one for those translation units
+     * that do not use it, and another for those that do. */
+    struct number_table names; /* from NameRefs to places below */
+    struct first_place *first_places;
+    size_t first_place_capacity;
     /* The mapping at hand. */
-    uint64_t mapping; /* its number */
+    struct first_place *first_place; /* of the name; it is all 0 where there was none */
+    uint64_t mapping;                /* its number */
     struct file_origin *origins;
     size_t origin_count;
     uint64_t next_file;
@@ -130,8 +141,11 @@ static inline uint32_t region_enclosing(const struct region_place *place, uint32
     return place->open.count != 0 ? place->open.ends[place->open.count - 1].value : file_value;
 }
 
-/* Starts a mapping. */
-void regions_start_mapping(struct regions *regions);
+/* Starts. False: no memory. */
+bool regions_start(struct regions *regions);
+
+/* Starts a mapping of a function. False: no memory. */
+bool regions_start_mapping(struct regions *regions, uint64_t name_ref);
 
 /* Starts a file. */
 void regions_start_file(struct regions *regions);
@@ -161,9 +175,10 @@ static inline uint32_t region_shape_list(const struct region *region)
 /* False: no memory. */
 bool regions_start_writing(struct regions *regions);
 
-/* Puts a mapping, for which counters_start_writing was called. False: no memory. */
+/* Puts a mapping of the function with that NameRef, for which counters_start_writing was called.
+ * False: no memory. */
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
-                 struct compact_parts *parts);
+                 uint64_t name_ref, struct compact_parts *parts);
 
 /* Puts the patterns of all mappings. False: no memory. */
 bool regions_finish_writing(struct regions *regions, struct compact_parts *parts);
@@ -175,7 +190,7 @@ enum compact_result regions_start_reading(struct regions *regions, struct covfun
 
 /* Takes a mapping of `limit` bytes at most, all but its expressions. */
 enum compact_result regions_take(struct regions *regions, struct counters *counters,
-                                 struct covfun_columns *columns, uint64_t limit,
+                                 struct covfun_columns *columns, uint64_t name_ref, uint64_t limit,
                                  struct mapping *mapping);
 
 #endif

@@ -8,8 +8,8 @@
 
 enum compact_result regions_start_reading(struct regions *regions, struct covfun_columns *columns)
 {
-    return shape_lists_start(&regions->lists) ? pattern_table_take(&regions->patterns, columns)
-                                              : COMPACT_NO_MEMORY;
+    return regions_start(regions) ? pattern_table_take(&regions->patterns, columns)
+                                  : COMPACT_NO_MEMORY;
 }
 
 /* ---- places ---- */
@@ -36,6 +36,19 @@ static void take_first_start(struct regions *regions, struct covfun_columns *col
         columns, regions->first_line + unzigzag(covfun_take(columns, COVFUN_FIRST_LINE + is_zero)));
     region->column = covfun_take_32(columns, COVFUN_FIRST_COLUMN + is_zero);
     regions->first_line = region->line;
+}
+
+/* The place of the last mapping of the same name. */
+static void take_place_of_name(struct regions *regions, struct covfun_columns *columns,
+                               struct region *region, bool is_main)
+{
+    const struct first_place *place = regions->first_place;
+
+    columns->broken |= !is_main;
+    region->line = regions->first_line = place->line;
+    region->column = place->column;
+    region->lines = place->lines;
+    region->column_end = place->column_end;
 }
 
 /* The start, counted from the anchor. */
@@ -119,6 +132,10 @@ static inline void take_place(struct regions *regions, struct covfun_columns *co
         columns->broken = true;
         return;
     }
+    if (index == 0 && pattern->start == FIRST_OF_NAME) {
+        take_place_of_name(regions, columns, region, is_main);
+        return;
+    }
     if (index == 0) {
         take_first_start(regions, columns, region, is_main);
     } else {
@@ -138,6 +155,9 @@ static inline void take_place(struct regions *regions, struct covfun_columns *co
         take_start(place, columns, region, anchor, pattern->start);
     }
     take_end(place, columns, region, index, pattern->end);
+    if (index == 0 && is_main)
+        *regions->first_place =
+            (struct first_place){region->line, region->column, region->lines, region->column_end};
 }
 
 /* ---- operands ---- */
@@ -376,13 +396,14 @@ static enum compact_result take_file(struct regions *regions, struct counters *c
 }
 
 enum compact_result regions_take(struct regions *regions, struct counters *counters,
-                                 struct covfun_columns *columns, uint64_t limit,
+                                 struct covfun_columns *columns, uint64_t name_ref, uint64_t limit,
                                  struct mapping *mapping)
 {
     uint32_t count = covfun_take_32(columns, COVFUN_FILE_COUNTS);
     enum compact_result result = COMPACT_DONE;
 
-    regions_start_mapping(regions);
+    if (!regions_start_mapping(regions, name_ref))
+        return COMPACT_NO_MEMORY;
     for (uint64_t i = 0; result == COMPACT_DONE; i++) {
         if (i == (count == 0 ? 1 + regions->expansions : (uint64_t)count - 1))
             break;

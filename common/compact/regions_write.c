@@ -9,7 +9,7 @@
 
 bool regions_start_writing(struct regions *regions)
 {
-    return number_table_start(&regions->shape_numbers) && shape_lists_start(&regions->lists) &&
+    return regions_start(regions) && number_table_start(&regions->shape_numbers) &&
            pattern_table_start(&regions->patterns);
 }
 
@@ -53,8 +53,19 @@ static unsigned close_ends(struct region_place *place, uint64_t start, uint64_t 
     return closed;
 }
 
+/* Whether the mapping starts with a region where the last one of the same name did. */
+static bool has_place_of_name(struct regions *regions, const struct region *region)
+{
+    struct first_place before = *regions->first_place;
+    struct first_place place = {region->line, region->column, region->lines, region->column_end};
+
+    *regions->first_place = place;
+    return memcmp(&place, &before, sizeof(place)) == 0;
+}
+
 static bool put_first_start(struct regions *regions, struct compact_parts *parts,
-                            const struct region *region, bool is_main)
+                            const struct region *region, bool is_main,
+                            struct region_pattern *pattern)
 {
     bool is_zero = region->kind == REGION_ZERO;
     uint64_t difference = (uint64_t)region->line - regions->first_line;
@@ -63,6 +74,10 @@ static bool put_first_start(struct regions *regions, struct compact_parts *parts
         return covfun_put(parts, COVFUN_OTHER_FIRST_LINE, region->line) &&
                covfun_put(parts, COVFUN_OTHER_FIRST_COLUMN, region->column);
     regions->first_line = region->line;
+    if (has_place_of_name(regions, region)) {
+        pattern->start = FIRST_OF_NAME;
+        return true;
+    }
     return covfun_put(parts, COVFUN_FIRST_LINE + is_zero, zigzag(difference)) &&
            covfun_put(parts, COVFUN_FIRST_COLUMN + is_zero, region->column);
 }
@@ -126,8 +141,10 @@ static bool put_place(struct regions *regions, struct compact_parts *parts,
     }
     if (index == 0) {
         pattern->closed = CLOSED_FIRST;
-        if (!put_first_start(regions, parts, region, is_main))
+        if (!put_first_start(regions, parts, region, is_main, pattern))
             return false;
+        if (pattern->start == FIRST_OF_NAME)
+            return true;
     } else {
         uint64_t anchor = place->line | (region - 1)->column;
 
@@ -324,12 +341,13 @@ static bool is_expanded(const struct mapping *mapping)
 }
 
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
-                 struct compact_parts *parts)
+                 uint64_t name_ref, struct compact_parts *parts)
 {
     const struct region *first = mapping->regions;
     bool done;
 
-    regions_start_mapping(regions);
+    if (!regions_start_mapping(regions, name_ref))
+        return false;
     done = covfun_put(parts, COVFUN_FILE_COUNTS,
                       is_expanded(mapping) ? 0 : (uint64_t)mapping->file_count + 1);
     for (size_t i = 0; done && i < mapping->file_count; i++) {
