@@ -118,13 +118,41 @@ void counters_free(struct counters *counters);
 bool counters_start(struct counters *counters);
 
 /* Adds a value that has not come, and brings it to the front. False: no memory. */
-bool counters_add(struct counters *counters, uint32_t counter, uint32_t *value);
+static inline bool counters_add(struct counters *counters, uint32_t counter, uint32_t *value)
+{
+    *value = (uint32_t)counters->value_count;
+    if (counters->value_count == counters->value_capacity &&
+        !array_make_room((void **)&counters->values, &counters->value_capacity,
+                         counters->value_count, 1, sizeof(*counters->values)))
+        return false;
+    counters->values[counters->value_count++] = (struct counter_value){counter, VALUE_ZERO};
+    recent_add(&counters->recent, COUNTERS_RECENT, *value);
+    return true;
+}
 
 /* Brings a value that has come to the front. */
-void counters_touch(struct counters *counters, uint32_t value);
+static inline void counters_touch(struct counters *counters, uint32_t value)
+{
+    size_t place = recent_find(&counters->recent, COUNTERS_RECENT, value);
+
+    if (place == recent_count(&counters->recent, COUNTERS_RECENT))
+        recent_add(&counters->recent, COUNTERS_RECENT, value);
+    else
+        recent_touch(&counters->recent, place);
+}
 
 /* Remembers the ways of a branch. */
-void counters_set_ways(struct counters *counters, uint32_t true_value, uint32_t false_value);
+static inline void counters_set_ways(struct counters *counters, uint32_t true_value,
+                                     uint32_t false_value)
+{
+    counters->last_true = true_value;
+    counters->last_false = false_value;
+    /* The counter zero has no other way: it would be that of any code that is never executed. */
+    if (true_value != VALUE_ZERO)
+        counters->values[true_value].other_way = false_value;
+    if (false_value != VALUE_ZERO)
+        counters->values[false_value].other_way = true_value;
+}
 
 /* A plain counter comes. */
 static inline void counters_see(struct counters *counters, uint32_t number)
@@ -168,6 +196,13 @@ bool counters_put_branch(struct counters *counters, struct compact_parts *parts,
 
 /* Makes room for the counters of so many regions more. False: no memory. */
 bool counters_reserve(struct counters *counters, size_t regions);
+
+static inline bool counters_have_room(const struct counters *counters, size_t regions)
+{
+    return (counters->roots.capacity - counters->roots.size) /
+               (REGION_COUNTERS_MAX * sizeof(uint32_t)) >=
+           regions;
+}
 
 /* Takes the counter of code which is the mapping's region `index`; it is one of this module's until
  * counters_finish_reading. There is room for it. Zero, with the columns broken, where there is

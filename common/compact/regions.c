@@ -48,21 +48,6 @@ void regions_start_file(struct regions *regions)
     regions->place.line_column = 0;
 }
 
-void regions_pass(struct regions *regions, const struct region *region, size_t index,
-                  uint32_t value, uint32_t enclosing, bool same_place)
-{
-    struct region_place *place = &regions->place;
-
-    if (index == 0 || region->line != 0)
-        place->line_column = region->column;
-    place->values[index % REGION_VALUES] = region->kind == REGION_CODE ? value : VALUE_ZERO;
-    if (same_place)
-        return;
-    if (region->kind != REGION_CODE)
-        value = region->kind == REGION_ZERO ? VALUE_ZERO : enclosing;
-    open_ends_add(&place->open, region_end_place(place, region), value);
-}
-
 struct file_origin regions_origin(const struct regions *regions, size_t file)
 {
     if (file < regions->origin_count && regions->origins[file].mapping == regions->mapping)

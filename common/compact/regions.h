@@ -152,8 +152,20 @@ void regions_start_file(struct regions *regions);
 
 /* The region at `index` in a file, whose value is known, has been told: what that says of others.
  */
-void regions_pass(struct regions *regions, const struct region *region, size_t index,
-                  uint32_t value, uint32_t enclosing, bool same_place);
+static inline void regions_pass(struct regions *regions, const struct region *region, size_t index,
+                                uint32_t value, uint32_t enclosing, bool same_place)
+{
+    struct region_place *place = &regions->place;
+
+    if (index == 0 || region->line != 0)
+        place->line_column = region->column;
+    place->values[index % REGION_VALUES] = region->kind == REGION_CODE ? value : VALUE_ZERO;
+    if (same_place)
+        return;
+    if (region->kind != REGION_CODE)
+        value = region->kind == REGION_ZERO ? VALUE_ZERO : enclosing;
+    open_ends_add(&place->open, region_end_place(place, region), value);
+}
 
 /* What is known of a file; of the first one, and of those that were not expanded, the function's
  * own counter. */

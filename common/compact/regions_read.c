@@ -232,6 +232,8 @@ static inline enum compact_result reserve(struct counters *counters, struct mapp
 
     if (most * REGION_SIZE_MIN > limit || most > MAPPING_COUNT_MAX)
         return COMPACT_UNFIT;
+    if (most <= mapping->region_capacity && counters_have_room(counters, more))
+        return COMPACT_DONE;
     return mapping_reserve_regions(mapping, more) && counters_reserve(counters, more)
                ? COMPACT_DONE
                : COMPACT_NO_MEMORY;
