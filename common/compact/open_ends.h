@@ -30,7 +30,7 @@ struct open_ends {
 /* The end `number` from the innermost, which is 1; NULL where there are not so many. */
 static inline const struct open_end *open_ends_get(const struct open_ends *ends, size_t number)
 {
-    return number <= ends->count ? &ends->ends[ends->count - number] : NULL;
+    return number != 0 && number <= ends->count ? &ends->ends[ends->count - number] : NULL;
 }
 
 /* The number of the end with that place; 0: there is none. */

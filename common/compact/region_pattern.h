@@ -32,16 +32,14 @@
 
 #define SAME_PLACE_MAX    7
 
-/* Where a region starts. The column of the line is that of the last region that was the first one
- * to start on its line. */
+/* Where a region starts. */
 enum region_start {
     START_NEAR = 0,    /* on the anchor's line, 0 to 4 columns further on */
     START_ON_LINE = 5, /* on the anchor's line, the column is told */
-    START_LINE = 6,    /* on the next line, in the column of the line */
-    START_LINE_COLUMN = 7,
-    START_LINES = 8, /* the number of lines is told */
-    START_LINES_COLUMN = 9,
-    START_FORMS = 10,
+    /* On the next line: in one of the usual columns (usual_columns.h), or the column is told. */
+    START_LINE = 6,
+    START_LINES = 9, /* the number of lines is told; columns likewise */
+    START_FORMS = 12,
 };
 
 /* Where it ends. */
@@ -50,7 +48,7 @@ enum region_end {
     END_OPEN = 1,           /* where the innermost region ends that is open, to the 15th one */
     END_NEAR = 16,          /* on its line, 0 or 1 columns behind its start */
     END_LENGTH = 18,        /* on its line, the length is told */
-    /* On the next line: in the column of the line, in the one behind it, or the column is told. */
+    /* On the next line: in one of the usual columns, or the column is told. */
     END_LINE = 19,
     END_LINES = 22, /* the number of lines is told; columns likewise */
     END_FORMS = 25,

@@ -21,6 +21,10 @@ void regions_free(struct regions *regions)
 
 bool regions_start(struct regions *regions)
 {
+    for (unsigned i = 0; i < PLACE_CLASSES; i++)
+        usual_columns_start(&regions->starts[i]);
+    for (unsigned i = 0; i < PLACE_END_CLASSES; i++)
+        usual_columns_start(&regions->ends[i]);
     return shape_lists_start(&regions->lists) && number_table_start(&regions->names);
 }
 
@@ -45,7 +49,6 @@ void regions_start_file(struct regions *regions)
 {
     regions->place.open.count = 0;
     regions->place.line = 0;
-    regions->place.line_column = 0;
 }
 
 struct file_origin regions_origin(const struct regions *regions, size_t file)

@@ -20,8 +20,8 @@
  *   COVFUN_FIRST_LINE    the line of a mapping's first region: the zigzag of it less that of the
  * one before (of code that is never executed in COVFUN_FIRST_LINE_ZERO); of other files' the line
  * in COVFUN_OTHER_FIRST_LINE COVFUN_FIRST_COLUMN  and in two parts likewise the columns
- *   COVFUN_LINE, COVFUN_COLUMN   by class: lines behind the anchor's, and columns
- *   COVFUN_COLUMN_ON_LINE        by class: the zigzag of the column less the anchor's
+ *   COVFUN_LINE, COVFUN_COLUMN   by class: lines behind the anchor's, and columns that are not
+ * usual COVFUN_COLUMN_ON_LINE        by class: the zigzag of the column less the anchor's
  *   COVFUN_LINES, COVFUN_COLUMN_END, COVFUN_LENGTH   by class: lines and columns of ends, and the
  *                        zigzag of the end's column less the start's
  */
@@ -33,6 +33,7 @@
 #include "common/compact/open_ends.h"
 #include "common/compact/pattern_table.h"
 #include "common/compact/shape_lists.h"
+#include "common/compact/usual_columns.h"
 
 /* The regions of a file that was expanded: the places of those of a macro are the same wherever it
  * is used. */
@@ -62,8 +63,7 @@ struct file_origin {
 /* Where a region of a new shape is, and what that says of those that follow. */
 struct region_place {
     struct open_ends open;
-    uint64_t line;        /* of the last region, counted from the file's first, in the high half */
-    uint32_t line_column; /* the column of the first region that starts on the same line */
+    uint64_t line; /* of the last region, counted from the file's first, in the high half */
     uint32_t values[REGION_VALUES]; /* of code, by its index in the file modulo REGION_VALUES */
 };
 
@@ -90,6 +90,9 @@ struct regions {
     uint64_t next_file;
     uint64_t expansions; /* that have come */
     struct region_place place;
+    /* Through all mappings: of starts on another line than the anchor, and of ends on another line
+     * than the start, by class. */
+    struct usual_columns starts[PLACE_CLASSES], ends[PLACE_END_CLASSES];
 };
 
 void regions_free(struct regions *regions);
@@ -126,13 +129,12 @@ static inline uint64_t region_end_place(const struct region_place *place,
     return (place->line + ((uint64_t)region->lines << 32)) | region->column_end;
 }
 
-/* The column that an end is compared with which is on another line than the start. */
-static inline uint32_t region_line_column(const struct region_place *place,
-                                          const struct region *region, size_t index)
+/* The column that usual columns are counted from: that in which the innermost open region ends. */
+static inline uint32_t region_base_column(const struct region_place *place)
 {
-    if (index == 0)
-        return 1;
-    return region->line != 0 ? region->column : place->line_column;
+    const struct open_end *end = open_ends_get(&place->open, 1);
+
+    return end != NULL ? (uint32_t)end->place : 0;
 }
 
 /* Code that starts here has mostly this counter; `file_value` is that of the whole file. */
@@ -157,8 +159,6 @@ static inline void regions_pass(struct regions *regions, const struct region *re
 {
     struct region_place *place = &regions->place;
 
-    if (index == 0 || region->line != 0)
-        place->line_column = region->column;
     place->values[index % REGION_VALUES] = region->kind == REGION_CODE ? value : VALUE_ZERO;
     if (same_place)
         return;

@@ -51,10 +51,23 @@ static void take_place_of_name(struct regions *regions, struct covfun_columns *c
     region->column_end = place->column_end;
 }
 
+/* A column on another line: a usual one, or one that is next in the part. */
+static inline uint32_t take_column(const struct region_place *place, struct usual_columns *usual,
+                                   struct covfun_columns *columns, unsigned part, unsigned which)
+{
+    uint32_t base = region_base_column(place), column;
+
+    column = which == USUAL_COLUMNS ? covfun_take_32(columns, part)
+                                    : check_32(columns, base + (uint64_t)usual->usual[which]);
+    usual_columns_use(usual, (int64_t)column - base);
+    return column;
+}
+
 /* The start, counted from the anchor. */
-static inline void take_start(struct region_place *place, struct covfun_columns *columns,
+static inline void take_start(struct regions *regions, struct covfun_columns *columns,
                               struct region *region, uint64_t anchor, uint8_t form)
 {
+    struct region_place *place = &regions->place;
     unsigned class = region_class(region);
     uint64_t start = anchor;
 
@@ -66,19 +79,20 @@ static inline void take_start(struct region_place *place, struct covfun_columns 
         start = (anchor >> 32 << 32) | check_32(columns, (uint32_t)anchor + further);
     } else {
         uint64_t lines = form < START_LINES ? 1 : covfun_take_32(columns, COVFUN_LINE + class);
-        bool in_column = form == START_LINE || form == START_LINES;
 
         start = ((anchor >> 32) + lines) << 32;
-        start |= in_column ? place->line_column : covfun_take_32(columns, COVFUN_COLUMN + class);
+        start |= take_column(place, &regions->starts[class], columns, COVFUN_COLUMN + class,
+                             (unsigned)(form - START_LINE) % (START_LINES - START_LINE));
     }
     region->line = (uint32_t)((start >> 32) - (place->line >> 32));
     region->column = (uint32_t)start;
     place->line = start >> 32 << 32;
 }
 
-static inline void take_end(const struct region_place *place, struct covfun_columns *columns,
+static inline void take_end(struct regions *regions, struct covfun_columns *columns,
                             struct region *region, size_t index, uint8_t form)
 {
+    const struct region_place *place = &regions->place;
     unsigned class = region_end_class(region, index);
 
     if (form < END_NEAR) {
@@ -97,13 +111,10 @@ static inline void take_end(const struct region_place *place, struct covfun_colu
         region->lines = 0;
         region->column_end = check_32(columns, region->column + length);
     } else {
-        unsigned column = (unsigned)(form - END_LINE) % (END_LINES - END_LINE);
-
         region->lines = form < END_LINES ? 1 : covfun_take_32(columns, COVFUN_LINES + class);
         region->column_end =
-            column == 2
-                ? covfun_take_32(columns, COVFUN_COLUMN_END + class)
-                : check_32(columns, (uint64_t)column + region_line_column(place, region, index));
+            take_column(place, &regions->ends[class], columns, COVFUN_COLUMN_END + class,
+                        (unsigned)(form - END_LINE) % (END_LINES - END_LINE));
     }
 }
 
@@ -152,9 +163,9 @@ static inline void take_place(struct regions *regions, struct covfun_columns *co
             *closed = end->value;
             place->open.count -= pattern->closed;
         }
-        take_start(place, columns, region, anchor, pattern->start);
+        take_start(regions, columns, region, anchor, pattern->start);
     }
-    take_end(place, columns, region, index, pattern->end);
+    take_end(regions, columns, region, index, pattern->end);
     if (index == 0 && is_main)
         *regions->first_place =
             (struct first_place){region->line, region->column, region->lines, region->column_end};

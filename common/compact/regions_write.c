@@ -82,32 +82,44 @@ static bool put_first_start(struct regions *regions, struct compact_parts *parts
            covfun_put(parts, COVFUN_FIRST_COLUMN + is_zero, region->column);
 }
 
+/* Which of the usual columns that is. */
+static unsigned find_usual(const struct region_place *place, struct usual_columns *columns,
+                           uint32_t column)
+{
+    int64_t difference = (int64_t)column - region_base_column(place);
+    unsigned usual = usual_columns_find(columns, difference);
+
+    usual_columns_use(columns, difference);
+    return usual;
+}
+
 /* What is told of the start, counted from the anchor. */
-static bool put_start(const struct region_place *place, struct compact_parts *parts,
+static bool put_start(struct regions *regions, struct compact_parts *parts,
                       const struct region *region, uint64_t anchor, uint8_t *form)
 {
-    unsigned class = region_class(region);
+    const struct region_place *place = &regions->place;
+    unsigned class = region_class(region), usual;
     uint32_t lines = (uint32_t)((place->line >> 32) - (anchor >> 32));
     uint64_t columns = (uint64_t)region->column - (uint32_t)anchor;
-    bool in_column = region->column == place->line_column;
 
     if (lines == 0) {
         *form = (uint8_t)(columns < START_ON_LINE ? START_NEAR + columns : START_ON_LINE);
         return *form != START_ON_LINE ||
                covfun_put(parts, COVFUN_COLUMN_ON_LINE + class, zigzag(columns));
     }
-    *form = (uint8_t)((lines == 1 ? START_LINE : START_LINES) + !in_column);
+    usual = find_usual(place, &regions->starts[class], region->column);
+    *form = (uint8_t)((lines == 1 ? START_LINE : START_LINES) + usual);
     return (lines == 1 || covfun_put(parts, COVFUN_LINE + class, lines)) &&
-           (in_column || covfun_put(parts, COVFUN_COLUMN + class, region->column));
+           (usual != USUAL_COLUMNS || covfun_put(parts, COVFUN_COLUMN + class, region->column));
 }
 
-static bool put_end(const struct region_place *place, struct compact_parts *parts,
+static bool put_end(struct regions *regions, struct compact_parts *parts,
                     const struct region *region, size_t index, uint8_t *form)
 {
-    unsigned class = region_end_class(region, index), column;
+    const struct region_place *place = &regions->place;
+    unsigned class = region_end_class(region, index), usual;
     size_t open = index == 0 ? 0 : open_ends_find(&place->open, region_end_place(place, region));
     uint64_t length = (uint64_t)region->column_end - region->column;
-    uint64_t columns;
 
     if (open != 0 && open <= END_OPEN_MAX) {
         *form = (uint8_t)(END_OPEN + open - 1);
@@ -117,11 +129,11 @@ static bool put_end(const struct region_place *place, struct compact_parts *part
         *form = (uint8_t)(length < 2 ? END_NEAR + length : END_LENGTH);
         return length < 2 || covfun_put(parts, COVFUN_LENGTH + class, zigzag(length));
     }
-    columns = (uint64_t)region->column_end - region_line_column(place, region, index);
-    column = columns < 2 ? (unsigned)columns : 2;
-    *form = (uint8_t)((region->lines == 1 ? END_LINE : END_LINES) + column);
+    usual = find_usual(place, &regions->ends[class], region->column_end);
+    *form = (uint8_t)((region->lines == 1 ? END_LINE : END_LINES) + usual);
     return (region->lines == 1 || covfun_put(parts, COVFUN_LINES + class, region->lines)) &&
-           (column != 2 || covfun_put(parts, COVFUN_COLUMN_END + class, region->column_end));
+           (usual != USUAL_COLUMNS ||
+            covfun_put(parts, COVFUN_COLUMN_END + class, region->column_end));
 }
 
 /* The place of a region; *closed is the value of what it closed last, or VALUE_ZERO. */
@@ -151,10 +163,10 @@ static bool put_place(struct regions *regions, struct compact_parts *parts,
         place->line += (uint64_t)region->line << 32;
         pattern->closed =
             (uint8_t)close_ends(place, region_start_place(place, region), &anchor, closed);
-        if (!put_start(place, parts, region, anchor, &pattern->start))
+        if (!put_start(regions, parts, region, anchor, &pattern->start))
             return false;
     }
-    return put_end(place, parts, region, index, &pattern->end);
+    return put_end(regions, parts, region, index, &pattern->end);
 }
 
 /* ---- operands ---- */

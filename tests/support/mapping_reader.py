@@ -205,13 +205,32 @@ class Patterns:
         return Pattern(self.table[byte])
 
 
+class UsualColumns:
+    def __init__(self):
+        self.usual, self.counts, self.uses = [0, 1], [0] * 32, 0
+
+    def use(self, difference):
+        if -8 <= difference < 24:
+            self.counts[difference + 8] += 1
+        self.uses += 1
+        if self.uses >= 8 and self.uses & (self.uses - 1) == 0:
+            order = sorted(range(32), key=lambda place: (-self.counts[place], place))
+            most = [order[0] - 8, order[1] - 8]
+            if self.usual[0] == most[1] or self.usual[1] == most[0]:
+                most.reverse()
+            self.usual = most
+
+
 class File:
     """What is known while a file's regions are told."""
 
     def __init__(self, is_first, shape, value):
         self.is_first, self.shape, self.value = is_first, shape, value
         self.regions, self.values = [], []
-        self.open, self.line, self.line_column = [], 0, 0
+        self.open, self.line = [], 0
+
+    def base_column(self):
+        return self.open[0][0][1] if self.open else 0
 
     def enclosing(self):
         return self.open[0][1] if self.open else self.value
@@ -221,6 +240,8 @@ class Mappings:
     def __init__(self, parts):
         self.parts, self.shapes, self.first_line = parts, [], 0
         self.patterns, self.lists, self.first_places = Patterns(parts), {}, {}
+        self.starts = [UsualColumns() for _ in range(6)]
+        self.ends = [UsualColumns() for _ in range(7)]
 
     def take(self, name_ref):
         """The bytes of the next mapping that is told, which is of that function."""
@@ -299,8 +320,6 @@ class Mappings:
                 list_name = ("length", self.length(region))
             value = self.take_operands(region, pattern.symbols, enclosing, closed, condition,
                                        11 if region.gap else 10, list_name)
-            if not file.regions or region.line != 0:
-                file.line_column = region.column
             file.regions.append(region)
             file.values.append(value)
             if pattern.closed != 31:
@@ -364,20 +383,15 @@ class Mappings:
         elif form == 5:
             column += self.parts[48 + place_class].signed()
         else:
-            line += 1 if form < 8 else self.parts[36 + place_class].take()
-            column = file.line_column
-            if form in (7, 9):
-                column = self.parts[42 + place_class].take()
+            line += 1 if form < 9 else self.parts[36 + place_class].take()
+            column = self.take_column(file, self.starts[place_class], 42 + place_class, form % 3)
         region.line, region.column = line - file.line, column
         file.line = line
 
     def take_end(self, region, file, form):
         place_class = region.place_class()
-        line_column = region.column if region.line != 0 else file.line_column
-        if not file.regions:
-            line_column = 1
-            if place_class != 4:
-                place_class = 6
+        if not file.regions and place_class != 4:
+            place_class = 6
         if form < 16:
             line, region.column_end = file.open[form - 1][0]
             region.lines = line - file.line
@@ -386,9 +400,16 @@ class Mappings:
             region.column_end = region.column + length
         else:
             region.lines = 1 if form < 22 else self.parts[54 + place_class].take()
-            region.column_end = line_column + (form - 19) % 3
-            if (form - 19) % 3 == 2:
-                region.column_end = self.parts[61 + place_class].take()
+            region.column_end = self.take_column(file, self.ends[place_class], 61 + place_class,
+                                                 (form - 19) % 3)
+
+    def take_column(self, file, usual, part, which):
+        if which == 2:
+            column = self.parts[part].take()
+        else:
+            column = file.base_column() + usual.usual[which]
+        usual.use(column - file.base_column())
+        return column
 
     def take_operands(self, region, symbols, enclosing, closed, condition, part, list_name):
         """Gives the value of code, or zero."""
