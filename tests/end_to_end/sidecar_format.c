@@ -85,7 +85,7 @@ END_TEST
 START_TEST(test_compact)
 {
     static const char *const types[] = {" 0x6c760101\n", " 0x6c760202\n", " 0x6c760301\n",
-                                        " 0x6c760401\n"};
+                                        " 0x6c760403\n"};
     struct verdict verdict = {0};
     split(images[_i], "--portable");
     const char *portable = read_by_page("names sidecar");

@@ -24,7 +24,7 @@ KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__ll
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 ZSTD, NAMES_1, DATA_2, COVMAP_1 = 2, 0x6c760101, 0x6c760202, 0x6c760301
-COVFUN_1, COVFUN_2 = 0x6c760401, 0x6c760402
+COVFUN_3, COVFUN_4 = 0x6c760403, 0x6c760404
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -478,7 +478,7 @@ def decode_covfun(sidecar, parts, size):
         func_hash = take_func_hash(columns, reference, hashes)
         filenames_ref, code = filenames.take(), columns[7].take()
         if code == 0:
-            known.append(mappings.take())
+            known.append(mappings.take(reference))
         elif code == 1:
             known.append(columns[8].rest(columns[7].take()))
         mapping = known[-1] if code < 2 else known[-(code - 1)]
@@ -490,9 +490,9 @@ def decode_covfun(sidecar, parts, size):
 
 
 DECODERS = {NAMES_1: decode_names, DATA_2: decode_data, COVMAP_1: decode_covmap,
-            COVFUN_1: decode_covfun}
+            COVFUN_3: decode_covfun}
 # Forms that are blocks of another.
-BLOCKS = {COVFUN_2: COVFUN_1}
+BLOCKS = {COVFUN_4: COVFUN_3}
 
 
 def names_of_chunks(section):

@@ -1,12 +1,12 @@
 /*
- * The coverage mapping of functions, version 1.
+ * The coverage mapping of functions, version 3.
  *
  * The section is a run of records, each aligned to 8 bytes (LLVM's CoverageMappingFormat, versions
  * 4 to 7): NameRef (64 bits), DataSize (32), FuncHash (64), FilenamesRef (64), packed, and DataSize
  * bytes of mapping. NameRef follows from the names, FuncHash from the data; of the FilenamesRefs
  * there is one for each translation unit. Mappings that are the same, as those of a template's
- * instances are, are stored once. How mappings are taken apart is told in counters.c and
- * regions.c.
+ * instances are, are stored once. How mappings are taken apart is told in regions.h and
+ * counters.h.
  *
  * Parts (covfun_parts.h), of each record:
  *   COVFUN_NAMES, COVFUN_OTHER_NAMES
@@ -112,8 +112,9 @@ static bool put_raw_mapping(struct encoder *encoder, struct bytes mapping)
             buffer_append(&encoder->parts->parts[COVFUN_RAW], mapping.data, (size_t)mapping.size));
 }
 
-static enum compact_result put_mapping(struct encoder *encoder, struct bytes bytes)
+static enum compact_result put_mapping(struct encoder *encoder, const struct record *record)
 {
+    struct bytes bytes = record->mapping;
     struct digest digest = digest_of(bytes);
     uint64_t known = encoder->mappings.count, number;
     enum compact_result result;
@@ -132,7 +133,7 @@ static enum compact_result put_mapping(struct encoder *encoder, struct bytes byt
         return put_raw_mapping(encoder, bytes) ? COMPACT_DONE : COMPACT_NO_MEMORY;
     return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_NEW) &&
                    regions_put(&encoder->regions, &encoder->counters, &encoder->mapping,
-                               encoder->parts)
+                               record->name_ref, encoder->parts)
                ? COMPACT_DONE
                : COMPACT_NO_MEMORY;
 }
@@ -184,10 +185,12 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
                               &parts->parts[COVFUN_OTHER_NAMES]) ||
             !put_hash(encoder, &record) || !put_filenames(encoder, record.filenames_ref))
             return COMPACT_NO_MEMORY;
-        result = put_mapping(encoder, record.mapping);
+        result = put_mapping(encoder, &record);
         if (result != COMPACT_DONE)
             return result;
     }
+    if (!regions_finish_writing(&encoder->regions, parts))
+        return COMPACT_NO_MEMORY;
     return offset == section.size ||
                    buffer_append(&parts->parts[COVFUN_REST], section.data + offset,
                                  (size_t)(section.size - offset))
@@ -272,14 +275,15 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
 }
 
 /* Puts a mapping together. `limit`: how much the section may still grow. */
-static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
+static enum compact_result make_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
                                         struct buffer *section)
 {
     enum compact_result result;
 
     mapping_clear(&decoder->mapping);
-    counters_start_reading(&decoder->counters);
-    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
+    if (!counters_start(&decoder->counters))
+        return COMPACT_NO_MEMORY;
+    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, name_ref, limit,
                           &decoder->mapping);
     if (result == COMPACT_DONE)
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
@@ -322,7 +326,7 @@ static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, str
                                                                     : COMPACT_NO_MEMORY;
 }
 
-static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
+static enum compact_result get_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
                                        struct buffer *section)
 {
     struct known_mapping known = {.offset = section->size};
@@ -333,7 +337,7 @@ static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
         return COMPACT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
-    result = code == MAPPING_NEW ? make_mapping(decoder, limit, section)
+    result = code == MAPPING_NEW ? make_mapping(decoder, name_ref, limit, section)
                                  : copy_raw(decoder, limit, section);
     if (result != COMPACT_DONE)
         return result;
@@ -363,7 +367,7 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
         return COMPACT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
         return COMPACT_NO_MEMORY;
-    result = get_mapping(decoder, left - HEADER_SIZE, section);
+    result = get_mapping(decoder, record.name_ref, left - HEADER_SIZE, section);
     if (result != COMPACT_DONE)
         return result;
     header = section->data + start;
@@ -378,6 +382,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
                                       struct buffer *section)
 {
     size_t start = section->size;
+    enum compact_result result;
 
     decoder->data = decoder->context->data_hashes;
     if (decoder->data == NULL) {
@@ -386,10 +391,13 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
             return COMPACT_NO_MEMORY;
     }
     decoder->names.data = decoder->data;
+    result = regions_start_reading(&decoder->regions, &decoder->columns);
+    if (result != COMPACT_DONE)
+        return result;
     while (decoder->name_numbers.size != 0) {
         uint64_t made = section->size - start, aligned;
-        enum compact_result result = decode_record(decoder, size - made, section);
 
+        result = decode_record(decoder, size - made, section);
         if (result != COMPACT_DONE)
             return result;
         made = section->size - start;
@@ -457,8 +465,8 @@ static uint64_t cut(const struct compact_context *context, struct bytes section,
     return offset < wanted ? section.size : offset;
 }
 
-const struct compact_transform compact_covfun_1 = {
-    .type = COMPACT_COVFUN_1,
+const struct compact_transform compact_covfun_3 = {
+    .type = COMPACT_COVFUN_3,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
@@ -466,11 +474,11 @@ const struct compact_transform compact_covfun_1 = {
     .decode = decode,
 };
 
-const struct compact_transform compact_covfun_2 = {
-    .type = COMPACT_COVFUN_2,
+const struct compact_transform compact_covfun_4 = {
+    .type = COMPACT_COVFUN_4,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
-    .block = &compact_covfun_1,
+    .block = &compact_covfun_3,
     .cut = cut,
 };
