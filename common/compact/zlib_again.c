@@ -14,9 +14,9 @@
  */
 #include "common/compact/zlib_again.h"
 
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "common/compact/deflate_blocks.h"
 
@@ -324,7 +324,7 @@ bool zlib_again(struct bytes text, enum zlib_level level, struct buffer *stream)
     matcher->effort = effort;
     clear_heads(matcher);
     deflate_blocks_start(&matcher->blocks, stream);
-    store_u32(sum, (uint32_t)adler32(adler32(0, NULL, 0), text.data, (uInt)text.size), true);
+    store_u32(sum, libdeflate_adler32(1, matcher->text, (size_t)text.size), true);
     done = buffer_append(stream, effort->header, sizeof(effort->header)) && deflate_all(matcher) &&
            buffer_append(stream, sum, sizeof(sum));
     free(matcher);
