@@ -232,6 +232,7 @@ START_TEST(test_each_place)
                                   reached ? at : SIZE);
             ck_assert_uint_eq(place_of(code, SIZE, at + 1, targets[i] - 50, 100, false), SIZE);
             ck_assert_uint_eq(place_of(code, at + 3, 0, targets[i] - 50, 100, false), at + 3);
+            ck_assert_uint_eq(place_of(code, SIZE, 0, targets[i], 1, false), reached ? at : SIZE);
             ck_assert_uint_eq(place_of(code, SIZE, 0, targets[i] + 1, 100, false), SIZE);
             ck_assert_uint_eq(place_of(code, SIZE, 0, 0, UINT64_MAX, false), at);
         }
