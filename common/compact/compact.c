@@ -7,7 +7,7 @@
 #include "common/compact/transforms.h"
 
 static const struct compact_transform *const transforms[] = {
-    &compact_names_1, &compact_data_1, &compact_covmap_1, &compact_covfun_1, &compact_covfun_2,
+    &compact_names_1, &compact_data_2, &compact_covmap_1, &compact_covfun_3, &compact_covfun_4,
 };
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))

@@ -33,10 +33,11 @@
  * transform and version. Stored in sidecars: a number never changes its meaning. */
 enum compact_type {
     COMPACT_NAMES_1 = 0x6c760101,
-    COMPACT_DATA_1 = 0x6c760201,
+    COMPACT_DATA_2 = 0x6c760202,
     COMPACT_COVMAP_1 = 0x6c760301,
-    COMPACT_COVFUN_1 = 0x6c760401,
-    COMPACT_COVFUN_2 = 0x6c760402, /* blocks of COMPACT_COVFUN_1 */
+    /* 0x6c760401 and 0x6c760402 were others, before the first release. */
+    COMPACT_COVFUN_3 = 0x6c760403,
+    COMPACT_COVFUN_4 = 0x6c760404, /* blocks of COMPACT_COVFUN_3 */
 };
 
 /* A section that is larger should be cut into blocks of about this size. */

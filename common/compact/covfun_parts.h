@@ -1,5 +1,5 @@
 /*
- * The parts of compact_covfun_1, which several files write and read.
+ * The parts of compact_covfun_3, which several files write and read.
  */
 #ifndef COVSPLIT_COMMON_COMPACT_COVFUN_PARTS_H
 #define COVSPLIT_COMMON_COMPACT_COVFUN_PARTS_H
@@ -16,11 +16,14 @@ enum place_class {
     PLACE_ZERO,
     PLACE_BRANCH,
     PLACE_CLASSES,
+    /* Of ends one more: that of a file's first region, unless it is of class zero. */
+    PLACE_FIRST = PLACE_CLASSES,
+    PLACE_END_CLASSES,
 };
 
 /* All numbers are unsigned LEB128, but for bytes where it says so. */
 enum covfun_part {
-    /* Records: see covfun_1.c. */
+    /* Records: see covfun_3.c. */
     COVFUN_NAMES,
     COVFUN_OTHER_NAMES,
     COVFUN_HASH_FORMS,
@@ -31,41 +34,44 @@ enum covfun_part {
     COVFUN_MAPPINGS,
     COVFUN_RAW,
     COVFUN_REST,
-    /* Counters: see counters.c. */
+    /* Counters: see counters.h. */
     COVFUN_COUNTER_CODE,
-    COVFUN_COUNTER_NEXT_LINE,
-    COVFUN_COUNTER_FIRST,
-    COVFUN_COUNTER_BEHIND_GAP,
-    COVFUN_COUNTER_SHAPE,
     COVFUN_COUNTER_GAP,
+    COVFUN_COUNTER_KNOWN,
     COVFUN_COUNTER_TRUE,
     COVFUN_COUNTER_FALSE,
     COVFUN_COUNTER_LEFT,
     COVFUN_COUNTER_RIGHT,
-    COVFUN_COUNTER_OPERATORS,
     COVFUN_COUNTER_NUMBERS,
-    /* Files and regions: see regions.c. */
+    /* Files: see regions.h. */
     COVFUN_FILE_COUNTS,
     COVFUN_FILES,
+    COVFUN_OTHER_FILES,
     COVFUN_SHAPES,
-    COVFUN_REGION_COUNTS,
-    COVFUN_KINDS,
-    COVFUN_SAME_PLACE,
-    COVFUN_BEHIND_GAP,
-    COVFUN_END,
-    COVFUN_END_BEHIND_GAP,
+    COVFUN_OLDER_SHAPES,
+    COVFUN_KNOWN_SYMBOLS,
+    /* Patterns: see pattern_table.h. */
+    COVFUN_PATTERN_TABLE,
+    COVFUN_PATTERNS,
+    COVFUN_PATTERNS_LOW,
+    COVFUN_OTHER_PATTERNS,
+    /* Regions: see regions.h. */
     COVFUN_EXPANSIONS,
-    COVFUN_OTHER_OPERANDS,
+    COVFUN_OPERANDS,
     COVFUN_FIRST_LINE,
+    COVFUN_FIRST_LINE_ZERO,
     COVFUN_OTHER_FIRST_LINE,
+    COVFUN_FIRST_COLUMN,
+    COVFUN_FIRST_COLUMN_ZERO,
+    COVFUN_OTHER_FIRST_COLUMN,
     /* Of each class of places one. */
     COVFUN_LINE,
     COVFUN_COLUMN = COVFUN_LINE + PLACE_CLASSES,
     COVFUN_COLUMN_ON_LINE = COVFUN_COLUMN + PLACE_CLASSES,
     COVFUN_LINES = COVFUN_COLUMN_ON_LINE + PLACE_CLASSES,
-    COVFUN_COLUMN_END = COVFUN_LINES + PLACE_CLASSES,
-    COVFUN_LENGTH = COVFUN_COLUMN_END + PLACE_CLASSES,
-    COVFUN_PART_COUNT = COVFUN_LENGTH + PLACE_CLASSES,
+    COVFUN_COLUMN_END = COVFUN_LINES + PLACE_END_CLASSES,
+    COVFUN_LENGTH = COVFUN_COLUMN_END + PLACE_END_CLASSES,
+    COVFUN_PART_COUNT = COVFUN_LENGTH + PLACE_END_CLASSES,
 };
 
 _Static_assert(COVFUN_PART_COUNT <= COMPACT_PARTS_MAX, "there are more parts than can be packed");

@@ -1,5 +1,5 @@
 /*
- * FuncHashes by NameRef: see data_hashes.h.
+ * Records by NameRef: see data_hashes.h.
  */
 #include "common/compact/data_hashes.h"
 
@@ -45,13 +45,30 @@ bool data_hashes_start(struct data_hashes *hashes, const struct compact_context 
     return true;
 }
 
-bool data_hashes_find(const struct data_hashes *hashes, uint64_t reference, uint64_t *hash)
+bool data_hashes_find_record(const struct data_hashes *hashes, uint64_t reference, uint64_t *record)
 {
     uint64_t number;
 
     if (!number_table_find(&hashes->by_reference, reference, &number))
         return false;
-    *hash = load_u64(hashes->data.data + hashes->records[number] * hashes->record_size + 8,
-                     hashes->big_endian);
+    *record = hashes->records[number];
+    return true;
+}
+
+bool data_hashes_find(const struct data_hashes *hashes, uint64_t reference, uint64_t *hash)
+{
+    uint64_t record;
+
+    if (!data_hashes_find_record(hashes, reference, &record))
+        return false;
+    *hash = load_u64(hashes->data.data + record * hashes->record_size + 8, hashes->big_endian);
+    return true;
+}
+
+bool data_hashes_get(const struct data_hashes *hashes, uint64_t record, uint64_t *reference)
+{
+    if (hashes->record_size == 0 || record >= hashes->data.size / hashes->record_size)
+        return false;
+    *reference = load_u64(hashes->data.data + record * hashes->record_size, hashes->big_endian);
     return true;
 }

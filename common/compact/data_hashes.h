@@ -1,5 +1,5 @@
 /*
- * FuncHashes by NameRef, as the records of profile data have them.
+ * The records of profile data by NameRef, and their FuncHashes.
  */
 #ifndef COVSPLIT_COMMON_COMPACT_DATA_HASHES_H
 #define COVSPLIT_COMMON_COMPACT_DATA_HASHES_H
@@ -29,5 +29,12 @@ void data_hashes_free(struct data_hashes *hashes);
 /* The FuncHash of the first record with this NameRef; false where there is none. Several threads
  * may look at the same time. */
 bool data_hashes_find(const struct data_hashes *hashes, uint64_t reference, uint64_t *hash);
+
+/* The number of that record. */
+bool data_hashes_find_record(const struct data_hashes *hashes, uint64_t reference,
+                             uint64_t *record);
+
+/* The NameRef of a record; false where there is no record with that number. */
+bool data_hashes_get(const struct data_hashes *hashes, uint64_t record, uint64_t *reference);
 
 #endif

@@ -85,7 +85,7 @@ struct expression {
 /* Files, and regions, that a mapping may have to be taken apart. A region takes ten times as much
  * memory as what can stand for it in a sidecar, so there must be a limit to what a mapping that is
  * read can make of a few bytes. */
-#define MAPPING_COUNT_MAX ((uint32_t)1 << 20)
+#define MAPPING_COUNT_MAX ((uint32_t)1 << 18)
 
 /* The arrays grow and are used again for the next mapping; freed with mapping_free. */
 struct mapping {

@@ -18,9 +18,9 @@
 bool compact_names_are_all(struct bytes pieces);
 
 extern const struct compact_transform compact_names_1;
-extern const struct compact_transform compact_data_1;
+extern const struct compact_transform compact_data_2;
 extern const struct compact_transform compact_covmap_1;
-extern const struct compact_transform compact_covfun_1;
-extern const struct compact_transform compact_covfun_2;
+extern const struct compact_transform compact_covfun_3;
+extern const struct compact_transform compact_covfun_4;
 
 #endif

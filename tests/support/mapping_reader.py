@@ -8,7 +8,7 @@ from sidecar_numbers import uleb128
 # Expressions in expressions, as deep as writers let them be.
 sys.setrecursionlimit(5000)
 
-ZERO, COUNTER = 0, 1
+ZERO, COUNTER, SUBTRACT, ADD = range(4)
 CODE, EXPANSION, SKIPPED, NONE, BRANCH, DECISION, MCDC = range(7)
 HEADERS = {SKIPPED: 16, NONE: 0, BRANCH: 32, DECISION: 40, MCDC: 48}
 OPERANDS = {CODE: "c", EXPANSION: "n", SKIPPED: "", NONE: "", BRANCH: "cc", DECISION: "nn",
@@ -20,39 +20,113 @@ class Expression:
         self.tag, self.left, self.right, self.number = tag, left, right, None
 
 
+class Value:
+    def __init__(self, counter):
+        self.counter, self.other_way = counter, None
+
+
 class Counters:
     """A counter is (tag, number), or an Expression."""
 
     def __init__(self, parts):
-        self.parts, self.highest = parts, 0
-        self.expressions, self.recent, self.list = [], [(COUNTER, 0)], []
+        self.parts, self.highest, self.come = parts, 0, set()
+        self.zero = Value((ZERO, 0))
+        self.entry = Value((COUNTER, 0))
+        self.values, self.recent, self.list = [self.zero, self.entry], [self.entry], []
+        self.ways = (self.zero, self.zero)
+        for value in self.values:
+            value.other_way = self.zero
 
-    def take(self, part):
-        code = self.parts[part].byte()
-        if code == 0:
-            return (ZERO, 0)
-        if 3 <= code <= 66:
-            counter = self.recent.pop(code - 3)
-        elif code == 1:
-            counter = self.counter(self.highest + 1)
-        elif code == 2:
-            tag = self.parts[20].byte()
-            right = self.take(19)
-            counter = Expression(tag, self.take(18), right)
-            self.expressions.append(counter)
-        elif code == 254:
-            counter = self.expressions[self.parts[21].take()]
-        elif code == 255:
-            counter = self.counter(self.highest + self.parts[21].signed())
+    def lowest(self):
+        number = 1
+        while number in self.come:
+            number += 1
+        return number
+
+    def touch(self, value):
+        if value is not self.zero:
+            if value in self.recent:
+                self.recent.remove(value)
+            self.recent.insert(0, value)
+            del self.recent[64:]
+        return value
+
+    def add(self, counter):
+        value = Value(counter)
+        value.other_way = self.zero
+        self.values.append(value)
+        return self.touch(value)
+
+    def add_number(self, number):
+        self.highest = max(self.highest, number)
+        if number < self.lowest() + 64:
+            self.come.add(number)
+        return self.add((COUNTER, number))
+
+    def add_expression(self, tag, left, right):
+        return self.add(Expression(tag, left.counter, right.counter))
+
+    def told(self, part):
+        """A value that no symbol tells."""
+        byte = self.parts[part].byte()
+        if byte == 0:
+            return self.zero
+        if byte == 1:
+            return self.add_number(self.lowest())
+        if byte in (SUBTRACT, ADD):
+            right = self.told(16)
+            return self.add_expression(byte, self.told(15), right)
+        if byte == 4:
+            return self.add_number(self.highest + 1 + self.parts[17].signed())
+        if byte <= 68:
+            return self.touch(self.recent[byte - 5])
+        if 128 <= byte < 160:
+            lowest = self.lowest()
+            absent = [number for number in range(lowest, lowest + 128) if number not in self.come]
+            return self.add_number(absent[byte - 128])
+        if byte == 255:
+            return self.touch(self.values[-1 - self.parts[17].take()])
+        sys.exit("no such counter")
+
+    def simple(self, symbol, part):
+        """A value that needs no others."""
+        if symbol == 0:
+            return self.zero
+        if symbol == 2:
+            return self.add_number(self.lowest())
+        if symbol == 3:
+            return self.add_number(self.highest + 1)
+        if 10 <= symbol <= 12:
+            return self.touch(self.recent[symbol - 10])
+        if symbol == 31:
+            return self.told(part)
+        sys.exit("no such symbol")
+
+    def code(self, symbol, enclosing, closed, part):
+        if symbol == 8:
+            return self.add_expression(SUBTRACT, enclosing, closed)
+        if symbol == 9:
+            return self.add_expression(ADD, enclosing, self.add_number(self.lowest()))
+        known = {1: enclosing, 4: closed, 5: closed.other_way, 6: self.ways[0], 7: self.ways[1]}
+        if symbol in known:
+            return self.touch(known[symbol])
+        return self.simple(symbol, part)
+
+    def branch(self, symbols, condition):
+        if symbols[0] == 8:
+            second = self.simple(symbols[1], 14)
+            first = self.add_expression(SUBTRACT, condition, second)
         else:
-            sys.exit("no such counter")
-        self.recent.insert(0, counter)
-        del self.recent[64:]
-        return counter
-
-    def counter(self, index):
-        self.highest = max(self.highest, index)
-        return (COUNTER, index)
+            first = self.simple(symbols[0], 13)
+            if symbols[1] == 8:
+                second = self.add_expression(SUBTRACT, condition, first)
+            else:
+                second = self.simple(symbols[1], 14)
+        self.ways = (first, second)
+        for value, other in ((first, second), (second, first)):
+            if value is not self.zero:
+                value.other_way = other
+        return [first.counter, second.counter]
 
     def enter(self, counter):
         if isinstance(counter, Expression) and counter.number != 0:
@@ -73,15 +147,20 @@ class Region:
         self.kind, self.gap, self.operands = kind, gap, []
         self.line = self.column = self.lines = self.column_end = 0
 
+    def place(self):
+        return (self.line, self.column, self.lines, self.column_end)
+
+    def set_place(self, place):
+        self.line, self.column, self.lines, self.column_end = place
+
     def place_class(self):
-        if self.kind == CODE:
-            return 1 if self.gap else 0
-        return {EXPANSION: 2, SKIPPED: 3, NONE: 4}.get(self.kind, 5)
+        if self.gap and self.kind in (CODE, NONE):
+            return 1
+        return {CODE: 0, EXPANSION: 2, SKIPPED: 3, NONE: 4}.get(self.kind, 5)
 
     def of_shape(self):
         copy = Region(self.kind, self.gap)
-        copy.line, copy.column, copy.lines = self.line, self.column, self.lines
-        copy.column_end = self.column_end
+        copy.set_place(self.place())
         return copy
 
     def counters(self):
@@ -101,19 +180,82 @@ class Region:
         return b"".join(map(uleb128, [header, *operands, self.line, self.column, self.lines, end]))
 
 
+class Pattern:
+    def __init__(self, number):
+        number -= 1
+        self.ends_file = number < 0
+        self.symbols = [number >> 5 & 31, number & 31]
+        self.end, self.start = number >> 10 & 31, number >> 15 & 15
+        self.closed, self.kind, self.gap = number >> 19 & 31, number >> 24 & 7, number >> 27 & 1
+
+
+class Patterns:
+    def __init__(self, parts):
+        self.parts, self.table, number = parts, [], 0
+        while not parts[24].at_end():
+            number = parts[24].take() + (0 if len(self.table) == 240 else number)
+            self.table.append(number)
+
+    def take(self):
+        byte = self.parts[25].byte()
+        if byte == 255:
+            return Pattern(self.parts[27].take())
+        if byte >= 240:
+            byte = 240 + 256 * (byte - 240) + self.parts[26].byte()
+        return Pattern(self.table[byte])
+
+
+class UsualColumns:
+    def __init__(self):
+        self.usual, self.counts, self.uses = [0, 1], [0] * 32, 0
+
+    def use(self, difference):
+        if -8 <= difference < 24:
+            self.counts[difference + 8] += 1
+        self.uses += 1
+        if self.uses >= 8 and self.uses & (self.uses - 1) == 0:
+            order = sorted(range(32), key=lambda place: (-self.counts[place], place))
+            most = [order[0] - 8, order[1] - 8]
+            if self.usual[0] == most[1] or self.usual[1] == most[0]:
+                most.reverse()
+            self.usual = most
+
+
+class File:
+    """What is known while a file's regions are told."""
+
+    def __init__(self, is_first, shape, value):
+        self.is_first, self.shape, self.value = is_first, shape, value
+        self.regions, self.values = [], []
+        self.open, self.line = [], 0
+
+    def base_column(self):
+        return self.open[0][0][1] if self.open else 0
+
+    def enclosing(self):
+        return self.open[0][1] if self.open else self.value
+
+
 class Mappings:
     def __init__(self, parts):
         self.parts, self.shapes, self.first_line = parts, [], 0
+        self.patterns, self.lists, self.first_places = Patterns(parts), {}, {}
+        self.starts = [UsualColumns() for _ in range(6)]
+        self.ends = [UsualColumns() for _ in range(7)]
 
-    def take(self):
-        """The bytes of the next mapping that is told."""
-        self.counters = Counters(self.parts)
-        files = [self.parts[23].take() for _ in range(self.parts[22].take())]
-        regions = [self.take_file(index == 0) for index in range(len(files))]
+    def take(self, name_ref):
+        """The bytes of the next mapping that is told, which is of that function."""
+        self.counters, self.name_ref = Counters(self.parts), name_ref
+        self.next_file, self.origins, self.expansions = 1, {}, 0
+        count = self.parts[18].take()
+        names, regions = [], []
+        while len(names) < (count - 1 if count else 1 + self.expansions):
+            names.append(self.parts[20 if names else 19].take())
+            regions.append(self.take_file(len(regions)))
         for region in [region for file in regions for region in file]:
             for counter in region.counters():
                 self.counters.enter(counter)
-        encoded = [uleb128(len(files))] + [uleb128(name) for name in files]
+        encoded = [uleb128(len(names))] + [uleb128(name) for name in names]
         encoded.append(uleb128(len(self.counters.list)))
         for expression in self.counters.list:
             encoded += [uleb128(final(expression.left)), uleb128(final(expression.right))]
@@ -121,98 +263,167 @@ class Mappings:
             encoded += [uleb128(len(file))] + [region.encoded() for region in file]
         return b"".join(encoded)
 
-    def take_file(self, is_first):
-        ago = 0 if is_first else self.parts[24].take()
-        if ago != 0:
-            regions = [region.of_shape() for region in self.shapes[-ago]]
-            for index, region in enumerate(regions):
-                self.take_operands(region, regions[index - 1] if index else None, False)
-            return regions
-        regions, ends, line = [], [], 0
-        for _ in range(self.parts[25].take()):
-            kind = self.parts[26].byte()
-            region = Region(kind & 7, kind >= 8)
-            line = self.take_place(region, regions, is_first, ends, line)
-            self.take_operands(region, regions[-1] if regions else None, True)
+    def take_file(self, number):
+        value, list_name = self.counters.entry, ("length", 63)
+        if number < 16384 and number in self.origins:
+            value, list_name = self.origins[number]
+        if number == 0:
+            return self.take_by_patterns(File(True, None, value))
+        shape, is_new = self.take_shape(list_name)
+        if is_new:
+            file = File(False, shape, value)
+            self.shapes[shape] = self.take_by_patterns(file)
+            return file.regions
+        return self.take_known(shape, value)
+
+    def take_shape(self, list_name):
+        size = 32 if list_name[0] == "length" else 4
+        expected = self.lists.setdefault(list_name, [])
+        code = self.parts[21].take()
+        if code == 0:
+            shape = len(self.shapes)
+            self.shapes.append([])
+        elif code == 1:
+            shape = len(self.shapes) - self.parts[22].take()
+        else:
+            shape = expected[code - 2]
+        if shape in expected:
+            expected.remove(shape)
+        expected.insert(0, shape)
+        del expected[size:]
+        return shape, code == 0
+
+    def take_known(self, shape, enclosing):
+        regions = []
+        for region in [region.of_shape() for region in self.shapes[shape]]:
+            told = {CODE: 1, EXPANSION: 1, BRANCH: 2, MCDC: 2}.get(region.kind, 0)
+            symbols = [self.parts[23].byte() for _ in range(told)]
+            value = self.take_operands(region, symbols, enclosing, self.counters.zero, enclosing, 12,
+                                       self.inner(shape, len(regions)))
+            if not regions:
+                enclosing = value
             regions.append(region)
-        if not is_first:
-            self.shapes.append(regions)
         return regions
 
-    def take_place(self, region, before, is_first, ends, line):
-        """`before`: all regions of the file before it; `line`: that of the last of them, counted
-        from the first. Gives the region's."""
-        place_class = region.place_class()
-        if place_class == 5:
-            back = self.parts[27].byte()
-            if back != 0:
-                other = before[-back]
-                region.column, region.lines = other.column, other.lines
-                region.column_end = other.column_end
-                return line
-        self.take_start(region, before, is_first, place_class)
-        line += region.line if before else 0
-        if place_class in (0, 4):
-            behind = 0
-            if before:
-                behind = self.parts[30 if before[-1].gap else 29].byte()
-            if behind != 0:
-                end = [end for end in ends if end > (line, region.column)][behind - 1]
-                region.lines, region.column_end = end[0] - line, end[1]
-            else:
-                self.take_end(region, place_class)
-            end = (line + region.lines, region.column_end)
-            if end in ends:
-                ends.remove(end)
-            ends.insert(0, end)
-            del ends[16:]
-        else:
-            self.take_end(region, place_class)
-        return line
-
-    def take_start(self, region, before, is_first, place_class):
-        parts = self.parts
-        if not before:
-            if is_first:
-                region.line = self.first_line = parts[33].signed() + self.first_line
-            else:
-                region.line = parts[34].take()
-            region.column = parts[41 + place_class].take()
-        elif before[-1].gap and place_class != 5 and parts[28].byte() != 0:
-            region.line, region.column = before[-1].lines, before[-1].column_end
-        else:
-            region.line = parts[35 + place_class].take()
-            if region.line != 0:
-                region.column = parts[41 + place_class].take()
-            else:
-                region.column = parts[47 + place_class].signed() + before[-1].column
-
-    def take_end(self, region, place_class):
-        region.lines = self.parts[53 + place_class].take()
-        if region.lines != 0:
-            region.column_end = self.parts[59 + place_class].take()
-        else:
-            region.column_end = self.parts[65 + place_class].signed() + region.column
-
-    def take_operands(self, region, before, is_new):
-        for index, kind in enumerate(OPERANDS[region.kind]):
-            if kind == "c":
-                part = self.counter_part(region, before, is_new, index)
-                region.operands.append(self.counters.take(part))
-            else:
-                part = 31 if region.kind == EXPANSION else 32
-                region.operands.append(self.parts[part].take())
+    def take_by_patterns(self, file):
+        while True:
+            pattern = self.patterns.take()
+            if pattern.ends_file:
+                return file.regions
+            region = Region(pattern.kind, pattern.gap)
+            closed = self.take_place(region, file, pattern)
+            enclosing = condition = file.enclosing()
+            if pattern.closed == 31:
+                condition = file.values[-pattern.start]
+            list_name = self.inner(file.shape, len(file.regions))
+            if file.is_first:
+                list_name = ("length", self.length(region))
+            value = self.take_operands(region, pattern.symbols, enclosing, closed, condition,
+                                       11 if region.gap else 10, list_name)
+            file.regions.append(region)
+            file.values.append(value)
+            if pattern.closed != 31:
+                if region.kind == NONE:
+                    value = self.counters.zero
+                elif region.kind != CODE:
+                    value = enclosing
+                self.open_end(file, (file.line + region.lines, region.column_end), value)
 
     @staticmethod
-    def counter_part(region, before, is_new, index):
-        if region.kind != CODE:
-            return 16 + index
-        if region.gap:
-            return 15
-        if not is_new:
-            return 14
-        if before is None:
-            return 12
-        if before.gap:
-            return 13
-        return 10 if region.line == 0 else 11
+    def inner(shape, place):
+        return ("place", None if shape is None else (31 * shape + place) % 4096)
+
+    @staticmethod
+    def length(region):
+        length = region.column_end - region.column
+        return length if region.lines == 0 and 0 <= length < 63 else 63
+
+    @staticmethod
+    def open_end(file, place, value):
+        file.open = [end for end in file.open if end[0] != place] + [(place, value)]
+        file.open.sort(key=lambda end: end[0])
+        del file.open[32:]
+
+    def take_place(self, region, file, pattern):
+        """Gives the closed value."""
+        closed = self.counters.zero
+        if pattern.closed == 31:
+            region.set_place((0,) + file.regions[-pattern.start].place()[1:])
+            return closed
+        if not file.regions:
+            self.take_first(region, file, pattern)
+            return closed
+        anchor = (file.line, file.regions[-1].column)
+        if pattern.closed != 0:
+            anchor, closed = file.open[pattern.closed - 1]
+            file.open = file.open[pattern.closed:]
+        self.take_start(region, file, anchor, pattern.start)
+        self.take_end(region, file, pattern.end)
+        return closed
+
+    def take_first(self, region, file, pattern):
+        is_zero, parts = region.kind == NONE, self.parts
+        if file.is_first and pattern.start == 1:
+            region.set_place(self.first_places[self.name_ref])
+        elif file.is_first:
+            region.line = self.first_line + parts[30 + is_zero].signed()
+            region.column = parts[33 + is_zero].take()
+            self.take_end(region, file, pattern.end)
+        else:
+            region.line, region.column = parts[32].take(), parts[35].take()
+            self.take_end(region, file, pattern.end)
+        if file.is_first:
+            self.first_line = region.line
+            self.first_places[self.name_ref] = region.place()
+
+    def take_start(self, region, file, anchor, form):
+        place_class, (line, column) = region.place_class(), anchor
+        if form < 5:
+            column += form
+        elif form == 5:
+            column += self.parts[48 + place_class].signed()
+        else:
+            line += 1 if form < 9 else self.parts[36 + place_class].take()
+            column = self.take_column(file, self.starts[place_class], 42 + place_class, form % 3)
+        region.line, region.column = line - file.line, column
+        file.line = line
+
+    def take_end(self, region, file, form):
+        place_class = region.place_class()
+        if not file.regions and place_class != 4:
+            place_class = 6
+        if form < 16:
+            line, region.column_end = file.open[form - 1][0]
+            region.lines = line - file.line
+        elif form < 19:
+            length = form - 16 if form < 18 else self.parts[68 + place_class].signed()
+            region.column_end = region.column + length
+        else:
+            region.lines = 1 if form < 22 else self.parts[54 + place_class].take()
+            region.column_end = self.take_column(file, self.ends[place_class], 61 + place_class,
+                                                 (form - 19) % 3)
+
+    def take_column(self, file, usual, part, which):
+        if which == 2:
+            column = self.parts[part].take()
+        else:
+            column = file.base_column() + usual.usual[which]
+        usual.use(column - file.base_column())
+        return column
+
+    def take_operands(self, region, symbols, enclosing, closed, condition, part, list_name):
+        """Gives the value of code, or zero."""
+        numbers, value = OPERANDS[region.kind].count("n"), self.counters.zero
+        if region.kind == CODE:
+            value = self.counters.code(symbols[0], enclosing, closed, part)
+            region.operands = [value.counter]
+        elif region.kind == EXPANSION:
+            file = self.next_file + (self.parts[28].signed() if symbols[0] else 0)
+            self.next_file = max(self.next_file, file + 1)
+            self.expansions += 1
+            self.origins[file] = (enclosing, list_name)
+            region.operands, numbers = [file], 0
+        elif region.kind in (BRANCH, MCDC):
+            region.operands = self.counters.branch(symbols, condition)
+        region.operands += [self.parts[29].take() for _ in range(numbers)]
+        return value

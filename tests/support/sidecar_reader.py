@@ -23,8 +23,8 @@ from sidecar_numbers import Numbers, uleb128, unzigzag
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_1, DATA_1, COVMAP_1 = 2, 0x6c760101, 0x6c760201, 0x6c760301
-COVFUN_1, COVFUN_2 = 0x6c760401, 0x6c760402
+ZSTD, NAMES_1, DATA_2, COVMAP_1 = 2, 0x6c760101, 0x6c760202, 0x6c760301
+COVFUN_3, COVFUN_4 = 0x6c760403, 0x6c760404
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -312,24 +312,93 @@ class Record:
 
 
 class NameRefs:
-    def __init__(self, sidecar, numbers, others):
+    def __init__(self, sidecar, codes, others, data=()):
+        """`data`: the NameRefs of its records."""
         self.names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little")
                       for name in sidecar.compact_names()]
-        self.numbers, self.others, self.expected = numbers, others, 0
+        self.codes, self.others = codes, others
+        self.used = [False] * len(self.names)
+        self.next, self.next_repeated, self.left = 0, 0, []
+        self.data, self.before = data, 0
+
+    def pass_by(self, number, count):
+        """The unused number so many unused ones behind or before the first one from there."""
+        step = 1 if count >= 0 else -1
+        number += 0 if count >= 0 else -1
+        count = count if count >= 0 else -count - 1
+        while self.used[number] or count:
+            count -= not self.used[number]
+            number += step
+            require(number >= 0, "a name before all names")
+        return number
+
+    def take_new(self, code):
+        start, count = self.next, 0
+        if 1 <= code <= 4:
+            start = self.left.pop(code - 1)
+        elif code >= 8:
+            count = unzigzag(code - 9) if code > 8 else self.others.signed()
+        if code != 0:
+            self.left = [self.next] + self.left[:3]
+        number = self.pass_by(start, count)
+        self.used[number] = True
+        self.next = number + 1
+        return number
+
+    def take_repeated(self):
+        number = self.next_repeated + self.others.signed()
+        self.next_repeated = number + 1
+        return number
+
+    def take_of_data(self):
+        expected = self.data.index(self.before) + 1 if self.before in self.data else 0
+        return self.data[expected + self.others.signed()]
 
     def take(self):
-        code = self.numbers.take()
-        if code == 0:
-            return self.others.low_first(8)
-        number = self.expected + unzigzag(code - 1)
-        self.expected = number + 1
-        return self.names[number]
+        code = self.codes.byte()
+        if code == 5:
+            self.before = self.others.low_first(8)
+        elif code == 7:
+            self.before = self.take_of_data()
+        else:
+            number = self.take_repeated() if code == 6 else self.take_new(code)
+            self.before = self.names[number]
+        return self.before
+
+
+class Functions:
+    """FuncHash and NumCounters."""
+
+    def __init__(self, codes, digits, hashes, counters, counters_of_hashes):
+        self.codes, self.digits, self.hashes = codes, digits, hashes
+        self.counters, self.counters_of_hashes = counters, counters_of_hashes
+        self.known = []
+
+    def take_new(self):
+        value, digit = 0, self.digits.byte()
+        if digit == 64:
+            return self.hashes.low_first(8), self.counters_of_hashes.take()
+        while digit:
+            value, digit = value * 64 + digit, self.digits.byte()
+        return value, self.counters.take()
+
+    def take(self):
+        code = self.codes.byte()
+        if code < 2:
+            pair = self.take_new()
+            self.known += [pair] * code
+            return pair
+        if code < 202:
+            return self.known[code - 2]
+        if code < 255:
+            return self.known[(code - 202) * 256 + self.codes.byte() + 200]
+        return self.known[self.codes.take() + 13768]
 
 
 def decode_data(sidecar, parts, size):
     record = Record(sidecar)
     columns = [Numbers(part) for part in parts]
-    references = NameRefs(sidecar, columns[0], columns[1])
+    references, functions = NameRefs(sidecar, columns[0], columns[1]), Functions(*columns[2:7])
     expected = {name: 0 for name in record.fields}
     relative = sidecar.raw_version & 0xffffff >= 8
     units = {"CounterPtr": ("NumCounters", 1 if sidecar.raw_version >> 60 & 1 else 8),
@@ -338,9 +407,9 @@ def decode_data(sidecar, parts, size):
     while size - len(section) >= record.end:
         offset, values = len(section), {}
         values["NameRef"] = references.take()
-        values["FuncHash"] = columns[3].low_first(columns[2].byte())
-        for name, part in (("CounterPtr", 4), ("BitmapPtr", 9), ("FunctionPointer", 5),
-                           ("Values", 6)):
+        values["FuncHash"], values["NumCounters"] = functions.take()
+        for name, part in (("CounterPtr", 7), ("BitmapPtr", 11), ("FunctionPointer", 8),
+                           ("Values", 9)):
             if name not in record.fields:
                 continue
             code = columns[part].take()
@@ -348,11 +417,10 @@ def decode_data(sidecar, parts, size):
             if code:
                 moved = offset if relative and name in units else 0
                 values[name] = unzigzag(code - 1) + expected[name] - moved
-        values["NumCounters"] = columns[7].take()
         for kind in range(record.kinds):
-            values["NumValueSites%d" % kind] = columns[8].take()
+            values["NumValueSites%d" % kind] = columns[10].take()
         if "NumBitmapBytes" in record.fields:
-            values["NumBitmapBytes"] = columns[10].take()
+            values["NumBitmapBytes"] = columns[12].take()
         for name in ("CounterPtr", "BitmapPtr", "FunctionPointer", "Values"):
             if values.get(name, 0) == 0:
                 continue
@@ -365,18 +433,16 @@ def decode_data(sidecar, parts, size):
             value = values[name] % 256 ** width
             packed[place:place + width] = value.to_bytes(width, sidecar.byte_order())
         section += packed
-    return section + parts[11]
+    return section + parts[13]
 
 
-def hashes_of_data(sidecar):
-    """FuncHashes by NameRef, the first of each."""
-    hashes = {}
-    if "__llvm_prf_data" in sidecar.removed:
-        data, size = sidecar.section("__llvm_prf_data"), Record(sidecar).end
-        for offset in range(0, len(data) - size + 1, size):
-            reference, value = struct.unpack_from(sidecar.order + "QQ", data, offset)
-            hashes.setdefault(reference, value)
-    return hashes
+def records_of_data(sidecar):
+    """NameRef and FuncHash of each."""
+    if "__llvm_prf_data" not in sidecar.removed:
+        return []
+    data, size = sidecar.section("__llvm_prf_data"), Record(sidecar).end
+    return [struct.unpack_from(sidecar.order + "QQ", data, offset)
+            for offset in range(0, len(data) - size + 1, size)]
 
 
 class FilenamesRefs:
@@ -402,7 +468,9 @@ def take_func_hash(columns, reference, hashes):
 
 def decode_covfun(sidecar, parts, size):
     columns = [Numbers(part) for part in parts]
-    references, hashes = NameRefs(sidecar, columns[0], columns[1]), hashes_of_data(sidecar)
+    data = records_of_data(sidecar)
+    references = NameRefs(sidecar, columns[0], columns[1], [reference for reference, _ in data])
+    hashes = dict(reversed(data))  # the first of each
     filenames, mappings = FilenamesRefs(columns[5], columns[6]), Mappings(columns)
     known, section = [], bytearray()
     while not columns[0].at_end():
@@ -410,7 +478,7 @@ def decode_covfun(sidecar, parts, size):
         func_hash = take_func_hash(columns, reference, hashes)
         filenames_ref, code = filenames.take(), columns[7].take()
         if code == 0:
-            known.append(mappings.take())
+            known.append(mappings.take(reference))
         elif code == 1:
             known.append(columns[8].rest(columns[7].take()))
         mapping = known[-1] if code < 2 else known[-(code - 1)]
@@ -421,10 +489,10 @@ def decode_covfun(sidecar, parts, size):
     return section + parts[9]
 
 
-DECODERS = {NAMES_1: decode_names, DATA_1: decode_data, COVMAP_1: decode_covmap,
-            COVFUN_1: decode_covfun}
+DECODERS = {NAMES_1: decode_names, DATA_2: decode_data, COVMAP_1: decode_covmap,
+            COVFUN_3: decode_covfun}
 # Forms that are blocks of another.
-BLOCKS = {COVFUN_2: COVFUN_1}
+BLOCKS = {COVFUN_4: COVFUN_3}
 
 
 def names_of_chunks(section):

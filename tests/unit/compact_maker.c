@@ -121,6 +121,14 @@ struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned poi
                   big_endian);
         name = (name + 1) % maker->name_count;
         store_u64(record + 8, random_hash(maker), big_endian);
+        if (i != 0 && random_below(&maker->random, 2) == 0) {
+            const uint8_t *like =
+                section.data + random_below(&maker->random, i) * layout.record_size;
+
+            memcpy(record + 8, like + 8, 8);
+            if (!is_odd(maker))
+                counters = load_u32(like + layout.num_counters, big_endian);
+        }
         store_number(record + layout.counter_ptr,
                      is_odd(maker) ? random_next(&maker->random) : place - from, pointer_size,
                      big_endian);

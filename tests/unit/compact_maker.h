@@ -30,7 +30,8 @@ struct buffer maker_covmap(struct maker *maker, bool big_endian);
 struct buffer maker_covfun(struct maker *maker, struct bytes data, bool big_endian);
 
 /* __llvm_prf_data of that raw version and pointer size: most names in their order, counters behind
- * each other but for some, now and then a tail that is no record. */
+ * each other but for some, half of the FuncHashes those of other records, now and then a tail that
+ * is no record. */
 struct buffer maker_data(struct maker *maker, uint64_t raw_version, unsigned pointer_size,
                          bool big_endian);
 

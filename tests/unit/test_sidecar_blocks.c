@@ -147,7 +147,7 @@ static uint8_t *packed_of(const struct buffer *sidecar_file, size_t *size)
     uint8_t header[8];
     uint8_t *found;
 
-    store_u32(header, COMPACT_COVFUN_2, false);
+    store_u32(header, COMPACT_COVFUN_4, false);
     store_u32(header + 4, 0, false);
     found = memmem(sidecar_file->data, sidecar_file->size, header, sizeof(header));
     ck_assert_ptr_nonnull(found);
@@ -222,7 +222,7 @@ START_TEST(test_by_the_page)
     ck_assert_int_eq(write(descriptor, file.data, file.size), (ssize_t)file.size);
     close(descriptor);
     snprintf(command, sizeof(command),
-             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760402' >/dev/null",
+             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760404' >/dev/null",
              COVSPLIT_SIDECAR_READER, path);
     ck_assert_int_eq(system(command), 0);
     unlink(path);

@@ -1,12 +1,12 @@
 /*
- * The coverage mapping of functions, version 1.
+ * The coverage mapping of functions, version 3.
  *
  * The section is a run of records, each aligned to 8 bytes (LLVM's CoverageMappingFormat, versions
  * 4 to 7): NameRef (64 bits), DataSize (32), FuncHash (64), FilenamesRef (64), packed, and DataSize
  * bytes of mapping. NameRef follows from the names, FuncHash from the data; of the FilenamesRefs
  * there is one for each translation unit. Mappings that are the same, as those of a template's
- * instances are, are stored once. How mappings are taken apart is told in counters.c and
- * regions.c.
+ * instances are, are stored once. How mappings are taken apart is told in regions.h and
+ * counters.h.
  *
  * Parts (covfun_parts.h), of each record:
  *   COVFUN_NAMES, COVFUN_OTHER_NAMES
@@ -112,8 +112,9 @@ static bool put_raw_mapping(struct encoder *encoder, struct bytes mapping)
             buffer_append(&encoder->parts->parts[COVFUN_RAW], mapping.data, (size_t)mapping.size));
 }
 
-static enum compact_result put_mapping(struct encoder *encoder, struct bytes bytes)
+static enum compact_result put_mapping(struct encoder *encoder, const struct record *record)
 {
+    struct bytes bytes = record->mapping;
     struct digest digest = digest_of(bytes);
     uint64_t known = encoder->mappings.count, number;
     enum compact_result result;
@@ -132,7 +133,7 @@ static enum compact_result put_mapping(struct encoder *encoder, struct bytes byt
         return put_raw_mapping(encoder, bytes) ? COMPACT_DONE : COMPACT_NO_MEMORY;
     return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_NEW) &&
                    regions_put(&encoder->regions, &encoder->counters, &encoder->mapping,
-                               encoder->parts)
+                               record->name_ref, encoder->parts)
                ? COMPACT_DONE
                : COMPACT_NO_MEMORY;
 }
@@ -172,10 +173,11 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
         if (!data_hashes_start(&encoder->own_data, encoder->context))
             return COMPACT_NO_MEMORY;
     }
-    if (!name_numbers_start(&encoder->names, encoder->context) ||
+    if (!name_numbers_start_writing(&encoder->names, encoder->context) ||
         !number_table_start(&encoder->filenames) || !number_table_start(&encoder->mappings) ||
         !regions_start_writing(&encoder->regions))
         return COMPACT_NO_MEMORY;
+    encoder->names.data = encoder->data;
     while (take_record(section, encoder->context->big_endian, &offset, &record)) {
         enum compact_result result;
 
@@ -183,10 +185,12 @@ static enum compact_result encode_all(struct encoder *encoder, struct bytes sect
                               &parts->parts[COVFUN_OTHER_NAMES]) ||
             !put_hash(encoder, &record) || !put_filenames(encoder, record.filenames_ref))
             return COMPACT_NO_MEMORY;
-        result = put_mapping(encoder, record.mapping);
+        result = put_mapping(encoder, &record);
         if (result != COMPACT_DONE)
             return result;
     }
+    if (!regions_finish_writing(&encoder->regions, parts))
+        return COMPACT_NO_MEMORY;
     return offset == section.size ||
                    buffer_append(&parts->parts[COVFUN_REST], section.data + offset,
                                  (size_t)(section.size - offset))
@@ -271,14 +275,15 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
 }
 
 /* Puts a mapping together. `limit`: how much the section may still grow. */
-static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
+static enum compact_result make_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
                                         struct buffer *section)
 {
     enum compact_result result;
 
     mapping_clear(&decoder->mapping);
-    counters_start_reading(&decoder->counters);
-    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
+    if (!counters_start(&decoder->counters))
+        return COMPACT_NO_MEMORY;
+    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, name_ref, limit,
                           &decoder->mapping);
     if (result == COMPACT_DONE)
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
@@ -321,7 +326,7 @@ static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, str
                                                                     : COMPACT_NO_MEMORY;
 }
 
-static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
+static enum compact_result get_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
                                        struct buffer *section)
 {
     struct known_mapping known = {.offset = section->size};
@@ -332,7 +337,7 @@ static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
         return COMPACT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
-    result = code == MAPPING_NEW ? make_mapping(decoder, limit, section)
+    result = code == MAPPING_NEW ? make_mapping(decoder, name_ref, limit, section)
                                  : copy_raw(decoder, limit, section);
     if (result != COMPACT_DONE)
         return result;
@@ -352,14 +357,17 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     struct record record;
     uint8_t *header;
 
-    if (left < HEADER_SIZE ||
-        !name_numbers_take(&decoder->names, &decoder->name_numbers, &decoder->other_names,
-                           &record.name_ref) ||
-        !get_hash(decoder, &record) || !get_filenames(decoder, &record))
+    if (left < HEADER_SIZE)
+        return COMPACT_UNFIT;
+    result = name_numbers_take(&decoder->names, &decoder->name_numbers, &decoder->other_names,
+                               &record.name_ref);
+    if (result != COMPACT_DONE)
+        return result;
+    if (!get_hash(decoder, &record) || !get_filenames(decoder, &record))
         return COMPACT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
         return COMPACT_NO_MEMORY;
-    result = get_mapping(decoder, left - HEADER_SIZE, section);
+    result = get_mapping(decoder, record.name_ref, left - HEADER_SIZE, section);
     if (result != COMPACT_DONE)
         return result;
     header = section->data + start;
@@ -374,6 +382,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
                                       struct buffer *section)
 {
     size_t start = section->size;
+    enum compact_result result;
 
     decoder->data = decoder->context->data_hashes;
     if (decoder->data == NULL) {
@@ -381,10 +390,14 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
         if (!data_hashes_start(&decoder->own_data, decoder->context))
             return COMPACT_NO_MEMORY;
     }
+    decoder->names.data = decoder->data;
+    result = regions_start_reading(&decoder->regions, &decoder->columns);
+    if (result != COMPACT_DONE)
+        return result;
     while (decoder->name_numbers.size != 0) {
         uint64_t made = section->size - start, aligned;
-        enum compact_result result = decode_record(decoder, size - made, section);
 
+        result = decode_record(decoder, size - made, section);
         if (result != COMPACT_DONE)
             return result;
         made = section->size - start;
@@ -421,13 +434,16 @@ static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
 {
-    struct decoder decoder = {.context = context, .names = {.names = context->names}};
+    struct decoder decoder = {.context = context};
     enum compact_result result;
 
     if (parts->count != COVFUN_PART_COUNT)
         return COMPACT_UNFIT;
     start_columns(&decoder, parts);
-    result = decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section);
+    result = name_numbers_start_reading(&decoder.names, context)
+                 ? decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section)
+                 : COMPACT_NO_MEMORY;
+    name_numbers_free(&decoder.names);
     data_hashes_free(&decoder.own_data);
     buffer_free(&decoder.known);
     mapping_free(&decoder.mapping);
@@ -449,8 +465,8 @@ static uint64_t cut(const struct compact_context *context, struct bytes section,
     return offset < wanted ? section.size : offset;
 }
 
-const struct compact_transform compact_covfun_1 = {
-    .type = COMPACT_COVFUN_1,
+const struct compact_transform compact_covfun_3 = {
+    .type = COMPACT_COVFUN_3,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
@@ -458,11 +474,11 @@ const struct compact_transform compact_covfun_1 = {
     .decode = decode,
 };
 
-const struct compact_transform compact_covfun_2 = {
-    .type = COMPACT_COVFUN_2,
+const struct compact_transform compact_covfun_4 = {
+    .type = COMPACT_COVFUN_4,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
-    .block = &compact_covfun_1,
+    .block = &compact_covfun_3,
     .cut = cut,
 };

@@ -1,28 +1,28 @@
 /*
- * Profile data, version 1.
+ * Profile data, version 2.
  *
  * A record has 48 or 64 bytes, of which next to nothing is new: NameRef is the hash of a name, and
  * names come in the order of the records; the counters of a record lie behind those of the one
  * before, so CounterPtr follows from NumCounters; and so on. Each field is a column, in which
  * numbers are stored as what differs from the expected.
  *
- * Parts, with all numbers as unsigned LEB128, a number for each record:
+ * Parts, from 7 on with all numbers as unsigned LEB128, a number for each record:
  *   0, 1   NameRef, as name_numbers_put writes it
- *   2, 3   FuncHash, as hash_put writes it
- *   4      CounterPtr: 0 where it is 0; else 1 plus the zigzag of the place less the end of the
+ *   2 to 6 FuncHash and NumCounters: the columns of function_hashes.h
+ *   7      CounterPtr: 0 where it is 0; else 1 plus the zigzag of the place less the end of the
  *          counters of the record before. A place is the field's value, and where that is a
  *          distance from the record, with the record's offset in the section added
- *   5      FunctionPointer: 0 where it is 0; else 1 plus the zigzag of what it is more than the
+ *   8      FunctionPointer: 0 where it is 0; else 1 plus the zigzag of what it is more than the
  *          last one that was not 0
- *   6      Values, likewise
- *   7      NumCounters
- *   8      NumValueSites, the number of each kind
- *   9      BitmapPtr, as CounterPtr, by NumBitmapBytes
- *   10     NumBitmapBytes
- *   11     the bytes that make no whole record, as they are
+ *   9      Values, likewise
+ *   10     NumValueSites, the number of each kind
+ *   11     BitmapPtr, as CounterPtr, by NumBitmapBytes
+ *   12     NumBitmapBytes
+ *   13     the bytes that make no whole record, as they are
  */
 #include <string.h>
 
+#include "common/compact/function_hashes.h"
 #include "common/compact/hashes.h"
 #include "common/compact/numbers.h"
 #include "common/compact/transforms.h"
@@ -31,12 +31,10 @@
 enum part {
     PART_NAMES,
     PART_OTHER_NAMES,
-    PART_HASH_SIZES,
-    PART_HASHES,
-    PART_COUNTER_PTR,
+    PART_FUNCTIONS,
+    PART_COUNTER_PTR = PART_FUNCTIONS + FUNCTION_COLUMNS,
     PART_FUNCTION_POINTER,
     PART_VALUES,
-    PART_NUM_COUNTERS,
     PART_NUM_VALUE_SITES,
     PART_BITMAP_PTR,
     PART_NUM_BITMAP_BYTES,
@@ -53,7 +51,7 @@ enum form {
     FORM_NUMBER,
 };
 
-/* A field behind NameRef and FuncHash. */
+/* A field, but for NameRef, FuncHash and NumCounters. */
 struct field {
     enum part part;
     enum form form;
@@ -65,13 +63,14 @@ struct field {
     uint64_t expected;
 };
 
-#define FIELDS_MAX 9
+#define FIELDS_MAX 8
 
 struct records {
     struct profile_record_layout layout;
     struct field fields[FIELDS_MAX];
     size_t field_count;
     struct name_numbers names;
+    struct function_writer functions;
     bool big_endian;
 };
 
@@ -110,8 +109,6 @@ static bool describe(struct records *records, const struct compact_context *cont
               (struct field){PART_FUNCTION_POINTER, FORM_POINTER, function, pointer_size, 0, 0, 0});
     add_field(records, (struct field){PART_VALUES, FORM_POINTER, function + pointer_size,
                                       pointer_size, 0, 0, 0});
-    add_field(records, (struct field){PART_NUM_COUNTERS, FORM_NUMBER, layout->num_counters,
-                                      sizeof(uint32_t), 0, 0, 0});
     for (size_t kind = 0; kind < layout->value_kinds; kind++)
         add_field(records, (struct field){PART_NUM_VALUE_SITES, FORM_NUMBER,
                                           layout->num_value_sites + kind * sizeof(uint16_t),
@@ -167,10 +164,13 @@ static bool put_record(struct records *records, const uint8_t *record, uint64_t 
                        struct compact_parts *parts)
 {
     uint64_t reference = load_u64(record + NAME_REF_OFFSET, records->big_endian);
-    uint64_t hash = load_u64(record + FUNC_HASH_OFFSET, records->big_endian);
+    struct function_hash function = {
+        .hash = load_u64(record + FUNC_HASH_OFFSET, records->big_endian),
+        .counters = load_u32(record + records->layout.num_counters, records->big_endian),
+    };
     bool done = name_numbers_put(&records->names, reference, &parts->parts[PART_NAMES],
                                  &parts->parts[PART_OTHER_NAMES]) &&
-                hash_put(hash, &parts->parts[PART_HASH_SIZES], &parts->parts[PART_HASHES]);
+                function_writer_add(&records->functions, function);
 
     for (size_t i = 0; done && i < records->field_count; i++)
         done = put_field(records, &records->fields[i], record, offset, parts);
@@ -188,14 +188,19 @@ static enum compact_result encode(const struct compact_context *context, struct 
     if (!describe(&records, context))
         return COMPACT_UNFIT;
     size = records.layout.record_size;
+    if (section.size / size > UINT32_MAX)
+        return COMPACT_UNFIT;
     parts->count = PART_COUNT;
-    done = name_numbers_start(&records.names, context);
+    done = name_numbers_start_writing(&records.names, context) &&
+           function_writer_start(&records.functions);
     for (; done && section.size - offset >= size; offset += size)
         done = put_record(&records, section.data + offset, offset, parts);
     if (done && offset != section.size)
         done = buffer_append(&parts->parts[PART_REST], section.data + offset,
                              (size_t)(section.size - offset));
+    done = done && function_writer_finish(&records.functions, &parts->parts[PART_FUNCTIONS]);
     name_numbers_free(&records.names);
+    function_writer_free(&records.functions);
     return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
 }
 
@@ -209,20 +214,39 @@ struct made {
     struct bytes columns[PART_COUNT]; /* what is left of them */
 };
 
-static bool take_hashes(struct records *records, struct made *made)
+static enum compact_result take_names(struct records *records, struct made *made)
 {
-    uint8_t *record = made->records;
-    uint64_t reference, hash;
+    uint8_t *record = made->records + NAME_REF_OFFSET;
+    enum compact_result result = COMPACT_DONE;
+    uint64_t reference;
 
     for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
-        if (!name_numbers_take(&records->names, &made->columns[PART_NAMES],
-                               &made->columns[PART_OTHER_NAMES], &reference) ||
-            !hash_take(&made->columns[PART_HASH_SIZES], &made->columns[PART_HASHES], &hash))
-            return false;
-        store_u64(record + NAME_REF_OFFSET, reference, records->big_endian);
-        store_u64(record + FUNC_HASH_OFFSET, hash, records->big_endian);
+        result = name_numbers_take(&records->names, &made->columns[PART_NAMES],
+                                   &made->columns[PART_OTHER_NAMES], &reference);
+        if (result != COMPACT_DONE)
+            break;
+        store_u64(record, reference, records->big_endian);
     }
-    return true;
+    return result;
+}
+
+static enum compact_result take_functions(const struct records *records, struct made *made)
+{
+    struct function_reader reader = {0};
+    uint8_t *record = made->records;
+    bool done = true, had_memory = true;
+    struct function_hash function;
+
+    memcpy(reader.columns, &made->columns[PART_FUNCTIONS], sizeof(reader.columns));
+    for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
+        done = function_reader_take(&reader, &function, &had_memory);
+        if (!done)
+            break;
+        store_u64(record + FUNC_HASH_OFFSET, function.hash, records->big_endian);
+        store_u32(record + records->layout.num_counters, function.counters, records->big_endian);
+    }
+    buffer_free(&reader.known);
+    return done ? COMPACT_DONE : had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
 }
 
 /* Numbers of `fields` fields, one behind the other, which share a column. */
@@ -274,10 +298,11 @@ static bool take_pointers(const struct records *records, const struct field *fie
     return true;
 }
 
-static bool take_columns(struct records *records, struct made *made)
+/* All but NameRef, FuncHash and NumCounters. */
+static bool take_fields(const struct records *records, struct made *made)
 {
     const struct field *end = records->fields + records->field_count;
-    bool done = take_hashes(records, made);
+    bool done = true;
 
     for (const struct field *field = records->fields; done && field < end; field++) {
         size_t fields = 1;
@@ -294,6 +319,21 @@ static bool take_columns(struct records *records, struct made *made)
     return done;
 }
 
+static enum compact_result take_columns(struct records *records,
+                                        const struct compact_context *context, struct made *made)
+{
+    enum compact_result result = name_numbers_start_reading(&records->names, context)
+                                     ? take_names(records, made)
+                                     : COMPACT_NO_MEMORY;
+
+    name_numbers_free(&records->names);
+    if (result == COMPACT_DONE)
+        result = take_functions(records, made);
+    if (result == COMPACT_DONE && !take_fields(records, made))
+        result = COMPACT_UNFIT;
+    return result;
+}
+
 static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
@@ -301,6 +341,7 @@ static enum compact_result decode(const struct compact_context *context,
     struct made made;
     struct records records;
     size_t record_size, start = section->size;
+    enum compact_result result;
     struct bytes rest;
 
     if (!describe(&records, context) || parts->count != PART_COUNT)
@@ -309,7 +350,6 @@ static enum compact_result decode(const struct compact_context *context,
         made.columns[i] = buffer_view(&parts->parts[i]);
     rest = made.columns[PART_REST];
     record_size = records.layout.record_size;
-    records.names.names = context->names;
     /* Each record has at least a byte in the first column. */
     made.count = size / record_size;
     if (made.count > made.columns[PART_NAMES].size || size - made.count * record_size != rest.size)
@@ -319,15 +359,16 @@ static enum compact_result decode(const struct compact_context *context,
     if (!buffer_append_zeros(section, (size_t)size))
         return COMPACT_NO_MEMORY;
     made.records = section->data + start;
-    if (!take_columns(&records, &made))
-        return COMPACT_UNFIT;
+    result = take_columns(&records, context, &made);
+    if (result != COMPACT_DONE)
+        return result;
     if (rest.size != 0)
         memcpy(made.records + made.count * record_size, rest.data, (size_t)rest.size);
     return COMPACT_DONE;
 }
 
-const struct compact_transform compact_data_1 = {
-    .type = COMPACT_DATA_1,
+const struct compact_transform compact_data_2 = {
+    .type = COMPACT_DATA_2,
     .kinds = SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVDATA),
     .needs_names = true,
     .encode = encode,
