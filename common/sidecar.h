@@ -195,7 +195,7 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
 
 /* What is needed for that: how many threads may make zlib streams again (1 unless it is called),
- * and a memo of streams that need not be (NULL: none), which must outlive the sidecar. */
+ * and a memo of what need not be decoded again (NULL: none), which must outlive the sidecar. */
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib_memo *memo);
 
 /* Produces the original from the stripped image: checks the stripped image's size and digest first,

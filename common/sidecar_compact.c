@@ -53,6 +53,7 @@ static bool take_names(struct sidecar_compact *compact, enum section_kind kind, 
                               section_kind_name(kind), names, NULL, error))
         return false;
     context->names = names;
+    context->sources.names = digest_of(buffer_view(&compact->sections[kind].packed));
     return name_table_hash(names, context->threads) ||
            error_out_of_memory(error, name, names->text.size);
 }
@@ -66,8 +67,10 @@ static bool encode_section(struct sidecar_compact *compact,
         compact_transform_for(section->kind, section->content.size > context->block_size);
     bool fits;
 
-    if (section->kind == SECTION_DATA)
+    if (section->kind == SECTION_DATA) {
         context->data = section->content;
+        context->sources.data = digest_of(section->content);
+    }
     if (transform == NULL)
         return true;
     if (!compact_encode(transform, context, section->content, codec, name,
@@ -118,14 +121,22 @@ static const struct sidecar_content *content_of_kind(const struct sidecar *sidec
                : &sidecar->contents[section - sidecar->sections];
 }
 
-static bool load_names(const struct sidecar *sidecar, struct compact_context *context,
-                       struct name_table *names, struct error *error)
+/* The section whose names the others need; NULL: there is none. */
+static const struct sidecar_content *names_content(const struct sidecar *sidecar)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, SECTION_NAMES);
 
     if (content == NULL || content->transform == NULL)
         content = content_of_kind(sidecar, SECTION_COVNAMES);
-    if (content == NULL || content->transform == NULL)
+    return content == NULL || content->transform == NULL ? NULL : content;
+}
+
+static bool load_names(const struct sidecar *sidecar, struct compact_context *context,
+                       struct name_table *names, struct error *error)
+{
+    const struct sidecar_content *content = names_content(sidecar);
+
+    if (content == NULL)
         return true;
     if (!compact_decode_names(content->frame, content->size, sidecar->name, content->what, names,
                               NULL, error))
@@ -156,12 +167,26 @@ static bool load_data(const struct sidecar *sidecar, struct compact_context *con
     return true;
 }
 
+static struct compact_context reader_context(const struct sidecar *sidecar)
+{
+    const struct sidecar_content *names = names_content(sidecar);
+    const struct sidecar_content *data = content_of_kind(sidecar, SECTION_DATA);
+    struct compact_context context =
+        context_of(&sidecar->notes.facts, sidecar->threads, sidecar->memo);
+
+    if (context.memo != NULL && names != NULL)
+        context.sources.names = digest_of(names->frame);
+    /* Of what load_data loads, this is checked. */
+    if (data != NULL)
+        context.sources.data = data->digest;
+    return context;
+}
+
 bool sidecar_compact_reader_open(struct sidecar_compact_reader *reader,
                                  const struct sidecar *sidecar,
                                  const struct sidecar_content *content, struct error *error)
 {
-    *reader = (struct sidecar_compact_reader){
-        .context = context_of(&sidecar->notes.facts, sidecar->threads, sidecar->memo)};
+    *reader = (struct sidecar_compact_reader){.context = reader_context(sidecar)};
     return (!content->transform->needs_names ||
             load_names(sidecar, &reader->context, &reader->names, error)) &&
            (!content->transform->needs_data ||
@@ -174,8 +199,22 @@ void sidecar_compact_reader_free(struct sidecar_compact_reader *reader)
     name_table_free(&reader->names);
 }
 
-bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_content *content,
-                          struct buffer *loaded, struct error *error)
+/* What the memo knows needs no names. *found is false where it does not. */
+static bool recall(const struct sidecar *sidecar, const struct sidecar_content *content,
+                   struct buffer *loaded, bool *found, struct error *error)
+{
+    struct compact_context context = reader_context(sidecar);
+    struct buffer data = {0};
+    bool done = (!content->transform->needs_data || load_data(sidecar, &context, &data, error)) &&
+                compact_recall(content->transform, &context, content->frame, content->size,
+                               sidecar->name, content->what, loaded, found, error);
+
+    buffer_free(&data);
+    return done;
+}
+
+static bool decode(const struct sidecar *sidecar, const struct sidecar_content *content,
+                   struct buffer *loaded, struct error *error)
 {
     struct sidecar_compact_reader reader;
     bool done = sidecar_compact_reader_open(&reader, sidecar, content, error) &&
@@ -184,6 +223,16 @@ bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_co
 
     sidecar_compact_reader_free(&reader);
     return done;
+}
+
+bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_content *content,
+                          struct buffer *loaded, struct error *error)
+{
+    bool found = false;
+
+    if (sidecar->memo != NULL && !recall(sidecar, content, loaded, &found, error))
+        return false;
+    return found || decode(sidecar, content, loaded, error);
 }
 
 /* *taken is false where that does not give all names, or an empty one, which is none. */

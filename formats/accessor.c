@@ -196,28 +196,85 @@ static bool is_immediate(const uint8_t *field, uint64_t before)
             (field[-2] == 0x81 && (field[-1] & 0xf8) == 0xf8));
 }
 
+/* Who is looked for. */
+struct target {
+    uint64_t address; /* of the code */
+    uint64_t first, size;
+    bool absolute;
+};
+
+/* Whether the four bytes at a place are an operand that leads to the target. */
+static bool refers(const struct target *target, const uint8_t *field, uint64_t place)
+{
+    uint32_t value;
+
+    memcpy(&value, field, sizeof(value));
+    /* The distance check comes first: it is false nearly always, and cheap. */
+    if (target->address + place + 4 + (uint64_t)(int64_t)(int32_t)value - target->first <
+            target->size &&
+        is_pc_relative(field, place))
+        return true;
+    return target->absolute && (uint64_t)value - target->first < target->size &&
+           (value == target->first || is_immediate(field, place));
+}
+
+/* The distance check of many places at once; their operands overlap, so every fourth is in a
+ * vector. */
+#define VECTOR_LANES 4
+#define BLOCK_PLACES (4 * VECTOR_LANES)
+
+typedef uint32_t vector __attribute__((vector_size(VECTOR_LANES * sizeof(uint32_t))));
+typedef int32_t signed_vector __attribute__((vector_size(VECTOR_LANES * sizeof(int32_t))));
+
+/* Not 0 in each lane that is less. Many machines compare only signed numbers in vectors. */
+static signed_vector is_less(vector values, uint32_t limit)
+{
+    return (signed_vector)(values ^ UINT32_C(0x80000000)) <
+           (int32_t)(limit ^ UINT32_C(0x80000000)) - (signed_vector){0};
+}
+
+/* False where none of the places from `place` on leads to the target, by the low half of their
+ * addresses. */
+static bool block_may_refer(const struct target *target, const uint8_t *fields, uint64_t place)
+{
+    const vector every_fourth = {0, 4, 8, 12};
+    uint32_t size = target->size < UINT32_MAX ? (uint32_t)target->size : UINT32_MAX;
+    uint32_t distance = (uint32_t)(target->address + place + 4 - target->first);
+    signed_vector found = {0};
+    uint64_t halves[2];
+
+    for (uint32_t i = 0; i < 4; i++) {
+        vector values;
+
+        memcpy(&values, fields + i, sizeof(values));
+        found |= is_less(values + every_fourth + (distance + i), size);
+        if (target->absolute)
+            found |= is_less(values - (uint32_t)target->first, size);
+    }
+    memcpy(halves, &found, sizeof(halves));
+    return (halves[0] | halves[1]) != 0 || target->size > UINT32_MAX;
+}
+
 bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
                              uint64_t size, bool absolute, uint64_t *position)
 {
+    const struct target target = {address, first, size, absolute};
+    uint64_t end, next;
+
     if (machine == EM_AARCH64)
         return aarch64_find_reference(code, address, first, size, position);
     if (machine != EM_X86_64 || code.size < 4)
         return false;
-    for (uint64_t i = *position; i <= code.size - 4; i++) {
-        const uint8_t *field = code.data + i;
-        uint32_t value;
-
-        memcpy(&value, field, sizeof(value));
-        /* The distance check comes first: it is false nearly always, and cheap. */
-        if (address + i + 4 + (uint64_t)(int64_t)(int32_t)value - first < size &&
-            is_pc_relative(field, i)) {
-            *position = i;
-            return true;
-        }
-        if (absolute && (uint64_t)value - first < size &&
-            (value == first || is_immediate(field, i))) {
-            *position = i;
-            return true;
+    end = code.size - 4 + 1;
+    for (uint64_t i = *position; i < end; i = next) {
+        next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
+        if (next - i == BLOCK_PLACES && !block_may_refer(&target, code.data + i, i))
+            continue;
+        for (; i < next; i++) {
+            if (refers(&target, code.data + i, i)) {
+                *position = i;
+                return true;
+            }
         }
     }
     return false;

@@ -173,7 +173,8 @@ static size_t list_kept(const struct split *split, struct kept_section kept[SECT
 }
 
 /* With --no-exact: each section of names becomes one that holds every name once, not compressed.
- * Names that cannot be read stay as they are. `contents` are by kind, and the caller's to free. */
+ * Names that cannot be read stay as they are. `contents` are by kind, empty, and the caller's to
+ * free: not before the memo, which views them. */
 static bool replace_names(struct sidecar_section_source *sections, size_t count,
                           struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
                           struct error *error)
@@ -216,7 +217,7 @@ static bool write_sidecar(struct split *split, struct error *error)
         .portable = option_given(split->options, OPTION_PORTABLE),
         .memo = split->memo,
     };
-    struct buffer inverse = {0}, names[SECTION_KIND_MAX + 1] = {0};
+    struct buffer inverse = {0};
     struct sidecar_source source = {
         .facts = split->plan->facts,
         .image_name = name_of(split->image_path),
@@ -226,17 +227,16 @@ static bool write_sidecar(struct split *split, struct error *error)
         .kept_count = list_kept(split, kept),
         .image = &split->image,
     };
-    bool done = source.facts.is_inexact
-                    ? replace_names(sections, source.section_count, names, split->image_path, error)
-                    : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
-                                     split->plan->range_count, split->image_path, &inverse, error);
+    bool done =
+        source.facts.is_inexact
+            ? replace_names(sections, source.section_count, split->names, split->image_path, error)
+            : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
+                             split->plan->range_count, split->image_path, &inverse, error);
 
     source.inverse = buffer_view(&inverse);
     split->progress.weight = COMPRESSION_WEIGHT;
     done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
     buffer_free(&inverse);
-    for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
-        buffer_free(&names[i]);
     return done;
 }
 
@@ -260,7 +260,6 @@ static bool check_join(struct split *split, struct sidecar *sidecar, struct erro
     split->progress.weight = 1;
     stripped.released = progress_add;
     stripped.released_context = &split->progress;
-    sidecar_help_restore(sidecar, split->threads, split->memo);
     done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
     input_close(&stripped);
     return done;
@@ -283,6 +282,7 @@ static bool check_each(struct split *split, const struct sidecar *sidecar, struc
 
 static bool check_with(struct split *split, struct sidecar *sidecar, struct error *error)
 {
+    sidecar_help_restore(sidecar, split->threads, split->memo);
     return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
                ? check_each(split, sidecar, error)
                : check_join(split, sidecar, error);
@@ -554,6 +554,8 @@ void split_end(struct split *split)
     output_discard(&split->stripped);
     output_discard(&split->sidecar);
     zlib_memo_free(split->memo);
+    for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
+        buffer_free(&split->names[i]);
     image_plan_free(split->plan);
     input_close(&split->map);
     free(split->sidecar_path);

@@ -7,11 +7,11 @@ set -euo pipefail
 
 packages=(
     # to build
-    cmake ninja-build pkg-config gcc g++ libelf-dev liblief-dev libzstd-dev libxxhash-dev zlib1g-dev
+    cmake ninja-build pkg-config gcc g++ libelf-dev liblief-dev libzstd-dev libxxhash-dev libdeflate-dev
     nettle-dev
     # to test
-    check clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils file
-    g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
+    check zlib1g-dev clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
+    file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev
 )
 for version in 14 16 19 22; do

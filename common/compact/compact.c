@@ -63,20 +63,73 @@ static uint64_t parts_size(const struct compact_parts *parts)
     return size;
 }
 
+/* ---- what was proved ---- */
+
+/* The digest of all that decides what parts are decoded to. False: no memory. */
+static bool digest_sources(const struct compact_transform *transform,
+                           const struct compact_context *context, const struct compact_parts *parts,
+                           uint64_t size, struct digest *digest)
+{
+    const uint64_t numbers[] = {
+        transform->type, context->big_endian, context->pointer_size, context->raw_version, size,
+        parts->count};
+    struct digest_stream *stream = digest_stream_new();
+    uint64_t sizes[COMPACT_PARTS_MAX];
+
+    if (stream == NULL)
+        return false;
+    digest_stream_add(stream, (struct bytes){(const uint8_t *)numbers, sizeof(numbers)});
+    if (transform->needs_names)
+        digest_stream_add(stream, (struct bytes){context->sources.names.bytes, DIGEST_SIZE});
+    if (transform->needs_data)
+        digest_stream_add(stream, (struct bytes){context->sources.data.bytes, DIGEST_SIZE});
+    for (size_t i = 0; i < parts->count; i++)
+        sizes[i] = parts->parts[i].size;
+    digest_stream_add(stream,
+                      (struct bytes){(const uint8_t *)sizes, parts->count * sizeof(sizes[0])});
+    for (size_t i = 0; i < parts->count; i++)
+        digest_stream_add(stream, buffer_view(&parts->parts[i]));
+    *digest = digest_stream_finish(stream);
+    digest_stream_free(stream);
+    return true;
+}
+
+/* Appends what the parts were decoded to before. False where that is not known. */
+static bool recall(const struct compact_transform *transform, const struct compact_context *context,
+                   const struct compact_parts *parts, uint64_t size, struct buffer *section)
+{
+    struct digest digest;
+    struct bytes known;
+
+    return context->memo != NULL && digest_sources(transform, context, parts, size, &digest) &&
+           zlib_memo_find_section(context->memo, &digest, &known) &&
+           buffer_append(section, known.data, (size_t)known.size);
+}
+
+/* ---- writing ---- */
+
 /* Takes the section apart, and puts it together again. */
 static enum compact_result encode_and_prove(const struct compact_transform *transform,
                                             const struct compact_context *context,
                                             struct bytes section, struct compact_parts *parts)
 {
+    struct zlib_memo *memo = context->memo;
     struct buffer again = {0};
+    struct digest digest;
     enum compact_result result = transform->encode(context, section, parts);
 
     if (result == COMPACT_DONE && parts_size(parts) > parts_limit(section.size))
         result = COMPACT_UNFIT;
+    /* Decoding may change the parts. */
+    if (result == COMPACT_DONE && memo != NULL &&
+        !digest_sources(transform, context, parts, section.size, &digest))
+        result = COMPACT_NO_MEMORY;
     if (result == COMPACT_DONE)
         result = transform->decode(context, parts, section.size, &again);
     if (result == COMPACT_DONE && !bytes_equal(buffer_view(&again), section))
         result = COMPACT_UNFIT;
+    if (result == COMPACT_DONE && memo != NULL && !zlib_memo_add_section(memo, &digest, section))
+        result = COMPACT_NO_MEMORY;
     buffer_free(&again);
     return result;
 }
@@ -115,6 +168,8 @@ bool compact_encode(const struct compact_transform *transform,
     return done;
 }
 
+/* ---- reading ---- */
+
 static bool decode_section(const struct compact_transform *transform,
                            const struct compact_context *context, struct bytes packed,
                            uint64_t size, const char *name, const char *what,
@@ -125,7 +180,7 @@ static bool decode_section(const struct compact_transform *transform,
         compact_parts_unpack(packed, UINT64_MAX, parts_limit(size), name, what, &parts, error);
     size_t start = section->size;
 
-    if (done) {
+    if (done && !recall(transform, context, &parts, size, section)) {
         switch (transform->decode(context, &parts, size, section)) {
         case COMPACT_DONE:
             done = section->size - start == size || damaged(name, what, error);
@@ -161,6 +216,24 @@ bool compact_decode(const struct compact_transform *transform,
 {
     return (transform->block != NULL ? decode_blocks : decode_section)(
         transform, context, packed, size, name, what, section, error);
+}
+
+bool compact_recall(const struct compact_transform *transform,
+                    const struct compact_context *context, struct bytes packed, uint64_t size,
+                    const char *name, const char *what, struct buffer *section, bool *found,
+                    struct error *error)
+{
+    struct compact_parts parts = {0};
+    bool done = true;
+
+    *found = false;
+    if (context->memo != NULL && transform->block == NULL) {
+        done =
+            compact_parts_unpack(packed, UINT64_MAX, parts_limit(size), name, what, &parts, error);
+        *found = done && recall(transform, context, &parts, size, section);
+    }
+    compact_parts_free(&parts);
+    return done;
 }
 
 bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,

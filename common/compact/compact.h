@@ -25,6 +25,7 @@
 #include "common/compact/parts.h"
 #include "common/compact/result.h"
 #include "common/compact/zlib_memo.h"
+#include "common/digest.h"
 #include "common/error.h"
 #include "common/section.h"
 
@@ -42,6 +43,12 @@ enum compact_type {
 /* A section that is larger should be cut into blocks of about this size. */
 #define COMPACT_BLOCK_SIZE ((uint64_t)4 << 20)
 
+/* What `names` and `data` of a context come from, by which a memo knows them: the section of names
+ * in its packed form, and the data section itself. Zeros where there are none. */
+struct compact_sources {
+    struct digest names, data;
+};
+
 /* What a transform may rely on; the same when a section is written and when it is read. */
 struct compact_context {
     bool big_endian;
@@ -53,7 +60,8 @@ struct compact_context {
     uint64_t block_size;                     /* of blocks that are written; not 0 */
     const struct data_hashes *data_hashes;   /* of `data`; NULL: whoever needs it makes it */
     const struct number_table *name_numbers; /* of `names`, likewise */
-    struct zlib_memo *memo;                  /* NULL: none; grows when names are encoded */
+    struct zlib_memo *memo;                  /* NULL: none; grows when sections are encoded */
+    struct compact_sources sources;          /* needed with a memo */
     unsigned threads;
 };
 
@@ -96,6 +104,14 @@ bool compact_encode(const struct compact_transform *transform,
 bool compact_decode(const struct compact_transform *transform,
                     const struct compact_context *context, struct bytes packed, uint64_t size,
                     const char *name, const char *what, struct buffer *section,
+                    struct error *error);
+
+/* Whether the context's memo knows the section that compact_decode would append: *found, and then
+ * it is appended. What is packed is unpacked to find that out, but neither names nor data are
+ * needed, only where they come from. */
+bool compact_recall(const struct compact_transform *transform,
+                    const struct compact_context *context, struct bytes packed, uint64_t size,
+                    const char *name, const char *what, struct buffer *section, bool *found,
                     struct error *error);
 
 /* The distinct names of a section of names of `size` bytes, in the order of their first appearance,

@@ -379,6 +379,13 @@ static void put_code(struct deflate_blocks *blocks, const struct code *code)
     put_bits(blocks, code->bits, code->length);
 }
 
+/* At most 28 bits. */
+static void put_code_and_bits(struct deflate_blocks *blocks, const struct code *code,
+                              unsigned value, unsigned count)
+{
+    put_bits(blocks, code->bits | value << code->length, code->length + count);
+}
+
 static void fill_byte(struct deflate_blocks *blocks)
 {
     if (blocks->bit_count != 0)
@@ -411,11 +418,11 @@ static void put_symbols(struct deflate_blocks *blocks, const struct alphabet *li
         }
         value += DEFLATE_MATCH_MIN;
         code = length_code(value);
-        put_code(blocks, &literals->codes[END_OF_BLOCK + 1 + code]);
-        put_bits(blocks, value - length_base[code], length_extra[code]);
+        put_code_and_bits(blocks, &literals->codes[END_OF_BLOCK + 1 + code],
+                          value - length_base[code], length_extra[code]);
         code = distance_code(distance);
-        put_code(blocks, &distances->codes[code]);
-        put_bits(blocks, distance - distance_base[code], distance_extra[code]);
+        put_code_and_bits(blocks, &distances->codes[code], distance - distance_base[code],
+                          distance_extra[code]);
     }
     put_code(blocks, &literals->codes[END_OF_BLOCK]);
 }

@@ -9,14 +9,15 @@
  *
  * Going along that chain as zlib does takes long, since names are much alike. But all that counts
  * is the longest match in it, and of those the nearest. What is longer than the best match yet has
- * the byte behind it in common too, so it is looked for in the chain of the three bytes that end
- * there, which is short. Places in a chain are numbered, to know where zlib would have stopped.
+ * the byte behind it in common too, so it is looked for in the chain of the eight bytes that end
+ * there, or three, which is short. Places in zlib's chains are numbered, to know where zlib would
+ * have stopped.
  */
 #include "common/compact/zlib_again.h"
 
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #include "common/compact/deflate_blocks.h"
 
@@ -27,8 +28,16 @@
 /* Matches of the least length that are further away than this cost more than literals. */
 #define SHORT_DISTANCE_MAX 4096
 
-/* Places are in chains before they are reached, by more than any match is long. */
-#define ENTER_AHEAD (2 * DEFLATE_MATCH_MAX)
+/* Chains of our own are of so many bytes. */
+#define LONG_SIZE       8u
+#define LONG_HASH_BITS  15
+#define LONG_HASH_SIZE  (1u << LONG_HASH_BITS)
+#define LONG_MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
+
+/* Places are in chains before they are reached, by more than any match is long, and many at once.
+ */
+#define ENTER_AHEAD (DEFLATE_MATCH_MAX + LONG_SIZE)
+#define ENTER_BATCH 2048
 /* How many of the latest places are kept. */
 #define PLACES (2 * WINDOW_SIZE)
 /* In texts with odd hashes, zlib's chain is soon the better one. */
@@ -63,6 +72,9 @@ struct matcher {
     /* Of a place modulo PLACES. */
     uint16_t back[PLACES];   /* how far the place before in its chain is, at most BACK_MAX */
     uint16_t number[PLACES]; /* its number in the chain, modulo 65536 */
+    /* The same for the chains of our own. */
+    uint32_t long_head[LONG_HASH_SIZE];
+    uint16_t long_back[PLACES];
     struct deflate_blocks blocks;
 };
 
@@ -101,37 +113,83 @@ static void fill_window(struct matcher *matcher, uint32_t place)
     }
 }
 
+/* zlib's hash of three bytes, the first lowest; the others do not count. */
+static unsigned short_hash(uint64_t word)
+{
+    return (unsigned)((word << 10 ^ (word >> 8 & 0xff) << 5 ^ (word >> 16 & 0xff)) % HASH_SIZE);
+}
+
 static unsigned hash_at(const struct matcher *matcher, uint32_t place)
 {
     const uint8_t *bytes = matcher->text + place;
 
-    return ((unsigned)bytes[0] << 10 ^ (unsigned)bytes[1] << 5 ^ bytes[2]) % HASH_SIZE;
+    return short_hash(bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16);
+}
+
+/* Of the bytes at a place, the first lowest. */
+static unsigned long_hash(uint64_t word)
+{
+    return (unsigned)(word * LONG_MULTIPLIER >> (64 - LONG_HASH_BITS));
+}
+
+static uint64_t word_at(const uint8_t *bytes)
+{
+    return load_u64(bytes, false);
 }
 
 /* Most texts of file names are so short that clearing all heads would take the most time. */
 static void clear_heads(struct matcher *matcher)
 {
-    if (matcher->size >= HASH_SIZE / 8)
+    if (matcher->size >= HASH_SIZE / 8) {
         memset(matcher->head, 0, sizeof(matcher->head));
-    for (uint32_t at = 0; matcher->size < HASH_SIZE / 8 && at + DEFLATE_MATCH_MIN <= matcher->size;
-         at++)
+        memset(matcher->long_head, 0, sizeof(matcher->long_head));
+        return;
+    }
+    for (uint32_t at = 0; at + DEFLATE_MATCH_MIN <= matcher->size; at++)
         matcher->head[hash_at(matcher, at)] = 0;
+    for (uint32_t at = 0; at + LONG_SIZE <= matcher->size; at++)
+        matcher->long_head[long_hash(word_at(matcher->text + at))] = 0;
 }
 
-/* Enters all places up to some that are behind any match at `place`. */
+static uint16_t back_to(uint32_t before, uint32_t at)
+{
+    return at - before < BACK_MAX ? (uint16_t)(at - before) : BACK_MAX;
+}
+
+static void enter(struct matcher *matcher, uint32_t at, unsigned hash)
+{
+    uint32_t before = matcher->head[hash];
+
+    matcher->head[hash] = at;
+    matcher->back[at % PLACES] = back_to(before, at);
+    /* Where the one before is not kept any more, no search comes from here to there. */
+    matcher->number[at % PLACES] = (uint16_t)(matcher->number[before % PLACES] + 1);
+}
+
+static void enter_long(struct matcher *matcher, uint32_t at, unsigned hash)
+{
+    matcher->long_back[at % PLACES] = back_to(matcher->long_head[hash], at);
+    matcher->long_head[hash] = at;
+}
+
+/* Enters all places up to some that are behind any match at `place`. The last ones are in chains as
+ * far as they have the bytes. */
 static void enter_ahead(struct matcher *matcher, uint32_t place)
 {
-    uint32_t left = matcher->size - place, at = matcher->entered;
-    uint32_t end = left <= ENTER_AHEAD ? matcher->size : place + ENTER_AHEAD;
+    uint32_t at = matcher->entered, left = matcher->size - place, end;
 
-    for (; at + DEFLATE_MATCH_MIN <= end; at++) {
-        unsigned hash = hash_at(matcher, at);
-        uint32_t before = matcher->head[hash];
+    if (at == matcher->size || at - place >= ENTER_AHEAD)
+        return;
+    end = left <= ENTER_AHEAD + ENTER_BATCH ? matcher->size : place + ENTER_AHEAD + ENTER_BATCH;
+    for (; at < end && at + LONG_SIZE <= matcher->size; at++) {
+        uint64_t word = word_at(matcher->text + at);
 
-        matcher->head[hash] = at;
-        matcher->back[at % PLACES] = at - before < BACK_MAX ? (uint16_t)(at - before) : BACK_MAX;
-        /* Where the one before is not kept any more, no search comes from here to there. */
-        matcher->number[at % PLACES] = (uint16_t)(matcher->number[before % PLACES] + 1);
+        enter(matcher, at, short_hash(word));
+        enter_long(matcher, at, long_hash(word));
+    }
+    for (; at < end; at++) {
+        if (at + DEFLATE_MATCH_MIN <= matcher->size)
+            enter(matcher, at, hash_at(matcher, at));
     }
     matcher->entered = at;
 }
@@ -179,34 +237,70 @@ static unsigned steps_to(const struct matcher *matcher, const struct search *sea
                       matcher->number[(search->place - distance) % PLACES]);
 }
 
-/* Looks for a longer match. What is nearer than the best one is not longer. */
-static bool find_longer(const struct matcher *matcher, struct search *search)
+/* Takes the place at a distance where its match is longer. */
+static bool take_longer(const struct matcher *matcher, struct search *search, uint32_t distance)
 {
     const uint8_t *here = matcher->text + search->place;
-    bool is_zlibs = search->left == 0;
-    uint32_t from = search->place + (is_zlibs ? 0 : search->best + 1 - DEFLATE_MATCH_MIN);
-    uint32_t distance = is_zlibs ? search->distance : 0;
+    unsigned length = common_length(here - distance, here, search->most);
 
-    for (;;) {
-        distance += matcher->back[(from - distance) % PLACES];
-        if (distance >= search->reach ||
-            (is_zlibs && steps_to(matcher, search, distance) > search->chain))
+    if (length <= search->best)
+        return false;
+    search->best = length;
+    search->distance = distance;
+    return true;
+}
+
+/* Whether zlib goes as far as the best match. No step is shorter than one place. */
+static bool is_in_chain(const struct matcher *matcher, const struct search *search)
+{
+    return search->distance <= search->chain ||
+           steps_to(matcher, search, search->distance) <= search->chain;
+}
+
+/* Looks for a longer match along zlib's own chain. What is nearer than the best one is not longer.
+ */
+static bool find_along_zlibs(const struct matcher *matcher, struct search *search)
+{
+    for (uint32_t distance = search->distance;;) {
+        distance += matcher->back[(search->place - distance) % PLACES];
+        if (distance >= search->reach || steps_to(matcher, search, distance) > search->chain)
             return false;
-        if (distance > search->distance) {
-            unsigned length = common_length(here - distance, here, search->most);
-
-            if (length > search->best) {
-                search->best = length;
-                search->distance = distance;
-                return steps_to(matcher, search, distance) <= search->chain;
-            }
-        }
-        if (!is_zlibs && --search->left == 0) {
-            is_zlibs = true;
-            from = search->place;
-            distance = search->distance;
-        }
+        if (take_longer(matcher, search, distance))
+            return true;
     }
+}
+
+/* The same along the chain of bytes that end behind the best match. */
+static bool find_longer(const struct matcher *matcher, struct search *search)
+{
+    uint32_t from = search->place + search->best + 1 - DEFLATE_MATCH_MIN, distance = 0;
+
+    for (; search->left != 0; search->left--) {
+        distance += matcher->back[(from - distance) % PLACES];
+        if (distance >= search->reach)
+            return false;
+        if (distance > search->distance && take_longer(matcher, search, distance))
+            return is_in_chain(matcher, search);
+    }
+    return find_along_zlibs(matcher, search);
+}
+
+/* The same for matches of LONG_SIZE bytes at least, whose last ones are at `from`. */
+static bool find_longer_by(const struct matcher *matcher, struct search *search, uint32_t from)
+{
+    const uint8_t *end = matcher->text + from;
+    uint64_t word = word_at(end);
+    uint32_t distance = 0;
+
+    for (; search->left != 0; search->left--) {
+        distance += matcher->long_back[(from - distance) % PLACES];
+        if (distance >= search->reach)
+            return false;
+        if (distance > search->distance && word_at(end - distance) == word &&
+            take_longer(matcher, search, distance))
+            return is_in_chain(matcher, search);
+    }
+    return find_along_zlibs(matcher, search);
 }
 
 /* The longest match of more than `former` bytes, and of those the nearest. Returns its length and
@@ -232,10 +326,21 @@ static unsigned longest_match(const struct matcher *matcher, uint32_t place, uns
     /* The nearest one may be a bit further away than the others. */
     if (behind > DISTANCE_MAX && matcher->back[place % PLACES] == DISTANCE_MAX)
         search.reach++;
+    /* Where there is a long one, it need not be found step by step. */
+    if (former + 1 < LONG_SIZE && search.most >= LONG_SIZE) {
+        struct search first = search;
+
+        if (find_longer_by(matcher, &first, place)) {
+            search = first;
+            *start = place - search.distance;
+        }
+    }
     while (search.best < nice) {
         unsigned best = search.best;
 
-        if (!find_longer(matcher, &search))
+        if (!(best + 1 < LONG_SIZE
+                  ? find_longer(matcher, &search)
+                  : find_longer_by(matcher, &search, place + best + 1 - LONG_SIZE)))
             return best;
         *start = place - search.distance;
     }
@@ -324,7 +429,7 @@ bool zlib_again(struct bytes text, enum zlib_level level, struct buffer *stream)
     matcher->effort = effort;
     clear_heads(matcher);
     deflate_blocks_start(&matcher->blocks, stream);
-    store_u32(sum, (uint32_t)adler32(adler32(0, NULL, 0), text.data, (uInt)text.size), true);
+    store_u32(sum, libdeflate_adler32(1, matcher->text, (size_t)text.size), true);
     done = buffer_append(stream, effort->header, sizeof(effort->header)) && deflate_all(matcher) &&
            buffer_append(stream, sum, sizeof(sum));
     free(matcher);

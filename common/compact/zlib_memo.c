@@ -1,5 +1,5 @@
 /*
- * What has been seen of zlib_again: see zlib_memo.h.
+ * What a split has proved: see zlib_memo.h.
  *
  * A table by digest with open places. Digests of 128 bits do not meet by chance, and the texts are
  * those of the image that is being split, so whoever could make them meet could as well change the
@@ -7,12 +7,14 @@
  */
 #include "common/compact/zlib_memo.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/digest.h"
-
 #define FIRST_CAPACITY 64
+
+/* In the place of a level: what was made is a section. */
+#define NO_LEVEL ((enum zlib_level)0)
 
 struct entry {
     struct digest digest;
@@ -21,6 +23,7 @@ struct entry {
 };
 
 struct zlib_memo {
+    pthread_mutex_t lock;
     struct entry *entries;
     size_t capacity; /* a power of two */
     size_t count;
@@ -38,6 +41,7 @@ struct zlib_memo *zlib_memo_new(void)
         return NULL;
     }
     memo->capacity = FIRST_CAPACITY;
+    pthread_mutex_init(&memo->lock, NULL);
     return memo;
 }
 
@@ -45,6 +49,7 @@ void zlib_memo_free(struct zlib_memo *memo)
 {
     if (memo == NULL)
         return;
+    pthread_mutex_destroy(&memo->lock);
     free(memo->entries);
     free(memo);
 }
@@ -66,42 +71,74 @@ static struct entry *place_of(const struct zlib_memo *memo, const struct digest 
 
 static bool grow(struct zlib_memo *memo)
 {
-    struct zlib_memo larger = {.capacity = memo->capacity * 2, .count = memo->count};
+    struct entry *entries = memo->entries;
+    size_t capacity = memo->capacity;
 
-    larger.entries = calloc(larger.capacity, sizeof(*larger.entries));
-    if (larger.entries == NULL)
+    memo->entries = calloc(2 * capacity, sizeof(*entries));
+    if (memo->entries == NULL) {
+        memo->entries = entries;
         return false;
-    for (size_t i = 0; i < memo->capacity; i++) {
-        const struct entry *entry = &memo->entries[i];
-        if (entry->stream.data != NULL)
-            *place_of(&larger, &entry->digest, entry->level) = *entry;
     }
-    free(memo->entries);
-    *memo = larger;
+    memo->capacity = 2 * capacity;
+    for (size_t i = 0; i < capacity; i++) {
+        if (entries[i].stream.data != NULL)
+            *place_of(memo, &entries[i].digest, entries[i].level) = entries[i];
+    }
+    free(entries);
     return true;
+}
+
+static bool add(struct zlib_memo *memo, const struct digest *digest, enum zlib_level level,
+                struct bytes stream)
+{
+    bool done;
+
+    pthread_mutex_lock(&memo->lock);
+    done = memo->count * 2 < memo->capacity || grow(memo);
+    if (done) {
+        struct entry *entry = place_of(memo, digest, level);
+
+        if (entry->stream.data == NULL)
+            memo->count++;
+        *entry = (struct entry){*digest, level, stream};
+    }
+    pthread_mutex_unlock(&memo->lock);
+    return done;
+}
+
+static bool find(struct zlib_memo *memo, const struct digest *digest, enum zlib_level level,
+                 struct bytes *stream)
+{
+    pthread_mutex_lock(&memo->lock);
+    *stream = place_of(memo, digest, level)->stream;
+    pthread_mutex_unlock(&memo->lock);
+    return stream->data != NULL;
 }
 
 bool zlib_memo_add(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
                    struct bytes stream)
 {
     struct digest digest = digest_of(text);
-    struct entry *entry;
 
-    if (memo->count * 2 >= memo->capacity && !grow(memo))
-        return false;
-    entry = place_of(memo, &digest, level);
-    if (entry->stream.data == NULL)
-        memo->count++;
-    *entry = (struct entry){digest, level, stream};
-    return true;
+    return add(memo, &digest, level, stream);
 }
 
-bool zlib_memo_find(const struct zlib_memo *memo, struct bytes text, enum zlib_level level,
+bool zlib_memo_find(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
                     struct bytes *stream)
 {
     struct digest digest = digest_of(text);
-    const struct entry *entry = place_of(memo, &digest, level);
 
-    *stream = entry->stream;
-    return entry->stream.data != NULL;
+    return find(memo, &digest, level, stream);
+}
+
+bool zlib_memo_add_section(struct zlib_memo *memo, const struct digest *digest,
+                           struct bytes section)
+{
+    return add(memo, digest, NO_LEVEL, section);
+}
+
+bool zlib_memo_find_section(struct zlib_memo *memo, const struct digest *digest,
+                            struct bytes *section)
+{
+    return find(memo, digest, NO_LEVEL, section);
 }

@@ -1,9 +1,10 @@
 /*
- * What has been seen of zlib_again: texts, by their digests, and the streams that it makes of them.
+ * What a split has proved: texts, by their digests, and the streams that zlib_again makes of them;
+ * and what a section was taken apart into, by its digest, and the section that came of it.
  *
- * A split makes every stream once, to prove that it comes back. When the same texts come out of
- * the finished sidecar, which is checked before it gets its name, the streams need not be made
- * again: the same text always gives the same one.
+ * A split decodes everything once, to prove that it comes back. When the same bytes come out of the
+ * finished sidecar, which is read and checked before it gets its name, they need not be decoded
+ * again: the same bytes always give the same result.
  */
 #ifndef COVSPLIT_COMMON_COMPACT_ZLIB_MEMO_H
 #define COVSPLIT_COMMON_COMPACT_ZLIB_MEMO_H
@@ -12,6 +13,7 @@
 
 #include "common/bytes.h"
 #include "common/compact/zlib_again.h"
+#include "common/digest.h"
 
 struct zlib_memo;
 
@@ -24,8 +26,14 @@ void zlib_memo_free(struct zlib_memo *memo);
 bool zlib_memo_add(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
                    struct bytes stream);
 
-/* False where it is not known. Several threads may look at the same time, as long as none adds. */
-bool zlib_memo_find(const struct zlib_memo *memo, struct bytes text, enum zlib_level level,
+/* False where it is not known. Several threads may add and look at the same time. */
+bool zlib_memo_find(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
                     struct bytes *stream);
+
+/* The same for a section, by the digest of all that it is decoded from. */
+bool zlib_memo_add_section(struct zlib_memo *memo, const struct digest *digest,
+                           struct bytes section);
+bool zlib_memo_find_section(struct zlib_memo *memo, const struct digest *digest,
+                            struct bytes *section);
 
 #endif

@@ -42,8 +42,8 @@ enum compact_result zlib_text_remember(struct zlib_memo *memo, struct bytes text
     return zlib_memo_add(memo, text, level_of(form), stream) ? COMPACT_DONE : COMPACT_NO_MEMORY;
 }
 
-enum compact_result zlib_text_again(const struct zlib_memo *memo, struct bytes text,
-                                    enum zlib_form form, struct buffer *stream)
+enum compact_result zlib_text_again(struct zlib_memo *memo, struct bytes text, enum zlib_form form,
+                                    struct buffer *stream)
 {
     struct bytes known = text;
 

@@ -28,7 +28,7 @@ enum compact_result zlib_text_remember(struct zlib_memo *memo, struct bytes text
                                        enum zlib_form form, struct bytes stream);
 
 /* Appends the text in its form. */
-enum compact_result zlib_text_again(const struct zlib_memo *memo, struct bytes text,
-                                    enum zlib_form form, struct buffer *stream);
+enum compact_result zlib_text_again(struct zlib_memo *memo, struct bytes text, enum zlib_form form,
+                                    struct buffer *stream);
 
 #endif

@@ -199,6 +199,52 @@ START_TEST(test_references)
 }
 END_TEST
 
+/* The place of the first operand at `from` or behind it, or the size of the code. */
+static uint64_t place_of(const uint8_t *code, uint64_t size, uint64_t from, uint64_t first,
+                         uint64_t range, bool absolute)
+{
+    uint64_t position = from;
+
+    return accessor_find_reference(EM_X86_64, (struct bytes){code, size}, ADDRESS, first, range,
+                                   absolute, &position)
+               ? position
+               : size;
+}
+
+/* Many places are looked at together: none may be missed or moved, wherever the code begins and
+ * ends, whether the target is near or ends where addresses do. */
+START_TEST(test_each_place)
+{
+    enum { SIZE = 75 };
+    const uint64_t targets[] = {ADDRESS + 0x1000, ADDRESS - 0x70000000, 0, UINT64_MAX - 99};
+    uint8_t code[SIZE];
+
+    for (uint64_t at = 3; at + 4 <= SIZE; at++) {
+        for (size_t i = 0; i < 4; i++) {
+            uint64_t offset = targets[i] - (ADDRESS + at + 4);
+            bool reached = offset == (uint64_t)(int64_t)(int32_t)offset;
+
+            memset(code, 0x90, SIZE);
+            memcpy(code + at - 3, "\x48\x8d\x05", 3);
+            store_u32(code + at, (uint32_t)offset, false);
+            for (uint64_t from = 0; from <= at; from += 7)
+                ck_assert_uint_eq(place_of(code, SIZE, from, targets[i] - 50, 100, false),
+                                  reached ? at : SIZE);
+            ck_assert_uint_eq(place_of(code, SIZE, at + 1, targets[i] - 50, 100, false), SIZE);
+            ck_assert_uint_eq(place_of(code, at + 3, 0, targets[i] - 50, 100, false), at + 3);
+            ck_assert_uint_eq(place_of(code, SIZE, 0, targets[i], 1, false), reached ? at : SIZE);
+            ck_assert_uint_eq(place_of(code, SIZE, 0, targets[i] + 1, 100, false), SIZE);
+            ck_assert_uint_eq(place_of(code, SIZE, 0, 0, UINT64_MAX, false), at);
+        }
+        memset(code, 0x90, SIZE);
+        code[at - 1] = 0xbf; /* mov $0x40b1e0,%edi */
+        store_u32(code + at, 0x40b1e0, false);
+        ck_assert_uint_eq(place_of(code, SIZE, 0, 0x40b1e0 - 50, 100, true), at);
+        ck_assert_uint_eq(place_of(code, SIZE, 0, 0x40b1e0 - 50, 50, true), SIZE);
+    }
+}
+END_TEST
+
 /* ---- AArch64 ---- */
 
 /* nop; adrp x8, ADDRESS + 0x1000; nop; ldr x9, [x8, #0x18]; ret */
@@ -320,6 +366,7 @@ int main(void)
     tcase_add_test(bodies, test_other_machine);
     tcase_add_test(bodies, test_out_of_reach);
     tcase_add_test(bodies, test_references);
+    tcase_add_test(bodies, test_each_place);
     tcase_add_test(bodies, test_references_aarch64);
     tcase_add_test(bodies, test_lone_adrp);
     tcase_add_test(bodies, test_loads);

@@ -263,6 +263,87 @@ START_TEST(test_changed_packed)
 }
 END_TEST
 
+/* ---- what was proved ---- */
+
+/* Whether the memo knows the section; if so, that it is what decoding gives. */
+static bool is_recalled(const struct subject *subject, const struct buffer *packed, uint64_t size)
+{
+    struct buffer known = {0}, again = {0};
+    struct subject forgetful = *subject;
+    struct error error;
+    bool found;
+
+    forgetful.context.memo = NULL;
+    if (!compact_recall(subject->transform, &subject->context, buffer_view(packed), size, "sample",
+                        "the section", &known, &found, &error))
+        ck_assert(!found);
+    if (found) {
+        ck_assert(decode(&forgetful, buffer_view(packed), size, &again));
+        ck_assert_uint_eq(known.size, again.size);
+        ck_assert_mem_eq(known.data, again.data, again.size);
+    }
+    buffer_free(&known);
+    buffer_free(&again);
+    return found;
+}
+
+/* Each of all that decides what comes out makes it another section. */
+static void check_context_counts(const struct subject *subject, const struct buffer *packed)
+{
+    struct subject other = *subject;
+
+    other.context.raw_version ^= 1;
+    ck_assert(!is_recalled(&other, packed, subject->section.size));
+    other = *subject;
+    other.context.pointer_size ^= 12;
+    ck_assert(!is_recalled(&other, packed, subject->section.size));
+    other = *subject;
+    other.context.big_endian = !subject->context.big_endian;
+    ck_assert(!is_recalled(&other, packed, subject->section.size));
+    other = *subject;
+    other.context.sources.names.bytes[3] ^= 1;
+    ck_assert(is_recalled(&other, packed, subject->section.size) !=
+              subject->transform->needs_names);
+    other = *subject;
+    other.context.sources.data.bytes[5] ^= 1;
+    ck_assert(is_recalled(&other, packed, subject->section.size) != subject->transform->needs_data);
+    ck_assert(!is_recalled(subject, packed, subject->section.size + 1));
+}
+
+START_TEST(test_recall)
+{
+    struct random_state random = random_start(5);
+
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct buffer packed = {0}, again = {0};
+        struct subject subject;
+
+        makers[_i](&subject, seed);
+        subject.context.memo = zlib_memo_new();
+        ck_assert_ptr_nonnull(subject.context.memo);
+        if (encode(&subject, &packed)) {
+            bool whole = subject.transform->block == NULL;
+
+            ck_assert(is_recalled(&subject, &packed, subject.section.size) == whole);
+            ck_assert(decode(&subject, buffer_view(&packed), subject.section.size, &again));
+            ck_assert_mem_eq(again.data, subject.section.data, again.size);
+            if (whole)
+                check_context_counts(&subject, &packed);
+            for (int i = 0; i < 20; i++) {
+                packed.data[random_below(&random, packed.size)] = (uint8_t)random_next(&random);
+                is_recalled(&subject, &packed, subject.section.size);
+            }
+        }
+        zlib_memo_free(subject.context.memo);
+        buffer_free(&packed);
+        buffer_free(&again);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+/* ---- changed parts ---- */
+
 /* What zstd would never let through, an adversary writes: each part with other bytes in it, longer
  * or shorter. */
 static void damage_part(struct random_state *random, struct buffer *part)
@@ -599,6 +680,7 @@ int main(void)
     suite_add_tcase(suite, sections);
     tcase_set_timeout(damage, 300);
     tcase_add_loop_test(damage, test_changed_packed, 0, MAKERS);
+    tcase_add_loop_test(sections, test_recall, 0, MAKERS);
     tcase_add_loop_test(damage, test_changed_parts, 0, MAKERS - 1);
     suite_add_tcase(suite, damage);
     tcase_set_timeout(names, 60);

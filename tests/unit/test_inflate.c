@@ -1,0 +1,119 @@
+/*
+ * Decompressing zlib streams of a claimed size: texts that streams are hundreds of times smaller
+ * than, claims that are a little off or absurd, streams that end early or have bytes behind them.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <zlib.h>
+
+#include "common/inflate.h"
+
+/* Sizes around those where the room for the text grows. */
+static const size_t sizes[] = {0, 1, 4095, 4096, 4097, 16384, 16385, 100000, 3000000};
+
+#define SIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
+
+static struct buffer text_of(size_t size)
+{
+    struct buffer text = {0};
+
+    ck_assert(buffer_reserve(&text, size + 1) && buffer_append_zeros(&text, size));
+    for (size_t i = 0; i < size; i += 1 + size / 3)
+        text.data[i] = (uint8_t)(1 + i);
+    return text;
+}
+
+static struct buffer stream_of(struct bytes text)
+{
+    uLongf size = compressBound((uLong)text.size);
+    struct buffer stream = {0};
+
+    ck_assert(buffer_reserve(&stream, size + 1));
+    ck_assert_int_eq(compress(stream.data, &size, text.data, (uLong)text.size), Z_OK);
+    stream.size = size;
+    return stream;
+}
+
+static enum inflate_result inflate_claimed(struct bytes stream, uint64_t size)
+{
+    struct buffer text = {0};
+    enum inflate_result result = inflate_exactly(stream, size, &text);
+
+    buffer_free(&text);
+    return result;
+}
+
+START_TEST(test_exact)
+{
+    struct buffer text = text_of(sizes[_i]), stream = stream_of(buffer_view(&text)), found = {0};
+
+    ck_assert(buffer_append(&found, "before", 6));
+    ck_assert_int_eq(inflate_exactly(buffer_view(&stream), text.size, &found), INFLATE_DONE);
+    ck_assert_uint_eq(found.size, 6 + text.size);
+    ck_assert_mem_eq(found.data, "before", 6);
+    if (text.size != 0)
+        ck_assert_mem_eq(found.data + 6, text.data, text.size);
+    buffer_free(&found);
+    buffer_free(&stream);
+    buffer_free(&text);
+}
+END_TEST
+
+START_TEST(test_wrong)
+{
+    struct buffer text = text_of(sizes[_i]), stream = stream_of(buffer_view(&text));
+    struct bytes view = buffer_view(&stream);
+
+    ck_assert_int_eq(inflate_claimed(view, text.size + 1), INFLATE_DAMAGED);
+    ck_assert_int_eq(inflate_claimed(view, 20 * (uint64_t)text.size + 20), INFLATE_DAMAGED);
+    ck_assert_int_eq(inflate_claimed(view, UINT64_MAX), INFLATE_DAMAGED);
+    if (text.size != 0) {
+        ck_assert_int_eq(inflate_claimed(view, text.size - 1), INFLATE_DAMAGED);
+        ck_assert_int_eq(inflate_claimed(view, 0), INFLATE_DAMAGED);
+    }
+    stream.data[stream.size] = 0;
+    ck_assert_int_eq(inflate_claimed((struct bytes){view.data, view.size + 1}, text.size),
+                     INFLATE_DAMAGED);
+    for (uint64_t size = 0; size < view.size; size++)
+        ck_assert_int_eq(inflate_claimed((struct bytes){view.data, size}, text.size),
+                         INFLATE_DAMAGED);
+    /* The sum of the text is at the end. */
+    stream.data[stream.size - 1] ^= 1;
+    ck_assert_int_eq(inflate_claimed(view, text.size), INFLATE_DAMAGED);
+    buffer_free(&stream);
+    buffer_free(&text);
+}
+END_TEST
+
+/* A claim as large as the stream could be costs no more than what really comes out. */
+START_TEST(test_memory)
+{
+    struct buffer text = text_of(100000), stream = stream_of(buffer_view(&text)), found = {0};
+
+    ck_assert(buffer_append_zeros(&stream, 1000000));
+    ck_assert_int_eq(inflate_exactly(buffer_view(&stream), UINT64_C(1) << 29, &found),
+                     INFLATE_DAMAGED);
+    ck_assert_uint_le(found.capacity, 64 * stream.size);
+    buffer_free(&found);
+    buffer_free(&stream);
+    buffer_free(&text);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("inflate");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(all, test_exact, 0, SIZES);
+    tcase_add_loop_test(all, test_wrong, 0, SIZES);
+    tcase_add_test(all, test_memory);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
