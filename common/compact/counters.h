@@ -95,7 +95,7 @@ struct counters {
     struct buffer roots;
     uint32_t *of_table; /* writing: for each entry of the mapping's table its counter */
     size_t of_table_capacity;
-    uint32_t *of_numbers; /* writing: the values of plain counters, or VALUE_NONE */
+    uint32_t *of_numbers; /* writing: by plain counter its value, or VALUE_NONE */
     size_t of_numbers_capacity;
     uint32_t most; /* writing: the highest number that the mapping has */
     /* Writing: by hash of both sides of an expression 1 + its node; 0: free. */
