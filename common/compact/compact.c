@@ -12,8 +12,8 @@ static const struct compact_transform *const transforms[] = {
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))
 
-/* What parts may hold for each byte of the section: zlib streams become 1032 times as large, and
- * names are told by up to four bytes each. */
+/* What parts may hold for each byte of the section, where the transform does not say: zlib streams
+ * become 1032 times as large, and names are told by up to four bytes each. */
 #define PARTS_PER_BYTE ((uint64_t)8192)
 
 const struct compact_transform *compact_transform_for(enum section_kind kind, bool in_blocks)
@@ -39,11 +39,11 @@ const struct compact_transform *compact_transform_of(uint32_t type, enum section
     return NULL;
 }
 
-static uint64_t parts_limit(uint64_t size)
+static uint64_t parts_limit(uint64_t size, uint64_t parts_per_byte)
 {
     uint64_t limit;
 
-    if (__builtin_mul_overflow(size, PARTS_PER_BYTE, &limit))
+    if (__builtin_mul_overflow(size, parts_per_byte != 0 ? parts_per_byte : PARTS_PER_BYTE, &limit))
         return UINT64_MAX;
     return limit;
 }
@@ -118,7 +118,8 @@ static enum compact_result encode_and_prove(const struct compact_transform *tran
     struct digest digest;
     enum compact_result result = transform->encode(context, section, parts);
 
-    if (result == COMPACT_DONE && parts_size(parts) > parts_limit(section.size))
+    if (result == COMPACT_DONE &&
+        parts_size(parts) > parts_limit(section.size, transform->parts_per_byte))
         result = COMPACT_UNFIT;
     /* Decoding may change the parts. */
     if (result == COMPACT_DONE && memo != NULL &&
@@ -176,8 +177,8 @@ static bool decode_section(const struct compact_transform *transform,
                            struct buffer *section, struct error *error)
 {
     struct compact_parts parts = {0};
-    bool done =
-        compact_parts_unpack(packed, UINT64_MAX, parts_limit(size), name, what, &parts, error);
+    uint64_t limit = parts_limit(size, transform->parts_per_byte);
+    bool done = compact_parts_unpack(packed, UINT64_MAX, limit, name, what, &parts, error);
     size_t start = section->size;
 
     if (done && !recall(transform, context, &parts, size, section)) {
@@ -223,13 +224,13 @@ bool compact_recall(const struct compact_transform *transform,
                     const char *name, const char *what, struct buffer *section, bool *found,
                     struct error *error)
 {
+    uint64_t limit = parts_limit(size, transform->parts_per_byte);
     struct compact_parts parts = {0};
     bool done = true;
 
     *found = false;
     if (context->memo != NULL && transform->block == NULL) {
-        done =
-            compact_parts_unpack(packed, UINT64_MAX, parts_limit(size), name, what, &parts, error);
+        done = compact_parts_unpack(packed, UINT64_MAX, limit, name, what, &parts, error);
         *found = done && recall(transform, context, &parts, size, section);
     }
     compact_parts_free(&parts);
@@ -241,7 +242,8 @@ bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, 
 {
     const uint64_t wanted = COMPACT_NAMES_ALONE;
     struct compact_parts parts = {0};
-    bool done = compact_parts_unpack(packed, wanted, parts_limit(size), name, what, &parts, error);
+    bool done =
+        compact_parts_unpack(packed, wanted, parts_limit(size, 0), name, what, &parts, error);
 
     *names = (struct name_table){0};
     if (done) {

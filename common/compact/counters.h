@@ -17,11 +17,15 @@
  *     0        zero
  *     1        the lowest counter that has not come
  *     2, 3     an expression that has not come, a subtraction or an addition: its right and then
- * its left side are told in the same way in parts of their own 4        a counter that has not
- * come: the zigzag of its number less the one behind the highest that has come is in
- * COVFUN_COUNTER_NUMBERS 5 to 68  the value at this place, less 5, in the list 128 to 159  of the
- * counters that have not come, in ascending order, the one at this place, less 128 255      the
- * value that came so many values before the last one; the number is in COVFUN_COUNTER_NUMBERS
+ *              its left side are told in the same way in parts of their own
+ *     4        a counter that has not come: the zigzag of its number less the one behind the
+ *              highest that has come is in COVFUN_COUNTER_NUMBERS
+ *     5 to 68  the value at this place, less 5, in the list
+ *     128 to 159
+ *              of the counters that have not come, in ascending order, the one at this place,
+ *              less 128
+ *     255      the value that came so many values before the last one; the number is in
+ *              COVFUN_COUNTER_NUMBERS
  */
 #ifndef COVSPLIT_COMMON_COMPACT_COUNTERS_H
 #define COVSPLIT_COMMON_COMPACT_COUNTERS_H
@@ -95,7 +99,7 @@ struct counters {
     struct buffer roots;
     uint32_t *of_table; /* writing: for each entry of the mapping's table its counter */
     size_t of_table_capacity;
-    uint32_t *of_numbers; /* writing: the values of plain counters, or VALUE_NONE */
+    uint32_t *of_numbers; /* writing: by plain counter its value, or VALUE_NONE */
     size_t of_numbers_capacity;
     uint32_t most; /* writing: the highest number that the mapping has */
     /* Writing: by hash of both sides of an expression 1 + its node; 0: free. */

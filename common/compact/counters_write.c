@@ -150,15 +150,29 @@ static bool regions_agree(const struct counters *counters, const struct mapping 
     return true;
 }
 
+/* Forgets the values of plain counters that came in the mapping before: those alone, since a
+ * mapping of few bytes may have a counter with a high number. */
+static void forget_numbers(struct counters *counters)
+{
+    for (size_t i = 0; i < counters->value_count; i++) {
+        uint32_t counter = counters->values[i].counter;
+
+        if (COUNTER_TAG(counter) == COUNTER_REFERENCE &&
+            COUNTER_INDEX(counter) < counters->of_numbers_capacity)
+            counters->of_numbers[COUNTER_INDEX(counter)] = VALUE_NONE;
+    }
+}
+
 /* No plain counter has come but that of the function. */
 static bool start_numbers(struct counters *counters)
 {
-    size_t count = (size_t)counters->most + 1;
+    size_t known = counters->of_numbers_capacity;
 
-    if (!array_make_room((void **)&counters->of_numbers, &counters->of_numbers_capacity, 0, count,
-                         sizeof(*counters->of_numbers)))
+    if (!array_make_room((void **)&counters->of_numbers, &counters->of_numbers_capacity, 0,
+                         (size_t)counters->most + 1, sizeof(*counters->of_numbers)))
         return false;
-    memset(counters->of_numbers, 0xff, count * sizeof(*counters->of_numbers));
+    for (size_t i = known; i < counters->of_numbers_capacity; i++)
+        counters->of_numbers[i] = VALUE_NONE;
     counters->of_numbers[0] = VALUE_ENTRY;
     return true;
 }
@@ -168,6 +182,7 @@ enum compact_result counters_start_writing(struct counters *counters, const stru
     enum compact_result result = COMPACT_DONE;
 
     counters->most = 0;
+    forget_numbers(counters);
     if (mapping->expression_count > UINT32_MAX >> COUNTER_TAG_BITS)
         return COMPACT_UNFIT;
     if (!counters_start(counters) || !start_tables(counters, mapping->expression_count))

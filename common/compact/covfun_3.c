@@ -35,6 +35,10 @@
 #define HEADER_SIZE 28
 #define ALIGNMENT   8
 
+/* A number of the section takes one byte at least, and what tells it hardly more than ten: its own
+ * byte, and a difference that takes more bytes than both numbers do. */
+#define PARTS_PER_BYTE 16
+
 enum {
     NAME_REF_OFFSET = 0,
     DATA_SIZE_OFFSET = 8,
@@ -470,6 +474,7 @@ const struct compact_transform compact_covfun_3 = {
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
+    .parts_per_byte = PARTS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };

@@ -42,6 +42,9 @@ enum part {
     PART_COUNT,
 };
 
+/* A record has 40 bytes at least, and ten numbers of up to ten bytes tell it. */
+#define PARTS_PER_BYTE   16
+
 #define NAME_REF_OFFSET  0
 #define FUNC_HASH_OFFSET 8
 
@@ -371,6 +374,7 @@ const struct compact_transform compact_data_2 = {
     .type = COMPACT_DATA_2,
     .kinds = SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVDATA),
     .needs_names = true,
+    .parts_per_byte = PARTS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };

@@ -8,22 +8,30 @@
  *
  * Parts, with numbers as unsigned LEB128:
  *   COVFUN_FILE_COUNTS   0 where there is a file for each region that is an expansion, and one
- * more; else 1 plus the number of files COVFUN_FILES         the number of the first file's name;
- * in COVFUN_OTHER_FILES those of others COVFUN_SHAPES        for all files but the first: 0 where
- * the shape is new; 1 where it came as many shapes ago as the next number in COVFUN_OLDER_SHAPES
- * says; else 2 plus its place in the list of what is expected (shape_lists.h) COVFUN_KNOWN_SYMBOLS
- * of regions whose shape is known: the symbols of counters; of expansions 0 where their file is the
- * next one, else 1 COVFUN_EXPANSIONS    of an expansion whose file is not the next one: the zigzag
- * of how much further on it is. The next one is that behind the highest that was expanded
+ *                        more; else 1 plus the number of files
+ *   COVFUN_FILES         the number of the first file's name; those of others are in
+ *                        COVFUN_OTHER_FILES
+ *   COVFUN_SHAPES        for all files but the first: 0 where the shape is new; 1 where it came as
+ *                        many shapes ago as the next number in COVFUN_OLDER_SHAPES says; else 2
+ *                        plus its place in the list of what is expected (shape_lists.h)
+ *   COVFUN_KNOWN_SYMBOLS of regions whose shape is known: the symbols of counters; of expansions 0
+ *                        where their file is the next one, else 1
+ *   COVFUN_EXPANSIONS    of an expansion whose file is not the next one: the zigzag of how much
+ *                        further on it is. The next one is that behind the highest that was
+ *                        expanded
  *   COVFUN_OPERANDS      all that is neither a counter nor a file
  * and of places what the pattern says:
  *   COVFUN_FIRST_LINE    the line of a mapping's first region: the zigzag of it less that of the
- * one before (of code that is never executed in COVFUN_FIRST_LINE_ZERO); of other files' the line
- * in COVFUN_OTHER_FIRST_LINE COVFUN_FIRST_COLUMN  and in two parts likewise the columns
- *   COVFUN_LINE, COVFUN_COLUMN   by class: lines behind the anchor's, and columns that are not
- * usual COVFUN_COLUMN_ON_LINE        by class: the zigzag of the column less the anchor's
- *   COVFUN_LINES, COVFUN_COLUMN_END, COVFUN_LENGTH   by class: lines and columns of ends, and the
- *                        zigzag of the end's column less the start's
+ *                        one before (of code that is never executed in COVFUN_FIRST_LINE_ZERO); of
+ *                        other files' the line, in COVFUN_OTHER_FIRST_LINE
+ *   COVFUN_FIRST_COLUMN  and in two parts likewise the columns
+ *   COVFUN_LINE, COVFUN_COLUMN
+ *                        by class: lines behind the anchor's, and columns that are not usual
+ *   COVFUN_COLUMN_ON_LINE
+ *                        by class: the zigzag of the column less the anchor's
+ *   COVFUN_LINES, COVFUN_COLUMN_END, COVFUN_LENGTH
+ *                        by class: lines and columns of ends, and the zigzag of the end's column
+ *                        less the start's
  */
 #ifndef COVSPLIT_COMMON_COMPACT_REGIONS_H
 #define COVSPLIT_COMMON_COMPACT_REGIONS_H

@@ -14,6 +14,9 @@ HEADERS = {SKIPPED: 16, NONE: 0, BRANCH: 32, DECISION: 40, MCDC: 48}
 OPERANDS = {CODE: "c", EXPANSION: "n", SKIPPED: "", NONE: "", BRANCH: "cc", DECISION: "nn",
             MCDC: "ccnnn"}
 
+# Lines that are counted start again from 0 there.
+LINES = 1 << 32
+
 
 class Expression:
     def __init__(self, tag, left, right):
@@ -327,7 +330,7 @@ class Mappings:
                     value = self.counters.zero
                 elif region.kind != CODE:
                     value = enclosing
-                self.open_end(file, (file.line + region.lines, region.column_end), value)
+                self.open_end(file, ((file.line + region.lines) % LINES, region.column_end), value)
 
     @staticmethod
     def inner(shape, place):
@@ -364,7 +367,7 @@ class Mappings:
     def take_first(self, region, file, pattern):
         is_zero, parts = region.kind == NONE, self.parts
         if file.is_first and pattern.start == 1:
-            region.set_place(self.first_places[self.name_ref])
+            region.set_place(self.first_places.get(self.name_ref, (0, 0, 0, 0)))
         elif file.is_first:
             region.line = self.first_line + parts[30 + is_zero].signed()
             region.column = parts[33 + is_zero].take()
@@ -385,7 +388,8 @@ class Mappings:
         else:
             line += 1 if form < 9 else self.parts[36 + place_class].take()
             column = self.take_column(file, self.starts[place_class], 42 + place_class, form % 3)
-        region.line, region.column = line - file.line, column
+        line %= LINES
+        region.line, region.column = (line - file.line) % LINES, column
         file.line = line
 
     def take_end(self, region, file, form):
@@ -394,7 +398,7 @@ class Mappings:
             place_class = 6
         if form < 16:
             line, region.column_end = file.open[form - 1][0]
-            region.lines = line - file.line
+            region.lines = (line - file.line) % LINES
         elif form < 19:
             length = form - 16 if form < 18 else self.parts[68 + place_class].signed()
             region.column_end = region.column + length
