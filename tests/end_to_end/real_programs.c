@@ -22,8 +22,8 @@
 #define DB_BENCH_PERMILLE    20
 
 /* Of the size with --portable. */
-#define SQLITE_PERMILLE  550
-#define LEVELDB_PERMILLE 450
+#define SQLITE_PERMILLE  350
+#define LEVELDB_PERMILLE 320
 
 static const char *clang_version;
 static const char *linker_name;
