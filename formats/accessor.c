@@ -206,9 +206,8 @@ struct target {
 /* Whether the four bytes at a place are an operand that leads to the target. */
 static bool refers(const struct target *target, const uint8_t *field, uint64_t place)
 {
-    uint32_t value;
+    uint32_t value = load_u32(field, false);
 
-    memcpy(&value, field, sizeof(value));
     /* The distance check comes first: it is false nearly always, and cheap. */
     if (target->address + place + 4 + (uint64_t)(int64_t)(int32_t)value - target->first <
             target->size &&
@@ -243,6 +242,9 @@ static bool block_may_refer(const struct target *target, const uint8_t *fields, 
     signed_vector found = {0};
     uint64_t halves[2];
 
+    /* Lanes are in the machine's byte order, which is not that of the code. */
+    if (HOST_IS_BIG_ENDIAN)
+        return true;
     for (uint32_t i = 0; i < 4; i++) {
         vector values;
 
