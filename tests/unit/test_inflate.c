@@ -85,6 +85,26 @@ START_TEST(test_wrong)
 }
 END_TEST
 
+/* Nobody knows the dictionary. */
+START_TEST(test_dictionary)
+{
+    static const char dictionary[] = "_ZN3foo3barEv", text[] = "_ZN3foo3barEv_ZN3foo3barEv";
+    z_stream zlib = {.next_in = (Bytef *)(uintptr_t)text, .avail_in = sizeof(text)};
+    uint8_t stream[100];
+
+    ck_assert_int_eq(deflateInit(&zlib, Z_BEST_COMPRESSION), Z_OK);
+    ck_assert_int_eq(deflateSetDictionary(&zlib, (const Bytef *)dictionary, sizeof(dictionary)),
+                     Z_OK);
+    zlib.next_out = stream;
+    zlib.avail_out = sizeof(stream);
+    ck_assert_int_eq(deflate(&zlib, Z_FINISH), Z_STREAM_END);
+    ck_assert_int_eq(inflate_claimed((struct bytes){stream, zlib.total_out}, sizeof(text)),
+                     INFLATE_DAMAGED);
+    ck_assert_int_eq(inflate_claimed((struct bytes){stream, zlib.total_out}, 0), INFLATE_DAMAGED);
+    deflateEnd(&zlib);
+}
+END_TEST
+
 /* A claim as large as the stream could be costs no more than what really comes out. */
 START_TEST(test_memory)
 {
@@ -109,6 +129,7 @@ int main(void)
 
     tcase_add_loop_test(all, test_exact, 0, SIZES);
     tcase_add_loop_test(all, test_wrong, 0, SIZES);
+    tcase_add_test(all, test_dictionary);
     tcase_add_test(all, test_memory);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
