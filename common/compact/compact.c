@@ -12,10 +12,6 @@ static const struct compact_transform *const transforms[] = {
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))
 
-/* What parts may hold for each byte of the section, where the transform does not say: zlib streams
- * become 1032 times as large, and names are told by up to four bytes each. */
-#define PARTS_PER_BYTE ((uint64_t)8192)
-
 const struct compact_transform *compact_transform_for(enum section_kind kind, bool in_blocks)
 {
     const struct compact_transform *found = NULL;
@@ -39,13 +35,12 @@ const struct compact_transform *compact_transform_of(uint32_t type, enum section
     return NULL;
 }
 
-static uint64_t parts_limit(uint64_t size, uint64_t parts_per_byte)
+/* Of a section of `size` bytes. */
+static uint64_t parts_limit(const struct compact_transform *transform, uint64_t size)
 {
     uint64_t limit;
 
-    if (__builtin_mul_overflow(size, parts_per_byte != 0 ? parts_per_byte : PARTS_PER_BYTE, &limit))
-        return UINT64_MAX;
-    return limit;
+    return __builtin_mul_overflow(size, transform->parts_per_byte, &limit) ? UINT64_MAX : limit;
 }
 
 static bool damaged(const char *name, const char *what, struct error *error)
@@ -118,8 +113,7 @@ static enum compact_result encode_and_prove(const struct compact_transform *tran
     struct digest digest;
     enum compact_result result = transform->encode(context, section, parts);
 
-    if (result == COMPACT_DONE &&
-        parts_size(parts) > parts_limit(section.size, transform->parts_per_byte))
+    if (result == COMPACT_DONE && parts_size(parts) > parts_limit(transform, section.size))
         result = COMPACT_UNFIT;
     /* Decoding may change the parts. */
     if (result == COMPACT_DONE && memo != NULL &&
@@ -177,7 +171,7 @@ static bool decode_section(const struct compact_transform *transform,
                            struct buffer *section, struct error *error)
 {
     struct compact_parts parts = {0};
-    uint64_t limit = parts_limit(size, transform->parts_per_byte);
+    uint64_t limit = parts_limit(transform, size);
     bool done = compact_parts_unpack(packed, UINT64_MAX, limit, name, what, &parts, error);
     size_t start = section->size;
 
@@ -215,6 +209,9 @@ bool compact_decode(const struct compact_transform *transform,
                     const struct compact_context *context, struct bytes packed, uint64_t size,
                     const char *name, const char *what, struct buffer *section, struct error *error)
 {
+    /* On a machine of 32 bits, transforms count on a section that fits. */
+    if (size >= SIZE_MAX)
+        return error_out_of_memory(error, name, size);
     return (transform->block != NULL ? decode_blocks : decode_section)(
         transform, context, packed, size, name, what, section, error);
 }
@@ -224,7 +221,7 @@ bool compact_recall(const struct compact_transform *transform,
                     const char *name, const char *what, struct buffer *section, bool *found,
                     struct error *error)
 {
-    uint64_t limit = parts_limit(size, transform->parts_per_byte);
+    uint64_t limit = parts_limit(transform, size);
     struct compact_parts parts = {0};
     bool done = true;
 
@@ -240,14 +237,13 @@ bool compact_recall(const struct compact_transform *transform,
 bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
                           struct name_table *names, bool *are_all, struct error *error)
 {
-    const uint64_t wanted = COMPACT_NAMES_ALONE;
+    const uint64_t wanted = COMPACT_NAMES_ALONE, limit = parts_limit(&compact_names_2, size);
     struct compact_parts parts = {0};
-    bool done =
-        compact_parts_unpack(packed, wanted, parts_limit(size, 0), name, what, &parts, error);
+    bool done = compact_parts_unpack(packed, wanted, limit, name, what, &parts, error);
 
     *names = (struct name_table){0};
     if (done) {
-        switch (name_text_decode(&parts.parts[COMPACT_NAMES_TEXT], names)) {
+        switch (name_text_decode(&parts.parts[COMPACT_NAMES_TEXT], size, names)) {
         case COMPACT_DONE:
             break;
         case COMPACT_UNFIT:

@@ -71,7 +71,7 @@ struct compact_transform {
     bool needs_names;
     bool needs_data;
     /* How many bytes of parts there may be for each byte of the section; more are neither written
-     * nor read. 0: as many as names need, which are inflated. */
+     * nor read. */
     unsigned parts_per_byte;
     /* NULL, or the section is cut into blocks (blocks.h) in this form. Then there are no encode and
      * decode, but `cut`: how much of the section the first block takes, more than 0, which should

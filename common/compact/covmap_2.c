@@ -36,10 +36,6 @@ enum part {
 #define HEADER_SIZE 16
 #define ALIGNMENT   8
 
-/* As in names_2.c. */
-#define INFLATED_PER_BYTE 1024
-#define INFLATED_FREE     ((uint64_t)16 << 20)
-
 /* The record without its names. */
 struct record {
     uint32_t record_count;
@@ -206,8 +202,8 @@ struct decoder {
     struct name_table names;
     struct member_reader reader;
     struct bytes records;
-    uint64_t inflated_left;
-    struct buffer text; /* of the record at hand */
+    uint64_t inflated_left; /* how much all texts may still be */
+    struct buffer text;     /* of the record at hand */
     struct buffer list;
 };
 
@@ -274,7 +270,7 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     decoder->list.size = 0;
     if (result == COMPACT_DONE)
         result = zlib_text_again(decoder->context->memo, buffer_view(&decoder->text), record.form,
-                                 &decoder->list);
+                                 left, &decoder->list);
     if (result != COMPACT_DONE)
         return result;
     done = buffer_append_uleb128(&front, record.name_count) &&
@@ -336,9 +332,7 @@ static enum compact_result decode(const struct compact_context *context,
 
     if (parts->count != PART_COUNT)
         return COMPACT_UNFIT;
-    decoder.inflated_left = INFLATED_FREE;
-    for (size_t i = PART_TEXT; i <= PART_OTHERS; i++)
-        decoder.inflated_left += INFLATED_PER_BYTE * parts->parts[i].size;
+    decoder.inflated_left = zlib_text_limit(parts->parts, PART_OTHERS + 1, size);
     if (!name_table_index(&decoder.names, &parts->parts[PART_TEXT], &had_memory))
         result = had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
     else if (!member_reader_start(&decoder.reader, decoder.names.count,
@@ -360,6 +354,7 @@ static enum compact_result decode(const struct compact_context *context,
 const struct compact_transform compact_covmap_2 = {
     .type = COMPACT_COVMAP_2,
     .kinds = SECTION_BIT(SECTION_COVMAP),
+    .parts_per_byte = COMPACT_NAMES_PARTS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };

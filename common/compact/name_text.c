@@ -3,12 +3,15 @@
  */
 #include "common/compact/name_text.h"
 
+#include "common/compact/parts.h"
 #include "common/compact/token_text.h"
 
-/* What the text may have for each byte of its parts, and besides: bounds what a hostile sidecar can
- * take. Names of C++ have some four. */
-#define TEXT_PER_BYTE 256
-#define TEXT_FREE     ((uint64_t)1 << 20)
+/* Of C++ the names have some four bytes for each byte of their parts, and of the section. */
+static const struct compact_proportion proportion_of_text = {
+    .per_part_byte = 256,
+    .per_section_byte = 64,
+    .besides = (uint64_t)1 << 20,
+};
 
 enum compact_result name_text_encode(struct bytes text, struct buffer *parts)
 {
@@ -23,15 +26,14 @@ enum compact_result name_text_encode(struct bytes text, struct buffer *parts)
     return result;
 }
 
-enum compact_result name_text_decode(const struct buffer *parts, struct name_table *names)
+enum compact_result name_text_decode(const struct buffer *parts, uint64_t section_size,
+                                     struct name_table *names)
 {
     struct name_table dictionary;
-    uint64_t limit = TEXT_FREE;
+    uint64_t limit = compact_parts_bound(parts, NAME_TEXT_PARTS, section_size, &proportion_of_text);
     enum compact_result result;
 
     *names = (struct name_table){0};
-    for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
-        limit += TEXT_PER_BYTE * parts[i].size;
     result = token_text_decode(buffer_view(&parts[NAME_TEXT_WORD_CODES]),
                                buffer_view(&parts[NAME_TEXT_WORDS]), limit, &dictionary);
     if (result == COMPACT_DONE)

@@ -15,6 +15,7 @@
  *      number
  *   6  the bytes of the pieces of form 4
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,11 +41,6 @@ enum {
     FORM_ZEROS = 0,
     FORM_BYTES = 4,
 };
-
-/* How much more the chunks may be, inflated, than what the sidecar holds of them: bounds the time
- * that a hostile sidecar can take. Of real ones each name takes a byte at least. */
-#define INFLATED_PER_BYTE 1024
-#define INFLATED_FREE     ((uint64_t)16 << 20)
 
 static bool has_names(unsigned form)
 {
@@ -284,7 +280,9 @@ struct decoder {
     struct plan *plans;
     size_t count;
     struct bytes bytes;
-    uint64_t inflated_left;
+    uint64_t size;                     /* of the section */
+    uint64_t inflated_left;            /* how much the texts of all chunks may still be */
+    atomic_uint_least64_t stream_size; /* of all streams that were made */
 };
 
 /* Finds a chunk's names without copying any: how large is it? */
@@ -324,7 +322,7 @@ static enum compact_result take_plans(struct decoder *decoder, struct bytes piec
     uint64_t count;
 
     if (!member_reader_take_width(&decoder->reader, &pieces) ||
-        !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2)
+        !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2 || count > decoder->size)
         return COMPACT_UNFIT;
     decoder->plans = calloc((size_t)count + 1, sizeof(*decoder->plans));
     if (decoder->plans == NULL)
@@ -360,10 +358,15 @@ static void make_stream(void *context, size_t index)
 
     if (!has_names(plan->form))
         return;
+    plan->result = COMPACT_UNFIT;
+    /* All streams are there before the first one is put into the section. */
+    if (atomic_load(&decoder->stream_size) > decoder->size)
+        return;
     plan->result = COMPACT_NO_MEMORY;
     if (gather_text(decoder, plan, &text))
         plan->result = zlib_text_again(decoder->context->memo, buffer_view(&text),
-                                       (enum zlib_form)plan->form, &plan->stream);
+                                       (enum zlib_form)plan->form, decoder->size, &plan->stream);
+    atomic_fetch_add(&decoder->stream_size, plan->stream.size);
     buffer_free(&text);
 }
 
@@ -394,10 +397,10 @@ static enum compact_result put_piece(struct decoder *decoder, struct plan *plan,
     return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
 }
 
-static enum compact_result put_pieces_together(struct decoder *decoder, uint64_t size,
-                                               struct buffer *section)
+static enum compact_result put_pieces_together(struct decoder *decoder, struct buffer *section)
 {
     size_t start = section->size;
+    uint64_t size = decoder->size;
 
     parallel_run(decoder->count, decoder->context->threads, make_stream, decoder);
     for (size_t i = 0; i < decoder->count; i++) {
@@ -416,16 +419,15 @@ static enum compact_result put_pieces_together(struct decoder *decoder, uint64_t
 /* Makes the names, and room for the numbers of members. */
 static enum compact_result start_decoder(struct decoder *decoder, const struct buffer *parts)
 {
-    enum compact_result result = name_text_decode(&parts[PART_TEXT], &decoder->names);
+    enum compact_result result =
+        name_text_decode(&parts[PART_TEXT], decoder->size, &decoder->names);
     size_t count = parts[PART_KINDS].size;
 
     if (result != COMPACT_DONE)
         return result;
     if (decoder->names.count > UINT32_MAX)
         return COMPACT_UNFIT;
-    decoder->inflated_left = INFLATED_FREE;
-    for (size_t i = PART_TEXT; i <= PART_OTHERS; i++)
-        decoder->inflated_left += INFLATED_PER_BYTE * parts[i].size;
+    decoder->inflated_left = zlib_text_limit(parts, PART_OTHERS + 1, decoder->size);
     decoder->members = malloc((count + 1) * sizeof(*decoder->members));
     decoder->next = decoder->members;
     return decoder->members != NULL && member_reader_start(&decoder->reader, decoder->names.count,
@@ -439,7 +441,8 @@ static enum compact_result decode(const struct compact_context *context,
                                   struct compact_parts *parts, uint64_t size,
                                   struct buffer *section)
 {
-    struct decoder decoder = {.context = context, .bytes = buffer_view(&parts->parts[PART_BYTES])};
+    struct decoder decoder = {
+        .context = context, .bytes = buffer_view(&parts->parts[PART_BYTES]), .size = size};
     enum compact_result result;
 
     if (parts->count != PART_COUNT)
@@ -448,7 +451,7 @@ static enum compact_result decode(const struct compact_context *context,
     if (result == COMPACT_DONE)
         result = take_plans(&decoder, buffer_view(&parts->parts[PART_PIECES]));
     if (result == COMPACT_DONE)
-        result = put_pieces_together(&decoder, size, section);
+        result = put_pieces_together(&decoder, section);
     for (size_t i = 0; i < decoder.count; i++)
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
@@ -461,6 +464,7 @@ static enum compact_result decode(const struct compact_context *context,
 const struct compact_transform compact_names_2 = {
     .type = COMPACT_NAMES_2,
     .kinds = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES),
+    .parts_per_byte = COMPACT_NAMES_PARTS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };

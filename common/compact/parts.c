@@ -15,6 +15,19 @@ void compact_parts_free(struct compact_parts *parts)
     parts->count = 0;
 }
 
+uint64_t compact_parts_bound(const struct buffer *parts, size_t count, uint64_t section_size,
+                             const struct compact_proportion *proportion)
+{
+    uint64_t bound = 0;
+
+    for (size_t i = 0; i < count; i++)
+        bound += (uint64_t)proportion->per_part_byte * parts[i].size;
+    if (section_size < bound / proportion->per_section_byte)
+        bound = proportion->per_section_byte * section_size;
+    bound += proportion->besides;
+    return bound < SIZE_MAX / 4 ? bound : SIZE_MAX / 4;
+}
+
 /* ---- packing ---- */
 
 struct packer {

@@ -31,6 +31,17 @@ struct compact_parts {
 
 void compact_parts_free(struct compact_parts *parts);
 
+/* How much a transform makes of parts that a hostile sidecar may hold. */
+struct compact_proportion {
+    unsigned per_part_byte;    /* so many bytes for each byte of the parts, */
+    unsigned per_section_byte; /* but no more than these for each of the section, */
+    uint64_t besides;          /* and so many in any case */
+};
+
+/* That in bytes; never so much that a few more would not fit memory. */
+uint64_t compact_parts_bound(const struct buffer *parts, size_t count, uint64_t section_size,
+                             const struct compact_proportion *proportion);
+
 /* Appends the packed form; the bytes do not depend on the number of threads. `name` is for
  * messages. */
 bool compact_parts_pack(const struct compact_parts *parts, const struct codec_options *options,

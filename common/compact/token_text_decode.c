@@ -17,6 +17,9 @@
 
 #define DIGITS_MAX 20
 
+/* Sizes of its tokens take 32 bits, and so may those of all memory. */
+#define TEXT_SIZE_MAX ((uint64_t)1 << 31)
+
 struct entry {
     const uint8_t *data; /* as it is in the text; STRIDE bytes can be read */
     uint32_t size;
@@ -201,7 +204,7 @@ static enum compact_result start(struct decoder *decoder, uint64_t limit,
         !bytes_take_uleb128(&decoder->codes, &decoder->plain_singles) ||
         !bytes_take_uleb128(&decoder->codes, &counted_singles) ||
         !bytes_take_uleb128(&decoder->codes, &pairs) ||
-        !bytes_take_uleb128(&decoder->codes, &triples) || size > limit || size > UINT32_MAX ||
+        !bytes_take_uleb128(&decoder->codes, &triples) || size > limit || size > TEXT_SIZE_MAX ||
         decoder->plain_singles > TOKEN_CODE_END || counted_singles > TOKEN_CODE_END ||
         pairs > TOKEN_CODE_END || triples > TOKEN_CODE_END)
         return COMPACT_UNFIT;

@@ -17,6 +17,9 @@
     (((UINT64_C(1) << NAME_TEXT_PARTS) - 1) << COMPACT_NAMES_TEXT | UINT64_C(1)                    \
                                                                         << COMPACT_NAMES_PIECES)
 
+/* Of names and file names, which are inflated: zlib's streams of them are a tenth of their size. */
+#define COMPACT_NAMES_PARTS_PER_BYTE 64
+
 bool compact_names_are_all(struct bytes pieces);
 
 extern const struct compact_transform compact_names_2;

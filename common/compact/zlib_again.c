@@ -67,6 +67,7 @@ struct matcher {
     uint32_t window_start;    /* the window's place in the text */
     uint32_t window_end;      /* how far the text was read into the window */
     uint32_t block_start;     /* of what is in no block yet */
+    uint64_t most;            /* bytes that the stream's buffer may have */
     uint32_t entered;         /* the places in front of this one are in chains */
     uint32_t head[HASH_SIZE]; /* the latest place of each hash; 0: none */
     /* Of a place modulo PLACES. */
@@ -372,7 +373,8 @@ static bool end_block(struct matcher *matcher, uint32_t place, bool last)
     if (matcher->block_start < matcher->window_start)
         text.data = NULL;
     matcher->block_start = place;
-    return deflate_blocks_end(&matcher->blocks, text, last);
+    return deflate_blocks_end(&matcher->blocks, text, last) &&
+           matcher->blocks.stream->size <= matcher->most;
 }
 
 static bool deflate_all(struct matcher *matcher)
@@ -410,7 +412,8 @@ static bool deflate_all(struct matcher *matcher)
     return end_block(matcher, place, true);
 }
 
-bool zlib_again(struct bytes text, enum zlib_level level, struct buffer *stream)
+enum compact_result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
+                               struct buffer *stream)
 {
     const struct effort *effort = effort_of(level);
     struct matcher *matcher;
@@ -418,20 +421,25 @@ bool zlib_again(struct bytes text, enum zlib_level level, struct buffer *stream)
     bool done;
 
     if (effort == NULL || text.size >= ZLIB_AGAIN_SIZE_MAX)
-        return false;
+        return COMPACT_UNFIT;
     matcher = malloc(sizeof(*matcher));
     if (matcher == NULL)
-        return false;
+        return COMPACT_NO_MEMORY;
     memset(matcher, 0, offsetof(struct matcher, head));
     matcher->number[0] = 0;
     matcher->text = text.size == 0 ? effort->header : text.data; /* no pointer to nothing */
     matcher->size = (uint32_t)text.size;
     matcher->effort = effort;
+    if (!add_fits(stream->size, most, &matcher->most))
+        matcher->most = UINT64_MAX;
+    most = matcher->most;
     clear_heads(matcher);
     deflate_blocks_start(&matcher->blocks, stream);
     store_u32(sum, libdeflate_adler32(1, matcher->text, (size_t)text.size), true);
     done = buffer_append(stream, effort->header, sizeof(effort->header)) && deflate_all(matcher) &&
            buffer_append(stream, sum, sizeof(sum));
     free(matcher);
-    return done;
+    if (stream->size > most)
+        return COMPACT_UNFIT;
+    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
 }

@@ -4,6 +4,7 @@
 #ifndef COVSPLIT_COMMON_COMPACT_ZLIB_TEXT_H
 #define COVSPLIT_COMMON_COMPACT_ZLIB_TEXT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/bytes.h"
@@ -23,12 +24,16 @@ enum zlib_form {
 enum compact_result zlib_text_prove(struct bytes stream, uint64_t size, struct buffer *text,
                                     enum zlib_form *form);
 
+/* How many bytes the texts of a section may have together, which these parts of it tell: bounds the
+ * time and the memory that a hostile sidecar can take. */
+uint64_t zlib_text_limit(const struct buffer *parts, size_t count, uint64_t section_size);
+
 /* Enters what was proved, unless the memo is NULL. */
 enum compact_result zlib_text_remember(struct zlib_memo *memo, struct bytes text,
                                        enum zlib_form form, struct bytes stream);
 
-/* Appends the text in its form. */
+/* Appends the text in its form. Unfit where that is more than `most` bytes. */
 enum compact_result zlib_text_again(struct zlib_memo *memo, struct bytes text, enum zlib_form form,
-                                    struct buffer *stream);
+                                    uint64_t most, struct buffer *stream);
 
 #endif

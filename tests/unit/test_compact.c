@@ -687,32 +687,6 @@ START_TEST(test_lines_start_again)
 }
 END_TEST
 
-/* Zeros take next to nothing in a sidecar, so parts that are larger than a mapping can make them
- * are refused before there is room for them. */
-START_TEST(test_claimed_parts)
-{
-    const struct codec_options options = {.level = 3, .threads = 1};
-    const uint64_t size = UINT64_C(1) << 20;
-
-    for (unsigned times = 16; times <= 17; times++) {
-        struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
-                                  .context = {.pointer_size = 8, .raw_version = 10}};
-        struct compact_parts parts = {.count = COVFUN_PART_COUNT};
-        struct buffer packed = {0}, again = {0};
-        struct error error = {0};
-
-        ck_assert(buffer_append_zeros(&parts.parts[COVFUN_RAW], times * size));
-        ck_assert(compact_parts_pack(&parts, &options, "sample", &packed, &error));
-        ck_assert(!compact_decode(subject.transform, &subject.context, buffer_view(&packed), size,
-                                  "sample", "the section", &again, &error));
-        ck_assert_int_eq(strstr(error.message, "parts do not fit") != NULL, times > 16);
-        buffer_free(&packed);
-        buffer_free(&again);
-        compact_parts_free(&parts);
-    }
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("compact");
@@ -742,7 +716,6 @@ int main(void)
     tcase_add_test(names, test_all_parts_are_used);
     tcase_add_test(names, test_place_of_name);
     tcase_add_test(names, test_lines_start_again);
-    tcase_add_test(damage, test_claimed_parts);
     suite_add_tcase(suite, names);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -356,7 +356,7 @@ START_TEST(test_changed_parts)
 
         ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
         damage(&random, &parts[random_below(&random, NAME_TEXT_PARTS)]);
-        name_text_decode(parts, &names);
+        name_text_decode(parts, ANY_SIZE, &names);
         name_table_free(&names);
         for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
             buffer_free(&parts[i]);
@@ -378,8 +378,36 @@ START_TEST(test_out_of_proportion)
         append(&text, "\1");
     }
     ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
-    ck_assert_int_eq(name_text_decode(parts, &names), COMPACT_UNFIT);
+    ck_assert_int_eq(name_text_decode(parts, ANY_SIZE, &names), COMPACT_UNFIT);
     name_table_free(&names);
+    for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
+        buffer_free(&parts[i]);
+    buffer_free(&text);
+}
+END_TEST
+
+/* A section of names is not so much smaller than what its names are. */
+START_TEST(test_out_of_proportion_to_section)
+{
+    static const struct {
+        uint64_t section_size;
+        enum compact_result result;
+    } sections[] = {{ANY_SIZE, COMPACT_DONE}, {30000, COMPACT_DONE}, {20000, COMPACT_UNFIT}};
+    struct buffer text = {0}, parts[NAME_TEXT_PARTS] = {0};
+    char name[400];
+
+    snprintf(name, sizeof(name), "_Z300%0300dv\1", 0);
+    memset(name + 5, 'a', 300);
+    for (unsigned i = 0; i < 8000; i++)
+        append(&text, name);
+    ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
+    for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+        struct name_table names;
+
+        ck_assert_int_eq(name_text_decode(parts, sections[i].section_size, &names),
+                         sections[i].result);
+        name_table_free(&names);
+    }
     for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
         buffer_free(&parts[i]);
     buffer_free(&text);
@@ -433,6 +461,7 @@ int main(void)
     tcase_add_test(texts, test_numbers_count_up);
     tcase_add_test(texts, test_changed_parts);
     tcase_add_test(texts, test_out_of_proportion);
+    tcase_add_test(texts, test_out_of_proportion_to_section);
     suite_add_tcase(suite, texts);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -26,7 +26,7 @@ static void check_level(struct bytes text, enum zlib_level level)
     ck_assert_int_eq(compress2(expected.data, &size, text.data, (uLong)text.size, (int)level),
                      Z_OK);
     expected.size = size;
-    ck_assert(zlib_again(text, level, &again));
+    ck_assert_int_eq(zlib_again(text, level, size, &again), COMPACT_DONE);
     ck_assert_uint_eq(again.size, expected.size);
     ck_assert_mem_eq(again.data, expected.data, expected.size);
     ck_assert(zlib_again_level(buffer_view(&again), &told));
@@ -168,9 +168,40 @@ START_TEST(test_other_streams)
     ck_assert(!zlib_again_level((struct bytes){fastest, sizeof(fastest)}, &level));
     ck_assert(!zlib_again_level((struct bytes){gzip, sizeof(gzip)}, &level));
     ck_assert(!zlib_again_level((struct bytes){fastest, 1}, &level));
-    ck_assert(!zlib_again((struct bytes){fastest, 4}, (enum zlib_level)1, &stream));
-    ck_assert(!zlib_again((struct bytes){fastest, ZLIB_AGAIN_SIZE_MAX}, ZLIB_LEVEL_BEST, &stream));
+    ck_assert_int_eq(zlib_again((struct bytes){fastest, 4}, (enum zlib_level)1, 99, &stream),
+                     COMPACT_UNFIT);
+    ck_assert_int_eq(
+        zlib_again((struct bytes){fastest, ZLIB_AGAIN_SIZE_MAX}, ZLIB_LEVEL_BEST, 99, &stream),
+        COMPACT_UNFIT);
     ck_assert_uint_eq(stream.size, 0);
+}
+END_TEST
+
+/* What is too large stops soon, wherever the limit is, and is the same up to there. */
+START_TEST(test_limit)
+{
+    struct random_state random = random_start(11);
+    struct buffer text = {0}, whole = {0};
+
+    ck_assert(buffer_append_zeros(&text, 1000000));
+    for (size_t i = 0; i < text.size; i++)
+        text.data[i] = (uint8_t)random_next(&random);
+    ck_assert(buffer_append(&whole, "before", 6));
+    ck_assert_int_eq(zlib_again(buffer_view(&text), ZLIB_LEVEL_BEST, UINT64_MAX, &whole),
+                     COMPACT_DONE);
+    for (uint64_t less = 1; less < 2000000; less *= 7) {
+        uint64_t size = whole.size - 6, most = less < size ? size - less : 0;
+        struct buffer stream = {0};
+
+        ck_assert(buffer_append(&stream, "before", 6));
+        ck_assert_int_eq(zlib_again(buffer_view(&text), ZLIB_LEVEL_BEST, most, &stream),
+                         COMPACT_UNFIT);
+        ck_assert_uint_le(stream.size, 6 + most + 100000);
+        ck_assert_mem_eq(stream.data, whole.data, stream.size);
+        buffer_free(&stream);
+    }
+    buffer_free(&whole);
+    buffer_free(&text);
 }
 END_TEST
 
@@ -213,6 +244,7 @@ int main(void)
     tcase_add_test(same, test_reach);
     tcase_add_test(same, test_long_chains);
     tcase_add_test(same, test_other_streams);
+    tcase_add_test(same, test_limit);
     tcase_add_test(same, test_memo);
     suite_add_tcase(suite, same);
     runner = srunner_create(suite);

@@ -1,0 +1,216 @@
+/*
+ * Sections that claim more than they can hold. zstd takes next to nothing for many like bytes, and
+ * a member of a list takes a byte or two, whatever size its name has. So what comes of them is in
+ * proportion to the size that the section claims, and refused before there is room for more.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/compact/covfun_parts.h"
+#include "common/compact/name_text.h"
+#include "common/compact/transforms.h"
+#include "common/compact/zlib_text.h"
+
+static const struct compact_context context = {.pointer_size = 8, .raw_version = 10, .threads = 2};
+
+/* ---- parts ---- */
+
+static const struct {
+    enum section_kind kind;
+    size_t part; /* of bytes as they are */
+    unsigned times;
+} limits[] = {
+    {SECTION_NAMES, 6, 64},
+    {SECTION_DATA, 13, 16},
+    {SECTION_COVMAP, 4, 64},
+    {SECTION_COVFUN, COVFUN_RAW, 16},
+};
+
+/* Zeros take next to nothing in a sidecar, so parts that are larger than a section can make them
+ * are refused before there is room for them. */
+START_TEST(test_claimed_parts)
+{
+    const struct codec_options options = {.level = 3, .threads = 1};
+    const uint64_t size = UINT64_C(1) << 18;
+
+    for (unsigned more = 0; more <= 1; more++) {
+        struct compact_parts parts = {.count = limits[_i].part + 1};
+        struct buffer packed = {0}, again = {0};
+        struct error error = {0};
+
+        ck_assert(buffer_append_zeros(&parts.parts[limits[_i].part],
+                                      (size_t)(limits[_i].times * size + more)));
+        ck_assert(compact_parts_pack(&parts, &options, "sample", &packed, &error));
+        ck_assert(!compact_decode(compact_transform_for(limits[_i].kind, false), &context,
+                                  buffer_view(&packed), size, "sample", "the section", &again,
+                                  &error));
+        ck_assert_int_eq(strstr(error.message, "parts do not fit") != NULL, more);
+        buffer_free(&packed);
+        buffer_free(&again);
+        compact_parts_free(&parts);
+    }
+}
+END_TEST
+
+/* ---- lists of names ---- */
+
+#define NAME_SIZE 1000
+#define MEMBERS   200000
+
+/* What the members' names are less than. */
+#define TEXTS_MIB 190
+
+/* Where a part of each transform is. */
+struct places {
+    const struct compact_transform *transform;
+    size_t count;
+    size_t kinds;
+    size_t others;
+    size_t numbers;
+};
+
+static const struct places names_places = {&compact_names_2, 7, 3, 4, 5};
+static const struct places covmap_places = {&compact_covmap_2, 5, 1, 2, 3};
+
+static void append(struct buffer *buffer, uint64_t number)
+{
+    ck_assert(buffer_append_uleb128(buffer, number));
+}
+
+/* Parts with one name. */
+static struct compact_parts start_parts(const struct places *places)
+{
+    struct compact_parts parts = {.count = places->count};
+    struct buffer text = {0};
+
+    ck_assert(buffer_append_zeros(&text, NAME_SIZE + 1));
+    memset(text.data, 'n', NAME_SIZE);
+    text.data[NAME_SIZE] = 1;
+    if (places == &names_places) {
+        ck_assert_int_eq(name_text_encode(buffer_view(&text), parts.parts), COMPACT_DONE);
+        buffer_free(&text);
+    } else {
+        parts.parts[0] = text;
+    }
+    append(&parts.parts[places->numbers], 2); /* bytes of a number */
+    return parts;
+}
+
+/* One list of many members: the first one is new, the others are the first one again. */
+static struct compact_parts long_list(const struct places *places)
+{
+    struct compact_parts parts = start_parts(places);
+    struct buffer *numbers = &parts.parts[places->numbers];
+
+    append(numbers, 1);
+    if (places == &covmap_places) {
+        append(numbers, 0); /* NRecords */
+        append(numbers, 0); /* CoverageSize */
+        append(numbers, 6); /* Version */
+    }
+    append(numbers, ZLIB_FORM_NONE);
+    append(numbers, MEMBERS);
+    ck_assert(buffer_append_zeros(&parts.parts[places->kinds], MEMBERS));
+    memset(parts.parts[places->kinds].data + 1, 3, MEMBERS - 1);
+    ck_assert(buffer_append_zeros(&parts.parts[places->others], 2 * (MEMBERS - 1)));
+    return parts;
+}
+
+/* Many chunks with the name that is expected in each. */
+static struct compact_parts many_chunks(size_t count)
+{
+    struct compact_parts parts = start_parts(&names_places);
+    struct buffer *numbers = &parts.parts[names_places.numbers];
+
+    append(numbers, count);
+    for (size_t i = 0; i < count; i++) {
+        append(numbers, ZLIB_FORM_NONE);
+        append(numbers, 1);
+    }
+    ck_assert(buffer_append_zeros(&parts.parts[names_places.kinds], count));
+    return parts;
+}
+
+static long peak_kib(void)
+{
+    struct rusage usage;
+
+    ck_assert_int_eq(getrusage(RUSAGE_SELF, &usage), 0);
+    return usage.ru_maxrss;
+}
+
+/* Decodes the parts as those of a section of `size` bytes, and frees them. */
+static void check_refused(const struct places *places, struct compact_parts *parts, uint64_t size)
+{
+    struct buffer section = {0};
+    long before = peak_kib();
+
+    ck_assert_int_eq(places->transform->decode(&context, parts, size, &section), COMPACT_UNFIT);
+    ck_assert_int_lt(peak_kib() - before, TEXTS_MIB * 1024 / 2);
+    buffer_free(&section);
+    compact_parts_free(parts);
+}
+
+START_TEST(test_long_list_of_names)
+{
+    struct compact_parts parts = long_list(&names_places);
+
+    check_refused(&names_places, &parts, 10000);
+}
+END_TEST
+
+START_TEST(test_long_list_of_files)
+{
+    struct compact_parts parts = long_list(&covmap_places);
+
+    check_refused(&covmap_places, &parts, 10000);
+}
+END_TEST
+
+/* Such chunks could be as small as they claim to be, if they were compressed. */
+START_TEST(test_many_chunks)
+{
+    struct compact_parts parts = many_chunks(MEMBERS);
+
+    check_refused(&names_places, &parts, 1000000);
+}
+END_TEST
+
+/* The same is what it claims to be, and comes. */
+START_TEST(test_true_claims)
+{
+    const size_t count = 1000;
+    const uint64_t size = (uint64_t)count * (NAME_SIZE + 3);
+    struct compact_parts parts = many_chunks(count);
+    struct buffer section = {0};
+
+    ck_assert_int_eq(compact_names_2.decode(&context, &parts, size, &section), COMPACT_DONE);
+    ck_assert_uint_eq(section.size, size);
+    ck_assert_mem_eq(section.data + size - 4, "nnnn", 4);
+    buffer_free(&section);
+    compact_parts_free(&parts);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("claims");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(all, 60);
+    tcase_add_loop_test(all, test_claimed_parts, 0, (int)(sizeof(limits) / sizeof(limits[0])));
+    tcase_add_test(all, test_long_list_of_names);
+    tcase_add_test(all, test_long_list_of_files);
+    tcase_add_test(all, test_many_chunks);
+    tcase_add_test(all, test_true_claims);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
