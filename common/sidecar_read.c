@@ -135,7 +135,7 @@ static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidec
     return content->transform != NULL ||
            error_set(error,
                      "%s: %s is stored in a form (ch_type 0x%" PRIx32
-                     ") that this covsplit does not know; use a newer covsplit",
+                     ") that this covsplit does not know; use the covsplit that wrote it",
                      sidecar->name, content->what, type);
 }
 

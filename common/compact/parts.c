@@ -60,7 +60,7 @@ static bool append_packed(const struct packer *packer, struct buffer *packed)
 
     for (size_t i = 0; done && i < parts->count; i++)
         done = buffer_append_uleb128(packed, parts->parts[i].size) &&
-               buffer_append_uleb128(packed, packer->frames[i].size);
+               (parts->parts[i].size == 0 || buffer_append_uleb128(packed, packer->frames[i].size));
     for (size_t i = 0; done && i < parts->count; i++) {
         const struct buffer *stored =
             packer->frames[i].size != 0 ? &packer->frames[i] : &parts->parts[i];
@@ -124,8 +124,9 @@ bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, 
     parts->count = (size_t)count;
     parts->checked = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!bytes_take_uleb128(&packed, &sizes[i]) || !bytes_take_uleb128(&packed, &stored[i]) ||
-            sizes[i] > limit)
+        stored[i] = 0;
+        if (!bytes_take_uleb128(&packed, &sizes[i]) || sizes[i] > limit ||
+            (sizes[i] != 0 && !bytes_take_uleb128(&packed, &stored[i])))
             return damaged(name, what, error);
         limit -= sizes[i];
     }

@@ -4,7 +4,7 @@
  * Each part holds numbers or texts of one kind, so that zstd finds them like each other. Packed,
  * the parts are, with numbers as unsigned LEB128:
  *     number of parts,
- *     for each: its size, and its stored size (0: stored as it is),
+ *     for each: its size, and unless that is 0 its stored size (0: stored as it is),
  *     for each: its bytes, or a zstd frame that names its size.
  */
 #ifndef COVSPLIT_COMMON_COMPACT_PARTS_H

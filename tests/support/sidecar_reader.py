@@ -55,7 +55,10 @@ def require(condition, what):
 
 def parts_of(packed):
     numbers = Numbers(packed)
-    sizes = [(numbers.take(), numbers.take()) for _ in range(numbers.take())]
+    sizes = []
+    for _ in range(numbers.take()):
+        size = numbers.take()
+        sizes.append((size, numbers.take() if size != 0 else 0))
     return [decompress(numbers.rest(stored)) if stored else numbers.rest(size)
             for size, stored in sizes]
 

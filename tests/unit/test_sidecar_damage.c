@@ -390,7 +390,7 @@ START_TEST(test_unknown_form_is_refused)
     reseal(&file, &layout);
     ck_assert_str_eq(refusal(&file),
                      "bad: __llvm_covmap is stored in a form (ch_type 0x6c7603ff) that this "
-                     "covsplit does not know; use a newer covsplit");
+                     "covsplit does not know; use the covsplit that wrote it");
     buffer_free(&file);
     sample_free(sample);
 }
