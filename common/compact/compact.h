@@ -30,12 +30,12 @@
 #include "common/section.h"
 
 /* ch_type of the sections in these forms, in the range that the gABI leaves to the system:
- * transform and version. Stored in sidecars: a number never changes its meaning. */
+ * transform and version. Stored in sidecars: a number never changes its meaning. 0x6c760101, 201,
+ * 301, 401 and 402 were others, before the first release. */
 enum compact_type {
     COMPACT_NAMES_2 = 0x6c760102,
     COMPACT_DATA_2 = 0x6c760202,
     COMPACT_COVMAP_2 = 0x6c760302,
-    /* 0x6c760401 and 0x6c760402 were others, before the first release. */
     COMPACT_COVFUN_3 = 0x6c760403,
     COMPACT_COVFUN_4 = 0x6c760404, /* blocks of COMPACT_COVFUN_3 */
 };

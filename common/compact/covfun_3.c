@@ -28,12 +28,12 @@
 #include "common/compact/data_hashes.h"
 #include "common/compact/hashes.h"
 #include "common/compact/numbers.h"
+#include "common/compact/record_padding.h"
 #include "common/compact/regions.h"
 #include "common/compact/transforms.h"
 #include "common/digest.h"
 
 #define HEADER_SIZE 28
-#define ALIGNMENT   8
 
 /* A number of the section takes one byte at least, and what tells it hardly more than ten: its own
  * byte, and a difference that takes more bytes than both numbers do. */
@@ -145,8 +145,8 @@ static enum compact_result put_mapping(struct encoder *encoder, const struct rec
 /* The record at the offset, and where the next is. False where there is none of this form. */
 static bool take_record(struct bytes section, bool big, uint64_t *offset, struct record *record)
 {
-    struct bytes header, padding;
-    uint64_t end, aligned;
+    struct bytes header;
+    uint64_t end;
 
     if (!bytes_slice(section, *offset, HEADER_SIZE, &header) ||
         !bytes_slice(section, *offset + HEADER_SIZE, load_u32(header.data + DATA_SIZE_OFFSET, big),
@@ -156,12 +156,9 @@ static bool take_record(struct bytes section, bool big, uint64_t *offset, struct
     record->func_hash = load_u64(header.data + FUNC_HASH_OFFSET, big);
     record->filenames_ref = load_u64(header.data + FILENAMES_REF_OFFSET, big);
     end = *offset + HEADER_SIZE + record->mapping.size;
-    aligned = align_up(end, ALIGNMENT);
-    if (aligned > section.size)
-        aligned = section.size;
-    if (!bytes_slice(section, end, aligned - end, &padding) || !bytes_all_zero(padding))
+    if (!record_padding_take(section, &end))
         return false;
-    *offset = aligned;
+    *offset = end;
     return true;
 }
 
@@ -399,16 +396,10 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
     if (result != COMPACT_DONE)
         return result;
     while (decoder->name_numbers.size != 0) {
-        uint64_t made = section->size - start, aligned;
-
-        result = decode_record(decoder, size - made, section);
+        result = decode_record(decoder, size - (section->size - start), section);
         if (result != COMPACT_DONE)
             return result;
-        made = section->size - start;
-        aligned = align_up(made, ALIGNMENT);
-        if (aligned > size)
-            aligned = size;
-        if (!buffer_append_zeros(section, (size_t)(aligned - made)))
+        if (!record_padding_append(section, start, size))
             return COMPACT_NO_MEMORY;
     }
     if (rest.size != size - (section->size - start))

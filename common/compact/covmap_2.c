@@ -21,6 +21,7 @@
 #include "common/compact/members.h"
 #include "common/compact/name_table.h"
 #include "common/compact/numbers.h"
+#include "common/compact/record_padding.h"
 #include "common/compact/transforms.h"
 #include "common/compact/zlib_text.h"
 
@@ -34,7 +35,6 @@ enum part {
 };
 
 #define HEADER_SIZE 16
-#define ALIGNMENT   8
 
 /* The record without its names. */
 struct record {
@@ -129,8 +129,8 @@ static enum compact_result encode_record(struct encoder *encoder, struct bytes s
     bool big = encoder->context->big_endian;
     const uint8_t *header = section.data + *offset;
     struct record record;
-    struct bytes list, padding;
-    uint64_t end, aligned;
+    struct bytes list;
+    uint64_t end;
     enum compact_result result;
 
     if (section.size - *offset < HEADER_SIZE)
@@ -141,14 +141,11 @@ static enum compact_result encode_record(struct encoder *encoder, struct bytes s
     if (!bytes_slice(section, *offset + HEADER_SIZE, load_u32(header + 4, big), &list))
         return COMPACT_UNFIT;
     end = *offset + HEADER_SIZE + list.size;
-    aligned = align_up(end, ALIGNMENT);
-    if (aligned > section.size)
-        aligned = section.size;
-    if (!bytes_slice(section, end, aligned - end, &padding) || !bytes_all_zero(padding))
+    if (!record_padding_take(section, &end))
         return COMPACT_UNFIT;
     result = encode_list(encoder, list, &record);
     if (result == COMPACT_DONE)
-        *offset = aligned;
+        *offset = end;
     return result;
 }
 
@@ -302,16 +299,12 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
         !bytes_take_uleb128(&decoder->records, &count))
         return COMPACT_UNFIT;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t made = section->size - start, aligned;
-        enum compact_result result = decode_record(decoder, size - made, section);
+        uint64_t left = size - (section->size - start);
+        enum compact_result result = decode_record(decoder, left, section);
 
         if (result != COMPACT_DONE)
             return result;
-        made = section->size - start;
-        aligned = align_up(made, ALIGNMENT);
-        if (aligned > size)
-            aligned = size;
-        if (!buffer_append_zeros(section, (size_t)(aligned - made)))
+        if (!record_padding_append(section, start, size))
             return COMPACT_NO_MEMORY;
     }
     if (!member_reader_at_end(&decoder->reader) || rest.size != size - (section->size - start))

@@ -264,7 +264,7 @@ bool compact_names_are_all(struct bytes pieces)
 /* A piece to be. */
 struct plan {
     unsigned form;
-    uint64_t size;           /* as part 5 says it */
+    uint64_t size;           /* as PART_PIECES says it */
     const uint32_t *members; /* numbers of its names */
     uint64_t text_size;
     struct buffer stream;
