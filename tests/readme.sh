@@ -138,11 +138,38 @@ run_with_servers() {
     done <<<"$1"
 }
 
+# check_row LABEL FILE...: the README's row has the sizes of these files of the demo, to a fiftieth.
+check_row() {
+    local label=$1 told size file numbers
+    shift
+    mapfile -t numbers < <(grep -m 1 "^| $label  *|" "$readme" | grep -oE '[0-9]+ kB' | cut -d ' ' -f 1)
+    for file; do
+        told=${numbers[0]-0}
+        numbers=("${numbers[@]:1}")
+        size=$(stat --format=%s "/root/covsplit/build/demo/$file")
+        if [ $((told * 1000)) -lt $((size - size / 50)) ] ||
+            [ $((told * 1000)) -gt $((size + size / 50)) ]; then
+            echo "$label: the README has $told kB, $file has $size bytes"
+            return 1
+        fi
+    done
+}
+
+check_table() {
+    check_row image sqlite sqlite.stripped
+    check_row "raw profile of a run" full.profraw light.profraw
+    check_row sidecar sqlite.covsplit
+}
+
 walk() {
     local block=$1 number=$2
     printf '\n== line %d of the README\n%s\n--\n' "$number" "$block"
     case $block in
     tests/run.sh) echo "(left out: it runs this)" ;;
+    tests/demo.sh)
+        bash -e -o pipefail -c "$block"
+        check_table
+        ;;
     *debuginfod\ -F*) run_with_servers "$block" ;;
     *) bash -e -o pipefail -c "$block" ;;
     esac
