@@ -250,6 +250,19 @@ static bool ignore_part(void *context, struct bytes part, struct error *error)
     return true;
 }
 
+/* Sections that stayed in the image are no part of what is joined. */
+static bool check_copies(const struct sidecar *sidecar, struct error *error)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+
+        if (section->copied && section->has_content &&
+            !sidecar_stream_section(sidecar, section, ignore_part, NULL, error))
+            return false;
+    }
+    return true;
+}
+
 /* Joins what was written: sidecar_restore_input checks that the result has the digest of the
  * original. */
 static bool check_join(struct split *split, struct sidecar *sidecar, struct error *error)
@@ -260,7 +273,8 @@ static bool check_join(struct split *split, struct sidecar *sidecar, struct erro
     split->progress.weight = 1;
     stripped.released = progress_add;
     stripped.released_context = &split->progress;
-    done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error);
+    done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error) &&
+           check_copies(sidecar, error);
     input_close(&stripped);
     return done;
 }
