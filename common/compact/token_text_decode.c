@@ -35,7 +35,6 @@ struct decoder {
     uint64_t triples_end;
     struct entry *entries;
     uint64_t known; /* entries */
-    uint64_t capacity;
     struct buffer single_texts;
     uint8_t *start; /* of the text */
     uint8_t *at;
@@ -121,21 +120,6 @@ static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, b
     return to + count + token.size;
 }
 
-static bool add_entry(struct decoder *decoder, struct entry entry)
-{
-    if (decoder->known == decoder->capacity) {
-        uint64_t capacity = decoder->capacity * 2;
-        struct entry *entries = realloc(decoder->entries, (size_t)capacity * sizeof(*entries));
-
-        if (entries == NULL)
-            return false;
-        decoder->entries = entries;
-        decoder->capacity = capacity;
-    }
-    decoder->entries[decoder->known++] = entry;
-    return true;
-}
-
 /* The singles are not in the text yet: they are written down here. Room is left for all of what is
  * in the dictionary, and a count before each. */
 static enum compact_result start_singles(struct decoder *decoder)
@@ -169,22 +153,26 @@ static enum compact_result start_singles(struct decoder *decoder)
     return COMPACT_DONE;
 }
 
-/* Bytes that may be ends of strings. */
-static size_t count_ends(struct bytes codes)
+static size_t count_bytes(struct bytes bytes, uint8_t byte)
 {
     size_t count = 0;
 
-    for (uint64_t i = 0; i < codes.size; i++)
-        count += codes.data[i] == TOKEN_CODE_END;
+    for (uint64_t i = 0; i < bytes.size; i++)
+        count += bytes.data[i] == byte;
     return count;
 }
 
-/* Room for the text and the ends of its strings, and for entries. False: no memory. */
+/* Room for the text and the ends of its strings, of which there are no more than bytes that may be
+ * one; and for entries, each of which takes a token off the dictionary. False: no memory. */
 static bool make_room(struct decoder *decoder, uint64_t size, struct name_table *strings)
 {
-    decoder->capacity = 1024;
-    decoder->entries = malloc((size_t)decoder->capacity * sizeof(*decoder->entries));
-    strings->ends = malloc((count_ends(decoder->codes) + 1) * sizeof(*strings->ends));
+    size_t ends = count_bytes(decoder->codes, TOKEN_CODE_END);
+    size_t tokens = count_bytes(decoder->dictionary, NAME_SEPARATOR);
+
+    if (tokens >= SIZE_MAX / sizeof(*decoder->entries))
+        return false;
+    decoder->entries = malloc((tokens + 1) * sizeof(*decoder->entries));
+    strings->ends = malloc((ends + 1) * sizeof(*strings->ends));
     if (decoder->entries == NULL || strings->ends == NULL ||
         !buffer_reserve(&strings->text, (size_t)size + STRIDE))
         return false;
@@ -218,6 +206,7 @@ static enum compact_result start(struct decoder *decoder, uint64_t limit,
 
 /* ---- the text ---- */
 
+/* There is room for the entry: a token was taken for each. */
 static enum compact_result put_new(struct decoder *decoder, bool counted)
 {
     struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};
@@ -235,7 +224,8 @@ static enum compact_result put_new(struct decoder *decoder, bool counted)
     if (entry.number != TOKEN_NUMBER_NONE)
         decoder->number = entry.number;
     decoder->at = to;
-    return add_entry(decoder, entry) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    decoder->entries[decoder->known++] = entry;
+    return COMPACT_DONE;
 }
 
 static bool put_next_number(struct decoder *decoder)
@@ -307,7 +297,8 @@ static bool put_any(struct decoder *decoder, const uint8_t **code, const uint8_t
  * byte of the text may be one of the decoder. */
 static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, const uint8_t *end)
 {
-    const struct entry *entries = decoder->entries, *entry;
+    const struct entry *entries = decoder->entries;
+    struct entry entry;
     const uint64_t singles = decoder->singles, pairs_end = decoder->pairs_end;
     const uint64_t known = decoder->known;
     uint8_t *at = decoder->at, *const text_start = decoder->start, *const text_end = decoder->end;
@@ -333,12 +324,12 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
                 break;
             taken = 2;
         }
-        entry = &entries[number];
-        if (entry->size > (uint64_t)(text_end - at))
+        entry = entries[number];
+        if (entry.size > (uint64_t)(text_end - at))
             break;
-        copy_some(at, entry->data, entry->size);
-        at += entry->size;
-        last = entry->number != TOKEN_NUMBER_NONE ? entry->number : last;
+        copy_some(at, entry.data, entry.size);
+        at += entry.size;
+        last = entry.number != TOKEN_NUMBER_NONE ? entry.number : last;
         code += taken;
     }
     decoder->at = at;
