@@ -7,6 +7,8 @@
  */
 #include "common/sidecar_compact.h"
 
+#include <stdlib.h>
+
 #include "common/name_set.h"
 
 /* Those that others need first. */
@@ -131,19 +133,66 @@ static const struct sidecar_content *names_content(const struct sidecar *sidecar
     return content == NULL || content->transform == NULL ? NULL : content;
 }
 
+void sidecar_references_free(struct sidecar_references *references)
+{
+    struct name_table *known;
+
+    if (references == NULL)
+        return;
+    known = atomic_load(&references->known);
+    if (known != NULL)
+        name_table_free(known);
+    free(known);
+    free(references);
+}
+
+/* Makes the NameRefs. NULL with an error. */
+static struct name_table *make_references(const struct sidecar *sidecar,
+                                          const struct sidecar_content *content,
+                                          struct error *error)
+{
+    struct name_table *names = calloc(1, sizeof(*names));
+
+    if (names == NULL) {
+        error_out_of_memory(error, sidecar->name, sizeof(*names));
+        return NULL;
+    }
+    if (compact_decode_names(content->frame, content->size, sidecar->name, content->what, names,
+                             NULL, error)) {
+        if (name_table_hash(names, sidecar->threads)) {
+            name_table_forget_names(names);
+            return names;
+        }
+        error_out_of_memory(error, sidecar->name, names->text.size);
+    }
+    name_table_free(names);
+    free(names);
+    return NULL;
+}
+
+/* The names that others need, without their text. */
 static bool load_names(const struct sidecar *sidecar, struct compact_context *context,
-                       struct name_table *names, struct error *error)
+                       struct error *error)
 {
     const struct sidecar_content *content = names_content(sidecar);
+    struct name_table *known = atomic_load(&sidecar->references->known), *made;
 
     if (content == NULL)
         return true;
-    if (!compact_decode_names(content->frame, content->size, sidecar->name, content->what, names,
-                              NULL, error))
-        return false;
-    context->names = names;
-    return name_table_hash(names, context->threads) ||
-           error_out_of_memory(error, sidecar->name, names->text.size);
+    if (known == NULL) {
+        made = make_references(sidecar, content, error);
+        if (made == NULL)
+            return false;
+        /* Another thread may have been faster: then `known` is what it made. */
+        if (atomic_compare_exchange_strong(&sidecar->references->known, &known, made)) {
+            known = made;
+        } else {
+            name_table_free(made);
+            free(made);
+        }
+    }
+    context->names = known;
+    return true;
 }
 
 static bool load_data(const struct sidecar *sidecar, struct compact_context *context,
@@ -187,8 +236,7 @@ bool sidecar_compact_reader_open(struct sidecar_compact_reader *reader,
                                  const struct sidecar_content *content, struct error *error)
 {
     *reader = (struct sidecar_compact_reader){.context = reader_context(sidecar)};
-    return (!content->transform->needs_names ||
-            load_names(sidecar, &reader->context, &reader->names, error)) &&
+    return (!content->transform->needs_names || load_names(sidecar, &reader->context, error)) &&
            (!content->transform->needs_data ||
             load_data(sidecar, &reader->context, &reader->data, error));
 }
@@ -196,7 +244,6 @@ bool sidecar_compact_reader_open(struct sidecar_compact_reader *reader,
 void sidecar_compact_reader_free(struct sidecar_compact_reader *reader)
 {
     buffer_free(&reader->data);
-    name_table_free(&reader->names);
 }
 
 /* What the memo knows needs no names. *found is false where it does not. */
