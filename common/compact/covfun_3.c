@@ -35,6 +35,9 @@
 
 #define HEADER_SIZE 28
 
+/* What a mapping is written into may be so much larger than what is written. */
+#define MAPPING_ROOM ((uint64_t)16 << 10)
+
 /* A number of the section takes one byte at least, and what tells it hardly more than ten: its own
  * byte, and a difference that takes more bytes than both numbers do. */
 #define PARTS_PER_BYTE 16
@@ -409,6 +412,17 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
                : COMPACT_NO_MEMORY;
 }
 
+/* Room for the section at once, so that it is not moved as it grows; more of it than what its parts
+ * would mostly make is left to growing, whatever size is claimed. False: no memory. */
+static bool make_room(const struct compact_parts *parts, uint64_t size, struct buffer *section)
+{
+    static const struct compact_proportion usual = {
+        .per_part_byte = 8, .per_section_byte = 1, .besides = MAPPING_ROOM};
+
+    return buffer_reserve(
+        section, (size_t)compact_parts_bound(parts->parts, COVFUN_PART_COUNT, size, &usual));
+}
+
 static void start_columns(struct decoder *decoder, const struct compact_parts *parts)
 {
     for (size_t i = 0; i < COVFUN_PART_COUNT; i++) {
@@ -435,7 +449,7 @@ static enum compact_result decode(const struct compact_context *context,
     if (parts->count != COVFUN_PART_COUNT)
         return COMPACT_UNFIT;
     start_columns(&decoder, parts);
-    result = name_numbers_start_reading(&decoder.names, context)
+    result = make_room(parts, size, section) && name_numbers_start_reading(&decoder.names, context)
                  ? decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section)
                  : COMPACT_NO_MEMORY;
     name_numbers_free(&decoder.names);
