@@ -395,7 +395,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
             return COMPACT_NO_MEMORY;
     }
     decoder->names.data = decoder->data;
-    result = regions_start_reading(&decoder->regions, &decoder->columns);
+    result = regions_start_reading(&decoder->regions, decoder->data, &decoder->columns);
     if (result != COMPACT_DONE)
         return result;
     while (decoder->name_numbers.size != 0) {

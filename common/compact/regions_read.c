@@ -1,15 +1,25 @@
 /*
  * Files and regions, as they are taken: see regions.h.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/compact/numbers.h"
 #include "common/compact/regions.h"
 
-enum compact_result regions_start_reading(struct regions *regions, struct covfun_columns *columns)
+enum compact_result regions_start_reading(struct regions *regions, const struct data_hashes *data,
+                                          struct covfun_columns *columns)
 {
-    return regions_start(regions) ? pattern_table_take(&regions->patterns, columns)
-                                  : COMPACT_NO_MEMORY;
+    if (!regions_start(regions))
+        return COMPACT_NO_MEMORY;
+    if (data->by_reference.count != 0) {
+        regions->data = data;
+        regions->first_places_of_data =
+            calloc((size_t)data->by_reference.count, sizeof(*regions->first_places_of_data));
+        if (regions->first_places_of_data == NULL)
+            return COMPACT_NO_MEMORY;
+    }
+    return pattern_table_take(&regions->patterns, columns);
 }
 
 /* ---- places ---- */
