@@ -146,28 +146,28 @@ void sidecar_references_free(struct sidecar_references *references)
     free(references);
 }
 
-/* Makes the NameRefs. NULL with an error. */
-static struct name_table *make_references(const struct sidecar *sidecar,
-                                          const struct sidecar_content *content,
-                                          struct error *error)
+/* Keeps the NameRefs of the names that others need, which they are taken from. */
+static bool keep_references(const struct sidecar *sidecar, struct name_table *names,
+                            struct error *error)
 {
-    struct name_table *names = calloc(1, sizeof(*names));
+    struct name_table *kept, *known = atomic_load(&sidecar->references->known);
 
-    if (names == NULL) {
-        error_out_of_memory(error, sidecar->name, sizeof(*names));
-        return NULL;
+    if (known != NULL)
+        return true;
+    kept = calloc(1, sizeof(*kept));
+    if (kept == NULL || !name_table_hash(names, sidecar->threads)) {
+        free(kept);
+        return error_out_of_memory(error, sidecar->name, names->text.size);
     }
-    if (compact_decode_names(content->frame, content->size, sidecar->name, content->what, names,
-                             NULL, error)) {
-        if (name_table_hash(names, sidecar->threads)) {
-            name_table_forget_names(names);
-            return names;
-        }
-        error_out_of_memory(error, sidecar->name, names->text.size);
+    kept->references = names->references;
+    kept->count = names->count;
+    names->references = NULL;
+    /* Another thread may have been faster. */
+    if (!atomic_compare_exchange_strong(&sidecar->references->known, &known, kept)) {
+        name_table_free(kept);
+        free(kept);
     }
-    name_table_free(names);
-    free(names);
-    return NULL;
+    return true;
 }
 
 /* The names that others need, without their text. */
@@ -175,24 +175,19 @@ static bool load_names(const struct sidecar *sidecar, struct compact_context *co
                        struct error *error)
 {
     const struct sidecar_content *content = names_content(sidecar);
-    struct name_table *known = atomic_load(&sidecar->references->known), *made;
+    struct name_table names;
+    bool done = true;
 
     if (content == NULL)
         return true;
-    if (known == NULL) {
-        made = make_references(sidecar, content, error);
-        if (made == NULL)
-            return false;
-        /* Another thread may have been faster: then `known` is what it made. */
-        if (atomic_compare_exchange_strong(&sidecar->references->known, &known, made)) {
-            known = made;
-        } else {
-            name_table_free(made);
-            free(made);
-        }
+    if (atomic_load(&sidecar->references->known) == NULL) {
+        done = compact_decode_names(content->frame, content->size, sidecar->name, content->what,
+                                    &names, NULL, error) &&
+               keep_references(sidecar, &names, error);
+        name_table_free(&names);
     }
-    context->names = known;
-    return true;
+    context->names = atomic_load(&sidecar->references->known);
+    return done;
 }
 
 static bool load_data(const struct sidecar *sidecar, struct compact_context *context,
@@ -284,12 +279,14 @@ bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_co
 
 /* *taken is false where that does not give all names, or an empty one, which is none. */
 static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
-                          struct name_set *set, bool *taken, struct error *error)
+                          bool for_others, struct name_set *set, bool *taken, struct error *error)
 {
     struct name_table names;
     bool done = compact_decode_names(content->frame, content->size, sidecar->name, content->what,
                                      &names, taken, error);
 
+    if (done && for_others && content == names_content(sidecar))
+        done = keep_references(sidecar, &names, error);
     for (size_t i = 0; *taken && i < names.count; i++)
         *taken = name_table_get(&names, i).size != 0;
     if (done && *taken) {
@@ -302,13 +299,13 @@ static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_co
 }
 
 bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        struct name_set *set, struct error *error)
+                        bool for_others, struct name_set *set, struct error *error)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, section->kind);
     struct buffer loaded = {0};
     bool taken = false;
     bool done = content == NULL || content->transform == NULL ||
-                take_distinct(sidecar, content, set, &taken, error);
+                take_distinct(sidecar, content, for_others, set, &taken, error);
 
     if (done && !taken)
         done = sidecar_read_section(sidecar, section, &loaded, error) &&

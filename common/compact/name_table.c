@@ -73,13 +73,6 @@ bool name_table_hash(struct name_table *table, unsigned threads)
     return true;
 }
 
-void name_table_forget_names(struct name_table *table)
-{
-    buffer_free(&table->text);
-    free(table->ends);
-    table->ends = NULL;
-}
-
 void name_table_free(struct name_table *table)
 {
     buffer_free(&table->text);

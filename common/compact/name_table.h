@@ -26,9 +26,6 @@ struct bytes name_table_get(const struct name_table *table, size_t number);
 /* Finds out the NameRefs. False: no memory. */
 bool name_table_hash(struct name_table *table, unsigned threads);
 
-/* Frees all but the NameRefs and their count. There are no names to get then. */
-void name_table_forget_names(struct name_table *table);
-
 void name_table_free(struct name_table *table);
 
 #endif

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/compact/compact.h"
+#include "common/name_set.h"
 #include "common/sidecar.h"
 #include "tests/unit/compact_maker.h"
 #include "tests/unit/sidecar_sample.h"
@@ -225,10 +226,14 @@ static void *read_again_and_again(void *sidecar)
     for (int i = 0; i < 30; i++) {
         struct buffer content = {0};
         struct error error = {0};
+        struct name_set distinct = {0};
         bool same =
+            (i % 3 != 0 || sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES),
+                                              i % 2 == 0, &distinct, &error)) &&
             sidecar_read_section(sidecar, sidecar_find(sidecar, kinds[i % 3]), &content, &error) &&
             bytes_equal(buffer_view(&content), buffer_view(expected[i % 3]));
 
+        name_set_free(&distinct);
         buffer_free(&content);
         if (!same)
             return sidecar;
