@@ -14,7 +14,9 @@ struct name_table {
     struct buffer text; /* each name with a NAME_SEPARATOR (name_set.h) behind it */
     uint64_t *ends;     /* of each name in the text: where its separator is */
     size_t count;
-    uint64_t *references; /* NULL until name_table_hash */
+    /* NULL until name_table_hash. Where nothing else is needed, there are only these and their
+     * count. */
+    uint64_t *references;
 };
 
 /* Takes the text over, and finds the names in it. False: no memory, or a name without its end;
