@@ -23,7 +23,12 @@ struct name_table {
  * *had_memory tells. Freed with name_table_free, also after a failure. */
 bool name_table_index(struct name_table *table, struct buffer *text, bool *had_memory);
 
-struct bytes name_table_get(const struct name_table *table, size_t number);
+static inline struct bytes name_table_get(const struct name_table *table, size_t number)
+{
+    uint64_t start = number == 0 ? 0 : table->ends[number - 1] + 1;
+
+    return (struct bytes){table->text.data + start, table->ends[number] - start};
+}
 
 /* Finds out the NameRefs. False: no memory. */
 bool name_table_hash(struct name_table *table, unsigned threads);

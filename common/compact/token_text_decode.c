@@ -69,11 +69,12 @@ static unsigned format_number(uint64_t number, uint8_t digits[DIGITS_MAX])
     return count;
 }
 
-/* Copies `size` bytes, which lie before `to`; STRIDE bytes may follow on both sides. */
 struct half {
     uint64_t low, high;
 };
 
+/* Copies `size` bytes that do not overlap; STRIDE bytes can be read from and written to there,
+ * whatever the size. */
 static inline void copy_some(uint8_t *to, const uint8_t *from, size_t size)
 {
     struct half first, second;
@@ -105,19 +106,27 @@ static bool take_token(struct decoder *decoder, struct bytes *token)
     return true;
 }
 
-/* Writes a token of the dictionary where there is room for it; NULL: there is not. */
-static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, bool counted)
+/* Writes a token off the dictionary, of which `rest` follows it, where there is room for it; NULL:
+ * there is not. STRIDE bytes follow what there is room for. */
+static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, struct bytes rest,
+                          bool counted)
 {
     uint8_t digits[DIGITS_MAX];
     unsigned count = counted ? format_number(token.size, digits) : 0;
 
     if (token.size > (uint64_t)(end - to) || count > (uint64_t)(end - to) - token.size)
         return NULL;
-    if (count != 0)
+    if (count == 1)
+        *to = digits[DIGITS_MAX - 1];
+    else if (count != 0)
         memcpy(to, digits + DIGITS_MAX - count, count);
-    if (token.size != 0)
-        memcpy(to + count, token.data, (size_t)token.size);
-    return to + count + token.size;
+    to += count;
+    /* Then the STRIDE bytes from the token on are the dictionary's. */
+    if (rest.size >= STRIDE)
+        copy_some(to, token.data, (size_t)token.size);
+    else if (token.size != 0)
+        memcpy(to, token.data, (size_t)token.size);
+    return to + token.size;
 }
 
 /* The singles are not in the text yet: they are written down here. Room is left for all of what is
@@ -144,7 +153,7 @@ static enum compact_result start_singles(struct decoder *decoder)
 
         if (!take_token(decoder, &token))
             return COMPACT_UNFIT;
-        to = put_token(to, end, token, counted);
+        to = put_token(to, end, token, decoder->dictionary, counted);
         entry.size = (uint32_t)(to - entry.data);
         if (!counted)
             entry.number = token_number(token);
@@ -215,7 +224,7 @@ static enum compact_result put_new(struct decoder *decoder, bool counted)
 
     if (!take_token(decoder, &token))
         return COMPACT_UNFIT;
-    to = put_token(decoder->at, decoder->end, token, counted);
+    to = put_token(decoder->at, decoder->end, token, decoder->dictionary, counted);
     if (to == NULL)
         return COMPACT_UNFIT;
     entry.size = (uint32_t)(to - decoder->at);
