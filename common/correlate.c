@@ -240,9 +240,8 @@ static bool load_data(struct correlation *correlation, struct error *error)
 
     correlation->counters_size = counters != NULL ? counters->size : 0;
     correlation->bitmap_size = bitmap != NULL ? bitmap->size : 0;
-    if (!load_section(sidecar, SECTION_COVDATA, &correlation->data, &correlation->is_binary, error))
+    if (!load_section(sidecar, SECTION_COVDATA, &correlation->data, &correlation->has_data, error))
         return false;
-    correlation->has_data = correlation->is_binary;
     if (correlation->is_binary) {
         if (correlation->layout.num_bitmap_bytes == 0)
             return damaged(sidecar, "its raw profile version has no binary correlation", error);
@@ -282,8 +281,8 @@ static bool load_names(struct correlation *correlation, struct error *error)
     struct error ignored;
     bool are_known, done = true;
 
-    are_known =
-        section != NULL && sidecar_read_names(sidecar, section, &set, &ignored) && set.count != 0;
+    are_known = section != NULL && sidecar_read_names(sidecar, section, true, &set, &ignored) &&
+                set.count != 0;
     if (are_known)
         done = name_set_encode(&set, &correlation->names) ||
                error_out_of_memory(error, sidecar_name(sidecar), set.text.size);
@@ -299,17 +298,19 @@ bool correlation_load(struct correlation *correlation, const struct sidecar *sid
 {
     const struct sidecar_facts *facts = sidecar_facts(sidecar);
 
-    *correlation = (struct correlation){.sidecar = sidecar};
+    *correlation = (struct correlation){
+        .sidecar = sidecar, .is_binary = sidecar_find(sidecar, SECTION_COVDATA) != NULL};
     if (!profile_record_layout(facts->raw_version, (size_t)facts->pointer_size,
                                &correlation->layout))
         return error_set(error,
                          "%s: of an image that writes no profiles, or none of raw version %d to "
                          "%d; give the sidecar of the image that wrote the profile",
                          sidecar_name(sidecar), PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
-    if (!load_data(correlation, error))
+    /* Names first: the data needs what is known of them then. */
+    if (!load_names(correlation, error) || !load_data(correlation, error))
         return false;
     correlation->counter_skew = find_counter_skew(correlation);
-    return load_names(correlation, error);
+    return true;
 }
 
 void correlation_free(struct correlation *correlation)

@@ -63,12 +63,14 @@ static bool index_names(struct names *names, size_t count, const char *file, str
     names->entries = calloc(count + 1, sizeof(*names->entries));
     if (names->entries == NULL)
         return error_out_of_memory(error, file, count * sizeof(*names->entries));
-    for (size_t i = 0; i < names->text.size; i++) {
-        if (text[i] != NAME_SEPARATOR)
-            continue;
+    while (start < names->text.size) {
+        uint8_t *separator = memchr(text + start, NAME_SEPARATOR, names->text.size - start);
+
+        if (separator == NULL)
+            break;
         names->entries[names->count++] = (struct name_entry){.offset = start};
-        text[i] = '\0';
-        start = i + 1;
+        *separator = '\0';
+        start = (size_t)(separator - text) + 1;
     }
     hash_names(names);
     qsort(names->entries, names->count, sizeof(*names->entries), compare_entries);

@@ -118,7 +118,8 @@ static bool add_names(struct object_writer *writer, const struct sidecar_section
     struct elf_writer_section *section =
         elf_writer_add(&writer->elf, source->name, SHT_PROGBITS, writer->error);
     struct name_set set = {0};
-    bool done = section != NULL && sidecar_read_names(writer->sidecar, source, &set, writer->error);
+    bool done =
+        section != NULL && sidecar_read_names(writer->sidecar, source, true, &set, writer->error);
 
     if (done && !name_set_encode(&set, &section->stored))
         done = error_out_of_memory(writer->error, writer->elf.name, set.text.size);

@@ -172,9 +172,10 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_se
 struct name_set;
 
 /* The distinct names of a section of names, into an empty set that takes no more: in a compact form
- * no zlib stream is made again for it. */
+ * no zlib stream is made again for it. With `for_others`, what other sections need of the names is
+ * kept with the sidecar, so that it is not made again for those that are read next. */
 bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        struct name_set *set, struct error *error);
+                        bool for_others, struct name_set *set, struct error *error);
 
 /* Called with bytes in order. False stops, with the error filled in. */
 typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *error);

@@ -7,6 +7,8 @@
  */
 #include "common/sidecar_compact.h"
 
+#include <stdlib.h>
+
 #include "common/name_set.h"
 
 /* Those that others need first. */
@@ -131,19 +133,61 @@ static const struct sidecar_content *names_content(const struct sidecar *sidecar
     return content == NULL || content->transform == NULL ? NULL : content;
 }
 
+void sidecar_references_free(struct sidecar_references *references)
+{
+    struct name_table *known;
+
+    if (references == NULL)
+        return;
+    known = atomic_load(&references->known);
+    if (known != NULL)
+        name_table_free(known);
+    free(known);
+    free(references);
+}
+
+/* Keeps the NameRefs of the names that others need, which they are taken from. */
+static bool keep_references(const struct sidecar *sidecar, struct name_table *names,
+                            struct error *error)
+{
+    struct name_table *kept, *known = atomic_load(&sidecar->references->known);
+
+    if (known != NULL)
+        return true;
+    kept = calloc(1, sizeof(*kept));
+    if (kept == NULL || !name_table_hash(names, sidecar->threads)) {
+        free(kept);
+        return error_out_of_memory(error, sidecar->name, names->text.size);
+    }
+    kept->references = names->references;
+    kept->count = names->count;
+    names->references = NULL;
+    /* Another thread may have been faster. */
+    if (!atomic_compare_exchange_strong(&sidecar->references->known, &known, kept)) {
+        name_table_free(kept);
+        free(kept);
+    }
+    return true;
+}
+
+/* The names that others need, without their text. */
 static bool load_names(const struct sidecar *sidecar, struct compact_context *context,
-                       struct name_table *names, struct error *error)
+                       struct error *error)
 {
     const struct sidecar_content *content = names_content(sidecar);
+    struct name_table names;
+    bool done = true;
 
     if (content == NULL)
         return true;
-    if (!compact_decode_names(content->frame, content->size, sidecar->name, content->what, names,
-                              NULL, error))
-        return false;
-    context->names = names;
-    return name_table_hash(names, context->threads) ||
-           error_out_of_memory(error, sidecar->name, names->text.size);
+    if (atomic_load(&sidecar->references->known) == NULL) {
+        done = compact_decode_names(content->frame, content->size, sidecar->name, content->what,
+                                    &names, NULL, error) &&
+               keep_references(sidecar, &names, error);
+        name_table_free(&names);
+    }
+    context->names = atomic_load(&sidecar->references->known);
+    return done;
 }
 
 static bool load_data(const struct sidecar *sidecar, struct compact_context *context,
@@ -187,8 +231,7 @@ bool sidecar_compact_reader_open(struct sidecar_compact_reader *reader,
                                  const struct sidecar_content *content, struct error *error)
 {
     *reader = (struct sidecar_compact_reader){.context = reader_context(sidecar)};
-    return (!content->transform->needs_names ||
-            load_names(sidecar, &reader->context, &reader->names, error)) &&
+    return (!content->transform->needs_names || load_names(sidecar, &reader->context, error)) &&
            (!content->transform->needs_data ||
             load_data(sidecar, &reader->context, &reader->data, error));
 }
@@ -196,7 +239,6 @@ bool sidecar_compact_reader_open(struct sidecar_compact_reader *reader,
 void sidecar_compact_reader_free(struct sidecar_compact_reader *reader)
 {
     buffer_free(&reader->data);
-    name_table_free(&reader->names);
 }
 
 /* What the memo knows needs no names. *found is false where it does not. */
@@ -237,12 +279,14 @@ bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_co
 
 /* *taken is false where that does not give all names, or an empty one, which is none. */
 static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
-                          struct name_set *set, bool *taken, struct error *error)
+                          bool for_others, struct name_set *set, bool *taken, struct error *error)
 {
     struct name_table names;
     bool done = compact_decode_names(content->frame, content->size, sidecar->name, content->what,
                                      &names, taken, error);
 
+    if (done && for_others && content == names_content(sidecar))
+        done = keep_references(sidecar, &names, error);
     for (size_t i = 0; *taken && i < names.count; i++)
         *taken = name_table_get(&names, i).size != 0;
     if (done && *taken) {
@@ -255,13 +299,13 @@ static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_co
 }
 
 bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        struct name_set *set, struct error *error)
+                        bool for_others, struct name_set *set, struct error *error)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, section->kind);
     struct buffer loaded = {0};
     bool taken = false;
     bool done = content == NULL || content->transform == NULL ||
-                take_distinct(sidecar, content, set, &taken, error);
+                take_distinct(sidecar, content, for_others, set, &taken, error);
 
     if (done && !taken)
         done = sidecar_read_section(sidecar, section, &loaded, error) &&

@@ -27,9 +27,11 @@ void sidecar_compact_free(struct sidecar_compact *compact);
 /* What decoding a section takes of other sections. Start from {0}. */
 struct sidecar_compact_reader {
     struct compact_context context;
-    struct name_table names;
     struct buffer data;
 };
+
+/* What an open sidecar keeps for that. NULL is allowed. */
+void sidecar_references_free(struct sidecar_references *references);
 
 /* Decodes what this content needs. The reader must stay where it is, and the sidecar open. Freed
  * with sidecar_compact_reader_free, also after a failure. */

@@ -6,6 +6,7 @@
 #define COVSPLIT_COMMON_SIDECAR_FILE_H
 
 #include <gelf.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,8 +33,16 @@ struct sidecar_content {
     const char *what; /* for messages */
 };
 
+/* The NameRefs of the distinct names, which several sections need, once they were needed: without
+ * the names themselves, of which they are a small part. They stay as they are until the sidecar is
+ * closed, so that whoever reads a sidecar, on several threads too, changes nothing for others. */
+struct sidecar_references {
+    _Atomic(struct name_table *) known; /* NULL: not yet */
+};
+
 struct sidecar {
     char *name;
+    struct sidecar_references *references;
     struct sidecar_notes notes; /* with facts complete */
     struct sidecar_section sections[SECTION_KIND_MAX];
     struct sidecar_content contents[SECTION_KIND_MAX]; /* of the section of the same index */

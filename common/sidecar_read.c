@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/elf_reader.h"
+#include "common/sidecar_compact.h"
 #include "common/sidecar_file.h"
 
 bool sidecar_recognize(struct bytes bytes)
@@ -229,9 +230,10 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
 
     if (sidecar != NULL) {
         sidecar->name = strdup(name);
+        sidecar->references = calloc(1, sizeof(*sidecar->references));
         sidecar->threads = 1;
     }
-    if (sidecar == NULL || sidecar->name == NULL || file == NULL) {
+    if (sidecar == NULL || sidecar->name == NULL || sidecar->references == NULL || file == NULL) {
         error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
     } else {
         if (!elf_reader_open(file, bytes))
@@ -259,6 +261,7 @@ void sidecar_close(struct sidecar *sidecar)
     if (sidecar == NULL)
         return;
     sidecar_notes_free(&sidecar->notes);
+    sidecar_references_free(sidecar->references);
     free(sidecar->name);
     free(sidecar);
 }

@@ -115,7 +115,9 @@ bool covsplit_sidecar_find(const covsplit_sidecar *sidecar, const char *name,
 typedef bool (*covsplit_sink)(void *context, const void *data, size_t size);
 
 /* Four ways to a section's contents, by its ELF name. Each fails where the sidecar holds no
- * contents under that name, or its digest shows that they are damaged.
+ * contents under that name, or its digest shows that they are damaged. What sections need of each
+ * other is decoded with them; of the function names 8 bytes each are kept for that until the
+ * sidecar is closed.
  *
  * Decompresses into a new block of *size bytes that the caller frees with free(). Never NULL on
  * success, even for an empty section. */

@@ -54,8 +54,10 @@ struct compact_context {
     bool big_endian;
     unsigned pointer_size;
     uint64_t raw_version;
-    const struct name_table *names; /* NULL: the sidecar has no names in a compact form */
-    struct bytes data;              /* the data section; empty: the sidecar has none */
+    /* The NameRefs of the names, and perhaps not themselves. NULL: the sidecar has no names in a
+     * compact form. */
+    const struct name_table *names;
+    struct bytes data; /* the data section; empty: the sidecar has none */
     /* These do not change what is decoded. */
     uint64_t block_size;                     /* of blocks that are written; not 0 */
     const struct data_hashes *data_hashes;   /* of `data`; NULL: whoever needs it makes it */

@@ -201,11 +201,11 @@ bool counters_put_branch(struct counters *counters, struct compact_parts *parts,
 /* Makes room for the counters of so many regions more. False: no memory. */
 bool counters_reserve(struct counters *counters, size_t regions);
 
-static inline bool counters_have_room(const struct counters *counters, size_t regions)
+/* For how many there is room. */
+static inline size_t counters_room(const struct counters *counters)
 {
     return (counters->roots.capacity - counters->roots.size) /
-               (REGION_COUNTERS_MAX * sizeof(uint32_t)) >=
-           regions;
+           (REGION_COUNTERS_MAX * sizeof(uint32_t));
 }
 
 /* Takes the counter of code which is the mapping's region `index`; it is one of this module's until

@@ -35,6 +35,9 @@
 
 #define HEADER_SIZE 28
 
+/* What a mapping is written into may be so much larger than what is written. */
+#define MAPPING_ROOM ((uint64_t)16 << 10)
+
 /* A number of the section takes one byte at least, and what tells it hardly more than ten: its own
  * byte, and a difference that takes more bytes than both numbers do. */
 #define PARTS_PER_BYTE 16
@@ -392,7 +395,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
             return COMPACT_NO_MEMORY;
     }
     decoder->names.data = decoder->data;
-    result = regions_start_reading(&decoder->regions, &decoder->columns);
+    result = regions_start_reading(&decoder->regions, decoder->data, &decoder->columns);
     if (result != COMPACT_DONE)
         return result;
     while (decoder->name_numbers.size != 0) {
@@ -407,6 +410,17 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
     return rest.size == 0 || buffer_append(section, rest.data, (size_t)rest.size)
                ? COMPACT_DONE
                : COMPACT_NO_MEMORY;
+}
+
+/* Room for the section at once, so that it is not moved as it grows; more of it than what its parts
+ * would mostly make is left to growing, whatever size is claimed. False: no memory. */
+static bool make_room(const struct compact_parts *parts, uint64_t size, struct buffer *section)
+{
+    static const struct compact_proportion usual = {
+        .per_part_byte = 8, .per_section_byte = 1, .besides = MAPPING_ROOM};
+
+    return buffer_reserve(
+        section, (size_t)compact_parts_bound(parts->parts, COVFUN_PART_COUNT, size, &usual));
 }
 
 static void start_columns(struct decoder *decoder, const struct compact_parts *parts)
@@ -435,7 +449,7 @@ static enum compact_result decode(const struct compact_context *context,
     if (parts->count != COVFUN_PART_COUNT)
         return COMPACT_UNFIT;
     start_columns(&decoder, parts);
-    result = name_numbers_start_reading(&decoder.names, context)
+    result = make_room(parts, size, section) && name_numbers_start_reading(&decoder.names, context)
                  ? decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section)
                  : COMPACT_NO_MEMORY;
     name_numbers_free(&decoder.names);

@@ -263,19 +263,27 @@ static inline uint32_t header_of(const struct region *region)
     return (region->operands[0] & headers[kind].mask) << headers[kind].shift | headers[kind].bits;
 }
 
-/* A region's place mostly has four numbers of a byte. */
+/* A region's place mostly has four numbers of a byte, the last of which has GAP_BIT above it where
+ * the region is a gap. Which regions are gaps cannot be foretold, so there is no branch for that:
+ * what the bit adds is put in any case, and passed over or not. */
 static inline uint8_t *put_place(uint8_t *to, const struct region *region)
 {
-    uint32_t end = region->column_end | (region->is_gap ? GAP_BIT : 0);
+    /* LEB128: three bytes without bits of the number, and bit 31 in the fifth. */
+    const uint32_t gap_bytes = UINT32_C(0x08808080);
+    uint32_t is_gap = region->is_gap;
 
-    if ((region->line | region->column | region->lines | end) < 0x80) {
-        store_u32(to, region->line | region->column << 8 | region->lines << 16 | end << 24, false);
-        return to + 4;
+    if ((region->line | region->column | region->lines | region->column_end) < 0x80) {
+        store_u32(to,
+                  region->line | region->column << 8 | region->lines << 16 |
+                      (region->column_end | is_gap << 7) << 24,
+                  false);
+        store_u32(to + 4, gap_bytes, false);
+        return to + 4 + 4 * is_gap;
     }
     to = put_32(to, region->line);
     to = put_32(to, region->column);
     to = put_32(to, region->lines);
-    return put_32(to, end);
+    return put_32(to, region->column_end | is_gap << 31);
 }
 
 static inline uint8_t *put_region(uint8_t *to, const struct region *region)

@@ -42,13 +42,6 @@ bool name_table_index(struct name_table *table, struct buffer *text, bool *had_m
     return true;
 }
 
-struct bytes name_table_get(const struct name_table *table, size_t number)
-{
-    uint64_t start = number == 0 ? 0 : table->ends[number - 1] + 1;
-
-    return (struct bytes){table->text.data + start, table->ends[number] - start};
-}
-
 static void hash_some(void *context, size_t index)
 {
     struct name_table *table = context;

@@ -14,14 +14,21 @@ struct name_table {
     struct buffer text; /* each name with a NAME_SEPARATOR (name_set.h) behind it */
     uint64_t *ends;     /* of each name in the text: where its separator is */
     size_t count;
-    uint64_t *references; /* NULL until name_table_hash */
+    /* NULL until name_table_hash. Where nothing else is needed, there are only these and their
+     * count. */
+    uint64_t *references;
 };
 
 /* Takes the text over, and finds the names in it. False: no memory, or a name without its end;
  * *had_memory tells. Freed with name_table_free, also after a failure. */
 bool name_table_index(struct name_table *table, struct buffer *text, bool *had_memory);
 
-struct bytes name_table_get(const struct name_table *table, size_t number);
+static inline struct bytes name_table_get(const struct name_table *table, size_t number)
+{
+    uint64_t start = number == 0 ? 0 : table->ends[number - 1] + 1;
+
+    return (struct bytes){table->text.data + start, table->ends[number] - start};
+}
 
 /* Finds out the NameRefs. False: no memory. */
 bool name_table_hash(struct name_table *table, unsigned threads);

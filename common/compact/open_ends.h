@@ -53,7 +53,9 @@ static inline void open_ends_add(struct open_ends *ends, uint64_t place, uint32_
         ends->ends[at - 1].value = value;
         return;
     }
-    memmove(&ends->ends[at + 1], &ends->ends[at], (ends->count - at) * sizeof(ends->ends[0]));
+    /* Mostly there are none behind it, or one. */
+    for (size_t i = ends->count; i > at; i--)
+        ends->ends[i] = ends->ends[i - 1];
     ends->ends[at] = (struct open_end){place, value};
     if (++ends->count > OPEN_ENDS_MAX) {
         ends->count = OPEN_ENDS_MAX;

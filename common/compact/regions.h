@@ -37,6 +37,7 @@
 #define COVSPLIT_COMMON_COMPACT_REGIONS_H
 
 #include "common/compact/counters.h"
+#include "common/compact/data_hashes.h"
 #include "common/compact/number_table.h"
 #include "common/compact/open_ends.h"
 #include "common/compact/pattern_table.h"
@@ -90,6 +91,10 @@ struct regions {
     struct number_table names; /* from NameRefs to places below */
     struct first_place *first_places;
     size_t first_place_capacity;
+    /* Reading: those of names that the data has are here, by the data's number of the NameRef; they
+     * come in nearly that order. */
+    const struct data_hashes *data; /* NULL: there are no such names */
+    struct first_place *first_places_of_data;
     /* The mapping at hand. */
     struct first_place *first_place; /* of the name; it is all 0 where there was none */
     uint64_t mapping;                /* its number */
@@ -205,8 +210,9 @@ bool regions_finish_writing(struct regions *regions, struct compact_parts *parts
 
 /* ---- reading ---- */
 
-/* Takes what comes before all mappings. */
-enum compact_result regions_start_reading(struct regions *regions, struct covfun_columns *columns);
+/* Takes what comes before all mappings. The data must outlive the regions. */
+enum compact_result regions_start_reading(struct regions *regions, const struct data_hashes *data,
+                                          struct covfun_columns *columns);
 
 /* Takes a mapping of `limit` bytes at most, all but its expressions. */
 enum compact_result regions_take(struct regions *regions, struct counters *counters,

@@ -1,15 +1,25 @@
 /*
  * Files and regions, as they are taken: see regions.h.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/compact/numbers.h"
 #include "common/compact/regions.h"
 
-enum compact_result regions_start_reading(struct regions *regions, struct covfun_columns *columns)
+enum compact_result regions_start_reading(struct regions *regions, const struct data_hashes *data,
+                                          struct covfun_columns *columns)
 {
-    return regions_start(regions) ? pattern_table_take(&regions->patterns, columns)
-                                  : COMPACT_NO_MEMORY;
+    if (!regions_start(regions))
+        return COMPACT_NO_MEMORY;
+    if (data->by_reference.count != 0) {
+        regions->data = data;
+        regions->first_places_of_data =
+            calloc((size_t)data->by_reference.count, sizeof(*regions->first_places_of_data));
+        if (regions->first_places_of_data == NULL)
+            return COMPACT_NO_MEMORY;
+    }
+    return pattern_table_take(&regions->patterns, columns);
 }
 
 /* ---- places ---- */
@@ -236,18 +246,29 @@ static inline uint32_t take_operands(struct regions *regions, struct counters *c
 /* ---- files ---- */
 
 /* Room for so many regions more, and for their counters. */
-static inline enum compact_result reserve(struct counters *counters, struct mapping *mapping,
-                                          uint64_t limit, size_t more)
+static enum compact_result reserve(struct counters *counters, struct mapping *mapping,
+                                   uint64_t limit, size_t more)
 {
     uint64_t most = (uint64_t)mapping->region_count + more;
 
     if (most * REGION_SIZE_MIN > limit || most > MAPPING_COUNT_MAX)
         return COMPACT_UNFIT;
-    if (most <= mapping->region_capacity && counters_have_room(counters, more))
-        return COMPACT_DONE;
     return mapping_reserve_regions(mapping, more) && counters_reserve(counters, more)
                ? COMPACT_DONE
                : COMPACT_NO_MEMORY;
+}
+
+/* How many regions the mapping may have before room for more must be asked for. */
+static inline size_t reserved(const struct counters *counters, const struct mapping *mapping,
+                              uint64_t limit)
+{
+    size_t room = mapping->region_count + counters_room(counters);
+
+    if (room > mapping->region_capacity)
+        room = mapping->region_capacity;
+    if (room > MAPPING_COUNT_MAX)
+        room = MAPPING_COUNT_MAX;
+    return room < limit / REGION_SIZE_MIN ? room : (size_t)(limit / REGION_SIZE_MIN);
 }
 
 static inline void take_new_region(struct regions *regions, struct counters *counters,
@@ -280,19 +301,24 @@ static enum compact_result take_new_regions(struct regions *regions, struct coun
                                             struct mapping *mapping, struct region_at at,
                                             uint32_t file_value)
 {
+    size_t room = reserved(counters, mapping, limit);
+
     regions_start_file(regions);
     for (at.index = 0;; at.index++) {
-        struct region_pattern room;
-        const struct region_pattern *pattern = pattern_take(&regions->patterns, columns, &room);
-        enum compact_result result;
+        struct region_pattern unlisted;
+        const struct region_pattern *pattern = pattern_take(&regions->patterns, columns, &unlisted);
 
         if (columns->broken)
             return COMPACT_UNFIT;
         if (pattern->kind == REGION_KINDS)
             return COMPACT_DONE;
-        result = reserve(counters, mapping, limit, 1);
-        if (result != COMPACT_DONE)
-            return result;
+        if (mapping->region_count >= room) {
+            enum compact_result result = reserve(counters, mapping, limit, 1);
+
+            if (result != COMPACT_DONE)
+                return result;
+            room = reserved(counters, mapping, limit);
+        }
         at.in_mapping = mapping->region_count++;
         take_new_region(regions, counters, columns, &mapping->regions[at.in_mapping], at,
                         file_value, pattern);

@@ -35,7 +35,6 @@ struct decoder {
     uint64_t triples_end;
     struct entry *entries;
     uint64_t known; /* entries */
-    uint64_t capacity;
     struct buffer single_texts;
     uint8_t *start; /* of the text */
     uint8_t *at;
@@ -70,11 +69,12 @@ static unsigned format_number(uint64_t number, uint8_t digits[DIGITS_MAX])
     return count;
 }
 
-/* Copies `size` bytes, which lie before `to`; STRIDE bytes may follow on both sides. */
 struct half {
     uint64_t low, high;
 };
 
+/* Copies `size` bytes that do not overlap; STRIDE bytes can be read from and written to there,
+ * whatever the size. */
 static inline void copy_some(uint8_t *to, const uint8_t *from, size_t size)
 {
     struct half first, second;
@@ -106,34 +106,27 @@ static bool take_token(struct decoder *decoder, struct bytes *token)
     return true;
 }
 
-/* Writes a token of the dictionary where there is room for it; NULL: there is not. */
-static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, bool counted)
+/* Writes a token off the dictionary, of which `rest` follows it, where there is room for it; NULL:
+ * there is not. STRIDE bytes follow what there is room for. */
+static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, struct bytes rest,
+                          bool counted)
 {
     uint8_t digits[DIGITS_MAX];
     unsigned count = counted ? format_number(token.size, digits) : 0;
 
     if (token.size > (uint64_t)(end - to) || count > (uint64_t)(end - to) - token.size)
         return NULL;
-    if (count != 0)
+    if (count == 1)
+        *to = digits[DIGITS_MAX - 1];
+    else if (count != 0)
         memcpy(to, digits + DIGITS_MAX - count, count);
-    if (token.size != 0)
-        memcpy(to + count, token.data, (size_t)token.size);
-    return to + count + token.size;
-}
-
-static bool add_entry(struct decoder *decoder, struct entry entry)
-{
-    if (decoder->known == decoder->capacity) {
-        uint64_t capacity = decoder->capacity * 2;
-        struct entry *entries = realloc(decoder->entries, (size_t)capacity * sizeof(*entries));
-
-        if (entries == NULL)
-            return false;
-        decoder->entries = entries;
-        decoder->capacity = capacity;
-    }
-    decoder->entries[decoder->known++] = entry;
-    return true;
+    to += count;
+    /* Then the STRIDE bytes from the token on are the dictionary's. */
+    if (rest.size >= STRIDE)
+        copy_some(to, token.data, (size_t)token.size);
+    else if (token.size != 0)
+        memcpy(to, token.data, (size_t)token.size);
+    return to + token.size;
 }
 
 /* The singles are not in the text yet: they are written down here. Room is left for all of what is
@@ -160,7 +153,7 @@ static enum compact_result start_singles(struct decoder *decoder)
 
         if (!take_token(decoder, &token))
             return COMPACT_UNFIT;
-        to = put_token(to, end, token, counted);
+        to = put_token(to, end, token, decoder->dictionary, counted);
         entry.size = (uint32_t)(to - entry.data);
         if (!counted)
             entry.number = token_number(token);
@@ -169,22 +162,26 @@ static enum compact_result start_singles(struct decoder *decoder)
     return COMPACT_DONE;
 }
 
-/* Bytes that may be ends of strings. */
-static size_t count_ends(struct bytes codes)
+static size_t count_bytes(struct bytes bytes, uint8_t byte)
 {
     size_t count = 0;
 
-    for (uint64_t i = 0; i < codes.size; i++)
-        count += codes.data[i] == TOKEN_CODE_END;
+    for (uint64_t i = 0; i < bytes.size; i++)
+        count += bytes.data[i] == byte;
     return count;
 }
 
-/* Room for the text and the ends of its strings, and for entries. False: no memory. */
+/* Room for the text and the ends of its strings, of which there are no more than bytes that may be
+ * one; and for entries, each of which takes a token off the dictionary. False: no memory. */
 static bool make_room(struct decoder *decoder, uint64_t size, struct name_table *strings)
 {
-    decoder->capacity = 1024;
-    decoder->entries = malloc((size_t)decoder->capacity * sizeof(*decoder->entries));
-    strings->ends = malloc((count_ends(decoder->codes) + 1) * sizeof(*strings->ends));
+    size_t ends = count_bytes(decoder->codes, TOKEN_CODE_END);
+    size_t tokens = count_bytes(decoder->dictionary, NAME_SEPARATOR);
+
+    if (tokens >= SIZE_MAX / sizeof(*decoder->entries))
+        return false;
+    decoder->entries = malloc((tokens + 1) * sizeof(*decoder->entries));
+    strings->ends = malloc((ends + 1) * sizeof(*strings->ends));
     if (decoder->entries == NULL || strings->ends == NULL ||
         !buffer_reserve(&strings->text, (size_t)size + STRIDE))
         return false;
@@ -218,6 +215,7 @@ static enum compact_result start(struct decoder *decoder, uint64_t limit,
 
 /* ---- the text ---- */
 
+/* There is room for the entry: a token was taken for each. */
 static enum compact_result put_new(struct decoder *decoder, bool counted)
 {
     struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};
@@ -226,7 +224,7 @@ static enum compact_result put_new(struct decoder *decoder, bool counted)
 
     if (!take_token(decoder, &token))
         return COMPACT_UNFIT;
-    to = put_token(decoder->at, decoder->end, token, counted);
+    to = put_token(decoder->at, decoder->end, token, decoder->dictionary, counted);
     if (to == NULL)
         return COMPACT_UNFIT;
     entry.size = (uint32_t)(to - decoder->at);
@@ -235,7 +233,8 @@ static enum compact_result put_new(struct decoder *decoder, bool counted)
     if (entry.number != TOKEN_NUMBER_NONE)
         decoder->number = entry.number;
     decoder->at = to;
-    return add_entry(decoder, entry) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    decoder->entries[decoder->known++] = entry;
+    return COMPACT_DONE;
 }
 
 static bool put_next_number(struct decoder *decoder)
@@ -307,7 +306,8 @@ static bool put_any(struct decoder *decoder, const uint8_t **code, const uint8_t
  * byte of the text may be one of the decoder. */
 static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, const uint8_t *end)
 {
-    const struct entry *entries = decoder->entries, *entry;
+    const struct entry *entries = decoder->entries;
+    struct entry entry;
     const uint64_t singles = decoder->singles, pairs_end = decoder->pairs_end;
     const uint64_t known = decoder->known;
     uint8_t *at = decoder->at, *const text_start = decoder->start, *const text_end = decoder->end;
@@ -333,12 +333,12 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
                 break;
             taken = 2;
         }
-        entry = &entries[number];
-        if (entry->size > (uint64_t)(text_end - at))
+        entry = entries[number];
+        if (entry.size > (uint64_t)(text_end - at))
             break;
-        copy_some(at, entry->data, entry->size);
-        at += entry->size;
-        last = entry->number != TOKEN_NUMBER_NONE ? entry->number : last;
+        copy_some(at, entry.data, entry.size);
+        at += entry.size;
+        last = entry.number != TOKEN_NUMBER_NONE ? entry.number : last;
         code += taken;
     }
     decoder->at = at;

@@ -1,14 +1,17 @@
 /*
  * Sections in blocks: they come back whole and in parts, by us and by the reader that was written
- * from the page alone; a part is read without the rest; and damage is told.
+ * from the page alone; a part is read without the rest; and damage is told. What several of them
+ * need is decoded once.
  */
 #include <check.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/compact/compact.h"
+#include "common/name_set.h"
 #include "common/sidecar.h"
 #include "tests/unit/compact_maker.h"
 #include "tests/unit/sidecar_sample.h"
@@ -140,14 +143,15 @@ START_TEST(test_parts_outside)
 END_TEST
 
 /* Where the section's packed form is in the file: its directory begins with the blocks' number. */
-static uint8_t *packed_of(const struct buffer *sidecar_file, size_t *size)
+static uint8_t *packed_of(const struct buffer *sidecar_file, enum section_kind kind,
+                          enum compact_type type, size_t *size)
 {
     struct sidecar *sidecar = sample_open(sidecar_file);
-    const struct sidecar_section *section = sidecar_find(sidecar, SECTION_COVFUN);
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
     uint8_t header[8];
     uint8_t *found;
 
-    store_u32(header, COMPACT_COVFUN_4, false);
+    store_u32(header, type, false);
     store_u32(header + 4, 0, false);
     found = memmem(sidecar_file->data, sidecar_file->size, header, sizeof(header));
     ck_assert_ptr_nonnull(found);
@@ -167,7 +171,7 @@ START_TEST(test_only_what_is_wanted)
     size_t size;
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    packed = packed_of(&damaged, &size);
+    packed = packed_of(&damaged, SECTION_COVFUN, COMPACT_COVFUN_4, &size);
     memset(packed + size - 40, 0x55, 40);
     sidecar = sample_open(&damaged);
     section = sidecar_find(sidecar, SECTION_COVFUN);
@@ -195,7 +199,7 @@ START_TEST(test_damage)
         struct error error = {0};
         struct sidecar *sidecar;
         size_t size;
-        uint8_t *packed = packed_of(&damaged, &size);
+        uint8_t *packed = packed_of(&damaged, SECTION_COVFUN, COMPACT_COVFUN_4, &size);
         uint64_t place = random_below(&random, i % 3 == 0 ? size : 200);
         uint8_t before = packed[place];
 
@@ -209,6 +213,73 @@ START_TEST(test_damage)
         sidecar_close(sidecar);
         packed[place] = before;
     }
+    buffer_free(&damaged);
+}
+END_TEST
+
+/* Sections share what they need of the names: whoever asks for it first, and at the same time. */
+static void *read_again_and_again(void *sidecar)
+{
+    static const enum section_kind kinds[] = {SECTION_DATA, SECTION_COVFUN, SECTION_NAMES};
+    const struct buffer *expected[] = {&data, &covfun, &names};
+
+    for (int i = 0; i < 30; i++) {
+        struct buffer content = {0};
+        struct error error = {0};
+        struct name_set distinct = {0};
+        bool same =
+            (i % 3 != 0 || sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES),
+                                              i % 2 == 0, &distinct, &error)) &&
+            sidecar_read_section(sidecar, sidecar_find(sidecar, kinds[i % 3]), &content, &error) &&
+            bytes_equal(buffer_view(&content), buffer_view(expected[i % 3]));
+
+        name_set_free(&distinct);
+        buffer_free(&content);
+        if (!same)
+            return sidecar;
+    }
+    return NULL;
+}
+
+START_TEST(test_at_the_same_time)
+{
+    for (int i = 0; i < 5; i++) {
+        struct sidecar *sidecar = sample_open(&file);
+        pthread_t threads[4];
+        void *failed;
+
+        for (int j = 0; j < 4; j++)
+            ck_assert_int_eq(pthread_create(&threads[j], NULL, read_again_and_again, sidecar), 0);
+        for (int j = 0; j < 4; j++) {
+            ck_assert_int_eq(pthread_join(threads[j], &failed), 0);
+            ck_assert_ptr_null(failed);
+        }
+        sidecar_close(sidecar);
+    }
+}
+END_TEST
+
+/* Names that cannot be decoded are told of each time, and not only the first. */
+START_TEST(test_damaged_names)
+{
+    struct buffer damaged = {0}, content = {0};
+    struct sidecar *sidecar;
+    uint8_t *packed;
+    size_t size;
+
+    ck_assert(buffer_append(&damaged, file.data, file.size));
+    packed = packed_of(&damaged, SECTION_NAMES, COMPACT_NAMES_2, &size);
+    memset(packed, 0xff, size < 100 ? size : 100);
+    sidecar = sample_open(&damaged);
+    for (int i = 0; i < 4; i++) {
+        struct error error = {0};
+        enum section_kind kind = i % 2 == 0 ? SECTION_DATA : SECTION_COVFUN;
+
+        ck_assert(!sidecar_read_section(sidecar, sidecar_find(sidecar, kind), &content, &error));
+        ck_assert_ptr_nonnull(strstr(error.message, "__llvm_prf_names is damaged"));
+    }
+    buffer_free(&content);
+    sidecar_close(sidecar);
     buffer_free(&damaged);
 }
 END_TEST
@@ -244,6 +315,8 @@ int main(void)
     tcase_add_test(blocks, test_parts_outside);
     tcase_add_test(blocks, test_only_what_is_wanted);
     tcase_add_test(blocks, test_damage);
+    tcase_add_test(blocks, test_at_the_same_time);
+    tcase_add_test(blocks, test_damaged_names);
     tcase_add_test(blocks, test_by_the_page);
     suite_add_tcase(suite, blocks);
     runner = srunner_create(suite);

@@ -113,6 +113,38 @@ START_TEST(test_read_as_told)
 }
 END_TEST
 
+/* The last tokens of a dictionary are copied without what lies behind it, be they long or short. */
+START_TEST(test_dictionary_ends)
+{
+    static const uint8_t spelled[2][3] = {
+        {TOKEN_CODE_NEW_PLAIN, TOKEN_CODE_NEW_PLAIN, TOKEN_CODE_END}, {0, 1, TOKEN_CODE_END}};
+
+    for (size_t first = 1; first < 64; first++) {
+        for (size_t second = 0; second < 64; second++) {
+            size_t size = first + 1 + second + 1;
+            /* Just so large that a byte too many is found. */
+            uint8_t *dictionary = malloc(size);
+            uint8_t codes[8] = {(uint8_t)(first + second + 1), _i == 0 ? 0 : 2};
+            struct name_table made;
+
+            ck_assert_ptr_nonnull(dictionary);
+            memset(dictionary, 'a', first);
+            memset(dictionary + first + 1, 'b', second);
+            dictionary[first] = dictionary[size - 1] = 1;
+            memcpy(codes + 5, spelled[_i], sizeof(spelled[_i]));
+            ck_assert_int_eq(token_text_decode((struct bytes){codes, sizeof(codes)},
+                                               (struct bytes){dictionary, size}, ANY_SIZE, &made),
+                             COMPACT_DONE);
+            ck_assert_uint_eq(made.text.size, first + second + 1);
+            ck_assert_mem_eq(made.text.data, dictionary, first);
+            ck_assert_mem_eq(made.text.data + first, dictionary + first + 1, second + 1);
+            name_table_free(&made);
+            free(dictionary);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_triples)
 {
     struct buffer dictionary = {0}, codes = {0};
@@ -449,6 +481,7 @@ int main(void)
 
     tcase_add_loop_test(forms, test_cut, 0, (int)(sizeof(cuts) / sizeof(cuts[0])));
     tcase_add_test(forms, test_read_as_told);
+    tcase_add_loop_test(forms, test_dictionary_ends, 0, 2);
     tcase_add_test(forms, test_triples);
     tcase_add_loop_test(forms, test_damaged, 0, (int)(sizeof(damaged) / sizeof(damaged[0])));
     tcase_add_test(forms, test_longer_than_it_says);
