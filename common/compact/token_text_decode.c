@@ -172,15 +172,18 @@ static size_t count_bytes(struct bytes bytes, uint8_t byte)
 }
 
 /* Room for the text and the ends of its strings, of which there are no more than bytes that may be
- * one; and for entries, each of which takes a token off the dictionary. False: no memory. */
+ * one; and for entries, each of which takes a token off the dictionary, and all but singles a code.
+ * False: no memory. */
 static bool make_room(struct decoder *decoder, uint64_t size, struct name_table *strings)
 {
     size_t ends = count_bytes(decoder->codes, TOKEN_CODE_END);
-    size_t tokens = count_bytes(decoder->dictionary, NAME_SEPARATOR);
+    uint64_t entries = count_bytes(decoder->dictionary, NAME_SEPARATOR);
 
-    if (tokens >= SIZE_MAX / sizeof(*decoder->entries))
+    if (entries > decoder->singles + decoder->codes.size)
+        entries = decoder->singles + decoder->codes.size;
+    if (entries >= SIZE_MAX / sizeof(*decoder->entries))
         return false;
-    decoder->entries = malloc((tokens + 1) * sizeof(*decoder->entries));
+    decoder->entries = malloc(((size_t)entries + 1) * sizeof(*decoder->entries));
     strings->ends = malloc((ends + 1) * sizeof(*strings->ends));
     if (decoder->entries == NULL || strings->ends == NULL ||
         !buffer_reserve(&strings->text, (size_t)size + STRIDE))
@@ -215,7 +218,7 @@ static enum compact_result start(struct decoder *decoder, uint64_t limit,
 
 /* ---- the text ---- */
 
-/* There is room for the entry: a token was taken for each. */
+/* There is room for the entry: see make_room. */
 static enum compact_result put_new(struct decoder *decoder, bool counted)
 {
     struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};

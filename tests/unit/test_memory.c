@@ -1,6 +1,6 @@
 /*
  * The compact codec and memory: where there is none, that is what is said, and not that the sidecar
- * is damaged; and what is asked for does not grow with blocks times names.
+ * is damaged; and what is asked for is in proportion to what comes of it.
  *
  * The linker puts the functions below in the place of malloc and its kin.
  */
@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "common/compact/compact.h"
+#include "common/compact/token_text.h"
 #include "common/compact/transforms.h"
+#include "common/name_set.h"
 #include "common/profile.h"
 #include "tests/unit/compact_maker.h"
 
@@ -162,6 +164,27 @@ START_TEST(test_many_blocks)
 }
 END_TEST
 
+/* Tokens without a code are not made room for: alike, they take next to nothing in a sidecar. */
+START_TEST(test_tokens_that_never_come)
+{
+    const size_t size = (size_t)4 << 20;
+    const uint8_t codes[] = {0, 0, 0, 0, 0, TOKEN_CODE_NEW_PLAIN};
+    struct buffer dictionary = {0};
+    struct name_table made;
+    uint64_t before;
+
+    ck_assert(buffer_append_zeros(&dictionary, size));
+    memset(dictionary.data, NAME_SEPARATOR, size);
+    before = asked;
+    ck_assert_int_eq(token_text_decode((struct bytes){codes, sizeof(codes)},
+                                       buffer_view(&dictionary), size, &made),
+                     COMPACT_UNFIT);
+    ck_assert_uint_lt(asked - before, size);
+    name_table_free(&made);
+    buffer_free(&dictionary);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("memory");
@@ -172,6 +195,7 @@ int main(void)
     tcase_set_timeout(all, 60);
     tcase_add_test(all, test_none);
     tcase_add_test(all, test_many_blocks);
+    tcase_add_test(all, test_tokens_that_never_come);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
