@@ -42,6 +42,10 @@
  * byte, and a difference that takes more bytes than both numbers do. */
 #define PARTS_PER_BYTE 16
 
+/* Names of the data for each record, up to which an array for all of them is worth it: it is made
+ * anew for each block, and a hostile sidecar may have many small ones, and much data. */
+#define NAMES_PER_RECORD 4
+
 enum {
     NAME_REF_OFFSET = 0,
     DATA_SIZE_OFFSET = 8,
@@ -382,6 +386,14 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     return COMPACT_DONE;
 }
 
+/* The data, where it has not many more names than there are records to come; else NULL. */
+static const struct data_hashes *data_of_like_size(const struct decoder *decoder)
+{
+    uint64_t records = decoder->name_numbers.size;
+
+    return decoder->data->by_reference.count / NAMES_PER_RECORD <= records ? decoder->data : NULL;
+}
+
 static enum compact_result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
                                       struct buffer *section)
 {
@@ -395,7 +407,8 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
             return COMPACT_NO_MEMORY;
     }
     decoder->names.data = decoder->data;
-    result = regions_start_reading(&decoder->regions, decoder->data, &decoder->columns);
+    result =
+        regions_start_reading(&decoder->regions, data_of_like_size(decoder), &decoder->columns);
     if (result != COMPACT_DONE)
         return result;
     while (decoder->name_numbers.size != 0) {

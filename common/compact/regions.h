@@ -210,7 +210,8 @@ bool regions_finish_writing(struct regions *regions, struct compact_parts *parts
 
 /* ---- reading ---- */
 
-/* Takes what comes before all mappings. The data must outlive the regions. */
+/* Takes what comes before all mappings. The data must outlive the regions; NULL: names are looked
+ * up without it, which takes longer, but no room for all that it has. */
 enum compact_result regions_start_reading(struct regions *regions, const struct data_hashes *data,
                                           struct covfun_columns *columns);
 

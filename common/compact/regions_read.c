@@ -12,7 +12,7 @@ enum compact_result regions_start_reading(struct regions *regions, const struct 
 {
     if (!regions_start(regions))
         return COMPACT_NO_MEMORY;
-    if (data->by_reference.count != 0) {
+    if (data != NULL && data->by_reference.count != 0) {
         regions->data = data;
         regions->first_places_of_data =
             calloc((size_t)data->by_reference.count, sizeof(*regions->first_places_of_data));
@@ -450,5 +450,5 @@ enum compact_result regions_take(struct regions *regions, struct counters *count
             return COMPACT_UNFIT;
         result = take_file(regions, counters, columns, limit, mapping, (size_t)i);
     }
-    return columns->broken ? COMPACT_UNFIT : result;
+    return result == COMPACT_DONE && columns->broken ? COMPACT_UNFIT : result;
 }

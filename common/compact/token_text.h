@@ -52,7 +52,8 @@ enum compact_result token_text_encode(struct bytes text, enum token_rule rule, s
                                       struct buffer *dictionary);
 
 /* Makes the text, and tells where its strings end. Unfit where it is not of this form, or would
- * have more than `limit` bytes. Freed with name_table_free, also after a failure. */
+ * have more than `limit` bytes, or more than 65536 tokens and more than one for each 16 bytes of
+ * the limit. Freed with name_table_free, also after a failure. */
 enum compact_result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
                                       struct name_table *strings);
 

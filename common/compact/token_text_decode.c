@@ -20,6 +20,9 @@
 /* Sizes of its tokens take 32 bits, and so may those of all memory. */
 #define TEXT_SIZE_MAX ((uint64_t)1 << 31)
 
+/* Tokens that a text may have, however small it is. */
+#define ENTRIES_IN_ANY_CASE 65536
+
 struct entry {
     const uint8_t *data; /* as it is in the text; STRIDE bytes can be read */
     uint32_t size;
@@ -172,33 +175,36 @@ static size_t count_bytes(struct bytes bytes, uint8_t byte)
 }
 
 /* Room for the text and the ends of its strings, of which there are no more than bytes that may be
- * one; and for entries, each of which takes a token off the dictionary and, but for the singles, a
- * code. False: no memory. */
-static bool make_room(struct decoder *decoder, uint64_t size, struct name_table *strings)
+ * one; and for entries, each of which takes a token off the dictionary, and all but singles a code.
+ * Bytes of both take next to nothing in a sidecar where they are alike, so entries may take no more
+ * memory than the text, or little: no names have that many tokens. */
+static enum compact_result make_room(struct decoder *decoder, uint64_t size, uint64_t limit,
+                                     struct name_table *strings)
 {
     size_t ends = count_bytes(decoder->codes, TOKEN_CODE_END);
     uint64_t entries = count_bytes(decoder->dictionary, NAME_SEPARATOR);
 
     if (entries > decoder->singles + decoder->codes.size)
         entries = decoder->singles + decoder->codes.size;
-    if (entries >= SIZE_MAX / sizeof(*decoder->entries))
-        return false;
-    decoder->entries = malloc((size_t)(entries + 1) * sizeof(*decoder->entries));
+    if (entries > ENTRIES_IN_ANY_CASE && entries > limit / sizeof(*decoder->entries))
+        return COMPACT_UNFIT;
+    decoder->entries = malloc(((size_t)entries + 1) * sizeof(*decoder->entries));
     strings->ends = malloc((ends + 1) * sizeof(*strings->ends));
     if (decoder->entries == NULL || strings->ends == NULL ||
         !buffer_reserve(&strings->text, (size_t)size + STRIDE))
-        return false;
+        return COMPACT_NO_MEMORY;
     decoder->start = decoder->at = strings->text.data;
     decoder->end = decoder->start + size;
     decoder->string_end = strings->ends;
     decoder->number = TOKEN_NUMBER_NONE;
-    return true;
+    return COMPACT_DONE;
 }
 
 static enum compact_result start(struct decoder *decoder, uint64_t limit,
                                  struct name_table *strings)
 {
     uint64_t size, counted_singles, pairs, triples;
+    enum compact_result result;
 
     if (!bytes_take_uleb128(&decoder->codes, &size) ||
         !bytes_take_uleb128(&decoder->codes, &decoder->plain_singles) ||
@@ -213,12 +219,13 @@ static enum compact_result start(struct decoder *decoder, uint64_t limit,
     decoder->triples_end = decoder->pairs_end + triples;
     if (decoder->triples_end > TOKEN_CODE_END)
         return COMPACT_UNFIT;
-    return make_room(decoder, size, strings) ? start_singles(decoder) : COMPACT_NO_MEMORY;
+    result = make_room(decoder, size, limit, strings);
+    return result == COMPACT_DONE ? start_singles(decoder) : result;
 }
 
 /* ---- the text ---- */
 
-/* There is room for the entry: a token was taken for each. */
+/* There is room for the entry: see make_room. */
 static enum compact_result put_new(struct decoder *decoder, bool counted)
 {
     struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};

@@ -10,8 +10,10 @@
 
 #include "common/compact/covfun_parts.h"
 #include "common/compact/name_text.h"
+#include "common/compact/token_text.h"
 #include "common/compact/transforms.h"
 #include "common/compact/zlib_text.h"
+#include "common/name_set.h"
 
 static const struct compact_context context = {.pointer_size = 8, .raw_version = 10, .threads = 2};
 
@@ -56,8 +58,10 @@ END_TEST
 
 /* ---- lists of names ---- */
 
-#define NAME_SIZE 1000
-#define MEMBERS   200000
+#define NAME_SIZE    1000
+#define MEMBERS      200000
+
+#define EMPTY_TOKENS ((size_t)8 << 20)
 
 /* What the members' names are less than. */
 #define TEXTS_MIB 190
@@ -178,6 +182,22 @@ START_TEST(test_many_chunks)
 }
 END_TEST
 
+/* Tokens without a text, each of which comes once. */
+START_TEST(test_empty_tokens)
+{
+    const uint8_t no_text[] = {0, 0, 0, 0, 0};
+    struct compact_parts parts = {.count = names_places.count};
+    struct buffer *codes = &parts.parts[NAME_TEXT_WORD_CODES];
+    struct buffer *words = &parts.parts[NAME_TEXT_WORDS];
+
+    ck_assert(buffer_append(codes, no_text, sizeof(no_text)) &&
+              buffer_append_zeros(codes, EMPTY_TOKENS) && buffer_append_zeros(words, EMPTY_TOKENS));
+    memset(codes->data + sizeof(no_text), TOKEN_CODE_NEW_PLAIN, EMPTY_TOKENS);
+    memset(words->data, NAME_SEPARATOR, EMPTY_TOKENS);
+    check_refused(&names_places, &parts, EMPTY_TOKENS / 32);
+}
+END_TEST
+
 /* The same is what it claims to be, and comes. */
 START_TEST(test_true_claims)
 {
@@ -206,6 +226,7 @@ int main(void)
     tcase_add_test(all, test_long_list_of_names);
     tcase_add_test(all, test_long_list_of_files);
     tcase_add_test(all, test_many_chunks);
+    tcase_add_test(all, test_empty_tokens);
     tcase_add_test(all, test_true_claims);
     suite_add_tcase(suite, all);
     runner = srunner_create(suite);

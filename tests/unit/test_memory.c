@@ -1,0 +1,205 @@
+/*
+ * The compact codec and memory: where there is none, that is what is said, and not that the sidecar
+ * is damaged; and what is asked for is in proportion to what comes of it.
+ *
+ * The linker puts the functions below in the place of malloc and its kin.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/compact/compact.h"
+#include "common/compact/token_text.h"
+#include "common/compact/transforms.h"
+#include "common/name_set.h"
+#include "common/profile.h"
+#include "tests/unit/compact_maker.h"
+
+#define NEVER SIZE_MAX
+
+/* Allocations that are still granted, and the bytes that were asked for. */
+static size_t granted = NEVER;
+static uint64_t asked;
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *moved, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *moved, size_t size);
+
+static bool is_granted(size_t size)
+{
+    asked += size;
+    if (granted == NEVER)
+        return true;
+    return granted != 0 && granted-- != 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return is_granted(size) ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return is_granted(count * size) ? __real_calloc(count, size) : NULL;
+}
+
+void *__wrap_realloc(void *moved, size_t size)
+{
+    return is_granted(size) ? __real_realloc(moved, size) : NULL;
+}
+
+/* ---- none ---- */
+
+/* Decodes the parts again and again, with one allocation more granted each time. */
+static void check_none(const struct compact_context *context, const struct compact_parts *parts,
+                       const struct buffer *section)
+{
+    enum compact_result result = COMPACT_NO_MEMORY;
+
+    for (size_t grants = 0; result != COMPACT_DONE; grants++) {
+        struct compact_parts copy = {.count = parts->count};
+        struct buffer again = {0};
+
+        for (size_t i = 0; i < parts->count; i++)
+            ck_assert(buffer_append(&copy.parts[i], parts->parts[i].data, parts->parts[i].size));
+        granted = grants;
+        result = compact_covfun_3.decode(context, &copy, section->size, &again);
+        granted = NEVER;
+        ck_assert_int_ne(result, COMPACT_UNFIT);
+        if (result == COMPACT_DONE)
+            ck_assert(bytes_equal(buffer_view(&again), buffer_view(section)));
+        buffer_free(&again);
+        compact_parts_free(&copy);
+    }
+}
+
+START_TEST(test_none)
+{
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct maker maker = maker_start(seed);
+        struct buffer data = maker_data(&maker, 10, 8, false);
+        struct buffer section = maker_covfun(&maker, buffer_view(&data), false);
+        struct compact_context context = {
+            .pointer_size = 8, .raw_version = 10, .data = buffer_view(&data)};
+        struct compact_parts parts = {0};
+
+        ck_assert_int_eq(compact_covfun_3.encode(&context, buffer_view(&section), &parts),
+                         COMPACT_DONE);
+        check_none(&context, &parts, &section);
+        compact_parts_free(&parts);
+        buffer_free(&section);
+        buffer_free(&data);
+    }
+}
+END_TEST
+
+/* ---- much ---- */
+
+#define BLOCKS     200
+#define BLOCK_SIZE 1024
+#define FEW        100
+#define MANY       20000
+
+/* So many records, each with a NameRef of its own. */
+static struct buffer data_of(size_t count)
+{
+    struct profile_record_layout layout;
+    struct buffer data = {0};
+
+    ck_assert(profile_record_layout(10, 8, &layout));
+    ck_assert(buffer_append_zeros(&data, count * layout.record_size));
+    for (size_t i = 0; i < count; i++)
+        store_u64(data.data + i * layout.record_size, 1 + i, false);
+    return data;
+}
+
+/* Records without a mapping, of functions that all data has. */
+static struct buffer covfun_of(size_t count)
+{
+    struct buffer section = {0};
+
+    ck_assert(buffer_append_zeros(&section, count * 32));
+    for (size_t i = 0; i < count; i++)
+        store_u64(section.data + i * 32, 1 + i % FEW, false);
+    return section;
+}
+
+/* The bytes asked for to decode a section in blocks, of which the data has so many records. */
+static uint64_t asked_for(size_t count)
+{
+    const struct codec_options options = {.level = 3, .threads = 1};
+    struct buffer data = data_of(count), packed = {0}, again = {0};
+    struct buffer section = covfun_of((size_t)BLOCKS * BLOCK_SIZE / 32);
+    struct compact_context context = {.pointer_size = 8,
+                                      .raw_version = 10,
+                                      .threads = 1,
+                                      .block_size = BLOCK_SIZE,
+                                      .data = buffer_view(&data)};
+    struct error error = {0};
+    uint64_t before;
+    bool fits;
+
+    ck_assert(compact_encode(&compact_covfun_4, &context, buffer_view(&section), &options, "sample",
+                             &packed, &fits, &error));
+    ck_assert(fits);
+    before = asked;
+    ck_assert(compact_decode(&compact_covfun_4, &context, buffer_view(&packed), section.size,
+                             "sample", "the section", &again, &error));
+    before = asked - before;
+    ck_assert(bytes_equal(buffer_view(&again), buffer_view(&section)));
+    buffer_free(&again);
+    buffer_free(&packed);
+    buffer_free(&section);
+    buffer_free(&data);
+    return before;
+}
+
+/* Blocks may be small, and the data large: each takes its share. */
+START_TEST(test_many_blocks)
+{
+    ck_assert_uint_lt(asked_for(MANY), asked_for(FEW) + (uint64_t)MANY * 200);
+}
+END_TEST
+
+/* Tokens without a code are not made room for: alike, they take next to nothing in a sidecar. */
+START_TEST(test_tokens_that_never_come)
+{
+    const size_t size = (size_t)4 << 20;
+    const uint8_t codes[] = {0, 0, 0, 0, 0, TOKEN_CODE_NEW_PLAIN};
+    struct buffer dictionary = {0};
+    struct name_table made;
+    uint64_t before;
+
+    ck_assert(buffer_append_zeros(&dictionary, size));
+    memset(dictionary.data, NAME_SEPARATOR, size);
+    before = asked;
+    ck_assert_int_eq(token_text_decode((struct bytes){codes, sizeof(codes)},
+                                       buffer_view(&dictionary), size, &made),
+                     COMPACT_UNFIT);
+    ck_assert_uint_lt(asked - before, size);
+    name_table_free(&made);
+    buffer_free(&dictionary);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory");
+    TCase *all = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(all, 60);
+    tcase_add_test(all, test_none);
+    tcase_add_test(all, test_many_blocks);
+    tcase_add_test(all, test_tokens_that_never_come);
+    suite_add_tcase(suite, all);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
