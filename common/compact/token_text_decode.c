@@ -20,8 +20,10 @@
 /* Sizes of its tokens take 32 bits, and so may those of all memory. */
 #define TEXT_SIZE_MAX ((uint64_t)1 << 31)
 
-/* Tokens that a text may have, however small it is. */
+/* Tokens that a text may have, however small it is; and bytes of its limit for each token more. On
+ * every host the same, though what an entry takes is not. */
 #define ENTRIES_IN_ANY_CASE 65536
+#define TEXT_PER_ENTRY      16
 
 struct entry {
     const uint8_t *data; /* as it is in the text; STRIDE bytes can be read */
@@ -186,7 +188,7 @@ static enum compact_result make_room(struct decoder *decoder, uint64_t size, uin
 
     if (entries > decoder->singles + decoder->codes.size)
         entries = decoder->singles + decoder->codes.size;
-    if (entries > ENTRIES_IN_ANY_CASE && entries > limit / sizeof(*decoder->entries))
+    if (entries > ENTRIES_IN_ANY_CASE && entries > limit / TEXT_PER_ENTRY)
         return COMPACT_UNFIT;
     decoder->entries = malloc(((size_t)entries + 1) * sizeof(*decoder->entries));
     strings->ends = malloc((ends + 1) * sizeof(*strings->ends));
