@@ -16,11 +16,13 @@
 
 static struct sample sample;
 static char *module;
+static char *good; /* what a split gives where nothing is wrong */
 
 static void prepare(void)
 {
     sample = sample_create("false-disk", SAMPLE_FUNCTIONS);
     module = path_join(sample.scratch, "false_disk.so");
+    good = path_join(sample.scratch, "good");
     run_or_abort(NULL, "gcc", "-O1", "-shared", "-fPIC", "-o", module,
                  COVSPLIT_FIXTURE_DIRECTORY "/false_disk.c", NULL);
 }
@@ -52,6 +54,7 @@ static void check(const char *directory, const char *words, const struct outcome
                   const char *label)
 {
     bool is_exact = strstr(words, "--no-exact") == NULL;
+    struct verdict verdict = {0};
 
     if (outcome_exited(outcome, 1)) {
         struct text_list names = directory_list(directory);
@@ -62,6 +65,8 @@ static void check(const char *directory, const char *words, const struct outcome
         return;
     }
     ck_assert_msg(outcome_exited(outcome, 0), "%s: %s", label, outcome->errors);
+    files_equal(path_join(directory, "out"), good, &verdict);
+    verdict_assert(&verdict, label);
     covsplit_run_words(directory, 0, is_exact ? "verify --image out side" : "verify side");
     run_or_abort(directory, "rm", "out", "side", NULL);
 }
@@ -80,6 +85,7 @@ START_TEST(test_each_output)
     ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
     sizes[0] = file_size(path_join(directory, "out"));
     sizes[1] = file_size(path_join(directory, "side"));
+    file_copy(path_join(directory, "out"), good);
     outcome_free(&outcome);
     run_or_abort(directory, "rm", "out", "side", NULL);
     /* Whichever is written first: the places in both are those of either. */
