@@ -7,6 +7,7 @@
  */
 #include "common/profile.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -157,7 +158,14 @@ bool profile_recognize_indexed(struct bytes bytes)
 
 bool profile_find_next(struct bytes file, uint64_t *offset)
 {
-    while (*offset < file.size && file.data[*offset] == 0)
+    uint64_t end = file.size;
+
+    if (*offset < end && end - *offset > PROFILE_GAP_MAX)
+        end = *offset + PROFILE_GAP_MAX;
+    while (*offset < end && end - *offset >= sizeof(uint64_t) &&
+           load_u64(file.data + *offset, false) == 0)
+        *offset += sizeof(uint64_t);
+    while (*offset < end && file.data[*offset] == 0)
         ++*offset;
     return *offset < file.size;
 }
@@ -170,6 +178,11 @@ static bool read_header(struct bytes bytes, const char *name, struct profile *pr
     uint64_t position = 0;
     struct bytes word;
 
+    if (bytes.size != 0 && bytes.data[0] == 0)
+        return error_set(error,
+                         "%s: more than %d MiB of zeros where a profile should begin; cut them off "
+                         "or run the program again",
+                         name, PROFILE_GAP_MAX >> 20);
     if (!read_magic(bytes, &profile->is_64_bit, &profile->big_endian))
         return error_set(error,
                          "%s: not a raw profile; give a file that an instrumented program "
@@ -417,45 +430,50 @@ struct bytes profile_whole_counters(const struct profile *profile)
 }
 
 /* Whether the one record is of a function: then its name is among the names. Names that cannot be
- * read tell nothing, and are left to the tools that read the profile. */
-static bool names_have_record(const struct profile *profile)
+ * read tell nothing, and are left to the tools that read the profile. False: no memory. */
+static bool names_have_record(const struct profile *profile, const char *name, bool *has,
+                              struct error *error)
 {
     struct names names = {0};
-    struct error ignored;
-    bool has = !names_read(&names, profile->names, "", &ignored) ||
-               names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
+    bool done = names_read(&names, profile->names, name, error);
 
+    *has = !done || names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
     names_free(&names);
-    return has;
+    return done || error->number != ENOMEM;
 }
 
 /* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
  * program that has just one function. Only the former comes without names, or has the image's UUID
  * where a function has the hash of its name. Where the split left the names in the image, nothing
  * but that hash may tell, as not every profile has a binary ID. */
-static void detect_stub(struct profile *profile)
+static bool detect_stub(struct profile *profile, const char *name, struct error *error)
 {
     const struct profile_header *header = &profile->header;
     const struct profile_record_layout *layout = &profile->layout;
     const uint8_t *record = profile->data.data;
-    bool big = profile->big_endian;
+    bool big = profile->big_endian, has;
     uint64_t counters =
         profile_whole_counters(profile).size / profile_counter_size(header->version);
 
     if (header->num_data != 1 || load_u32(record + layout->num_counters, big) != counters)
-        return;
+        return true;
     /* On 64-bit Windows the runtime writes only the low 32 bits of the distance. */
     if ((uint32_t)load_pointer(profile, record + layout->counter_ptr) !=
         (uint32_t)(header->counters_delta + profile->counter_skew))
-        return;
+        return true;
     if (layout->num_bitmap_bytes != 0 &&
         load_u32(record + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes)
-        return;
+        return true;
     if (profile_record_has_value_sites(layout, record, big))
-        return;
+        return true;
     memcpy(profile->stub_uuid, record, PROFILE_STUB_UUID_SIZE);
-    profile->lightweight =
-        header->names_size == 0 || stub_matches_binary_id(profile) || !names_have_record(profile);
+    profile->lightweight = header->names_size == 0 || stub_matches_binary_id(profile);
+    if (profile->lightweight)
+        return true;
+    if (!names_have_record(profile, name, &has, error))
+        return false;
+    profile->lightweight = !has;
+    return true;
 }
 
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
@@ -471,8 +489,7 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
         !place_value_data(bytes, name, profile, error))
         return false;
     profile->counter_skew = find_counter_skew(profile);
-    detect_stub(profile);
-    return true;
+    return detect_stub(profile, name, error);
 }
 
 bool profile_needs_sidecar(const struct profile *profile)

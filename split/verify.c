@@ -89,7 +89,7 @@ static bool check_join(const covsplit_sidecar *sidecar, const char *path, const 
 }
 
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
-                   struct error *error)
+                   uint64_t memory_limit, struct error *error)
 {
     covsplit_error *reader_error = NULL;
     covsplit_sidecar *sidecar = covsplit_sidecar_open(path, &reader_error);
@@ -97,6 +97,7 @@ bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripp
 
     if (sidecar == NULL)
         return error_from_reader(error, reader_error);
+    covsplit_sidecar_limit_memory(sidecar, memory_limit);
     if (uuid != NULL && !check_place(sidecar, path, uuid, error)) {
         covsplit_sidecar_close(sidecar);
         return false;
@@ -116,7 +117,8 @@ static int verify_files(const struct parsed_options *options)
         const char *path = options->operands[i];
         struct error error;
 
-        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), &error)) {
+        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE),
+                           option_number(options, OPTION_MEMORY_LIMIT), &error)) {
             message_error(&error);
             status = STATUS_FAILED;
         } else if (option_given(options, OPTION_VERBOSE)) {
@@ -134,7 +136,5 @@ int command_verify(const struct parsed_options *options)
         return message_usage("verify", "SIDECAR is missing");
     if (store != NULL && options->operand_count != 0)
         return message_usage("verify", "'%s' is one operand too many", options->operands[0]);
-    return store == NULL
-               ? verify_files(options)
-               : check_store(store, option_threads(options), option_given(options, OPTION_VERBOSE));
+    return store == NULL ? verify_files(options) : check_store(store, options);
 }
