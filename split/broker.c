@@ -369,6 +369,8 @@ static void answer(struct broker *broker, struct question *question)
     question->status = subject.status;
     if (subject.is_for_correlator && question_correlates(question))
         subject.kind = SUBJECT_OTHER;
+    if (known && subject.kind != SUBJECT_OTHER)
+        known = subject_identify(&subject, broker->sidecars, &error);
     if (known && subject.kind != SUBJECT_OTHER) {
         answer_subject(broker, question, &subject);
     } else {
