@@ -323,9 +323,10 @@ static bool reserve_headers(struct elf_plan_state *state)
 
 bool elf_layout_plan(struct elf_plan_state *state, struct error *error)
 {
-    bool done = true;
+    bool done;
 
     choose_holes(state);
+    done = !state->has_no_memory;
     for (size_t i = 0; i < state->plan->section_count && done; i++) {
         const struct image_section *section = &state->plan->sections[i];
 

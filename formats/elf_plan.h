@@ -55,6 +55,9 @@ struct elf_plan_state {
     bool has_record_layout;
     struct profile_record_layout record_layout;
 
+    /* An allocation has failed: that is no reason why anything stays, and ends the split. */
+    bool has_no_memory;
+
     struct elf_relocation_changes relocation_changes;
     uint8_t stub[STUB_RECORD_MAX];
 
@@ -79,6 +82,10 @@ bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind);
 bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* An allocation has failed. Returns false, for checks that are asked whether something can be done:
+ * has_no_memory tells that this was no answer. */
+bool elf_plan_no_memory(struct elf_plan_state *state);
+
 /* Index of the first PT_LOAD. */
 size_t elf_first_load(const struct elf_image *image);
 
@@ -98,17 +105,18 @@ bool elf_runtime_plan(struct elf_plan_state *state, struct error *error);
 /* The image as the shared rules see it: a view of the state. */
 struct runtime_image elf_runtime_image(const struct elf_plan_state *state);
 
-/* Whether a pointer in the image leads to [address, address + size), other than from there or from
- * a slot that an accessor loads: *from is where. Also true where that cannot be told: *reason then
- * says why, and is NULL otherwise. */
-bool elf_find_pointer(const struct elf_plan_state *state, uint64_t address, uint64_t size,
+/* Whether a pointer in the image leads to the target, other than from its range or from a slot that
+ * an accessor loads: *from is where. Also true where that cannot be told: *reason then says why,
+ * and is NULL otherwise. */
+bool elf_find_pointer(const struct elf_plan_state *state, const struct reference_target *target,
                       uint64_t *from, const char **reason);
 
 /* Adds the edits that take the removed sections out of the file (elf_layout.c). */
 bool elf_layout_plan(struct elf_plan_state *state, struct error *error);
 
 /* Makes room for `extra` more program headers (elf_room.c). On success headers_end, headers_growth,
- * moves and moved are set; on failure elf_room_forget must follow. */
+ * moves and moved are set; on failure elf_room_forget must follow. has_no_memory tells whether it
+ * was one of memory. */
 bool elf_room_make(struct elf_plan_state *state, size_t extra);
 
 /* Undoes what an attempt has planned; edit_count is the number of edits before it. */

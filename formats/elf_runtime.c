@@ -149,6 +149,7 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
     size_t segment = elf_segment_of(image, shdr->sh_addr, shdr->sh_size);
     const char *reason;
     struct runtime_image runtime = elf_runtime_image(state);
+    struct reference_target target = {.first = shdr->sh_addr, .size = shdr->sh_size};
     uint64_t from;
 
     if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
@@ -161,7 +162,7 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
     if (has_retained_relocations(state, index))
         return elf_plan_keep(state, kind,
                              "the image has retained relocations; link without --emit-relocs");
-    if (elf_find_pointer(state, shdr->sh_addr, shdr->sh_size, &from, &reason)) {
+    if (elf_find_pointer(state, &target, &from, &reason)) {
         if (reason != NULL)
             return elf_plan_keep(state, kind, "%s", reason);
         return elf_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
@@ -294,6 +295,8 @@ static bool remove_data_relocations(struct elf_plan_state *state)
     edits->count = edits_before;
     edits->literals.size = literals_before;
     state->relocation_changes = (struct elf_relocation_changes){0};
+    if (reason == NULL)
+        return elf_plan_no_memory(state);
     return elf_plan_keep(state, SECTION_DATA, "%s", reason);
 }
 
@@ -319,5 +322,6 @@ bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
                              "data",
                              state->image.path);
     }
-    return true;
+    return !state->has_no_memory ||
+           error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
 }
