@@ -8,6 +8,7 @@
  * retained relocation.
  */
 #include "formats/elf_plan.h"
+#include "formats/runtime_callers.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -117,6 +118,64 @@ struct runtime_image elf_runtime_image(const struct elf_plan_state *state)
         .is_start_of_section = is_start_of_section,
         .slot_value = slot_value,
     };
+}
+
+/* ---- who else uses the accessors ---- */
+
+struct function_teller {
+    const struct elf_plan_state *state;
+    struct runtime_callers *callers;
+    struct bytes names;
+};
+
+/* Functions written in assembler may have no type. */
+static bool tell_function(void *context, const GElf_Sym *symbol, uint64_t offset)
+{
+    const struct function_teller *teller = context;
+    const struct elf_image *image = &teller->state->image;
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    struct bytes name = {0};
+
+    (void)offset;
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
+        symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->shnum ||
+        (image->shdrs[symbol->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+        return true;
+    if (symbol->st_name < teller->names.size)
+        bytes_slice(teller->names, symbol->st_name, teller->names.size - symbol->st_name, &name);
+    runtime_callers_tell(teller->callers, symbol->st_value, name);
+    return true;
+}
+
+static void tell_functions(const void *format, struct runtime_callers *callers)
+{
+    const struct elf_plan_state *state = format;
+    const struct elf_image *image = &state->image;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        struct function_teller teller = {state, callers, {0}};
+
+        if (image->shdrs[i].sh_type != SHT_SYMTAB)
+            continue;
+        if (image->shdrs[i].sh_link < image->shnum)
+            teller.names = elf_section_bytes(image, image->shdrs[i].sh_link);
+        elf_symbols_each(image, i, tell_function, &teller);
+    }
+}
+
+/* A program that looks at its own names and records by the runtime's functions, called or by a
+ * pointer, keeps them. */
+static void keep_what_is_watched(struct elf_plan_state *state)
+{
+    struct runtime_image runtime = elf_runtime_image(state);
+    struct reference_target watched = runtime_watched_functions(&runtime);
+    const char *reason;
+    uint64_t from;
+
+    if (watched.size != 0 &&
+        (runtime_find_foreign_caller(&runtime, tell_functions, &from) ||
+         (elf_find_pointer(state, &watched, &from, &reason) && reason == NULL)))
+        runtime_keep_watched(&runtime, from);
 }
 
 /* ---- what names and data have in common ---- */
@@ -305,6 +364,8 @@ bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
     const GElf_Shdr *shdrs = state->image.shdrs;
     struct runtime_image runtime = elf_runtime_image(state);
 
+    if (elf_plan_removes(state, SECTION_NAMES) || elf_plan_removes(state, SECTION_DATA))
+        keep_what_is_watched(state);
     if (elf_plan_removes(state, SECTION_NAMES) && check_names(state)) {
         uint64_t start = shdrs[state->section_index[SECTION_NAMES]].sh_addr;
         if (!runtime_rewrite(&runtime, RUNTIME_END_NAMES, start))
