@@ -55,9 +55,6 @@ struct elf_plan_state {
     bool has_record_layout;
     struct profile_record_layout record_layout;
 
-    /* An allocation has failed: that is no reason why anything stays, and ends the split. */
-    bool has_no_memory;
-
     struct elf_relocation_changes relocation_changes;
     uint8_t stub[STUB_RECORD_MAX];
 
@@ -67,7 +64,8 @@ struct elf_plan_state {
      * range (`moved`), the run between them only shifts within the file. */
     struct elf_move moves[MOVES_MAX];
     size_t move_count;
-    struct buffer moved;     /* bytes for the head of the names' range */
+    struct buffer moved;     /* bytes for the head of the names' range: the tripwire and behind it
+                                what moved */
     uint64_t headers_end;    /* file offset where what the new headers replace ends */
     uint64_t headers_growth; /* bytes inserted there; taken out again further on */
     size_t headers_literal;  /* of the new program headers, in the edits' literals */
@@ -82,8 +80,8 @@ bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind);
 bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* An allocation has failed. Returns false, for checks that are asked whether something can be done:
- * has_no_memory tells that this was no answer. */
+/* An allocation has failed, as for an edit (edits.has_no_memory). Returns false, for checks that
+ * are asked whether something can be done: this was no answer, and ends the split. */
 bool elf_plan_no_memory(struct elf_plan_state *state);
 
 /* Index of the first PT_LOAD. */
@@ -94,6 +92,10 @@ uint64_t elf_header_base(const struct elf_image *image);
 
 /* The move that the address takes part in; NULL if it stays. */
 const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address);
+
+/* How many bytes of a section that goes are left in the image: the stub, a tripwire, or none. */
+uint64_t elf_plan_rest_size(const struct elf_plan_state *state,
+                            const struct image_section *section);
 
 /* Shared checks on one section, whatever its kind: nothing else uses its bytes. */
 bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind);
@@ -115,8 +117,7 @@ bool elf_find_pointer(const struct elf_plan_state *state, const struct reference
 bool elf_layout_plan(struct elf_plan_state *state, struct error *error);
 
 /* Makes room for `extra` more program headers (elf_room.c). On success headers_end, headers_growth,
- * moves and moved are set; on failure elf_room_forget must follow. has_no_memory tells whether it
- * was one of memory. */
+ * moves and moved are set; on failure elf_room_forget must follow. */
 bool elf_room_make(struct elf_plan_state *state, size_t extra);
 
 /* Undoes what an attempt has planned; edit_count is the number of edits before it. */

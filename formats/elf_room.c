@@ -301,13 +301,11 @@ static bool shift_tables(struct elf_plan_state *state, uint64_t names_address, u
             return false;
         state->moves[state->move_count++] = (struct elf_move){shdr->sh_addr, shdr->sh_size, growth};
     }
-    if (!move_to_names(state, names_address, image->shdrs[smallest].sh_addr,
-                       image->shdrs[smallest].sh_offset, image->shdrs[smallest].sh_size))
-        return false;
-    return edit_replace_by_zeros(&state->plan->edits, image->shdrs[smallest].sh_offset,
+    return move_to_names(state, names_address, image->shdrs[smallest].sh_addr,
+                         image->shdrs[smallest].sh_offset, image->shdrs[smallest].sh_size) &&
+           edit_replace_by_zeros(&state->plan->edits, image->shdrs[smallest].sh_offset,
                                  image->shdrs[smallest].sh_size,
-                                 image->shdrs[smallest].sh_size - growth) ||
-           elf_plan_no_memory(state);
+                                 image->shdrs[smallest].sh_size - growth);
 }
 
 /* Notes are found through __ehdr_start + p_offset by the runtimes of LLVM 14 to 19, so where they
@@ -333,7 +331,7 @@ void elf_room_forget(struct elf_plan_state *state, size_t edit_count)
 {
     state->plan->edits.count = edit_count;
     state->move_count = 0;
-    state->moved.size = 0;
+    state->moved.size = state->plan->tripwire_size;
     state->headers_growth = 0;
 }
 
