@@ -27,6 +27,7 @@ struct variant {
     bool no_coverage;     /* IR instrumentation: nothing for llvm-cov */
     bool keeps_signature; /* %m gives the same names as for the unsplit images */
     const char *sections; /* for --sections; NULL: all */
+    bool no_exact;
     struct program program;
 };
 
@@ -58,6 +59,7 @@ static const struct variant variants[] = {
      .program = {CXX_PROGRAM(LINK_PIE, "-O1"),
                  .compile_options = "-mllvm -enable-value-profiling=true"}},
     {.pattern = "%m",
+     .no_exact = true,
      .no_coverage = true,
      .keeps_signature = true,
      .program = {C_PROGRAM(LINK_SHARED, "-O2"), .instrumentation = "-fprofile-generate"}},
@@ -114,6 +116,9 @@ static void split_image(const struct application *application, const char *image
     if (application->variant->sections != NULL) {
         text_list_add(&command.arguments, "--sections");
         text_list_add(&command.arguments, application->variant->sections);
+    }
+    if (application->variant->no_exact) {
+        text_list_add(&command.arguments, "--no-exact");
     }
     text_list_add_format(&command.arguments, "original/%s", image);
     command_run_or_abort(&command);

@@ -149,10 +149,11 @@ static bool check_length(const struct trial *trial, const char *image,
     uint64_t length = stripped->header_size + original->binary_ids.size +
                       records * raw_profile_record_size(stripped->version) +
                       ((original->counters.size + 7) & ~UINT64_C(7)) +
-                      ((original->bitmap.size + 7) & ~UINT64_C(7)) +
-                      ((stripped->names.size + 7) & ~UINT64_C(7));
+                      ((original->bitmap.size + 7) & ~UINT64_C(7)) + stripped->names.size;
     if (trial->data_stays) {
-        length += stripped->values.size;
+        length += stripped->values.size; /* with the padding of the names */
+    } else {
+        length = (length + 7) & ~UINT64_C(7);
     }
     if (stripped->file.size != length || stripped->record_count != records) {
         return verdict_fail(verdict,
