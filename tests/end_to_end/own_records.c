@@ -10,12 +10,15 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
+#include "tests/support/windows_program.h"
 
 #define TEST_TIMEOUT_SECONDS 300
 #define FUNCTIONS            20
+#define MESSAGE              "stays: the program looks at its own records"
 
 static const char *clang_version;
 
@@ -128,9 +131,7 @@ START_TEST(test_look)
     covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", "stripped", "--sidecar",
                     "app.covsplit", "app", NULL);
     verdict_assert(&verdict, label);
-    ck_assert_msg(text_count(errors, "stays: the program looks at its own records") ==
-                      (look->stays ? 2 : 0),
-                  "%s: %s", label, errors);
+    ck_assert_msg(text_count(errors, MESSAGE) == (look->stays ? 2 : 0), "%s: %s", label, errors);
 
     struct outcome expected = run(directory, "app"), found = run(directory, "stripped");
     ck_assert_msg(outcome_exited(&expected, 3), "%s: %s", label, expected.errors);
@@ -148,6 +149,50 @@ START_TEST(test_look)
 }
 END_TEST
 
+/* ---- Mach-O and COFF ---- */
+
+#define LOOKING INSTRUMENT_COVERAGE " -DLOOKS_AT_RECORDS"
+
+static void expect_kept(const char *directory, const char *words, const char *label)
+{
+    struct outcome outcome = covsplit_run_words(directory, 0, words);
+    ck_assert_msg(text_count(outcome.errors, MESSAGE) == 2, "%s: %s", label, outcome.errors);
+}
+
+static const char *const architectures[] = {"arm64", "x86_64"};
+
+START_TEST(test_macho)
+{
+    struct darwin_program program = {.clang = clang_version,
+                                     .architecture = architectures[_i],
+                                     .instrumentation = LOOKING,
+                                     .functions = FUNCTIONS};
+    char *directory = scratch_create("own-records");
+    darwin_program_build(&program, directory, "app");
+    expect_kept(directory, "split -o stripped --sidecar side app", architectures[_i]);
+    scratch_remove(directory);
+}
+END_TEST
+
+static const enum windows_target targets[] = {WINDOWS_MSVC_X86_64, WINDOWS_MSVC_ARM64,
+                                              WINDOWS_MSVC_I686, WINDOWS_MINGW_LLD};
+
+/* An image for MSVC has no symbols but those of its map. */
+START_TEST(test_coff)
+{
+    struct windows_program program = {.clang = clang_version,
+                                      .target = targets[_i],
+                                      .instrumentation = LOOKING,
+                                      .functions = FUNCTIONS};
+    char *directory = scratch_create("own-records");
+    const char *map = windows_target_is_msvc(targets[_i]) ? "--map " WINDOWS_PROGRAM ".map " : "";
+    windows_program_build(&program, directory);
+    expect_kept(directory, text_format("split -o stripped --sidecar side %s" WINDOWS_PROGRAM, map),
+                windows_program_describe(&program));
+    scratch_remove(directory);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     if (argument_count != 2) {
@@ -159,5 +204,9 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_add_case(suite, "looks", TEST_TIMEOUT_SECONDS);
     tcase_add_loop_test(test_case, test_look, 0,
                         (int)(LOOK_COUNT * (sizeof linkers / sizeof *linkers)));
+    if (strcmp(clang_version, "22") == 0) {
+        tcase_add_loop_test(test_case, test_macho, 0, 2);
+        tcase_add_loop_test(test_case, test_coff, 0, sizeof targets / sizeof *targets);
+    }
     return suite_run(suite);
 }
