@@ -85,31 +85,6 @@ static const struct look looks[] = {
 #define LOOK_COUNT (sizeof looks / sizeof *looks)
 static const char *const linkers[] = {"bfd", "lld"};
 
-static void compile(const struct look *look, const char *linker, const char *directory)
-{
-    struct command command = {.directory = directory};
-    struct text_list *words = &command.arguments;
-    file_write_text(path_join(directory, "main.c"), look->source);
-    source_generate(path_join(directory, "first.c"), LANGUAGE_C, "first", FUNCTIONS);
-    text_list_add(words, versioned_tool("clang", clang_version));
-    text_list_add_words(words, "-O2 -w -Wl,--build-id=sha1 " INSTRUMENT_COVERAGE);
-    text_list_add_format(words, "-fuse-ld=%s", linker);
-    text_list_add_words(words, look->options);
-    text_list_add_words(words, "main.c first.c -o app");
-    command_run_or_abort(&command);
-    command_free(&command);
-}
-
-static struct outcome run(const char *directory, const char *name)
-{
-    struct command command = {.directory = directory};
-    text_list_add_format(&command.arguments, "./%s", name);
-    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s.profraw", directory, name);
-    struct outcome outcome = command_run(&command);
-    command_free(&command);
-    return outcome;
-}
-
 /* All that a profile says, values too, as text. */
 static const char *counts_of(const char *directory, const char *profile)
 {
@@ -127,13 +102,18 @@ START_TEST(test_look)
     char *directory = scratch_create("own-records");
     struct verdict verdict = {0};
     const char *errors = "";
-    compile(look, linker, directory);
+    struct program program = {.clang = clang_version,
+                              .linker = linker,
+                              .link_options = look->options,
+                              .functions = FUNCTIONS};
+    program_build_own(&program, look->source, directory);
     covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", "stripped", "--sidecar",
                     "app.covsplit", "app", NULL);
     verdict_assert(&verdict, label);
     ck_assert_msg(text_count(errors, MESSAGE) == (look->stays ? 2 : 0), "%s: %s", label, errors);
 
-    struct outcome expected = run(directory, "app"), found = run(directory, "stripped");
+    struct outcome expected = program_run(directory, "app"),
+                   found = program_run(directory, "stripped");
     ck_assert_msg(outcome_exited(&expected, 3), "%s: %s", label, expected.errors);
     ck_assert_msg(outcome_exited(&found, 3), "%s: %s", label, found.errors);
     ck_assert_str_eq(expected.output, found.output);
