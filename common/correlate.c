@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "common/name_set.h"
+#include "common/tripwire.h"
 
 /* ---- fields of records ---- */
 
@@ -364,8 +365,22 @@ static bool has_binary_id(const struct profile *profile, const struct uuid *uuid
     return false;
 }
 
+/* What the tripwire has of the UUID, if it has something of it, is the sidecar's. */
+static bool tripwire_agrees(const struct uuid *uuid, const struct profile *profile)
+{
+    struct uuid said;
+    bool is_prefix;
+
+    if (!tripwire_read_uuid(profile->names, &said, &is_prefix))
+        return true;
+    return is_prefix ? said.size < uuid->size && memcmp(said.bytes, uuid->bytes, said.size) == 0
+                     : uuid_equal(&said, uuid);
+}
+
 static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile *profile)
 {
+    if (!tripwire_agrees(&facts->uuid, profile))
+        return false;
     if (facts->has_stub && profile->lightweight)
         return uuid_has_stub(&facts->uuid, profile->stub_uuid);
     /* With neither a stub nor a binary ID, or with a UUID that the image never knew of, there is
@@ -378,8 +393,8 @@ static bool of_another_build(const struct sidecar *sidecar, const struct profile
                              const char *name, struct error *error)
 {
     char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
-    bool is_prefix;
-    struct uuid uuid = profile_uuid(profile, &is_prefix);
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
 
     return error_set(error,
                      "%s: written by another build than %s is of: its UUID is %s, not %s; give the "
@@ -394,6 +409,21 @@ static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, 
     const struct sidecar_section *section = sidecar_find(sidecar, kind);
 
     return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
+}
+
+/* A program can change its records: whatever it did it for, the sidecar's records know nothing of
+ * it, and what the runtime then wrote need not fit them. */
+static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
+                       const char *name, struct error *error)
+{
+    if (profile->lightweight || !profile_needs_sidecar(profile) || profile->header.num_data != 1 ||
+        !sidecar_facts(sidecar)->has_stub)
+        return true;
+    return error_set(error,
+                     "%s: the record that the split has left in the image of %s was changed, so "
+                     "that its counters are not to be trusted; if the program changes its "
+                     "records, split it with --sections covmap,covfun",
+                     name, sidecar_name(sidecar));
 }
 
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
@@ -420,7 +450,7 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
                          "; give the sidecar of the image that wrote it",
                          name, profile->header.num_counters, profile->header.num_bitmap_bytes,
                          sidecar_name(sidecar), counters, items_in(sidecar, SECTION_BITMAP, 1));
-    return true;
+    return check_stub(sidecar, profile, name, error);
 }
 
 /* ---- applying ---- */
@@ -459,7 +489,8 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
     if (correlation->layout.relative) {
         uint64_t mask = UINT32_MAX; /* on 64-bit Windows the runtime writes no more */
 
-        if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0)
+        if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0 &&
+            profile->counter_skew == correlation->counter_skew)
             return true;
         return error_set(error,
                          "%s: its counters are not where those of the image of %s are; give the "
@@ -469,6 +500,27 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
     if (!relocate(correlation, profile, name, relocated, error))
         return false;
     full->data = buffer_view(relocated);
+    return true;
+}
+
+/* Records that stayed in the image are the profile's own, but for the first one's NameRef: see
+ * tripwire_signature. */
+static bool put_name_ref_back(const struct correlation *correlation, const struct profile *profile,
+                              const char *name, struct buffer *changed, struct profile *full,
+                              struct error *error)
+{
+    const struct sidecar_section *names = sidecar_find(correlation->sidecar, SECTION_NAMES);
+    uint64_t name_ref;
+
+    if (names == NULL || profile->data.size < profile->layout.record_size)
+        return true;
+    changed->size = 0;
+    if (!buffer_append(changed, profile->data.data, (size_t)profile->data.size))
+        return error_out_of_memory(error, name, profile->data.size);
+    name_ref = load_u64(changed->data, profile->big_endian) -
+               tripwire_signature(names->size, profile->names.size);
+    store_u64(changed->data, name_ref, profile->big_endian);
+    full->data = buffer_view(changed);
     return true;
 }
 
@@ -490,7 +542,10 @@ bool correlation_apply(const struct correlation *correlation, const struct profi
                          name, profile->header.num_data, sidecar_name(correlation->sidecar));
     if (correlation->has_data && !put_data_back(correlation, profile, name, relocated, full, error))
         return false;
-    if (profile->names.size == 0) {
+    if (!correlation->has_data && profile->has_tripwire &&
+        !put_name_ref_back(correlation, profile, name, relocated, full, error))
+        return false;
+    if (profile_lacks_names(profile)) {
         if (!correlation->has_names)
             return error_set(error,
                              "%s: without names, and %s has none; give the sidecar of the image "
@@ -498,6 +553,7 @@ bool correlation_apply(const struct correlation *correlation, const struct profi
                              name, sidecar_name(correlation->sidecar));
         full->names = buffer_view(&correlation->names);
         full->header.names_size = full->names.size;
+        full->has_tripwire = false;
     }
     profile_set_padding(full);
     return true;

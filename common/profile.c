@@ -14,6 +14,7 @@
 
 #include "common/names.h"
 #include "common/profile_file.h"
+#include "common/tripwire.h"
 
 /* The bytes of the magic number from its most significant to its least significant one. The sixth
  * letter tells the pointer size ('r': 64 bits, 'R': 32) and the kind ('i': an indexed profile). */
@@ -331,20 +332,27 @@ static bool check_binary_ids(const struct profile *profile, const char *name, st
     return true;
 }
 
-struct uuid profile_uuid(const struct profile *profile, bool *is_prefix)
+struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source)
 {
     struct uuid uuid = {.size = 0};
     struct bytes rest = profile->binary_ids;
     struct bytes binary_id;
+    bool is_prefix;
 
-    *is_prefix = false;
+    *source = PROFILE_UUID_NONE;
+    if (tripwire_read_uuid(profile->names, &uuid, &is_prefix) && !is_prefix) {
+        *source = PROFILE_UUID_TRIPWIRE;
+        return uuid;
+    }
+    uuid.size = 0;
     if (profile_take_binary_id(profile, &rest, &binary_id) && binary_id.size <= UUID_SIZE_MAX) {
         uuid.size = (size_t)binary_id.size;
         memcpy(uuid.bytes, binary_id.data, uuid.size);
+        *source = PROFILE_UUID_BINARY_ID;
     } else if (profile->lightweight) {
         uuid.size = PROFILE_STUB_UUID_SIZE;
         memcpy(uuid.bytes, profile->stub_uuid, uuid.size);
-        *is_prefix = true;
+        *source = PROFILE_UUID_STUB;
     }
     return uuid;
 }
@@ -442,37 +450,62 @@ static bool names_have_record(const struct profile *profile, const char *name, b
     return done || error->number != ENOMEM;
 }
 
-/* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
- * program that has just one function. Only the former comes without names, or has the image's UUID
- * where a function has the hash of its name. Where the split left the names in the image, nothing
- * but that hash may tell, as not every profile has a binary ID. */
-static bool detect_stub(struct profile *profile, const char *name, struct error *error)
+/* A distance of the header as a record has it: on 64-bit Windows, where the runtime writes only the
+ * low 32 bits, the rest is 0 in both. */
+static uint64_t as_pointer(const struct profile *profile, uint64_t distance)
+{
+    return profile->is_64_bit ? distance : (uint32_t)distance;
+}
+
+/* Whether the one record says what the split has written, whatever its UUID: where all counters and
+ * all bitmap bytes are, and nothing else. */
+static bool is_whole_stub(const struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
     const struct profile_record_layout *layout = &profile->layout;
-    const uint8_t *record = profile->data.data;
-    bool big = profile->big_endian, has;
+    uint8_t rest[PROFILE_RECORD_SIZE_MAX];
+    bool big = profile->big_endian;
     uint64_t counters =
         profile_whole_counters(profile).size / profile_counter_size(header->version);
 
-    if (header->num_data != 1 || load_u32(record + layout->num_counters, big) != counters)
-        return true;
-    /* On 64-bit Windows the runtime writes only the low 32 bits of the distance. */
-    if ((uint32_t)load_pointer(profile, record + layout->counter_ptr) !=
-        (uint32_t)(header->counters_delta + profile->counter_skew))
-        return true;
-    if (layout->num_bitmap_bytes != 0 &&
-        load_u32(record + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes)
-        return true;
-    if (profile_record_has_value_sites(layout, record, big))
-        return true;
-    memcpy(profile->stub_uuid, record, PROFILE_STUB_UUID_SIZE);
-    profile->lightweight = header->names_size == 0 || stub_matches_binary_id(profile);
-    if (profile->lightweight)
-        return true;
-    if (!names_have_record(profile, name, &has, error))
+    memcpy(rest, profile->data.data, layout->record_size);
+    if (load_u32(rest + layout->num_counters, big) != counters ||
+        load_pointer(profile, rest + layout->counter_ptr) !=
+            as_pointer(profile, header->counters_delta + profile->counter_skew))
         return false;
-    profile->lightweight = !has;
+    memset(rest, 0, PROFILE_STUB_UUID_SIZE);
+    memset(rest + layout->num_counters, 0, sizeof(uint32_t));
+    memset(rest + layout->counter_ptr, 0, layout->pointer_size);
+    if (layout->num_bitmap_bytes != 0 && header->num_bitmap_bytes != 0) {
+        if (load_u32(rest + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes ||
+            load_pointer(profile, rest + layout->bitmap_ptr) !=
+                as_pointer(profile, header->bitmap_delta))
+            return false;
+        memset(rest + layout->num_bitmap_bytes, 0, sizeof(uint32_t));
+        memset(rest + layout->bitmap_ptr, 0, layout->pointer_size);
+    }
+    return bytes_all_zero((struct bytes){rest, layout->record_size});
+}
+
+/* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
+ * program that has just one function. Only the former comes with a tripwire, or without names, or
+ * has the image's UUID where a function has the hash of its name. Where the split left the names in
+ * the image, nothing but that hash may tell, as not every profile has a binary ID. */
+static bool detect_stub(struct profile *profile, const char *name, struct error *error)
+{
+    bool is_of_function = false;
+
+    if (profile->header.num_data != 1)
+        return true;
+    memcpy(profile->stub_uuid, profile->data.data, PROFILE_STUB_UUID_SIZE);
+    if (!is_whole_stub(profile)) {
+        profile->has_changed_stub = stub_matches_binary_id(profile);
+        return true;
+    }
+    if (!profile_lacks_names(profile) && !stub_matches_binary_id(profile) &&
+        !names_have_record(profile, name, &is_of_function, error))
+        return false;
+    profile->lightweight = !is_of_function;
     return true;
 }
 
@@ -489,10 +522,16 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
         !place_value_data(bytes, name, profile, error))
         return false;
     profile->counter_skew = find_counter_skew(profile);
+    profile->has_tripwire = tripwire_recognize(profile->names);
     return detect_stub(profile, name, error);
+}
+
+bool profile_lacks_names(const struct profile *profile)
+{
+    return profile->has_tripwire || (profile->names.size == 0 && profile->header.num_counters != 0);
 }
 
 bool profile_needs_sidecar(const struct profile *profile)
 {
-    return profile->lightweight || (profile->names.size == 0 && profile->header.num_counters != 0);
+    return profile->lightweight || profile->has_changed_stub || profile_lacks_names(profile);
 }

@@ -48,6 +48,8 @@ uint64_t profile_counter_size(uint64_t raw_version);
  *     10     as 9 with NumValueSites[3]:16
  * NameRef and FuncHash are 64 bits wide; pointers have the image's size. CounterPtr and BitmapPtr
  * are addresses in version 7, and distances from the record from 8 on. */
+#define PROFILE_RECORD_SIZE_MAX 64
+
 struct profile_record_layout {
     size_t record_size;
     size_t counter_ptr;
@@ -115,6 +117,10 @@ struct profile {
      * stub_uuid is then the start of the image's UUID, zero-padded. */
     bool lightweight;
     uint8_t stub_uuid[PROFILE_STUB_UUID_SIZE];
+    /* The one record has the image's UUID like the stub, but is not as the split has left it. */
+    bool has_changed_stub;
+    /* What is in `names` is no section of names but a tripwire (tripwire.h). */
+    bool has_tripwire;
 };
 
 /* True where the bytes begin like a raw profile of any version. */
@@ -146,10 +152,20 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
 /* The whole counters: those behind the skew. */
 struct bytes profile_whole_counters(const struct profile *profile);
 
-/* The UUID of the image that wrote the profile, as far as the profile tells: its first binary ID,
- * or else what the stub record holds. Size 0: neither. *is_prefix: the UUID comes from the stub
- * record, so it may be cut short or filled up with zeros. */
-struct uuid profile_uuid(const struct profile *profile, bool *is_prefix);
+/* Where a profile says which image wrote it. */
+enum profile_uuid_source {
+    PROFILE_UUID_NONE,
+    PROFILE_UUID_TRIPWIRE,  /* the whole UUID, as the split knew it */
+    PROFILE_UUID_BINARY_ID, /* the first binary ID */
+    PROFILE_UUID_STUB,      /* 16 bytes of the stub record: cut short or filled up with zeros */
+};
+
+/* The UUID of the image that wrote the profile, from the first of these that it has. Size 0: it
+ * does not tell. */
+struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source);
+
+/* True where the profile has counters but no names. */
+bool profile_lacks_names(const struct profile *profile);
 
 /* True where the profile tells nothing without the sidecar of its image: it lacks data or names. */
 bool profile_needs_sidecar(const struct profile *profile);

@@ -64,7 +64,8 @@ struct elf_plan_state {
      * range (`moved`), the run between them only shifts within the file. */
     struct elf_move moves[MOVES_MAX];
     size_t move_count;
-    struct buffer moved;     /* bytes for the head of the names' range */
+    struct buffer moved;     /* bytes for the head of the names' range: the tripwire and behind it
+                                what moved */
     uint64_t headers_end;    /* file offset where what the new headers replace ends */
     uint64_t headers_growth; /* bytes inserted there; taken out again further on */
     size_t headers_literal;  /* of the new program headers, in the edits' literals */
@@ -79,6 +80,10 @@ bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind);
 bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* An allocation has failed, as for an edit (edits.has_no_memory). Returns false, for checks that
+ * are asked whether something can be done: this was no answer, and ends the split. */
+bool elf_plan_no_memory(struct elf_plan_state *state);
+
 /* Index of the first PT_LOAD. */
 size_t elf_first_load(const struct elf_image *image);
 
@@ -87,6 +92,10 @@ uint64_t elf_header_base(const struct elf_image *image);
 
 /* The move that the address takes part in; NULL if it stays. */
 const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address);
+
+/* How many bytes of a section that goes are left in the image: the stub, a tripwire, or none. */
+uint64_t elf_plan_rest_size(const struct elf_plan_state *state,
+                            const struct image_section *section);
 
 /* Shared checks on one section, whatever its kind: nothing else uses its bytes. */
 bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind);
@@ -98,10 +107,10 @@ bool elf_runtime_plan(struct elf_plan_state *state, struct error *error);
 /* The image as the shared rules see it: a view of the state. */
 struct runtime_image elf_runtime_image(const struct elf_plan_state *state);
 
-/* Whether a pointer in the image leads to [address, address + size), other than from there or from
- * a slot that an accessor loads: *from is where. Also true where that cannot be told: *reason then
- * says why, and is NULL otherwise. */
-bool elf_find_pointer(const struct elf_plan_state *state, uint64_t address, uint64_t size,
+/* Whether a pointer in the image leads to the target, other than from its range or from a slot that
+ * an accessor loads: *from is where. Also true where that cannot be told: *reason then says why,
+ * and is NULL otherwise. */
+bool elf_find_pointer(const struct elf_plan_state *state, const struct reference_target *target,
                       uint64_t *from, const char **reason);
 
 /* Adds the edits that take the removed sections out of the file (elf_layout.c). */

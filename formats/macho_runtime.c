@@ -47,7 +47,7 @@ static bool next_code(const void *format, size_t *index, struct code *code)
     while (*index < image->section_count) {
         const struct macho_section *section = &image->sections[(*index)++];
 
-        if ((section->flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS)) == 0)
+        if (!macho_section_is_code(section))
             continue;
         *code = (struct code){macho_section_bytes(image, section), section->addr};
         return true;
@@ -82,6 +82,21 @@ static struct runtime_image runtime_image(const struct macho_plan_state *state)
         .next_code = next_code,
         .is_start_of_section = is_start_of_section,
     };
+}
+
+static void tell_functions(const void *format, struct runtime_callers *callers)
+{
+    macho_tell_functions(&((const struct macho_plan_state *)format)->image, callers);
+}
+
+/* A program that looks at its own names and records by the runtime's functions keeps them. */
+static void keep_what_is_watched(struct macho_plan_state *state)
+{
+    struct runtime_image runtime = runtime_image(state);
+    uint64_t from;
+
+    if (runtime_find_foreign_caller(&runtime, tell_functions, &from))
+        runtime_keep_watched(&runtime, from);
 }
 
 static bool check_bounds(struct macho_plan_state *state, enum section_kind victim,
@@ -255,6 +270,8 @@ bool macho_runtime_plan(struct macho_plan_state *state, struct error *error)
     struct runtime_image runtime = runtime_image(state);
     bool done = true;
 
+    if (macho_plan_removes(state, SECTION_NAMES) || macho_plan_removes(state, SECTION_DATA))
+        keep_what_is_watched(state);
     if (macho_plan_removes(state, SECTION_NAMES) && check_names(state))
         done = runtime_rewrite(&runtime, RUNTIME_END_NAMES, section_of(state, SECTION_NAMES)->addr);
     if (done && macho_plan_removes(state, SECTION_DATA) && check_data(state))

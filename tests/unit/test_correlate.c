@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/correlate.h"
+#include "common/tripwire.h"
 #include "tests/support/random.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/sidecar_sample.h"
@@ -201,6 +202,26 @@ START_TEST(test_stub)
 }
 END_TEST
 
+/* The tripwire tells it too: of a UUID that is as long as it says. */
+START_TEST(test_tripwire)
+{
+    struct image image = make_image(_i);
+    struct uuid uuid = image.source.facts.uuid;
+    char names[TRIPWIRE_SIZE_MAX + 1] = "";
+
+    image.light.names = names;
+    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size), &uuid);
+    assert_correlates(&image, &image.light, &image.full);
+    image.light.binary_id = NULL;
+    image.full.binary_id = NULL;
+    assert_correlates(&image, &image.light, &image.full);
+    uuid.bytes[uuid.size++] = 0;
+    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size), &uuid);
+    assert_refused(&image, &image.light, "another build");
+    free_image(&image);
+}
+END_TEST
+
 /* Without a binary ID the stub record tells whose profile it is. */
 START_TEST(test_without_binary_id)
 {
@@ -212,6 +233,40 @@ START_TEST(test_without_binary_id)
     assert_correlates(&image, &image.light, &image.full);
     image.light.stub = other;
     assert_refused(&image, &image.light, "another build");
+    free_image(&image);
+}
+END_TEST
+
+/* Every byte of the stub but those of the UUID is as the split has left it, or the program has
+ * changed its records: with names and a binary ID, or with neither. */
+START_TEST(test_changed_stub)
+{
+    struct image image = make_image(_i);
+    struct profile_record_layout layout;
+
+    ck_assert(profile_record_layout(image.full.raw_version, image.full.is_32_bit ? 4 : 8, &layout));
+    for (size_t i = PROFILE_STUB_UUID_SIZE; i < 2 * layout.record_size; i++) {
+        struct profile_recipe light = image.light;
+        bool has_id = i < layout.record_size;
+        size_t place = i % layout.record_size;
+        struct buffer from, found = {0};
+        struct error error = {0};
+        struct profile profile;
+
+        if (place < PROFILE_STUB_UUID_SIZE)
+            continue;
+        light.binary_id = has_id ? ID : NULL;
+        light.names = has_id ? NAMES : NULL;
+        from = profile_make(&light);
+        profile = profile_of(&from);
+        from.data[(size_t)(profile.data.data - from.data) + place] ^= 1;
+        ck_assert_msg(!correlate(image.sidecar, &from, &found, &error), "byte %zu", place);
+        ck_assert_msg(strstr(error.message, "was changed") != NULL ||
+                          strstr(error.message, "its counters are not where") != NULL,
+                      "byte %zu: %s", place, error.message);
+        ck_assert_uint_eq(found.size, 0);
+        buffer_free(&from);
+    }
     free_image(&image);
 }
 END_TEST
@@ -436,7 +491,9 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(all, test_stub, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_tripwire, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_without_binary_id, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_changed_stub, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_names_only, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_addresses_by_relocation, 0, FORMS / 4);
     tcase_add_loop_test(all, test_addresses_unknown, 0, FORMS / 4);
