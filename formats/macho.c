@@ -182,20 +182,22 @@ static bool is_already_split(const struct macho_plan_state *state)
     return false;
 }
 
-/* A stripped image without LC_UUID still has its UUID, or the start of it, in the stub. */
-static void take_uuid_from_stub(struct macho_plan_state *state)
+/* What a split has left of a section; empty where it has not touched it. */
+static struct bytes rest_of(const struct macho_plan_state *state, enum section_kind kind)
 {
-    size_t data = state->section_index[SECTION_DATA];
-    struct uuid *uuid = &state->plan->facts.uuid;
-    struct bytes start;
+    size_t index = state->section_index[kind];
+    struct bytes none = {0};
 
-    if (uuid->size != 0 || data == MACHO_NONE ||
-        state->image.sections[data].reserved3 != MACHO_EMPTIED_MARK ||
-        !bytes_slice(macho_section_bytes(&state->image, &state->image.sections[data]), 0,
-                     STUB_UUID_SIZE, &start))
-        return;
-    memcpy(uuid->bytes, start.data, STUB_UUID_SIZE);
-    uuid->size = STUB_UUID_SIZE;
+    return index == MACHO_NONE || state->image.sections[index].reserved3 != MACHO_EMPTIED_MARK
+               ? none
+               : macho_section_bytes(&state->image, &state->image.sections[index]);
+}
+
+/* Of a stripped image: its UUID where it has no LC_UUID. True where only a stub tells. */
+static bool take_split_uuid(struct macho_plan_state *state)
+{
+    return image_plan_take_split_uuid(state->plan, rest_of(state, SECTION_NAMES),
+                                      rest_of(state, SECTION_DATA));
 }
 
 bool macho_find_split(const struct input *input, struct split_image *split)
@@ -211,8 +213,7 @@ bool macho_find_split(const struct input *input, struct split_image *split)
         find_sections(state);
         found = is_already_split(state);
         if (found) {
-            split->uuid_is_stub = plan->facts.uuid.size == 0;
-            take_uuid_from_stub(state);
+            split->uuid_is_stub = take_split_uuid(state);
             image_plan_describe_split(plan, split);
         }
         macho_image_close(&state->image);
@@ -344,7 +345,7 @@ struct image_plan *macho_plan(const struct input *input, const struct image_opti
     if (done) {
         plan->already_split = is_already_split(state);
         if (plan->already_split)
-            take_uuid_from_stub(state);
+            take_split_uuid(state);
         else
             done = plan_edits(state, error);
     }
