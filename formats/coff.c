@@ -155,11 +155,13 @@ static bool has_uuid(const struct coff_plan_state *state, const uint8_t *stub)
  * linkers never make; or a stub for its data, which then are less in the file than in memory, or
  * have the image's UUID where a function has the hash of its name. Where data is merged into others
  * and the image has no UUID of its own, it tells that no name has that hash. */
-static bool is_already_split(const struct coff_plan_state *state)
+static bool find_out_whether_split(const struct coff_plan_state *state, bool *split,
+                                   struct error *error)
 {
     size_t data = state->section_index[SECTION_DATA];
     struct bytes stub;
 
+    *split = true;
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         size_t index = state->section_index[kind];
 
@@ -169,10 +171,13 @@ static bool is_already_split(const struct coff_plan_state *state)
             state->image.sections[index].VirtualSize != 0)
             return true;
     }
-    return find_stub(state, &stub) &&
-           (state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
-            has_uuid(state, stub.data) ||
-            (state->data_host != NO_INDEX && coff_merged_is_nameless(state, stub)));
+    *split = find_stub(state, &stub);
+    if (!*split ||
+        state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
+        has_uuid(state, stub.data))
+        return true;
+    *split = false;
+    return state->data_host == NO_INDEX || coff_merged_is_nameless(state, stub, split, error);
 }
 
 /* A stripped image without a GUID still has its UUID in the stub. */
@@ -209,7 +214,7 @@ bool coff_find_split(const struct input *input, struct split_image *split)
         coff_guid(&state->image, &plan->facts.uuid);
         if (find_sections(state, &ignored)) {
             coff_merged_find_stub(state);
-            found = is_already_split(state);
+            found = find_out_whether_split(state, &found, &ignored) && found;
         }
         if (found)
             describe_split(state, split);
@@ -236,7 +241,8 @@ static bool describe(struct coff_plan_state *state, struct error *error)
         !image_plan_choose_uuid(state->plan, state->options, image->path, error) ||
         !coff_symbols_find(state, error))
         return false;
-    coff_merged_find_records(state);
+    if (!coff_merged_find_records(state, error))
+        return false;
     coff_merged_find_stub(state);
     if (!state->has_symbols)
         coff_search_version(state);
@@ -433,7 +439,8 @@ static bool plan_image(struct coff_plan_state *state, struct error *error)
 {
     if (!describe(state, error))
         return false;
-    state->plan->already_split = is_already_split(state);
+    if (!find_out_whether_split(state, &state->plan->already_split, error))
+        return false;
     if (state->plan->already_split) {
         take_uuid_from_stub(state);
         return true;

@@ -162,9 +162,12 @@ static bool remove_relocations(struct coff_plan_state *state, struct error *erro
         header = &state->image.sections[state->section_index[section->kind]];
         ranges[count++] = (struct coff_range){header->address, header->VirtualSize};
     }
-    return coff_relocations_remove(&state->image, ranges, count, &state->plan->edits,
-                                   &state->base_relocation_size, &reason) ||
-           error_set(error, "%s: %s; link it again", state->image.path, reason);
+    if (coff_relocations_remove(&state->image, ranges, count, &state->plan->edits,
+                                &state->base_relocation_size, &reason))
+        return true;
+    return reason == NULL
+               ? error_out_of_memory(error, state->image.path, state->base_relocation_size)
+               : error_set(error, "%s: %s; link it again", state->image.path, reason);
 }
 
 bool coff_layout_plan(struct coff_plan_state *state, struct error *error)

@@ -203,28 +203,60 @@ static bool check_version(struct coff_plan_state *state, enum section_kind kind)
     return coff_plan_keep(state, kind, "the version of its raw profiles is not known to covsplit");
 }
 
-static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
-{
-    return check_version(state, SECTION_NAMES) &&
-           find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) &&
-           check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES) &&
-           check_references(state, SECTION_NAMES);
-}
-
-/* Whether any record has bytes of a bitmap. */
-static bool records_have_bitmap(const struct coff_plan_state *state, const struct bounds *data)
+/* Whether profiles have bytes of a bitmap that is in no section: the records tell, and where they
+ * are not known, the functions. Gives the reason for `victim` to stay then. */
+static bool has_hidden_bitmap(struct coff_plan_state *state, enum section_kind victim)
 {
     const struct profile_record_layout *layout = &state->record_layout;
+    size_t data = state->section_index[SECTION_DATA];
+    struct bounds bitmap;
     struct bytes records;
+    bool found = false;
 
-    if (layout->bitmap_ptr == 0 ||
-        !coff_bytes_at(&state->image, data->begin, data->end - data->begin, &records))
+    if (layout->bitmap_ptr == 0)
         return false;
-    for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size) {
-        if (load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0)
+    if (data == NO_INDEX) {
+        if (!told_by(state, victim, RUNTIME_BEGIN_BITMAP, &bitmap.begin) ||
+            !told_by(state, victim, RUNTIME_END_BITMAP, &bitmap.end))
             return true;
+        found = bitmap.begin != bitmap.end;
+    } else {
+        records = coff_section_bytes(&state->image, data);
+        for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size)
+            found |= load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0;
     }
-    return false;
+    return found && !coff_plan_keep(state, victim, "its bitmap cannot be told from other data");
+}
+
+/* What profiles have of counters and bitmap must be known, or no sidecar could complete them. */
+static bool find_counted(struct coff_plan_state *state, enum section_kind victim,
+                         struct bounds *counters, struct bounds *bitmap)
+{
+    *bitmap = (struct bounds){0};
+    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
+        return coff_plan_keep(state, victim,
+                              "the linker merged the counters into other data, as runtimes up to "
+                              "LLVM 17 tell it to; link with a later one");
+    if (!find_bounds(state, SECTION_COUNTERS, victim, counters))
+        return false;
+    set_bounds(state, SECTION_COUNTERS, counters);
+    if (is_empty(state, SECTION_BITMAP))
+        return !has_hidden_bitmap(state, victim);
+    if (!find_bounds(state, SECTION_BITMAP, victim, bitmap))
+        return false;
+    set_bounds(state, SECTION_BITMAP, bitmap);
+    return true;
+}
+
+static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
+{
+    struct bounds counters, bitmap;
+
+    return check_version(state, SECTION_NAMES) &&
+           find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) &&
+           find_counted(state, SECTION_NAMES, &counters, &bitmap) &&
+           check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES) &&
+           check_references(state, SECTION_NAMES);
 }
 
 /* The stub covers whole counters: those behind the bytes that align the first one. */
@@ -234,23 +266,15 @@ static bool place_stub(struct coff_plan_state *state, const struct bounds *data,
     struct bounds counters, bitmap;
     uint64_t unit = profile_counter_size(state->plan->facts.raw_version);
 
-    *place = (struct stub_place){.record = data->begin, .narrow = true};
-    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
-        return coff_plan_keep(state, SECTION_DATA, "the image has no counters");
-    if (!find_bounds(state, SECTION_COUNTERS, SECTION_DATA, &counters))
+    if (!find_counted(state, SECTION_DATA, &counters, &bitmap))
         return false;
-    set_bounds(state, SECTION_COUNTERS, &counters);
-    place->counters = align_up(counters.begin, unit);
+    *place = (struct stub_place){.narrow = true,
+                                 .record = data->begin,
+                                 .counters = align_up(counters.begin, unit),
+                                 .bitmap = bitmap.begin,
+                                 .bitmap_size = bitmap.end - bitmap.begin};
     if (place->counters < counters.end)
         place->counters_size = counters.end - place->counters;
-    if (is_empty(state, SECTION_BITMAP))
-        return !records_have_bitmap(state, data) ||
-               coff_plan_keep(state, SECTION_DATA, "its bitmap cannot be told from other data");
-    if (!find_bounds(state, SECTION_BITMAP, SECTION_DATA, &bitmap))
-        return false;
-    set_bounds(state, SECTION_BITMAP, &bitmap);
-    place->bitmap = bitmap.begin;
-    place->bitmap_size = bitmap.end - bitmap.begin;
     return true;
 }
 

@@ -45,10 +45,10 @@ struct image_section {
 };
 
 struct image_options {
-    unsigned sections;   /* mask of SECTION_BIT: what to remove */
-    struct uuid uuid;    /* --uuid; size 0: none given */
-    struct bytes map;    /* COFF: a linker's map file, which names functions; empty: none */
-    bool drop_signature; /* one that cannot be made anew is taken off */
+    unsigned sections;       /* mask of SECTION_BIT: what to remove */
+    struct uuid uuid;        /* --uuid; size 0: none given */
+    const struct input *map; /* COFF: a linker's map file, which names functions; NULL: none */
+    bool drop_signature;     /* one that cannot be made anew is taken off */
 };
 
 /* What an image is, and what a split would do to it. Owns everything in it; views the input. */

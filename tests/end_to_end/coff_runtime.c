@@ -192,7 +192,14 @@ START_TEST(test_merged_counters)
     program.link_options = "/debug /merge:.lprfc=.data";
     windows_program_build(&program, directory);
     struct pe_file pe = pe_file_read(path_join(directory, WINDOWS_PROGRAM));
-    assert_records_stay(&pe, directory, WINDOWS_PROGRAM ".map");
+    const char *const options[] = {"", "--map " WINDOWS_PROGRAM ".map"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *messages = windows_image_split(&pe, directory, options[i], 0);
+        ck_assert_msg(strstr(messages, ".lprfn stays") != NULL, "%s", messages);
+        ck_assert(!windows_image_lacks(directory, ".lprfn"));
+        assert_same_data(&pe, directory);
+        windows_image_assert_joins(directory);
+    }
 }
 END_TEST
 
