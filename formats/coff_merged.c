@@ -8,7 +8,6 @@
  * and everything that is asked of a section is asked of it too: among other things one function
  * must return its start, and one its end.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "common/names.h"
@@ -169,17 +168,13 @@ static bool find_names(const struct coff_plan_state *state, struct bytes *betwee
 static bool read_names(const struct coff_plan_state *state, struct names *names,
                        struct error *error)
 {
-    struct error problem = {.number = 0};
     struct bytes between;
 
     *names = (struct names){0};
-    if (find_names(state, &between) && !names_read(names, between, state->image.path, &problem) &&
-        problem.number == ENOMEM) {
-        names_free(names);
-        *error = problem;
-        return false;
-    }
-    return true;
+    if (!find_names(state, &between) || names_read(names, between, state->image.path, error))
+        return true;
+    names_free(names);
+    return !error_is_of_memory(error);
 }
 
 bool coff_merged_find_records(struct coff_plan_state *state, struct error *error)

@@ -166,12 +166,15 @@ static struct runtime_image runtime_image(const struct coff_plan_state *state)
     };
 }
 
-static bool check_not_shared(struct coff_plan_state *state, enum section_kind kind,
-                             enum runtime_symbol symbol)
+/* The function of the section's end is going to return `value`, and must be no other function. */
+static bool check_rewritable(struct coff_plan_state *state, enum section_kind kind, uint64_t value)
 {
     struct runtime_image runtime = runtime_image(state);
 
-    return runtime_check_not_shared(&runtime, kind, symbol);
+    return runtime_check_not_shared(&runtime, kind, end_of(kind)) &&
+           (runtime_can_rewrite(&runtime, end_of(kind), value) ||
+            coff_plan_keep(state, kind, "%s cannot be rewritten",
+                           runtime_symbol_name(end_of(kind))));
 }
 
 static bool check_references(struct coff_plan_state *state, enum section_kind kind)
@@ -248,15 +251,41 @@ static bool find_counted(struct coff_plan_state *state, enum section_kind victim
     return true;
 }
 
+/* The end of the names is going to be behind the tripwire, for which there must be room at their
+ * start. */
+static uint64_t tripwire_end(const struct coff_plan_state *state, const struct bounds *names)
+{
+    return names->begin + image_plan_tripwire_size(state->plan, names->end - names->begin);
+}
+
 static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
 {
     struct bounds counters, bitmap;
 
-    return check_version(state, SECTION_NAMES) &&
-           find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) &&
-           find_counted(state, SECTION_NAMES, &counters, &bitmap) &&
-           check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES) &&
+    if (!check_version(state, SECTION_NAMES) ||
+        !find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) ||
+        !find_counted(state, SECTION_NAMES, &counters, &bitmap))
+        return false;
+    if (tripwire_end(state, bounds) == bounds->begin)
+        return coff_plan_keep(state, SECTION_NAMES, "it is too small to gain anything");
+    return check_rewritable(state, SECTION_NAMES, tripwire_end(state, bounds)) &&
            check_references(state, SECTION_NAMES);
+}
+
+/* Where records stay, the first one must be known, since it changes when names go. */
+static bool find_first_record(struct coff_plan_state *state, uint64_t *offset)
+{
+    struct bounds data;
+    struct bytes record;
+
+    if (!told_by(state, SECTION_NAMES, RUNTIME_BEGIN_DATA, &data.begin) ||
+        !told_by(state, SECTION_NAMES, RUNTIME_END_DATA, &data.end))
+        return false;
+    if (data.end - data.begin < state->record_layout.record_size ||
+        !coff_bytes_at(&state->image, data.begin, state->record_layout.record_size, &record))
+        return coff_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
+    *offset = (uint64_t)(record.data - state->image.file.data);
+    return true;
 }
 
 /* The stub covers whole counters: those behind the bytes that align the first one. */
@@ -306,36 +335,46 @@ static bool check_data(struct coff_plan_state *state, struct bounds *bounds)
     if (!stub_encode(&state->record_layout, state->plan->facts.raw_version, &place, false,
                      state->stub))
         return coff_plan_keep(state, SECTION_DATA, "the image's counters do not fit one record");
-    return check_not_shared(state, SECTION_DATA, RUNTIME_END_DATA) &&
+    return check_rewritable(state, SECTION_DATA,
+                            bounds->begin + state->record_layout.record_size) &&
            check_references(state, SECTION_DATA);
 }
 
 /* ---- edits ---- */
 
-static bool rewrite(struct coff_plan_state *state, enum runtime_symbol symbol, uint64_t value,
-                    struct error *error)
+static bool plan_data(struct coff_plan_state *state, const struct bounds *bounds)
 {
     struct runtime_image runtime = runtime_image(state);
 
-    return runtime_rewrite(&runtime, symbol, value) ||
-           error_set(error, "%s: %s cannot be rewritten; leave its section out with --sections",
-                     state->image.path, runtime_symbol_name(symbol));
+    set_bounds(state, SECTION_DATA, bounds);
+    return runtime_rewrite(&runtime, RUNTIME_END_DATA,
+                           bounds->begin + state->record_layout.record_size);
 }
 
+static bool plan_names(struct coff_plan_state *state, const struct bounds *bounds,
+                       uint64_t first_record)
+{
+    struct runtime_image runtime = runtime_image(state);
+    struct image_plan *plan = state->plan;
+    uint64_t size = bounds->end - bounds->begin;
+
+    set_bounds(state, SECTION_NAMES, bounds);
+    plan->tripwire_size = image_plan_tripwire_size(plan, size);
+    return (coff_plan_removes(state, SECTION_DATA) ||
+            image_plan_keep_signature(plan, state->image.file, first_record, size, false)) &&
+           runtime_rewrite(&runtime, RUNTIME_END_NAMES, tripwire_end(state, bounds));
+}
+
+/* Once all is checked, an edit can fail for want of memory alone. */
 bool coff_runtime_plan(struct coff_plan_state *state, struct error *error)
 {
-    struct bounds bounds;
+    struct bounds data_bounds, names_bounds;
+    bool data = coff_plan_removes(state, SECTION_DATA) && check_data(state, &data_bounds);
+    bool names = coff_plan_removes(state, SECTION_NAMES) && check_names(state, &names_bounds);
+    uint64_t first_record = 0;
 
-    if (coff_plan_removes(state, SECTION_NAMES) && check_names(state, &bounds)) {
-        set_bounds(state, SECTION_NAMES, &bounds);
-        if (!rewrite(state, RUNTIME_END_NAMES, bounds.begin, error))
-            return false;
-    }
-    if (coff_plan_removes(state, SECTION_DATA) && check_data(state, &bounds)) {
-        set_bounds(state, SECTION_DATA, &bounds);
-        if (!rewrite(state, RUNTIME_END_DATA, bounds.begin + state->record_layout.record_size,
-                     error))
-            return false;
-    }
-    return true;
+    names = names && (data || find_first_record(state, &first_record));
+    return ((!data || plan_data(state, &data_bounds)) &&
+            (!names || plan_names(state, &names_bounds, first_record))) ||
+           error_out_of_memory(error, state->image.path, sizeof(struct edit));
 }

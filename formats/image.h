@@ -72,6 +72,7 @@ struct image_plan {
      * too, and the sum without that. */
     size_t check_sum_literal;
     uint64_t check_sum_words;
+    bool tripwire_is_odd; /* the tripwire starts at an odd offset in the stripped image */
 };
 
 /* True where some format recognizes the bytes; *format_name is then its name. */
@@ -121,6 +122,9 @@ size_t image_plan_tripwire_size(const struct image_plan *plan, uint64_t names_si
  * is no memory. */
 bool image_plan_keep_signature(struct image_plan *plan, struct bytes file, uint64_t offset,
                                uint64_t names_size, bool big_endian);
+/* Where only the functions' mapping goes, what stays would read as a program without functions: the
+ * version in its first record becomes that of the tripwire. False where there is no memory. */
+bool image_plan_guard_mapping(struct image_plan *plan, struct bytes file, bool big_endian);
 /* Says of a stripped image what the plan has found: its UUID and what stays. */
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split);
 /* Lists the ranges of the sections that go. */
