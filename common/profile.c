@@ -7,7 +7,6 @@
  */
 #include "common/profile.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
@@ -447,7 +446,7 @@ static bool names_have_record(const struct profile *profile, const char *name, b
 
     *has = !done || names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
     names_free(&names);
-    return done || error->number != ENOMEM;
+    return done || !error_is_of_memory(error);
 }
 
 /* A distance of the header as a record has it: on 64-bit Windows, where the runtime writes only the

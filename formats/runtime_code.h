@@ -57,8 +57,13 @@ bool runtime_check_accessor(const struct runtime_image *image, enum section_kind
                             enum runtime_symbol symbol, uint64_t expected);
 
 /* A function that gets a new body must not be another function too. */
+bool runtime_is_shared(const struct runtime_image *image, enum runtime_symbol symbol);
 bool runtime_check_not_shared(const struct runtime_image *image, enum section_kind kind,
                               enum runtime_symbol symbol);
+
+/* Whether every definition of `symbol` can be made to return `value`. */
+bool runtime_can_rewrite(const struct runtime_image *image, enum runtime_symbol symbol,
+                         uint64_t value);
 
 /* Adds the edits by which every definition of `symbol` returns `value`. False where one cannot, or
  * there is no memory. */

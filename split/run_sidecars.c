@@ -331,7 +331,7 @@ static bool next_place(const struct run_sidecars *sidecars, struct wanted *wante
         *path = find_beside(wanted, wanted->names[number - 2]);
     else
         return false;
-    return *path != NULL || wanted->problem.number != ENOMEM;
+    return *path != NULL || !error_is_of_memory(&wanted->problem);
 }
 
 /* Reads the sidecar, unless that was done before. With the lock held. */
@@ -419,9 +419,9 @@ static bool identify(const struct run_sidecars *sidecars, struct wanted *wanted,
         free(path);
         digest_stream_add(digest, (struct bytes){identity.bytes, sizeof(identity.bytes)});
     }
-    if (wanted->problem.number == ENOMEM)
+    if (error_is_of_memory(&wanted->problem))
         *error = wanted->problem;
-    return wanted->problem.number != ENOMEM;
+    return !error_is_of_memory(&wanted->problem);
 }
 
 /* ---- for profiles and images ---- */
