@@ -317,8 +317,8 @@ static unsigned check_parts(const struct sidecar *sidecar, const struct sidecar_
                                &error))
             errors++;
         else
-            ck_assert(bytes_equal(buffer_view(&content),
-                                  (struct bytes){of->content.data + start, size}));
+            ck_assert(
+                bytes_equal(buffer_view(&content), (struct bytes){of->content.data + start, size}));
         buffer_free(&content);
     }
     return errors;
