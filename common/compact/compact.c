@@ -195,8 +195,7 @@ static bool unpack(const struct compact_transform *transform, const struct compa
     const struct compact_limits limits = {parts_limit(transform, size),
                                           compact_memory_limit(context)};
 
-    return memory_limit_allows(limits.memory, size, name, what, error) &&
-           compact_parts_unpack(packed, wanted, &limits, name, what, parts, error);
+    return compact_parts_unpack(packed, wanted, &limits, name, what, parts, error);
 }
 
 static bool decode_section(const struct compact_transform *transform,
@@ -205,7 +204,8 @@ static bool decode_section(const struct compact_transform *transform,
                            struct buffer *section, struct error *error)
 {
     struct compact_parts parts = {0};
-    bool done = unpack(transform, context, packed, UINT64_MAX, size, name, what, &parts, error);
+    bool done = memory_limit_allows(compact_memory_limit(context), size, name, what, error) &&
+                unpack(transform, context, packed, UINT64_MAX, size, name, what, &parts, error);
     size_t start = section->size;
 
     if (done && !recall(transform, context, &parts, size, section))
