@@ -5,6 +5,7 @@
  * can be lost: both outputs are complete and checked (joining them in memory gives the original's
  * digest) before either gets its name, and the sidecar gets its name before the image does.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ static bool create_outputs(struct split *split, struct error *error)
 {
     struct output_options image_options = {
         .mode = split->image.status.st_mode & PERMISSION_BITS,
-        .in_place = paths_meet(split->output_path, split->image_path),
+        .in_place = paths_meet(split->output_path, split->image_path) ? &split->image : NULL,
     };
     struct output_options sidecar_options = {.mode = file_new_mode()};
 
@@ -365,7 +366,8 @@ static bool try_store(struct split *split, const struct new_split *ours, bool *s
         return done;
     if (split->sidecar.size == 0 && !make_sidecar(split, error))
         return false;
-    if (!store_output_commit(&split->sidecar, replaces, &result, error))
+    if (!output_can_replace(&split->stripped, error) ||
+        !store_output_commit(&split->sidecar, replaces, &result, error))
         return false;
     *settled = result != OUTPUT_NAME_TAKEN;
     return true;
@@ -403,16 +405,16 @@ static bool write_sidecar_file(struct split *split, const struct new_split *ours
 
 static bool commit_files(struct split *split, struct error *error)
 {
-    bool sidecar_was_there = access(split->sidecar_path, F_OK) == 0;
-    /* Then a failure may leave the image half written, and the sidecar has the rest of it. */
-    bool is_overwritten = split->stripped.keep_inode;
+    bool is_new = file_is_missing(split->sidecar_path, AT_SYMLINK_NOFOLLOW);
     enum output_result sidecar_result, stripped_result;
 
-    if (!output_commit(&split->sidecar, &sidecar_result, error))
+    if (!output_can_replace(&split->stripped, error) ||
+        !output_commit(&split->sidecar, &sidecar_result, error))
         return false;
     if (output_commit(&split->stripped, &stripped_result, error))
         return true;
-    if (!sidecar_was_there && !is_overwritten)
+    /* Of an image that is half written the sidecar has the rest. */
+    if (is_new && stripped_result != OUTPUT_HALF_WRITTEN)
         unlink(split->sidecar_path);
     return false;
 }
@@ -468,7 +470,8 @@ static bool pass_on(struct split *split, struct error *error)
     split->plan->facts.is_placeholder = true;
     if (needs_placeholder && !write_sidecar(split, error))
         return false;
-    if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error))
+    if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error) ||
+        !output_can_replace(&split->stripped, error))
         return false;
     if (needs_placeholder && !output_commit(&split->sidecar, &result, error))
         return false;
