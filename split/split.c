@@ -339,8 +339,11 @@ static bool keep_existing(struct split *split, const struct existing *existing,
 
     if (!existing_check_same(existing, ours, error))
         return false;
-    if (!check_with(split, existing->sidecar, &cause))
-        return error_set(error, "%.900s, or give --replace", cause.message);
+    if (!check_with(split, existing->sidecar, &cause)) {
+        *error = cause;
+        return cause.number != 0 ? false
+                                 : error_set(error, "%.900s, or give --replace", cause.message);
+    }
     split->sidecar_size = existing->input.bytes.size;
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
@@ -354,12 +357,12 @@ static bool try_store(struct split *split, const struct new_split *ours, bool *s
     struct existing existing;
     bool done;
 
-    existing_open(&existing, split->sidecar_path);
-    done = existing_check_own(&existing, ours, error);
+    done = existing_open(&existing, split->sidecar_path, error) &&
+           existing_check_own(&existing, ours, error);
     if (done && existing.is_there && (!replaces || existing_is_better(&existing, ours))) {
         *settled = keep_existing(split, &existing, ours, error);
         /* What would be better, but is damaged, is replaced after all. */
-        done = *settled || replaces;
+        done = *settled || (replaces && error->number == 0);
     }
     existing_close(&existing);
     if (!done || *settled)
@@ -397,8 +400,8 @@ static bool write_sidecar_file(struct split *split, const struct new_split *ours
     struct existing existing;
     bool done;
 
-    existing_open(&existing, split->sidecar_path);
-    done = existing_check_own(&existing, ours, error);
+    done = existing_open(&existing, split->sidecar_path, error) &&
+           existing_check_own(&existing, ours, error);
     existing_close(&existing);
     return done && make_sidecar(split, error);
 }
@@ -455,12 +458,13 @@ static void warn_of_sections(const struct split *split)
 static bool pass_on(struct split *split, struct error *error)
 {
     struct existing existing;
-    bool is_there, needs_placeholder;
+    bool is_known = existing_open(&existing, split->sidecar_path, error);
+    bool is_there = existing_counts(&existing), needs_placeholder;
     enum output_result result;
 
-    existing_open(&existing, split->sidecar_path);
-    is_there = existing_counts(&existing);
     existing_close(&existing);
+    if (!is_known)
+        return false;
     needs_placeholder = !is_there && !split_is_for_store(split);
     progress_finish(&split->progress);
     split_warn(split, "%s: split already; it is passed on unchanged, and %s", split->image_path,
