@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "common/name_set.h"
+#include "common/tripwire.h"
 
 /* ---- fields of records ---- */
 
@@ -364,8 +365,22 @@ static bool has_binary_id(const struct profile *profile, const struct uuid *uuid
     return false;
 }
 
+/* What the tripwire has of the UUID, if it has something of it, is the sidecar's. */
+static bool tripwire_agrees(const struct uuid *uuid, const struct profile *profile)
+{
+    struct uuid said;
+    bool is_prefix;
+
+    if (!tripwire_read_uuid(profile->names, &said, &is_prefix))
+        return true;
+    return is_prefix ? said.size < uuid->size && memcmp(said.bytes, uuid->bytes, said.size) == 0
+                     : uuid_equal(&said, uuid);
+}
+
 static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile *profile)
 {
+    if (!tripwire_agrees(&facts->uuid, profile))
+        return false;
     if (facts->has_stub && profile->lightweight)
         return uuid_has_stub(&facts->uuid, profile->stub_uuid);
     /* With neither a stub nor a binary ID, or with a UUID that the image never knew of, there is
@@ -378,8 +393,8 @@ static bool of_another_build(const struct sidecar *sidecar, const struct profile
                              const char *name, struct error *error)
 {
     char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
-    bool is_prefix;
-    struct uuid uuid = profile_uuid(profile, &is_prefix);
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
 
     return error_set(error,
                      "%s: written by another build than %s is of: its UUID is %s, not %s; give the "
@@ -472,6 +487,27 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
     return true;
 }
 
+/* Records that stayed in the image are the profile's own, but for the first one's NameRef: see
+ * tripwire_signature. */
+static bool put_name_ref_back(const struct correlation *correlation, const struct profile *profile,
+                              const char *name, struct buffer *changed, struct profile *full,
+                              struct error *error)
+{
+    const struct sidecar_section *names = sidecar_find(correlation->sidecar, SECTION_NAMES);
+    uint64_t name_ref;
+
+    if (names == NULL || profile->data.size < profile->layout.record_size)
+        return true;
+    changed->size = 0;
+    if (!buffer_append(changed, profile->data.data, (size_t)profile->data.size))
+        return error_out_of_memory(error, name, profile->data.size);
+    name_ref = load_u64(changed->data, profile->big_endian) -
+               tripwire_signature(names->size, profile->names.size);
+    store_u64(changed->data, name_ref, profile->big_endian);
+    full->data = buffer_view(changed);
+    return true;
+}
+
 bool correlation_apply(const struct correlation *correlation, const struct profile *profile,
                        const char *name, struct buffer *relocated, struct profile *full,
                        struct error *error)
@@ -490,7 +526,10 @@ bool correlation_apply(const struct correlation *correlation, const struct profi
                          name, profile->header.num_data, sidecar_name(correlation->sidecar));
     if (correlation->has_data && !put_data_back(correlation, profile, name, relocated, full, error))
         return false;
-    if (profile->names.size == 0) {
+    if (!correlation->has_data && profile->has_tripwire &&
+        !put_name_ref_back(correlation, profile, name, relocated, full, error))
+        return false;
+    if (profile_lacks_names(profile)) {
         if (!correlation->has_names)
             return error_set(error,
                              "%s: without names, and %s has none; give the sidecar of the image "
@@ -498,6 +537,7 @@ bool correlation_apply(const struct correlation *correlation, const struct profi
                              name, sidecar_name(correlation->sidecar));
         full->names = buffer_view(&correlation->names);
         full->header.names_size = full->names.size;
+        full->has_tripwire = false;
     }
     profile_set_padding(full);
     return true;

@@ -5,7 +5,8 @@
  * Three kinds occur, and the sidecar tells which one it is:
  *
  *   - the stub record stands for the data: data and names come from the sidecar;
- *   - the data was kept (value profiling, or --sections): only names come back;
+ *   - the data was kept (value profiling, or --sections): only names come back, and the NameRef of
+ *     the first record, which was changed in the image (tripwire_signature in tripwire.h);
  *   - the image was built with -profile-correlate=binary: its profiles have no data and no names by
  *     design; both come from __llvm_covdata and __llvm_covnames, whose records hold addresses
  *     instead of distances and are brought into the form that a profile has.

@@ -13,6 +13,7 @@
 
 #include "common/names.h"
 #include "common/profile_file.h"
+#include "common/tripwire.h"
 
 /* The bytes of the magic number from its most significant to its least significant one. The sixth
  * letter tells the pointer size ('r': 64 bits, 'R': 32) and the kind ('i': an indexed profile). */
@@ -318,20 +319,27 @@ static bool check_binary_ids(const struct profile *profile, const char *name, st
     return true;
 }
 
-struct uuid profile_uuid(const struct profile *profile, bool *is_prefix)
+struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source)
 {
     struct uuid uuid = {.size = 0};
     struct bytes rest = profile->binary_ids;
     struct bytes binary_id;
+    bool is_prefix;
 
-    *is_prefix = false;
+    *source = PROFILE_UUID_NONE;
+    if (tripwire_read_uuid(profile->names, &uuid, &is_prefix) && !is_prefix) {
+        *source = PROFILE_UUID_TRIPWIRE;
+        return uuid;
+    }
+    uuid.size = 0;
     if (profile_take_binary_id(profile, &rest, &binary_id) && binary_id.size <= UUID_SIZE_MAX) {
         uuid.size = (size_t)binary_id.size;
         memcpy(uuid.bytes, binary_id.data, uuid.size);
+        *source = PROFILE_UUID_BINARY_ID;
     } else if (profile->lightweight) {
         uuid.size = PROFILE_STUB_UUID_SIZE;
         memcpy(uuid.bytes, profile->stub_uuid, uuid.size);
-        *is_prefix = true;
+        *source = PROFILE_UUID_STUB;
     }
     return uuid;
 }
@@ -430,9 +438,9 @@ static bool names_have_record(const struct profile *profile)
 }
 
 /* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
- * program that has just one function. Only the former comes without names, or has the image's UUID
- * where a function has the hash of its name. Where the split left the names in the image, nothing
- * but that hash may tell, as not every profile has a binary ID. */
+ * program that has just one function. Only the former comes with a tripwire, or without names, or
+ * has the image's UUID where a function has the hash of its name. Where the split left the names in
+ * the image, nothing but that hash may tell, as not every profile has a binary ID. */
 static void detect_stub(struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
@@ -454,8 +462,8 @@ static void detect_stub(struct profile *profile)
     if (profile_record_has_value_sites(layout, record, big))
         return;
     memcpy(profile->stub_uuid, record, PROFILE_STUB_UUID_SIZE);
-    profile->lightweight =
-        header->names_size == 0 || stub_matches_binary_id(profile) || !names_have_record(profile);
+    profile->lightweight = profile_lacks_names(profile) || stub_matches_binary_id(profile) ||
+                           !names_have_record(profile);
 }
 
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
@@ -471,11 +479,17 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
         !place_value_data(bytes, name, profile, error))
         return false;
     profile->counter_skew = find_counter_skew(profile);
+    profile->has_tripwire = tripwire_recognize(profile->names);
     detect_stub(profile);
     return true;
 }
 
+bool profile_lacks_names(const struct profile *profile)
+{
+    return profile->has_tripwire || (profile->names.size == 0 && profile->header.num_counters != 0);
+}
+
 bool profile_needs_sidecar(const struct profile *profile)
 {
-    return profile->lightweight || (profile->names.size == 0 && profile->header.num_counters != 0);
+    return profile->lightweight || profile_lacks_names(profile);
 }

@@ -115,6 +115,8 @@ struct profile {
      * stub_uuid is then the start of the image's UUID, zero-padded. */
     bool lightweight;
     uint8_t stub_uuid[PROFILE_STUB_UUID_SIZE];
+    /* What is in `names` is no section of names but a tripwire (tripwire.h). */
+    bool has_tripwire;
 };
 
 /* True where the bytes begin like a raw profile of any version. */
@@ -139,10 +141,20 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
 /* The whole counters: those behind the skew. */
 struct bytes profile_whole_counters(const struct profile *profile);
 
-/* The UUID of the image that wrote the profile, as far as the profile tells: its first binary ID,
- * or else what the stub record holds. Size 0: neither. *is_prefix: the UUID comes from the stub
- * record, so it may be cut short or filled up with zeros. */
-struct uuid profile_uuid(const struct profile *profile, bool *is_prefix);
+/* Where a profile says which image wrote it. */
+enum profile_uuid_source {
+    PROFILE_UUID_NONE,
+    PROFILE_UUID_TRIPWIRE,  /* the whole UUID, as the split knew it */
+    PROFILE_UUID_BINARY_ID, /* the first binary ID */
+    PROFILE_UUID_STUB,      /* 16 bytes of the stub record: cut short or filled up with zeros */
+};
+
+/* The UUID of the image that wrote the profile, from the first of these that it has. Size 0: it
+ * does not tell. */
+struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source);
+
+/* True where the profile has counters but no names. */
+bool profile_lacks_names(const struct profile *profile);
 
 /* True where the profile tells nothing without the sidecar of its image: it lacks data or names. */
 bool profile_needs_sidecar(const struct profile *profile);

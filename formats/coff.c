@@ -455,6 +455,7 @@ struct image_plan *coff_plan(const struct input *input, const struct image_optio
         state->options = options;
         state->plan = plan;
         plan->stub_uuid_literal = SIZE_MAX;
+        plan->tripwire_literal = SIZE_MAX;
         plan->check_sum_literal = SIZE_MAX;
         edit_script_init(&plan->edits, input->bytes.size);
         if (coff_image_open(&state->image, input, error)) {

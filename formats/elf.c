@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/tripwire.h"
 #include "formats/elf_plan.h"
 
 bool elf_recognize(struct bytes bytes)
@@ -56,6 +57,20 @@ const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint
             return &state->moves[i];
     }
     return NULL;
+}
+
+uint64_t elf_plan_rest_size(const struct elf_plan_state *state, const struct image_section *section)
+{
+    switch (section->kind) {
+    case SECTION_DATA:
+        return state->record_layout.record_size;
+    case SECTION_NAMES:
+        return state->plan->tripwire_size;
+    case SECTION_COVMAP:
+        return section->size < TRIPWIRE_MAPPING_SIZE ? 0 : TRIPWIRE_MAPPING_SIZE;
+    default:
+        return 0;
+    }
 }
 
 size_t elf_first_load(const struct elf_image *image)
@@ -192,45 +207,68 @@ static bool describe(struct elf_plan_state *state, struct error *error)
     return true;
 }
 
-/* A stripped image has an empty section with an entry size where an original has the coverage
- * mapping or names, or a data section of one record with an entry size: linkers make none. */
+/* Whether a section is what a split leaves of one of that kind: as its entry size says, which
+ * linkers leave 0, a data section of one record, or else a tripwire or nothing (which it was always
+ * before there were tripwires). */
+static bool is_rest(const struct elf_plan_state *state, enum section_kind kind)
+{
+    const GElf_Shdr *shdr = &state->image.shdrs[state->section_index[kind]];
+    struct bytes bytes = elf_section_bytes(&state->image, state->section_index[kind]);
+
+    if (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size)
+        return true;
+    return shdr->sh_entsize == EMPTIED_SECTION_MARK &&
+           (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
+            (kind == SECTION_COVMAP && tripwire_recognize_mapping(bytes, false)));
+}
+
 static bool is_already_split(const struct elf_plan_state *state)
 {
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        size_t index = state->section_index[kind];
-        const GElf_Shdr *shdr;
-
-        if (index == NO_INDEX || (SECTION_REMOVABLE & SECTION_BIT(kind)) == 0)
-            continue;
-        shdr = &state->image.shdrs[index];
-        if ((shdr->sh_size == 0 && shdr->sh_entsize == EMPTIED_SECTION_MARK) ||
-            (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size))
+        if (state->section_index[kind] != NO_INDEX &&
+            (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 && is_rest(state, (enum section_kind)kind))
             return true;
     }
     return false;
 }
 
-/* A stripped image without a build ID still has its UUID, or the start of it, in the stub. */
-static void take_uuid_from_stub(struct elf_plan_state *state)
+/* A stripped image without a build ID still has its UUID in the tripwire, or the start of it in the
+ * stub. False where the image does not tell. *is_stub: it is only what a stub has of it. */
+static bool find_split_uuid(const struct elf_plan_state *state, struct uuid *uuid, bool *is_stub)
 {
-    size_t data = state->section_index[SECTION_DATA];
-    struct uuid *uuid = &state->plan->facts.uuid;
+    size_t data = state->section_index[SECTION_DATA], names = state->section_index[SECTION_NAMES];
+    bool is_prefix;
     struct bytes start;
 
-    if (uuid->size != 0 || data == NO_INDEX ||
-        state->image.shdrs[data].sh_entsize != state->image.shdrs[data].sh_size ||
+    *is_stub = false;
+    if (names != NO_INDEX &&
+        tripwire_read_uuid(elf_section_bytes(&state->image, names), uuid, &is_prefix) && !is_prefix)
+        return true;
+    if (data == NO_INDEX || !is_rest(state, SECTION_DATA) ||
         !bytes_slice(elf_section_bytes(&state->image, data), 0, STUB_UUID_SIZE, &start))
-        return;
+        return false;
     memcpy(uuid->bytes, start.data, STUB_UUID_SIZE);
     uuid->size = STUB_UUID_SIZE;
+    *is_stub = true;
+    return true;
+}
+
+/* Of a stripped image: its UUID where it has no build ID. */
+static bool take_split_uuid(struct elf_plan_state *state)
+{
+    struct uuid *uuid = &state->plan->facts.uuid, found;
+    bool is_stub = false;
+
+    if (uuid->size == 0 && find_split_uuid(state, &found, &is_stub))
+        *uuid = found;
+    return is_stub;
 }
 
 /* ---- recognizing ---- */
 
 static void describe_split(struct elf_plan_state *state, struct split_image *split)
 {
-    split->uuid_is_stub = state->plan->facts.uuid.size == 0;
-    take_uuid_from_stub(state);
+    split->uuid_is_stub = take_split_uuid(state);
     image_plan_describe_split(state->plan, split);
 }
 
@@ -322,12 +360,33 @@ static bool check_tail(const struct elf_image *image, struct error *error)
     return true;
 }
 
+/* Where only the functions' mapping goes, what stays would read as a program without functions: the
+ * version in its first record becomes that of the tripwire. */
+static bool guard_mapping(struct elf_plan_state *state)
+{
+    size_t index = state->section_index[SECTION_COVMAP];
+    uint8_t record[TRIPWIRE_MAPPING_SIZE];
+    struct bytes old;
+
+    if (index == NO_INDEX || elf_plan_removes(state, SECTION_COVMAP) ||
+        !elf_plan_removes(state, SECTION_COVFUN) ||
+        !bytes_slice(elf_section_bytes(&state->image, index), 0, sizeof(record), &old))
+        return true;
+    tripwire_write_mapping(record, false);
+    memcpy(record, old.data, sizeof(record) - sizeof(uint32_t));
+    return edit_overwrite_differences(&state->plan->edits, state->image.file,
+                                      state->image.shdrs[index].sh_offset,
+                                      (struct bytes){record, sizeof(record)});
+}
+
 static bool plan_edits(struct elf_plan_state *state, struct error *error)
 {
     struct image_plan *plan = state->plan;
     bool any = false;
 
     decide(state);
+    if (!guard_mapping(state))
+        return error_out_of_memory(error, state->image.path, TRIPWIRE_MAPPING_SIZE);
     if (!elf_runtime_plan(state, error))
         return false;
     for (size_t i = 0; i < plan->section_count; i++)
@@ -358,6 +417,7 @@ struct image_plan *elf_plan(const struct input *input, const struct image_option
     state->options = options;
     state->plan = plan;
     plan->stub_uuid_literal = SIZE_MAX;
+    plan->tripwire_literal = SIZE_MAX;
     plan->check_sum_literal = SIZE_MAX;
     edit_script_init(&plan->edits, input->bytes.size);
     if (!elf_image_open(&state->image, input, error))
@@ -366,7 +426,7 @@ struct image_plan *elf_plan(const struct input *input, const struct image_option
     if (done) {
         plan->already_split = is_already_split(state);
         if (plan->already_split)
-            take_uuid_from_stub(state);
+            take_split_uuid(state);
         else
             done = plan_edits(state, error);
     }

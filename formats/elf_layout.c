@@ -11,6 +11,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "common/tripwire.h"
+
 /* ---- sections that are not loaded ---- */
 
 /* What must stay aligned behind `end`: cuts are multiples of this. */
@@ -69,19 +71,23 @@ static bool notes_follow(const struct elf_image *image, uint64_t offset)
     return false;
 }
 
+/* The mapping leaves a tripwire: a record that no reader takes. */
 static bool cut_unloaded(struct elf_plan_state *state, const struct image_section *section)
 {
-    uint64_t end = section->offset + section->size;
+    uint8_t record[TRIPWIRE_MAPPING_SIZE];
+    struct bytes head = {record, elf_plan_rest_size(state, section)};
+    uint64_t start = section->offset + head.size, end = section->offset + section->size;
     uint64_t alignment = alignment_behind(state, end);
-    uint64_t cut = align_down(padding_end(state, end) - section->offset, alignment);
+    uint64_t cut = align_down(padding_end(state, end) - start, alignment);
     struct edit_script *edits = &state->plan->edits;
 
     if (notes_follow(&state->image, end))
         cut = 0;
-    if (cut < section->size && !edit_replace_by_zeros(edits, section->offset + cut,
-                                                      section->size - cut, section->size - cut))
+    if (start + cut < end &&
+        !edit_replace_by_zeros(edits, start + cut, end - start - cut, end - start - cut))
         return false;
-    return edit_cut(edits, section->offset, cut);
+    tripwire_write_mapping(record, false);
+    return edit_replace(edits, section->offset, head.size, head) && edit_cut(edits, start, cut);
 }
 
 /* ---- holes ---- */
@@ -297,6 +303,8 @@ static bool empty_loaded(struct elf_plan_state *state, const struct image_sectio
 
     if (section->kind == SECTION_DATA)
         state->plan->stub_uuid_literal = edits->literals.size;
+    else
+        state->plan->tripwire_literal = edits->literals.size;
     return edit_replace(edits, section->offset, head.size, head) &&
            edit_replace_by_zeros(edits, zeros, cut - zeros, cut - zeros) &&
            edit_cut(edits, cut, cut_end - cut) &&

@@ -64,7 +64,8 @@ struct elf_plan_state {
      * range (`moved`), the run between them only shifts within the file. */
     struct elf_move moves[MOVES_MAX];
     size_t move_count;
-    struct buffer moved;     /* bytes for the head of the names' range */
+    struct buffer moved;     /* bytes for the head of the names' range: the tripwire and behind it
+                                what moved */
     uint64_t headers_end;    /* file offset where what the new headers replace ends */
     uint64_t headers_growth; /* bytes inserted there; taken out again further on */
     size_t headers_literal;  /* of the new program headers, in the edits' literals */
@@ -87,6 +88,10 @@ uint64_t elf_header_base(const struct elf_image *image);
 
 /* The move that the address takes part in; NULL if it stays. */
 const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address);
+
+/* How many bytes of a section that goes are left in the image: the stub, a tripwire, or none. */
+uint64_t elf_plan_rest_size(const struct elf_plan_state *state,
+                            const struct image_section *section);
 
 /* Shared checks on one section, whatever its kind: nothing else uses its bytes. */
 bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind);

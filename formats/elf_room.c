@@ -304,7 +304,7 @@ void elf_room_forget(struct elf_plan_state *state, size_t edit_count)
 {
     state->plan->edits.count = edit_count;
     state->move_count = 0;
-    state->moved.size = 0;
+    state->moved.size = state->plan->tripwire_size;
     state->headers_growth = 0;
 }
 

@@ -210,6 +210,8 @@ static bool check_names(struct elf_plan_state *state)
     if (!elf_relocations_each(&state->image, relocation_inside, shdr, &reason))
         return elf_plan_keep(state, SECTION_NAMES, "%s",
                              reason != NULL ? reason : "dynamic relocations apply to it");
+    if (image_plan_tripwire_size(state->plan, shdr->sh_size) == 0)
+        return elf_plan_keep(state, SECTION_NAMES, "it is too small to gain anything");
     return true;
 }
 
@@ -297,27 +299,57 @@ static bool remove_data_relocations(struct elf_plan_state *state)
     return elf_plan_keep(state, SECTION_DATA, "%s", reason);
 }
 
+/* ---- deciding ---- */
+
+/* Where records stay, the first one must be known, since it changes when names go. */
+static bool check_first_record(struct elf_plan_state *state)
+{
+    struct runtime_image runtime = elf_runtime_image(state);
+    size_t index = state->section_index[SECTION_DATA];
+
+    if (index == NO_INDEX ||
+        elf_section_bytes(&state->image, index).size < state->record_layout.record_size)
+        return elf_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
+    return runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_BEGIN_DATA,
+                                  state->image.shdrs[index].sh_addr);
+}
+
+/* The end of the names is behind the tripwire then, for which there is room at their start. */
+static bool rewrite_names(struct elf_plan_state *state)
+{
+    struct runtime_image runtime = elf_runtime_image(state);
+    const GElf_Shdr *names = &state->image.shdrs[state->section_index[SECTION_NAMES]];
+    struct image_plan *plan = state->plan;
+
+    plan->tripwire_size = image_plan_tripwire_size(plan, names->sh_size);
+    if (!elf_plan_removes(state, SECTION_DATA) &&
+        !image_plan_keep_signature(plan, state->image.file,
+                                   state->image.shdrs[state->section_index[SECTION_DATA]].sh_offset,
+                                   names->sh_size, false))
+        return false;
+    return buffer_append_zeros(&state->moved, plan->tripwire_size) &&
+           runtime_rewrite(&runtime, RUNTIME_END_NAMES, names->sh_addr + plan->tripwire_size);
+}
+
+static bool rewrite_data(struct elf_plan_state *state)
+{
+    struct runtime_image runtime = elf_runtime_image(state);
+    uint64_t start = state->image.shdrs[state->section_index[SECTION_DATA]].sh_addr;
+
+    return runtime_rewrite(&runtime, RUNTIME_END_DATA, start + state->record_layout.record_size);
+}
+
 bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
 {
-    const GElf_Shdr *shdrs = state->image.shdrs;
-    struct runtime_image runtime = elf_runtime_image(state);
+    bool data = elf_plan_removes(state, SECTION_DATA) && check_data(state) &&
+                remove_data_relocations(state);
+    bool names = elf_plan_removes(state, SECTION_NAMES) && check_names(state) &&
+                 (data || check_first_record(state));
 
-    if (elf_plan_removes(state, SECTION_NAMES) && check_names(state)) {
-        uint64_t start = shdrs[state->section_index[SECTION_NAMES]].sh_addr;
-        if (!runtime_rewrite(&runtime, RUNTIME_END_NAMES, start))
-            return error_set(error,
-                             "%s: an accessor cannot be rewritten; use --sections without "
-                             "names",
-                             state->image.path);
-    }
-    if (elf_plan_removes(state, SECTION_DATA) && check_data(state) &&
-        remove_data_relocations(state)) {
-        uint64_t start = shdrs[state->section_index[SECTION_DATA]].sh_addr;
-        if (!runtime_rewrite(&runtime, RUNTIME_END_DATA, start + state->record_layout.record_size))
-            return error_set(error,
-                             "%s: an accessor cannot be rewritten; use --sections without "
-                             "data",
-                             state->image.path);
-    }
+    if ((names && !rewrite_names(state)) || (data && !rewrite_data(state)))
+        return error_set(error,
+                         "%s: an accessor cannot be rewritten; use --sections without names and "
+                         "data",
+                         state->image.path);
     return true;
 }

@@ -108,17 +108,14 @@ static void make_program_headers(struct tables *tables)
 static void empty_section(const struct elf_plan_state *state, const struct image_section *section,
                           Elf64_Shdr *shdr)
 {
-    if (section->kind == SECTION_DATA) {
-        /* The stub must be in a section, or tools that rewrite images would lose it. The entry
-         * size, which linkers leave 0, marks it as ours (see is_already_split in elf.c). */
-        shdr->sh_size = state->record_layout.record_size;
-        shdr->sh_entsize = state->record_layout.record_size;
-        return;
-    }
-    /* Not SHT_NOBITS: GNU strip and readelf take a section of that type, if it is not loaded, for a
-     * part of every segment, and strip then writes an image that does not start. */
-    shdr->sh_size = 0;
-    shdr->sh_entsize = EMPTIED_SECTION_MARK;
+    /* What is left must be in a section, or tools that rewrite images would lose it. The entry
+     * size, which linkers leave 0, marks it as ours (see is_already_split in elf.c).
+     *
+     * Not SHT_NOBITS where nothing is left: GNU strip and readelf take a section of that type, if
+     * it is not loaded, for a part of every segment, and strip then writes an image that does not
+     * start. */
+    shdr->sh_size = elf_plan_rest_size(state, section);
+    shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
 }
 
 static void make_section_headers(struct tables *tables)

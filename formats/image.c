@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/digest.h"
 #include "common/object.h"
+#include "common/tripwire.h"
 #include "formats/coff.h"
 #include "formats/coff_check_sum.h"
 #include "formats/elf.h"
@@ -135,6 +137,9 @@ void image_plan_set_uuid(struct image_plan *plan, const struct uuid *uuid, enum 
     plan->facts.uuid_source = source;
     if (plan->stub_uuid_literal != SIZE_MAX)
         stub_set_uuid(plan->edits.literals.data + plan->stub_uuid_literal, uuid);
+    if (plan->tripwire_literal != SIZE_MAX)
+        tripwire_write(plan->edits.literals.data + plan->tripwire_literal, plan->tripwire_size,
+                       uuid);
     if (plan->check_sum_literal != SIZE_MAX)
         coff_check_sum_store(plan);
 }
@@ -190,6 +195,28 @@ bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options 
         facts->uuid_source = UUID_FROM_OPTION;
     }
     return true;
+}
+
+size_t image_plan_tripwire_size(const struct image_plan *plan, uint64_t names_size)
+{
+    /* An image that has no UUID gets the digest of its bytes. */
+    return tripwire_size(names_size,
+                         plan->facts.uuid.size != 0 ? plan->facts.uuid.size : DIGEST_SIZE);
+}
+
+bool image_plan_keep_signature(struct image_plan *plan, struct bytes file, uint64_t offset,
+                               uint64_t names_size, bool big_endian)
+{
+    uint8_t name_ref[sizeof(uint64_t)];
+    struct bytes old;
+
+    if (!bytes_slice(file, offset, sizeof(name_ref), &old))
+        return false;
+    store_u64(name_ref,
+              load_u64(old.data, big_endian) + tripwire_signature(names_size, plan->tripwire_size),
+              big_endian);
+    return edit_overwrite_differences(&plan->edits, file, offset,
+                                      (struct bytes){name_ref, sizeof(name_ref)});
 }
 
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split)

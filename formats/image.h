@@ -64,6 +64,10 @@ struct image_plan {
     /* Where the stub record wants the UUID (16 bytes, zero-padded): offset of the 16 bytes in the
      * literals of `edits`; SIZE_MAX: no stub. See image_plan_set_uuid. */
     size_t stub_uuid_literal;
+    /* The tripwire at the start of the names (common/tripwire.h), which wants the UUID too: offset
+     * in the literals, SIZE_MAX where there is none, and its size. */
+    size_t tripwire_literal;
+    size_t tripwire_size;
     /* COFF: where in the literals the checksum is (SIZE_MAX: nowhere), which depends on the UUID
      * too, and the sum without that. */
     size_t check_sum_literal;
@@ -110,6 +114,13 @@ void image_plan_sort(struct image_plan *plan);
 /* Settles the UUID, where facts.uuid is what the image itself has (size 0: nothing), and --uuid. */
 bool image_plan_choose_uuid(struct image_plan *plan, const struct image_options *options,
                             const char *path, struct error *error);
+/* Bytes of the tripwire that takes the place of names of this size; 0: they must stay. */
+size_t image_plan_tripwire_size(const struct image_plan *plan, uint64_t names_size);
+/* Where names go and records stay: the first of these, at `offset` of the file, gets the NameRef by
+ * which the runtime tells the image from others as before (tripwire_signature). False where there
+ * is no memory. */
+bool image_plan_keep_signature(struct image_plan *plan, struct bytes file, uint64_t offset,
+                               uint64_t names_size, bool big_endian);
 /* Says of a stripped image what the plan has found: its UUID and what stays. */
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split);
 /* Lists the ranges of the sections that go. */

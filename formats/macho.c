@@ -310,6 +310,7 @@ struct image_plan *macho_plan(const struct input *input, const struct image_opti
     state->options = options;
     state->plan = plan;
     plan->stub_uuid_literal = SIZE_MAX;
+    plan->tripwire_literal = SIZE_MAX;
     plan->check_sum_literal = SIZE_MAX;
     state->split_segment = MACHO_NONE;
     edit_script_init(&plan->edits, input->bytes.size);

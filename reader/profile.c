@@ -109,8 +109,8 @@ bool covsplit_profile_needs_sidecar(const covsplit_profile *profile)
 
 size_t covsplit_profile_uuid(const covsplit_profile *profile, uint8_t *uuid, size_t size)
 {
-    bool is_prefix;
-    struct uuid found = profile_uuid(&profile->profile, &is_prefix);
+    enum profile_uuid_source source;
+    struct uuid found = profile_uuid(&profile->profile, &source);
 
     if (found.size != 0 && size != 0)
         memcpy(uuid, found.bytes, found.size < size ? found.size : size);

@@ -189,12 +189,16 @@ covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
     const struct profile *view = &profile->profile;
     struct store_match match = {0};
     struct error why = {0};
-    bool found = false, is_prefix;
-    struct uuid uuid = profile_uuid(view, &is_prefix), stub = {.size = UUID_STUB_SIZE};
+    bool found = false;
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(view, &source), stub = {.size = UUID_STUB_SIZE};
 
     memcpy(stub.bytes, view->stub_uuid, sizeof(view->stub_uuid));
     if (uuid.size == 0)
         error_set(&why, "%s: does not tell which image wrote it; give --sidecar", profile->name);
+    else if (source == PROFILE_UUID_TRIPWIRE)
+        found = search(store, &uuid, STORE_EXACT, &match, &why) &&
+                (match.path != NULL || not_found(store, &uuid, profile->name, &why));
     else if (search_binary_ids(store, view, &match, &why) &&
              (match.path != NULL || !view->lightweight ||
               search(store, &stub, STORE_STUB, &match, &why)))

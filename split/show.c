@@ -290,13 +290,19 @@ static void add_binary_ids(struct report *report, const struct profile *profile)
 
 static void describe_profile(const struct profile *profile, struct report *report)
 {
-    bool is_prefix;
-    struct uuid uuid = profile_uuid(profile, &is_prefix);
+    static const char *const sources[] = {
+        [PROFILE_UUID_NONE] = "",
+        [PROFILE_UUID_TRIPWIRE] = "tripwire",
+        [PROFILE_UUID_BINARY_ID] = "binary ID",
+        [PROFILE_UUID_STUB] = "stub record (first 16 bytes)",
+    };
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
 
     report_none(report, "machine", "machine", "not recorded");
     report_number(report, "pointer_bits", "pointer bits", profile->is_64_bit ? 64 : 32);
     report_text(report, "byte_order", "byte order", profile->big_endian ? "big" : "little");
-    add_uuid(report, &uuid, is_prefix ? "stub record (first 16 bytes)" : "binary ID");
+    add_uuid(report, &uuid, sources[source]);
     add_binary_ids(report, profile);
     add_raw_version(report, profile->header.version);
     report_boolean(report, "lightweight", "lightweight", profile->lightweight);

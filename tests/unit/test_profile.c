@@ -335,13 +335,13 @@ START_TEST(test_lightweight)
     struct buffer file = {0};
     struct profile profile;
     struct uuid uuid;
-    bool is_prefix;
+    enum profile_uuid_source source;
 
     make(&recipe, &file);
     profile = parse_good(&file);
     ck_assert(profile.lightweight);
-    uuid = profile_uuid(&profile, &is_prefix);
-    ck_assert(is_prefix);
+    uuid = profile_uuid(&profile, &source);
+    ck_assert_int_eq(source, PROFILE_UUID_STUB);
     ck_assert_uint_eq(uuid.size, PROFILE_STUB_UUID_SIZE);
     ck_assert_uint_eq(uuid.bytes[15], STUB_BYTE);
     buffer_free(&file);
@@ -376,7 +376,7 @@ START_TEST(test_binary_ids)
     struct profile profile;
     struct bytes rest, binary_id;
     struct uuid uuid;
-    bool is_prefix;
+    enum profile_uuid_source source;
 
     make(&recipe, &file);
     profile = parse_good(&file);
@@ -384,8 +384,8 @@ START_TEST(test_binary_ids)
     ck_assert(profile_take_binary_id(&profile, &rest, &binary_id));
     ck_assert_uint_eq(binary_id.size, 20);
     ck_assert(!profile_take_binary_id(&profile, &rest, &binary_id));
-    uuid = profile_uuid(&profile, &is_prefix);
-    ck_assert(!is_prefix);
+    uuid = profile_uuid(&profile, &source);
+    ck_assert_int_eq(source, PROFILE_UUID_BINARY_ID);
     ck_assert_uint_eq(uuid.size, 20);
     buffer_free(&file);
 }
@@ -505,10 +505,10 @@ START_TEST(test_random_mutations)
         for (uint64_t i = random_below(&random, 4) + 1; i != 0; i--)
             copy[random_below(&random, file.size)] = (uint8_t)random_next(&random);
         if (profile_parse(bytes, 0, "p", &profile, &error)) {
-            bool is_prefix;
+            enum profile_uuid_source source;
 
             ck_assert_uint_le(profile.size, bytes.size);
-            profile_uuid(&profile, &is_prefix);
+            profile_uuid(&profile, &source);
         }
     }
     free(copy);
