@@ -411,6 +411,28 @@ static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, 
     return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
 }
 
+static bool check_not_empty(const struct sidecar *sidecar, const char *name, struct error *error)
+{
+    if (!sidecar_is_real(sidecar, error))
+        return false;
+    return sidecar_section_count(sidecar) != 0 ||
+           error_set(error,
+                     "%s: holds nothing: its image has no coverage data; give the sidecar of the "
+                     "image that wrote %s",
+                     sidecar_name(sidecar), name);
+}
+
+/* A profile without data and names of an image that has none either. */
+static bool check_names(const struct sidecar *sidecar, const struct profile *profile,
+                        const char *name, struct error *error)
+{
+    bool has_names = sidecar_find(sidecar, SECTION_NAMES) != NULL ||
+                     sidecar_find(sidecar, SECTION_COVNAMES) != NULL;
+
+    return profile->header.num_data != 0 || profile->names.size != 0 || has_names ||
+           profile_needs_debug_info(name, error);
+}
+
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
@@ -418,8 +440,12 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
     uint64_t counters =
         items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
 
+    if (!check_not_empty(sidecar, name, error))
+        return false;
     if (!uuid_agrees(facts, profile))
         return of_another_build(sidecar, profile, name, error);
+    if (!check_names(sidecar, profile, name, error))
+        return false;
     if (facts->raw_version != profile->header.version ||
         facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
         (facts->elf_data == 2) != profile->big_endian)

@@ -19,6 +19,7 @@
 #include "common/inverse.h"
 #include "common/name_set.h"
 #include "common/output.h"
+#include "common/profile.h"
 #include "common/sidecar.h"
 #include "common/store.h"
 #include "formats/image.h"
@@ -439,6 +440,21 @@ static const char *fate_name(enum section_fate fate)
                                     : "is cut in part";
 }
 
+/* With -profile-correlate=debug-info there is neither data nor names. IR PGO says so, clang does
+ * not; Windows has no such thing, and linkers for it merge sections. */
+static bool is_for_debug_info(const struct image_plan *plan)
+{
+    unsigned found = 0;
+
+    for (size_t i = 0; i < plan->section_count; i++)
+        found |= SECTION_BIT(plan->sections[i].kind);
+    return (plan->facts.raw_version & PROFILE_VARIANT_DEBUG_INFO) != 0 ||
+           (plan->facts.format != IMAGE_COFF && plan->facts.raw_version != 0 &&
+            (found & SECTION_BIT(SECTION_COUNTERS)) != 0 &&
+            (found & (SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_NAMES) |
+                      SECTION_BIT(SECTION_COVDATA) | SECTION_BIT(SECTION_COVNAMES))) == 0);
+}
+
 static void warn_of_sections(const struct split *split)
 {
     size_t removed = 0;
@@ -452,7 +468,14 @@ static void warn_of_sections(const struct split *split)
             split_warn(split, "%s: %s %s: %s", split->image_path, section->name,
                        fate_name(section->fate), section->reason);
     }
-    if (removed == 0 && !split->plan->already_split)
+    if (is_for_debug_info(split->plan))
+        split_warn(
+            split,
+            "%s: %sthe image was built with -profile-correlate=debug-info: data and names are "
+            "in its debug information; merge its profiles with 'llvm-profdata merge "
+            "--debug-info=%s'",
+            split->image_path, removed == 0 ? "nothing to take out: " : "", split->output_path);
+    else if (removed == 0 && !split->plan->already_split)
         split_warn(split, "%s: nothing to take out: the image has no coverage sections that can go",
                    split->image_path);
 }

@@ -77,10 +77,11 @@ static bool is_gone(const char *path)
 static void run_job(struct job *job)
 {
     struct stat status;
+    bool is_empty;
 
     if (stat(job->path, &status) == 0)
         job->size = (uint64_t)status.st_size;
-    if (check_sidecar(job->path, &job->uuid, NULL, &job->error))
+    if (check_sidecar(job->path, &job->uuid, NULL, &is_empty, &job->error))
         job->result = RESULT_GOOD;
     else
         job->result = is_gone(job->path) ? RESULT_GONE : RESULT_FAULT;
