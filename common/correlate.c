@@ -422,15 +422,20 @@ static bool check_not_empty(const struct sidecar *sidecar, const char *name, str
                      sidecar_name(sidecar), name);
 }
 
-/* A profile without data and names of an image that has none either. */
-static bool check_names(const struct sidecar *sidecar, const struct profile *profile,
-                        const char *name, struct error *error)
+/* Without records there is -profile-correlate: what is missing may be in the image alone, or in its
+ * debug information. Windows has no such debug information. */
+static bool check_records(const struct sidecar *sidecar, const struct profile *profile,
+                          const char *name, struct error *error)
 {
-    bool has_names = sidecar_find(sidecar, SECTION_NAMES) != NULL ||
-                     sidecar_find(sidecar, SECTION_COVNAMES) != NULL;
-
-    return profile->header.num_data != 0 || profile->names.size != 0 || has_names ||
-           profile_needs_debug_info(name, error);
+    if (profile->header.num_data != 0 || sidecar_find(sidecar, SECTION_COVDATA) != NULL)
+        return true;
+    if (sidecar_facts(sidecar)->format != IMAGE_COFF)
+        return profile_needs_debug_info(name, error);
+    return error_set(
+        error,
+        "%s: without records, as of an image built with -profile-correlate, and %s has "
+        "none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
+        name, sidecar_name(sidecar));
 }
 
 /* A program can change its records: whatever it did it for, the sidecar's records know nothing of
@@ -459,7 +464,7 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
         return false;
     if (!uuid_agrees(facts, profile))
         return of_another_build(sidecar, profile, name, error);
-    if (!check_names(sidecar, profile, name, error))
+    if (!check_records(sidecar, profile, name, error))
         return false;
     if (facts->raw_version != profile->header.version ||
         facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||

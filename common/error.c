@@ -54,3 +54,8 @@ bool error_out_of_memory(struct error *error, const char *name, uint64_t size)
     error->number = ENOMEM;
     return false;
 }
+
+bool error_is_of_memory(const struct error *error)
+{
+    return error->number == ENOMEM;
+}

@@ -516,9 +516,9 @@ bool profile_lacks_names(const struct profile *profile)
 bool profile_needs_debug_info(const char *name, struct error *error)
 {
     return error_set(error,
-                     "%s: written by an image built with -profile-correlate=debug-info, whose "
-                     "debug information has what is missing; merge it with 'llvm-profdata merge "
-                     "--debug-info=IMAGE'",
+                     "%s: without records, as of an image built with "
+                     "-profile-correlate=debug-info; merge it with 'llvm-profdata merge "
+                     "--debug-info=IMAGE' (with =binary: --binary-file=IMAGE)",
                      name);
 }
 

@@ -161,9 +161,9 @@ struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source
 /* True where the profile has counters but no names. */
 bool profile_lacks_names(const struct profile *profile);
 
-/* The error for a profile whose data and names are in the debug information of its image, as
- * -profile-correlate=debug-info has it. The raw version says so with IR PGO, but not with clang's
- * own counters. Returns false. */
+/* The error for a profile without records, the sidecar of whose image has none either: with
+ * -profile-correlate=debug-info they are in debug information. The raw version says so with IR PGO,
+ * but not with clang's own counters. Returns false. */
 bool profile_needs_debug_info(const char *name, struct error *error);
 
 /* True where the profile tells nothing without the sidecar of its image: it lacks data or names. */
