@@ -290,11 +290,14 @@ static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
            check_references(state, SECTION_NAMES);
 }
 
-/* Where records stay, the first one must be known, since it changes when names go. */
+/* Where records stay, the first one must be known, since it changes when names go, and nobody may
+ * look at it: see elf_runtime.c. */
 static bool find_first_record(struct coff_plan_state *state, uint64_t *offset)
 {
     struct bounds data;
-    struct bytes record;
+    struct bytes record, records;
+    const char *reason;
+    uint64_t from;
 
     if (!told_by(state, SECTION_NAMES, RUNTIME_BEGIN_DATA, &data.begin) ||
         !told_by(state, SECTION_NAMES, RUNTIME_END_DATA, &data.end))
@@ -303,6 +306,11 @@ static bool find_first_record(struct coff_plan_state *state, uint64_t *offset)
         !coff_bytes_at(&state->image, data.begin, state->record_layout.record_size, &record))
         return coff_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
     *offset = (uint64_t)(record.data - state->image.file.data);
+    if (coff_bytes_at(&state->image, data.begin, data.end - data.begin, &records) &&
+        !records_have_value_sites(&state->record_layout, records, false) &&
+        coff_find_reference(state, data.begin, RUNTIME_NAME_REFERENCE_SIZE, &from, &reason) &&
+        reason == NULL)
+        return coff_plan_keep(state, SECTION_NAMES, RUNTIME_FIRST_RECORD_IS_WATCHED, from);
     return true;
 }
 

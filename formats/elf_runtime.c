@@ -363,17 +363,27 @@ static bool remove_data_relocations(struct elf_plan_state *state)
 
 /* ---- deciding ---- */
 
-/* Where records stay, the first one must be known, since it changes when names go. */
+/* Where records stay, the first one must be known, since it changes when names go; and nobody may
+ * look at it. (Where values are profiled, code hands it to the runtime, which only counts.) */
 static bool check_first_record(struct elf_plan_state *state)
 {
     struct runtime_image runtime = elf_runtime_image(state);
     size_t index = state->section_index[SECTION_DATA];
+    struct reference_target name = {.size = RUNTIME_NAME_REFERENCE_SIZE};
+    const char *reason;
+    struct bytes records;
+    uint64_t from;
 
     if (index == NO_INDEX ||
         elf_section_bytes(&state->image, index).size < state->record_layout.record_size)
         return elf_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
-    return runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_BEGIN_DATA,
-                                  state->image.shdrs[index].sh_addr);
+    records = elf_section_bytes(&state->image, index);
+    name.first = state->image.shdrs[index].sh_addr;
+    if (!records_have_value_sites(&state->record_layout, records, false) &&
+        ((elf_find_pointer(state, &name, &from, &reason) && reason == NULL) ||
+         runtime_find_code_reference(&runtime, &name, &from)))
+        return elf_plan_keep(state, SECTION_NAMES, RUNTIME_FIRST_RECORD_IS_WATCHED, from);
+    return runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_BEGIN_DATA, name.first);
 }
 
 /* The end of the names is behind the tripwire then, for which there is room at their start. */

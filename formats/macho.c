@@ -282,30 +282,15 @@ static bool settle_uuid(struct macho_plan_state *state, struct error *error)
     return true;
 }
 
-/* Where only the functions' mapping goes, what stays would read as a program without functions: the
- * version in its first record becomes that of the tripwire. */
-static bool guard_mapping(struct macho_plan_state *state, struct error *error)
-{
-    uint8_t record[TRIPWIRE_MAPPING_SIZE];
-    const struct image_section *mapping = image_plan_section(state->plan, SECTION_COVMAP);
-    struct bytes old;
-
-    if (mapping == NULL || mapping->fate != SECTION_STAYS ||
-        !macho_plan_removes(state, SECTION_COVFUN) || mapping->size < sizeof(record) ||
-        !bytes_slice(state->image.file, mapping->offset, sizeof(record), &old))
-        return true;
-    tripwire_write_mapping(record, false);
-    memcpy(record, old.data, sizeof(record) - sizeof(uint32_t));
-    return edit_overwrite_differences(&state->plan->edits, state->image.file, mapping->offset,
-                                      (struct bytes){record, sizeof(record)}) ||
-           error_out_of_memory(error, state->image.path, sizeof(record));
-}
-
 static bool plan_edits(struct macho_plan_state *state, struct error *error)
 {
     struct image_plan *plan = state->plan;
 
-    if (!decide(state, error) || !guard_mapping(state, error) || !macho_runtime_plan(state, error))
+    if (!decide(state, error))
+        return false;
+    if (!image_plan_guard_mapping(plan, state->image.file, false))
+        return error_out_of_memory(error, state->image.path, TRIPWIRE_MAPPING_SIZE);
+    if (!macho_runtime_plan(state, error))
         return false;
     image_plan_list_ranges(plan);
     if (plan->range_count == 0)

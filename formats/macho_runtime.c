@@ -266,17 +266,26 @@ static bool place_stub(struct macho_plan_state *state)
     return edit_replace(&state->plan->edits, section->offset, stub.size, stub);
 }
 
-/* Where records stay, the first one must be known, since it changes when names go. */
+/* Where records stay, the first one must be known, since it changes when names go, and nobody may
+ * look at it: see elf_runtime.c. */
 static bool check_first_record(struct macho_plan_state *state)
 {
     struct runtime_image runtime = runtime_image(state);
+    struct reference_target name = {.size = RUNTIME_NAME_REFERENCE_SIZE};
+    struct bytes records = {0};
+    const char *reason;
+    uint64_t from;
 
-    if (!has_content(state, SECTION_DATA) ||
-        macho_section_bytes(&state->image, section_of(state, SECTION_DATA)).size <
-            state->record_layout.record_size)
+    if (has_content(state, SECTION_DATA))
+        records = macho_section_bytes(&state->image, section_of(state, SECTION_DATA));
+    if (records.size < state->record_layout.record_size)
         return macho_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
-    return runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_BEGIN_DATA,
-                                  section_of(state, SECTION_DATA)->addr);
+    name.first = section_of(state, SECTION_DATA)->addr;
+    if (!records_have_value_sites(&state->record_layout, records, false) &&
+        ((macho_find_pointer(state, name.first, name.size, &from, &reason) && reason == NULL) ||
+         runtime_find_code_reference(&runtime, &name, &from)))
+        return macho_plan_keep(state, SECTION_NAMES, RUNTIME_FIRST_RECORD_IS_WATCHED, from);
+    return runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_BEGIN_DATA, name.first);
 }
 
 static bool rewrite_data(struct macho_plan_state *state)
@@ -303,6 +312,8 @@ static bool plan_names(struct macho_plan_state *state)
 
 static bool cannot_rewrite(const struct macho_plan_state *state, struct error *error)
 {
+    if (state->plan->edits.has_no_memory)
+        return error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
     return error_set(error,
                      "%s: an accessor cannot be rewritten; use --sections without names and data",
                      state->image.path);

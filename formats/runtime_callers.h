@@ -9,6 +9,7 @@
 #ifndef COVSPLIT_FORMATS_RUNTIME_CALLERS_H
 #define COVSPLIT_FORMATS_RUNTIME_CALLERS_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,6 +18,12 @@
 
 /* The runtime itself has some twenty calls. */
 #define RUNTIME_CALLERS_MAX 256
+
+/* Where names go and records stay, the NameRef of the first one changes (tripwire.h): if somebody
+ * refers to that, names stay, for this reason (printf's format, with the place). */
+#define RUNTIME_NAME_REFERENCE_SIZE 8
+#define RUNTIME_FIRST_RECORD_IS_WATCHED                                                            \
+    "the program looks at its own records: 0x%" PRIx64 " refers to the first one"
 
 struct runtime_caller {
     uint64_t from;

@@ -3,28 +3,38 @@
  */
 #include "split/existing.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #define OPEN_ATTEMPTS 10
 
-void existing_open(struct existing *existing, const char *path)
+/* Of a link, by what opening it says. */
+static bool leads_nowhere(int failure)
 {
-    struct error ignored;
-    bool opened = false;
+    return failure == ENOENT || failure == ENOTDIR || failure == ELOOP;
+}
+
+bool existing_open(struct existing *existing, const char *path, struct error *error)
+{
+    struct error why = {.number = ENOENT};
 
     *existing = (struct existing){.path = path, .input = {.fd = -1}};
     /* What is removed or put there between the two steps is looked at again. */
-    for (unsigned attempt = 0; attempt < OPEN_ATTEMPTS && !opened; attempt++) {
-        struct stat status;
-
+    for (unsigned attempt = 0; attempt < OPEN_ATTEMPTS && why.number == ENOENT; attempt++) {
         /* A dangling link takes the name too. */
-        existing->is_there = lstat(path, &status) == 0;
+        existing->is_there = !file_is_missing(path, AT_SYMLINK_NOFOLLOW);
         if (!existing->is_there)
-            return;
-        opened = input_open(&existing->input, path, &ignored);
+            return true;
+        if (!input_open(&existing->input, path, &why))
+            continue;
+        existing->sidecar = sidecar_open(existing->input.bytes, path, &why);
+        break;
     }
-    if (opened)
-        existing->sidecar = sidecar_open(existing->input.bytes, path, &ignored);
+    if (existing->sidecar != NULL || why.number == 0 || leads_nowhere(why.number))
+        return true;
+    *error = why;
+    return false;
 }
 
 void existing_close(struct existing *existing)

@@ -15,11 +15,12 @@ struct existing {
     const char *path;
     bool is_there; /* something is */
     struct input input;
-    struct sidecar *sidecar; /* NULL: it cannot be read as one */
+    struct sidecar *sidecar; /* NULL: it is none, or a damaged one */
 };
 
-/* Opens what is at the path, which must live as long. Closed with existing_close. */
-void existing_open(struct existing *existing, const char *path);
+/* Opens what is at the path, which must live as long. False where something is there that cannot be
+ * looked at: it may be what must not be replaced. Closed with existing_close, also then. */
+bool existing_open(struct existing *existing, const char *path, struct error *error);
 void existing_close(struct existing *existing);
 
 /* True for a file that a split must think about: all but a placeholder, which holds nothing. */

@@ -23,6 +23,7 @@
 #include "common/file.h"
 #include "common/store.h"
 #include "common/uuid.h"
+#include "split/find_sidecar.h"
 #include "split/message.h"
 
 #define SIDECARS_MAX 16
@@ -39,7 +40,8 @@ struct run_sidecar {
 struct run_sidecars {
     const char *given; /* --sidecar */
     uint64_t memory_limit;
-    covsplit_store *store;   /* NULL: none named */
+    struct stores stores;
+    covsplit_store *store;   /* the same; NULL: none named */
     pthread_mutex_t lock;    /* of what follows */
     struct run_sidecar *all; /* the last one used first */
 };
@@ -74,6 +76,7 @@ struct run_sidecars *run_sidecars_open(const struct parsed_options *options, str
     }
     sidecars->given = option_text(options, OPTION_SIDECAR);
     sidecars->memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
+    sidecars->stores = stores_named(options);
     if (store != NULL)
         sidecars->store = covsplit_store_open_directory(store, &reader_error);
     else if (environment != NULL && environment[0] != '\0')
@@ -197,13 +200,18 @@ struct wanted {
     struct error problem;     /* the first one that was met; "": nothing was there to look at */
 };
 
+static void note_error(struct wanted *wanted, const struct error *error)
+{
+    if (wanted->problem.message[0] == '\0')
+        wanted->problem = *error;
+}
+
 static void note_problem(struct wanted *wanted, covsplit_error *reader_error)
 {
     struct error error;
 
     error_from_reader(&error, reader_error);
-    if (wanted->problem.message[0] == '\0')
-        wanted->problem = error;
+    note_error(wanted, &error);
 }
 
 static uint64_t section_size(const covsplit_sidecar *sidecar, const char *name)
@@ -258,34 +266,36 @@ static bool take(struct run_sidecars *sidecars, struct run_sidecar *sidecar, str
 
 /* ---- where to look ---- */
 
-/* The UUID of a stub record ends where its zeros begin, or is the beginning of a longer one. */
-static char *find_by_uuid(const covsplit_store *store, const struct split_image *image,
-                          covsplit_error **error)
+/* Of an image; NULL where the stores have none. */
+static char *find_by_uuid(const struct stores *stores, struct wanted *wanted)
 {
-    size_t size = image->uuid.size;
-    char *found = covsplit_store_path(store, image->uuid.bytes, size, error);
+    const struct split_image *image = wanted->image;
+    struct store_match match = {0};
+    char hex[UUID_HEX_MAX];
+    struct error error;
+    bool found = stores_find(stores, &image->uuid, image->uuid_is_stub, &match, &error);
 
-    while (image->uuid_is_stub && size > 1 && image->uuid.bytes[size - 1] == 0)
-        size--;
-    if (found == NULL && size != image->uuid.size) {
-        covsplit_error_free(*error);
-        *error = NULL;
-        found = covsplit_store_path(store, image->uuid.bytes, size, error);
-    }
-    return found;
+    if (found && match.path == NULL)
+        found = error_set(&error, "%s: no sidecar of UUID %s; give another store",
+                          stores->directories, uuid_format(&image->uuid, hex));
+    if (found)
+        return match.path;
+    note_error(wanted, &error);
+    free(match.path);
+    return NULL;
 }
 
 /* The store's sidecar; NULL where it has none. */
 static char *find_in_store(const struct run_sidecars *sidecars, struct wanted *wanted)
 {
     covsplit_error *reader_error = NULL;
-    char *path = NULL;
+    char *path;
 
     if (sidecars->store == NULL || (wanted->image != NULL && wanted->image->uuid.size == 0))
         return NULL;
-    path = wanted->profile != NULL
-               ? covsplit_store_path_for_profile(sidecars->store, wanted->profile, &reader_error)
-               : find_by_uuid(sidecars->store, wanted->image, &reader_error);
+    if (wanted->image != NULL)
+        return find_by_uuid(&sidecars->stores, wanted);
+    path = covsplit_store_path_for_profile(sidecars->store, wanted->profile, &reader_error);
     if (path == NULL)
         note_problem(wanted, reader_error);
     return path;
