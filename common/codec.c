@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 /* What goes into the compressor before the caller is told: small enough that the pages of a mapped
  * source do not pile up, large enough that nobody notices the calls. */
@@ -287,6 +288,8 @@ static bool decompress_some(struct codec_stream *stream, ZSTD_outBuffer *output,
     if (stream->frame_ended)
         return damaged(stream, "its zstd frame ends early", error);
     result = ZSTD_decompressStream(stream->zstd, output, &stream->input);
+    if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
+        return error_out_of_memory(error, stream->name, stream->left);
     if (ZSTD_isError(result))
         return damaged(stream, ZSTD_getErrorName(result), error);
     stream->frame_ended = result == 0;

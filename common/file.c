@@ -11,6 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/memory_limit.h"
+
 bool file_is(const char *path, const struct stat *status)
 {
     struct stat other;
@@ -67,6 +69,68 @@ static bool open_regular(const char *path, int *fd, struct stat *status, struct 
     return true;
 }
 
+/* Reads what is in [from, to), as far as the file goes. */
+static bool read_range(const struct input *input, uint8_t *map, off_t from, off_t to)
+{
+    while (from < to) {
+        ssize_t have = pread(input->fd, map + from, (size_t)(to - from), from);
+
+        if (have < 0 && errno == EINTR)
+            continue;
+        if (have <= 0)
+            return have == 0;
+        from += have;
+    }
+    return true;
+}
+
+/* Reads all but holes, which are zeros already. Where the file system does not tell, all is data.
+ */
+static bool read_data(const struct input *input, uint8_t *map)
+{
+    off_t position = 0, end = input->status.st_size;
+
+    while (position < end) {
+        off_t data = lseek(input->fd, position, SEEK_DATA), hole;
+
+        if (data < 0 && errno == ENXIO)
+            return true;
+        if (data < 0)
+            data = position;
+        hole = lseek(input->fd, data, SEEK_HOLE);
+        if (hole <= data || hole > end)
+            hole = end;
+        if (data >= end)
+            return true;
+        if (!read_range(input, map, data, hole))
+            return false;
+        position = hole;
+    }
+    return true;
+}
+
+static bool copy_input(struct input *input, struct error *error)
+{
+    size_t size = (size_t)input->status.st_size;
+    off_t position;
+    bool done;
+    void *map;
+
+    if (size == 0)
+        return true;
+    map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+               0);
+    if (map == MAP_FAILED)
+        return error_out_of_memory(error, input->path, size);
+    input->bytes = (struct bytes){map, size};
+    position = lseek(input->fd, 0, SEEK_CUR);
+    done = read_data(input, map);
+    if (!done)
+        error_set_errno(error, errno, "%s: cannot be read", input->path);
+    lseek(input->fd, position, SEEK_SET);
+    return done && input_unchanged(input, error);
+}
+
 static bool map_input(struct input *input, struct error *error)
 {
     void *map;
@@ -80,19 +144,24 @@ static bool map_input(struct input *input, struct error *error)
     return true;
 }
 
-bool input_open(struct input *input, const char *path, struct error *error)
+/* How the contents come into memory: map_input or copy_input. */
+typedef bool input_loader(struct input *input, struct error *error);
+
+static bool open_path(struct input *input, const char *path, input_loader *load,
+                      struct error *error)
 {
     *input = (struct input){.fd = -1};
     input->path = strdup(path);
     if (input->path == NULL)
         return error_out_of_memory(error, path, strlen(path));
-    if (open_regular(path, &input->fd, &input->status, error) && map_input(input, error))
+    if (open_regular(path, &input->fd, &input->status, error) && load(input, error))
         return true;
     input_close(input);
     return false;
 }
 
-bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error)
+static bool open_descriptor(struct input *input, int fd, const char *name, input_loader *load,
+                            struct error *error)
 {
     *input = (struct input){.fd = -1};
     input->path = strdup(name);
@@ -103,10 +172,30 @@ bool input_open_descriptor(struct input *input, int fd, const char *name, struct
         error_set_errno(error, errno, "%s: cannot be read", name);
     else if (!S_ISREG(input->status.st_mode))
         error_set(error, "%s: not a regular file; name a file", name);
-    else if (map_input(input, error))
+    else if (load(input, error))
         return true;
     input_close(input);
     return false;
+}
+
+bool input_open(struct input *input, const char *path, struct error *error)
+{
+    return open_path(input, path, map_input, error);
+}
+
+bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error)
+{
+    return open_descriptor(input, fd, name, map_input, error);
+}
+
+bool input_read(struct input *input, const char *path, struct error *error)
+{
+    return open_path(input, path, copy_input, error);
+}
+
+bool input_read_descriptor(struct input *input, int fd, const char *name, struct error *error)
+{
+    return open_descriptor(input, fd, name, copy_input, error);
 }
 
 /* False with errno: a read failed. What the file lost meanwhile is missing from the buffer. */
@@ -126,13 +215,14 @@ static bool read_all(int fd, struct buffer *buffer, size_t size)
     return true;
 }
 
-bool file_read_into(struct buffer *buffer, const char *path, struct error *error)
+bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error)
 {
     struct stat status;
     int fd;
     bool done = open_regular(path, &fd, &status, error);
 
     buffer->size = 0;
+    done = done && memory_limit_allows(limit, (uint64_t)status.st_size, path, "the file", error);
     if (done && !buffer_reserve(buffer, (size_t)status.st_size))
         done = error_out_of_memory(error, path, (uint64_t)status.st_size);
     else if (done && !read_all(fd, buffer, (size_t)status.st_size))

@@ -37,7 +37,7 @@ struct input {
     void *released_context;
     int fd;
     struct stat status;
-    struct bytes bytes; /* the whole file; the pages are the kernel's, nothing is copied */
+    struct bytes bytes; /* the whole file; unless it was read, the pages are the kernel's */
 };
 
 /* Maps a regular file. An empty file gives an empty view. On failure nothing is left open. */
@@ -46,10 +46,18 @@ bool input_open(struct input *input, const char *path, struct error *error);
 /* The same for a descriptor, which stays the caller's. `name` stands for the file in messages. */
 bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error);
 
+/* The same with a copy of the file in memory, for who must go on whatever others do to the file:
+ * looking at a mapped file that is cut short raises SIGBUS. What the file has holes for takes no
+ * memory, and no time. Fails where the file changes meanwhile. A descriptor's position is moved,
+ * and put back. */
+bool input_read(struct input *input, const char *path, struct error *error);
+bool input_read_descriptor(struct input *input, int fd, const char *name, struct error *error);
+
 /* Reads a whole regular file into the buffer, over what it held: for files that are looked at once,
  * one after the other, where reading into memory that is there costs less than mapping. A file that
- * grows meanwhile is read up to the size it had. */
-bool file_read_into(struct buffer *buffer, const char *path, struct error *error);
+ * grows meanwhile is read up to the size it had. Fails where it has more than `limit` bytes
+ * (memory_limit.h). */
+bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error);
 
 /* Gives back the pages of [offset, offset + size), which have been used and are not needed soon:
  * the resident size then stays bounded however large the file is. Reading them again works. */

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "common/inflate.h"
+#include "common/memory_limit.h"
 
 #define CAPACITY_FIRST 1024
 
@@ -118,8 +119,8 @@ bool name_chunk_take(struct bytes *section, struct name_chunk *chunk)
 }
 
 /* Takes a chunk off the front of the section. */
-static bool read_chunk(struct name_set *set, struct bytes *section, const char *file,
-                       struct error *error)
+static bool read_chunk(struct name_set *set, struct bytes *section, uint64_t limit,
+                       const char *file, struct error *error)
 {
     struct name_chunk chunk;
     struct bytes content;
@@ -128,6 +129,9 @@ static bool read_chunk(struct name_set *set, struct bytes *section, const char *
         return damaged(file, error);
     content = chunk.content;
     if (chunk.compressed) {
+        if (!memory_limit_allows(limit, set->text.size + chunk.size, file, "the text of its names",
+                                 error))
+            return false;
         set->chunk.size = 0;
         switch (inflate_exactly(content, chunk.size, &set->chunk)) {
         case INFLATE_DAMAGED:
@@ -147,12 +151,14 @@ static bool read_chunk(struct name_set *set, struct bytes *section, const char *
 bool name_set_read(struct name_set *set, struct bytes section, const char *file,
                    struct error *error)
 {
+    uint64_t limit = set->memory_limit != 0 ? set->memory_limit : memory_limit_for(section.size);
+
     for (;;) {
         while (section.size != 0 && section.data[0] == 0)
             section = (struct bytes){section.data + 1, section.size - 1};
         if (section.size == 0)
             return true;
-        if (!read_chunk(set, &section, file, error))
+        if (!read_chunk(set, &section, limit, file, error))
             return false;
     }
 }

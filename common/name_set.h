@@ -44,9 +44,10 @@ struct name_set {
     struct buffer text; /* each name with a NAME_SEPARATOR behind it */
     size_t count;
     struct name_slot *slots;
-    size_t capacity;     /* slots: a power of two, or 0 */
-    uint64_t seed;       /* of the hashes */
-    struct buffer chunk; /* the one that was inflated last */
+    size_t capacity;       /* slots: a power of two, or 0 */
+    uint64_t seed;         /* of the hashes */
+    struct buffer chunk;   /* the one that was inflated last */
+    uint64_t memory_limit; /* of what is held (memory_limit.h); 0: as the section's size has it */
 };
 
 /* Adds the names of a section; `file` is for messages. Empty names are none. */

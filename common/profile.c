@@ -158,7 +158,14 @@ bool profile_recognize_indexed(struct bytes bytes)
 
 bool profile_find_next(struct bytes file, uint64_t *offset)
 {
-    while (*offset < file.size && file.data[*offset] == 0)
+    uint64_t end = file.size;
+
+    if (*offset < end && end - *offset > PROFILE_GAP_MAX)
+        end = *offset + PROFILE_GAP_MAX;
+    while (*offset < end && end - *offset >= sizeof(uint64_t) &&
+           load_u64(file.data + *offset, false) == 0)
+        *offset += sizeof(uint64_t);
+    while (*offset < end && file.data[*offset] == 0)
         ++*offset;
     return *offset < file.size;
 }
@@ -171,6 +178,11 @@ static bool read_header(struct bytes bytes, const char *name, struct profile *pr
     uint64_t position = 0;
     struct bytes word;
 
+    if (bytes.size != 0 && bytes.data[0] == 0)
+        return error_set(error,
+                         "%s: more than %d MiB of zeros where a profile should begin; cut them off "
+                         "or run the program again",
+                         name, PROFILE_GAP_MAX >> 20);
     if (!read_magic(bytes, &profile->is_64_bit, &profile->big_endian))
         return error_set(error,
                          "%s: not a raw profile; give a file that an instrumented program "
@@ -425,16 +437,16 @@ struct bytes profile_whole_counters(const struct profile *profile)
 }
 
 /* Whether the one record is of a function: then its name is among the names. Names that cannot be
- * read tell nothing, and are left to the tools that read the profile. */
-static bool names_have_record(const struct profile *profile)
+ * read tell nothing, and are left to the tools that read the profile. False: no memory. */
+static bool names_have_record(const struct profile *profile, const char *name, bool *has,
+                              struct error *error)
 {
     struct names names = {0};
-    struct error ignored;
-    bool has = !names_read(&names, profile->names, "", &ignored) ||
-               names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
+    bool done = names_read(&names, profile->names, name, error);
 
+    *has = !done || names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
     names_free(&names);
-    return has;
+    return done || !error_is_of_memory(error);
 }
 
 /* A distance of the header as a record has it: on 64-bit Windows, where the runtime writes only the
@@ -478,16 +490,22 @@ static bool is_whole_stub(const struct profile *profile)
  * program that has just one function. Only the former comes with a tripwire, or without names, or
  * has the image's UUID where a function has the hash of its name. Where the split left the names in
  * the image, nothing but that hash may tell, as not every profile has a binary ID. */
-static void detect_stub(struct profile *profile)
+static bool detect_stub(struct profile *profile, const char *name, struct error *error)
 {
+    bool is_of_function = false;
+
     if (profile->header.num_data != 1)
-        return;
+        return true;
     memcpy(profile->stub_uuid, profile->data.data, PROFILE_STUB_UUID_SIZE);
-    if (is_whole_stub(profile))
-        profile->lightweight = profile_lacks_names(profile) || stub_matches_binary_id(profile) ||
-                               !names_have_record(profile);
-    else
+    if (!is_whole_stub(profile)) {
         profile->has_changed_stub = stub_matches_binary_id(profile);
+        return true;
+    }
+    if (!profile_lacks_names(profile) && !stub_matches_binary_id(profile) &&
+        !names_have_record(profile, name, &is_of_function, error))
+        return false;
+    profile->lightweight = !is_of_function;
+    return true;
 }
 
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
@@ -504,8 +522,7 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
         return false;
     profile->counter_skew = find_counter_skew(profile);
     profile->has_tripwire = tripwire_recognize(profile->names);
-    detect_stub(profile);
-    return true;
+    return detect_stub(profile, name, error);
 }
 
 bool profile_lacks_names(const struct profile *profile)

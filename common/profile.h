@@ -130,8 +130,15 @@ bool profile_recognize(struct bytes bytes);
 /* True where the bytes begin like an indexed profile (.profdata). */
 bool profile_recognize_indexed(struct bytes bytes);
 
+/* Zero bytes that may be between profiles, or behind the last one. The runtime writes no more than
+ * fill a page, and LLVM's reader passes over any number, one by one. A program without a file
+ * system may give out its profile in a buffer of any size, though none as large as this; what is
+ * larger is a hole in the file, which to look through takes as long as its size claims. */
+#define PROFILE_GAP_MAX (64 << 20)
+
 /* Moves *offset over the zero bytes between profiles. False where no profile follows. To go through
- * a file: start at 0, and while this is true, parse and add the profile's size. */
+ * a file: start at 0, and while this is true, parse and add the profile's size. Behind too many
+ * zeros parsing says so. */
 bool profile_find_next(struct bytes file, uint64_t *offset);
 
 /* Reads the profile at `offset` of the file. `name` stands for the file in messages. */

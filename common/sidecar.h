@@ -152,6 +152,12 @@ bool sidecar_recognize(struct bytes bytes);
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error);
 void sidecar_close(struct sidecar *sidecar);
 
+/* Whatever of the sidecar is held in memory as a whole, a section or a part of its compact form,
+ * must not be larger than the limit. It is in proportion to the size of the file (memory_limit.h)
+ * until it is set. UINT64_MAX: none; 0: it stays as it is. */
+void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
+uint64_t sidecar_memory_limit(const struct sidecar *sidecar);
+
 /* Everything returned lives as long as the sidecar. */
 const struct sidecar_facts *sidecar_facts(const struct sidecar *sidecar);
 const char *sidecar_name(const struct sidecar *sidecar);
@@ -167,7 +173,7 @@ size_t sidecar_kept_count(const struct sidecar *sidecar);
 const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t index);
 
 /* Decompresses a whole section and checks its digest. The buffer grows with what comes out, so a
- * false size costs nothing. */
+ * false size costs nothing; one above the limit of memory is refused. */
 bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                           struct buffer *content, struct error *error);
 
@@ -187,9 +193,10 @@ typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *err
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                             sidecar_sink sink, void *context, struct error *error);
 
-/* The `size` bytes of a section from `offset` on. Of a section in blocks, no others are decoded,
- * and the digests of those blocks checked; of any other all is, up to what is wanted. False too
- * where the section ends before. */
+/* The `size` bytes of a section from `offset` on, none of which is given back unchecked: of a
+ * section in blocks, the digests of those blocks that hold them, and no others are decoded; of any
+ * other the section's own. That takes decoding it as a whole: of a plain zstd section once for an
+ * open sidecar, as a stream. False too where the section ends before. */
 bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
                        uint64_t offset, size_t size, struct buffer *content, struct error *error);
 

@@ -51,7 +51,7 @@ static bool take_names(struct sidecar_compact *compact, enum section_kind kind, 
 {
     if (context->names != NULL)
         return true;
-    if (!compact_decode_names(buffer_view(&compact->sections[kind].packed), size, name,
+    if (!compact_decode_names(context, buffer_view(&compact->sections[kind].packed), size, name,
                               section_kind_name(kind), names, NULL, error))
         return false;
     context->names = names;
@@ -181,8 +181,8 @@ static bool load_names(const struct sidecar *sidecar, struct compact_context *co
     if (content == NULL)
         return true;
     if (atomic_load(&sidecar->references->known) == NULL) {
-        done = compact_decode_names(content->frame, content->size, sidecar->name, content->what,
-                                    &names, NULL, error) &&
+        done = compact_decode_names(context, content->frame, content->size, sidecar->name,
+                                    content->what, &names, NULL, error) &&
                keep_references(sidecar, &names, error);
         name_table_free(&names);
     }
@@ -218,6 +218,7 @@ static struct compact_context reader_context(const struct sidecar *sidecar)
     struct compact_context context =
         context_of(&sidecar->notes.facts, sidecar->threads, sidecar->memo);
 
+    context.memory_limit = sidecar->memory_limit;
     if (context.memo != NULL && names != NULL)
         context.sources.names = digest_of(names->frame);
     /* Of what load_data loads, this is checked. */
@@ -281,9 +282,10 @@ bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_co
 static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
                           bool for_others, struct name_set *set, bool *taken, struct error *error)
 {
+    const struct compact_context context = {.memory_limit = sidecar->memory_limit};
     struct name_table names;
-    bool done = compact_decode_names(content->frame, content->size, sidecar->name, content->what,
-                                     &names, taken, error);
+    bool done = compact_decode_names(&context, content->frame, content->size, sidecar->name,
+                                     content->what, &names, taken, error);
 
     if (done && for_others && content == names_content(sidecar))
         done = keep_references(sidecar, &names, error);
@@ -307,6 +309,7 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_sect
     bool done = content == NULL || content->transform == NULL ||
                 take_distinct(sidecar, content, for_others, set, &taken, error);
 
+    set->memory_limit = sidecar->memory_limit;
     if (done && !taken)
         done = sidecar_read_section(sidecar, section, &loaded, error) &&
                name_set_read(set, buffer_view(&loaded), sidecar->name, error);

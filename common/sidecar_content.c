@@ -9,6 +9,7 @@
 
 #include "common/codec.h"
 #include "common/content_stream.h"
+#include "common/memory_limit.h"
 #include "common/sidecar_compact.h"
 #include "common/sidecar_file.h"
 
@@ -37,11 +38,14 @@ bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_co
                           struct buffer *loaded, struct error *error)
 {
     size_t start = loaded->size;
-    bool done = content->transform != NULL
-                    ? sidecar_compact_load(sidecar, content, loaded, error)
-                    : codec_decompress(content->frame, content->size, sidecar->name, content->what,
-                                       loaded, error);
+    bool done = memory_limit_allows(sidecar->memory_limit, content->size, sidecar->name,
+                                    content->what, error);
 
+    if (done)
+        done = content->transform != NULL
+                   ? sidecar_compact_load(sidecar, content, loaded, error)
+                   : codec_decompress(content->frame, content->size, sidecar->name, content->what,
+                                      loaded, error);
     if (done) {
         struct bytes view = {loaded->data == NULL ? NULL : loaded->data + start,
                              loaded->size - start};
@@ -120,6 +124,21 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_
     return stored != NULL && stream_content(sidecar, stored, sink, context, error);
 }
 
+/* A zstd frame tells only at its end whether what came out of it is right, so before the first part
+ * of it is given back all of it is looked at. The other forms are checked as they are decoded. */
+static bool check_stream(const struct sidecar *sidecar, const struct sidecar_section *section,
+                         const struct sidecar_content *stored, struct error *error)
+{
+    atomic_uint *checked = &sidecar->references->checked;
+
+    if (stored->transform != NULL || (atomic_load(checked) & SECTION_BIT(section->kind)) != 0)
+        return true;
+    if (!stream_content(sidecar, stored, NULL, NULL, error))
+        return false;
+    atomic_fetch_or(checked, SECTION_BIT(section->kind));
+    return true;
+}
+
 bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
                        uint64_t offset, size_t size, struct buffer *content, struct error *error)
 {
@@ -132,6 +151,8 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
     if (offset > stored->size || size > stored->size - offset)
         return error_set(error, "%s: %s has only %" PRIu64 " bytes; ask for less", sidecar->name,
                          stored->what, stored->size);
+    if (!check_stream(sidecar, section, stored, error))
+        return false;
     stream = content_stream_open(sidecar, stored, error);
     if (stream == NULL)
         return false;

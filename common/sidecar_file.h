@@ -33,11 +33,14 @@ struct sidecar_content {
     const char *what; /* for messages */
 };
 
-/* The NameRefs of the distinct names, which several sections need, once they were needed: without
- * the names themselves, of which they are a small part. They stay as they are until the sidecar is
- * closed, so that whoever reads a sidecar, on several threads too, changes nothing for others. */
+/* What is found out while a sidecar is read, and then stays as it is until it is closed: so whoever
+ * reads a sidecar, on several threads too, changes nothing for others. */
 struct sidecar_references {
-    _Atomic(struct name_table *) known; /* NULL: not yet */
+    /* The NameRefs of the distinct names, which several sections need, once they were needed:
+     * without the names themselves, of which they are a small part. NULL: not yet. */
+    _Atomic(struct name_table *) known;
+    /* SECTION_BIT of those whose stored bytes were seen to give what their digest says. */
+    atomic_uint checked;
 };
 
 struct sidecar {
@@ -51,6 +54,7 @@ struct sidecar {
     /* See sidecar_help_restore. */
     unsigned threads;
     struct zlib_memo *memo;
+    uint64_t memory_limit; /* of what is held at a time (memory_limit.h) */
 };
 
 /* Decompresses into a buffer that grows with what comes out, and checks the digest. */

@@ -3,11 +3,13 @@
  *
  * Nothing of libelf outlives sidecar_open: what was found is kept in structures of our own.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/elf_reader.h"
+#include "common/memory_limit.h"
 #include "common/sidecar_compact.h"
 #include "common/sidecar_file.h"
 
@@ -99,6 +101,8 @@ static bool read_notes(struct sidecar *sidecar, const struct elf_reader *file, s
     Elf_Data *data = elf_reader_notes(file, SIDECAR_NOTE_SECTION);
     struct sidecar_facts *facts = &sidecar->notes.facts;
 
+    if (data == NULL && errno == ENOMEM) /* of libelf: see sidecar_open */
+        return error_out_of_memory(error, sidecar->name, file->bytes.size);
     if (data == NULL || !sidecar_notes_recognize(data))
         return error_set(error,
                          "%s: not a sidecar, or damaged beyond recognition; give the .covsplit "
@@ -232,10 +236,12 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
         sidecar->name = strdup(name);
         sidecar->references = calloc(1, sizeof(*sidecar->references));
         sidecar->threads = 1;
+        sidecar->memory_limit = memory_limit_for(bytes.size);
     }
     if (sidecar == NULL || sidecar->name == NULL || sidecar->references == NULL || file == NULL) {
         error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
     } else {
+        errno = 0; /* libelf does not tell why it fails in another way */
         if (!elf_reader_open(file, bytes))
             file->section_count = 0; /* read_notes then finds none, and says so */
         done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
@@ -254,6 +260,17 @@ void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib
 {
     sidecar->threads = threads;
     sidecar->memo = memo;
+}
+
+void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)
+{
+    if (limit != 0)
+        sidecar->memory_limit = limit;
+}
+
+uint64_t sidecar_memory_limit(const struct sidecar *sidecar)
+{
+    return sidecar->memory_limit;
 }
 
 void sidecar_close(struct sidecar *sidecar)

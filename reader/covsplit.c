@@ -93,7 +93,7 @@ covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error
     struct input input;
     struct error why = {0};
 
-    if (input_open(&input, path, &why))
+    if (input_read(&input, path, &why))
         return open_input(&input, input.bytes, path, error);
     report_error(error, &why);
     return NULL;
@@ -104,7 +104,7 @@ covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_er
     struct input input;
     struct error why = {0};
 
-    if (input_open_descriptor(&input, fd, name, &why))
+    if (input_read_descriptor(&input, fd, name, &why))
         return open_input(&input, input.bytes, name, error);
     report_error(error, &why);
     return NULL;
@@ -138,6 +138,16 @@ bool covsplit_is_sidecar(const void *data, size_t size)
 bool covsplit_is_object(const void *data, size_t size)
 {
     return object_recognize((struct bytes){data, size});
+}
+
+void covsplit_sidecar_limit_memory(covsplit_sidecar *sidecar, uint64_t bytes)
+{
+    sidecar_limit_memory(sidecar->sidecar, bytes);
+}
+
+uint64_t covsplit_sidecar_memory_limit(const covsplit_sidecar *sidecar)
+{
+    return sidecar_memory_limit(sidecar->sidecar);
 }
 
 const uint8_t *covsplit_sidecar_uuid(const covsplit_sidecar *sidecar, size_t *size)

@@ -40,13 +40,14 @@ void covsplit_error_free(covsplit_error *error);
 
 typedef struct covsplit_sidecar covsplit_sidecar;
 
-/* Opens a sidecar file; it is mapped, not read, and nothing is decompressed. No descriptor stays
- * open. The file must not change while it is open. */
+/* Opens a sidecar file: it is read into memory, and nothing is decompressed. From then on it does
+ * not matter what becomes of the file; one that changes while it is read is an error. No descriptor
+ * stays open. */
 covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error);
 
 /* The same by a descriptor, which must be of a regular file and open for reading; its position does
- * not matter. It stays the caller's, and may be closed right after. `name` stands for the file in
- * messages and is copied. */
+ * not matter, and is afterwards what it was. It stays the caller's, and may be closed right after.
+ * `name` stands for the file in messages and is copied. */
 covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_error **error);
 
 /* Opens a sidecar in memory. The `size` bytes at `data` must stay as they are until it is closed;
@@ -56,6 +57,14 @@ covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, co
 
 /* NULL is allowed. What lives as long as the sidecar is gone afterwards. */
 void covsplit_sidecar_close(covsplit_sidecar *sidecar);
+
+/* A damaged or hostile sidecar of some kilobytes may claim to hold gigabytes. What is held in
+ * memory as a whole, a section or what it is made of, must not be larger than a limit, or is an
+ * error. It begins as 64 MiB and 512 bytes for each byte of the file, but at most 4 GiB; sections
+ * of real sidecars are 10 to 200 times as large as the file. All together takes some times as much.
+ * UINT64_MAX: no limit; 0: it stays as it is. */
+void covsplit_sidecar_limit_memory(covsplit_sidecar *sidecar, uint64_t bytes);
+uint64_t covsplit_sidecar_memory_limit(const covsplit_sidecar *sidecar);
 
 /* True where the bytes look like a sidecar, of this or another format version. */
 bool covsplit_is_sidecar(const void *data, size_t size);
@@ -129,9 +138,13 @@ void *covsplit_sidecar_read(const covsplit_sidecar *sidecar, const char *name, s
 const void *covsplit_sidecar_content(covsplit_sidecar *sidecar, const char *name, size_t *size,
                                      covsplit_error **error);
 
-/* Only the `size` bytes from `offset` on, into a new block that the caller frees with free(). Of
- * the coverage mapping of functions, which is stored in blocks of some MiB, no others are decoded;
- * of other sections it may be all. Fails where the section ends before. */
+/* Only the `size` bytes from `offset` on, into a new block that the caller frees with free(). Every
+ * byte of them was checked against a digest, in whatever form the section is stored. The coverage
+ * mapping of functions is stored in blocks of some MiB with a digest each, and no others are
+ * decoded. Of a plain zstd section (split --portable) the first call decompresses all, piece by
+ * piece, to check it, and later ones what is before the end of the part; of any other section each
+ * call decodes all: to read many parts of one, take covsplit_sidecar_content. Fails where the
+ * section ends before. */
 void *covsplit_sidecar_read_part(const covsplit_sidecar *sidecar, const char *name, uint64_t offset,
                                  size_t size, covsplit_error **error);
 
@@ -185,8 +198,10 @@ bool covsplit_sidecar_restore(const covsplit_sidecar *sidecar, const void *strip
                               const char *stripped_name, covsplit_sink sink, void *context,
                               covsplit_error **error);
 
-/* The same for a file. Its pages are given back as they are used, so that the memory needed does
- * not grow with the image; fails too where the file changes meanwhile. */
+/* The same for a file. It is mapped, and its pages are given back as they are used, so that the
+ * memory needed does not grow with the image; fails too where the file changes meanwhile. Where it
+ * is cut short meanwhile, the process gets SIGBUS: who has to survive that reads the image, and
+ * calls covsplit_sidecar_restore. */
 bool covsplit_sidecar_restore_file(const covsplit_sidecar *sidecar, const char *stripped_path,
                                    covsplit_sink sink, void *context, covsplit_error **error);
 
@@ -207,8 +222,9 @@ bool covsplit_is_object(const void *data, size_t size);
 /* A file of raw profiles, and the one of them that is looked at. */
 typedef struct covsplit_profile covsplit_profile;
 
-/* Opens a file and looks at its first profile. The file is mapped, without a descriptor that stays
- * open, and must not change meanwhile. Fails where there is no whole profile. */
+/* Opens a file and looks at its first profile. The file is read into memory, and no descriptor
+ * stays open; it does not matter what becomes of it afterwards. Fails where there is no whole
+ * profile, and where the file changes while it is read. */
 covsplit_profile *covsplit_profile_open(const char *path, covsplit_error **error);
 
 /* The same in memory. The `size` bytes at `data` must stay as they are until it is closed; `name`
@@ -220,7 +236,7 @@ covsplit_profile *covsplit_profile_open_memory(const void *data, size_t size, co
 void covsplit_profile_close(covsplit_profile *profile);
 
 /* Looks at the next profile of the file: *found is false, and nothing changed, where there is none.
- * Fails where what follows is no whole profile. */
+ * Fails where what follows is no whole profile, or more than 64 MiB of zeros. */
 bool covsplit_profile_next(covsplit_profile *profile, bool *found, covsplit_error **error);
 
 /* The version word of the profile's header: version in the low bits, variants in the high ones. */
@@ -266,13 +282,22 @@ covsplit_store *covsplit_store_open_directory(const char *directory, covsplit_er
 /* NULL is allowed. */
 void covsplit_store_close(covsplit_store *store);
 
-/* Opens the sidecar of that UUID, or of the only UUID that begins with these bytes (at least one).
+/* The path of the sidecar of that UUID, or of the only UUID that begins with these bytes (at least
+ * one), as a new string that the caller frees with free(). What it is a path of may change at any
+ * time: whoever keeps what he read of it can tell by the file's device, inode, size and times.
  * Fails where there is none, and where several fit: the message names two of them. */
+char *covsplit_store_path(const covsplit_store *store, const uint8_t *uuid, size_t size,
+                          covsplit_error **error);
+
+/* That of the image that wrote the profile: by its binary IDs, then by its stub record. */
+char *covsplit_store_path_for_profile(const covsplit_store *store, const covsplit_profile *profile,
+                                      covsplit_error **error);
+
+/* Opens the sidecar at covsplit_store_path. Fails too where it is that of another UUID. */
 covsplit_sidecar *covsplit_store_find(const covsplit_store *store, const uint8_t *uuid, size_t size,
                                       covsplit_error **error);
 
-/* Opens the sidecar of the image that wrote the profile: by its binary IDs, then by its stub
- * record. */
+/* Opens the sidecar at covsplit_store_path_for_profile, likewise. */
 covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
                                                   const covsplit_profile *profile,
                                                   covsplit_error **error);

@@ -23,7 +23,7 @@ struct loaded_section {
 };
 
 struct covsplit_sidecar {
-    struct input input; /* zeroed where the sidecar is in the caller's memory */
+    struct input input; /* read; zeroed where the sidecar is in the caller's memory */
     struct sidecar *sidecar;
     struct loaded_section sections[SECTION_KIND_MAX + 1]; /* by kind */
     bool has_correlation;
@@ -31,7 +31,7 @@ struct covsplit_sidecar {
 };
 
 struct covsplit_profile {
-    struct input input; /* zeroed where the profile is in the caller's memory */
+    struct input input; /* read; zeroed where the profile is in the caller's memory */
     struct bytes bytes; /* the whole file */
     char *name;
     uint64_t offset; /* of the current profile */

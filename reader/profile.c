@@ -64,7 +64,7 @@ covsplit_profile *covsplit_profile_open(const char *path, covsplit_error **error
     struct input input;
     struct error why = {0};
 
-    if (input_open(&input, path, &why))
+    if (input_read(&input, path, &why))
         return open_input(&input, input.bytes, path, error);
     report_error(error, &why);
     return NULL;

@@ -116,12 +116,15 @@ static bool not_found(const covsplit_store *store, const struct uuid *uuid, cons
                      name, uuid_format(uuid, hex), list.message);
 }
 
-/* Takes the match over. */
+/* Opens the sidecar of a match, and takes the match over; NULL where there is none, for which the
+ * caller has the error. */
 static covsplit_sidecar *open_match(struct store_match *match, covsplit_error **error)
 {
-    covsplit_sidecar *sidecar = covsplit_sidecar_open(match->path, error);
+    covsplit_sidecar *sidecar = NULL;
     struct error why = {0};
 
+    if (match->path != NULL)
+        sidecar = covsplit_sidecar_open(match->path, error);
     if (sidecar != NULL && !uuid_equal(&sidecar_facts(sidecar->sidecar)->uuid, &match->uuid)) {
         char hex[UUID_HEX_MAX];
 
@@ -137,18 +140,20 @@ static covsplit_sidecar *open_match(struct store_match *match, covsplit_error **
     return sidecar;
 }
 
-static covsplit_sidecar *finish(bool found, struct store_match *match, const struct error *why,
-                                covsplit_error **error)
+/* match.path is NULL, and the error set, where nothing is found. */
+static struct store_match finish(bool found, struct store_match match, const struct error *why,
+                                 covsplit_error **error)
 {
-    if (found)
-        return open_match(match, error);
-    free(match->path);
-    report_error(error, why);
-    return NULL;
+    if (!found) {
+        free(match.path);
+        match.path = NULL;
+        report_error(error, why);
+    }
+    return match;
 }
 
-covsplit_sidecar *covsplit_store_find(const covsplit_store *store, const uint8_t *uuid, size_t size,
-                                      covsplit_error **error)
+static struct store_match match_uuid(const covsplit_store *store, const uint8_t *uuid, size_t size,
+                                     covsplit_error **error)
 {
     struct uuid wanted = {.size = size < UUID_SIZE_MAX ? size : UUID_SIZE_MAX};
     struct store_match match = {0};
@@ -161,7 +166,7 @@ covsplit_sidecar *covsplit_store_find(const covsplit_store *store, const uint8_t
     else if (search(store, &wanted, STORE_EXACT, &match, &why) &&
              (match.path != NULL || search(store, &wanted, STORE_PREFIX, &match, &why)))
         found = match.path != NULL || not_found(store, &wanted, NULL, &why);
-    return finish(found, &match, &why, error);
+    return finish(found, match, &why, error);
 }
 
 /* By binary IDs, each of which is a whole UUID. */
@@ -182,9 +187,8 @@ static bool search_binary_ids(const covsplit_store *store, const struct profile 
     return true;
 }
 
-covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
-                                                  const covsplit_profile *profile,
-                                                  covsplit_error **error)
+static struct store_match match_profile(const covsplit_store *store,
+                                        const covsplit_profile *profile, covsplit_error **error)
 {
     const struct profile *view = &profile->profile;
     struct store_match match = {0};
@@ -207,7 +211,36 @@ covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
              (match.path != NULL || !view->lightweight ||
               search(store, &stub, STORE_STUB, &match, &why)))
         found = match.path != NULL || not_found(store, &uuid, profile->name, &why);
-    return finish(found, &match, &why, error);
+    return finish(found, match, &why, error);
+}
+
+char *covsplit_store_path(const covsplit_store *store, const uint8_t *uuid, size_t size,
+                          covsplit_error **error)
+{
+    return match_uuid(store, uuid, size, error).path;
+}
+
+covsplit_sidecar *covsplit_store_find(const covsplit_store *store, const uint8_t *uuid, size_t size,
+                                      covsplit_error **error)
+{
+    struct store_match match = match_uuid(store, uuid, size, error);
+
+    return open_match(&match, error);
+}
+
+char *covsplit_store_path_for_profile(const covsplit_store *store, const covsplit_profile *profile,
+                                      covsplit_error **error)
+{
+    return match_profile(store, profile, error).path;
+}
+
+covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
+                                                  const covsplit_profile *profile,
+                                                  covsplit_error **error)
+{
+    struct store_match match = match_profile(store, profile, error);
+
+    return open_match(&match, error);
 }
 
 /* ---- visiting ---- */

@@ -34,10 +34,12 @@
 #include "split/run_reports.h"
 #include "split/run_sidecars.h"
 
-/* Connections that have not asked yet. Where there are so many, the oldest is given up. */
+/* Connections that have not asked yet. */
 #define CONNECTIONS_MAX 256
-/* How long one may take to ask, in seconds. */
-#define PATIENCE 10
+/* How long one may take to ask, in milliseconds: always, and while others wait because of it. A
+ * client asks right after it has connected, but may not get a processor at once. */
+#define PATIENCE         10000
+#define PATIENCE_PRESSED 1000
 
 /* If the hard limit allows it. */
 #define DESCRIPTORS_WANTED 4096
@@ -54,7 +56,7 @@
 
 struct waiting_connection {
     int fd;
-    time_t since;
+    int64_t since; /* milliseconds */
 };
 
 struct broker {
@@ -367,6 +369,8 @@ static void answer(struct broker *broker, struct question *question)
     question->status = subject.status;
     if (subject.is_for_correlator && question_correlates(question))
         subject.kind = SUBJECT_OTHER;
+    if (known && subject.kind != SUBJECT_OTHER)
+        known = subject_identify(&subject, broker->sidecars, &error);
     if (known && subject.kind != SUBJECT_OTHER) {
         answer_subject(broker, question, &subject);
     } else {
@@ -388,12 +392,13 @@ static void *work(void *context)
 
 /* ---- listening ---- */
 
-static time_t now(void)
+/* In milliseconds. */
+static int64_t now(void)
 {
     struct timespec time;
 
     clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec;
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
 static void forget_connection(struct broker *broker, size_t index)
@@ -406,9 +411,12 @@ static void forget_connection(struct broker *broker, size_t index)
 /* A moment for others to close what keeps a new descriptor from us. */
 #define PAUSE_MILLISECONDS 10
 
-/* Where there is none, the one that makes some will wake the listener. */
+/* Where there is none, whoever answers a question and so makes some will wake the listener; or some
+ * connection asks, or is given up. */
 static bool has_room(struct broker *broker)
 {
+    if (broker->connection_count == CONNECTIONS_MAX)
+        return false;
     atomic_store(&broker->is_full, true);
     if (broker->connection_count + broker->question_count >= broker->asking_max)
         return false;
@@ -418,23 +426,41 @@ static bool has_room(struct broker *broker)
 
 static void accept_connections(struct broker *broker)
 {
-    while (broker->connection_count < CONNECTIONS_MAX && has_room(broker)) {
+    while (has_room(broker)) {
         int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        pid_t process;
 
         if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
             poll(NULL, 0, PAUSE_MILLISECONDS);
         if (fd < 0)
             return;
-        broker->connections[broker->connection_count++] =
-            (struct waiting_connection){.fd = fd, .since = now()};
+        if (connection_is_of_same_user(fd, &process))
+            broker->connections[broker->connection_count++] =
+                (struct waiting_connection){.fd = fd, .since = now()};
+        else
+            close(fd);
     }
 }
 
-/* Those that have not asked by now. They are in the order of their age. */
+/* No more can be accepted, and some of the connections have not asked. */
+static bool is_pressed(const struct broker *broker)
+{
+    return broker->connection_count == CONNECTIONS_MAX ||
+           broker->connection_count + broker->question_count >= broker->asking_max;
+}
+
+static int patience(const struct broker *broker)
+{
+    return is_pressed(broker) ? PATIENCE_PRESSED : PATIENCE;
+}
+
+/* Those that have not asked by now: where it is time for one, for all that are as old, or whoever
+ * waits would wait for each of them. They are in the order of their age. */
 static void give_up_silent_connections(struct broker *broker)
 {
-    while (broker->connection_count == CONNECTIONS_MAX ||
-           (broker->connection_count != 0 && now() - broker->connections[0].since > PATIENCE)) {
+    int64_t oldest = now() - patience(broker);
+
+    while (broker->connection_count != 0 && broker->connections[0].since <= oldest) {
         close(broker->connections[0].fd);
         forget_connection(broker, 0);
     }
@@ -465,7 +491,7 @@ static void *listen_to_clients(void *context)
             events[i] = (struct pollfd){.fd = broker->connections[i].fd, .events = POLLIN};
         events[count] = (struct pollfd){.fd = listener, .events = POLLIN};
         events[count + 1] = (struct pollfd){.fd = broker->wake_up, .events = POLLIN};
-        if (poll(events, count + 2, count == 0 ? -1 : PATIENCE * 1000) < 0)
+        if (poll(events, count + 2, count == 0 ? -1 : patience(broker)) < 0)
             continue;
         (void)!read(broker->wake_up, &ignored, sizeof(ignored));
         for (size_t i = count; i-- != 0;) {

@@ -49,7 +49,7 @@ static int take_descriptor(struct msghdr *message)
     return -1;
 }
 
-static bool is_of_same_user(int connection, pid_t *process)
+bool connection_is_of_same_user(int connection, pid_t *process)
 {
     struct ucred peer;
     socklen_t size = sizeof(peer);
@@ -116,7 +116,7 @@ static bool receive(struct question *question)
     question->file = take_descriptor(&message);
     if (question->file < 0 || size < (ssize_t)sizeof(start) ||
         (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
-        !is_of_same_user(question->connection, &question->process))
+        !connection_is_of_same_user(question->connection, &question->process))
         return false;
     find_paths(question, start.directory);
     return true;

@@ -19,6 +19,9 @@ struct question {
     char real_path[PATH_MAX]; /* behind all links; "" where it has none */
 };
 
+/* Whether the other end of a connection is a process of the same user; *process is which one. */
+bool connection_is_of_same_user(int connection, pid_t *process);
+
 /* Reads what has come on a connection, which is taken over. NULL where that is no question of a
  * process of the same user: the connection is closed then. Never waits. */
 struct question *question_receive(int connection);

@@ -46,6 +46,11 @@
         FLAG(OPTION_NO_EXACT, "no-exact", NO_LETTER,                                               \
              "a sidecar for reports alone, made faster: join will refuse it")
 
+/* A row of what decompresses sidecars. */
+#define MEMORY_LIMIT                                                                               \
+    VALUE(OPTION_MEMORY_LIMIT, SIZE, "memory-limit", NO_LETTER, "SIZE",                            \
+          "refuse what claims more memory than SIZE (1G, 512M, ...)")
+
 static const struct option_description split_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
           "write the stripped image to OUT, not over IMAGE"),
@@ -84,6 +89,7 @@ static const struct option_description join_options[] = {
           .excludes = OPTION_STORE),
     VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
           "look for the sidecar in the store DIR, by UUID"),
+    MEMORY_LIMIT,
 };
 
 static const struct option_description correlate_options[] = {
@@ -93,6 +99,7 @@ static const struct option_description correlate_options[] = {
           "the sidecar of the image that wrote the profile", .excludes = OPTION_STORE),
     VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
           "look for the sidecar in the store DIR, by UUID"),
+    MEMORY_LIMIT,
 };
 
 static const char *const failure_modes[] = {"any", "all", NULL};
@@ -110,6 +117,7 @@ static const struct option_description merge_options[] = {
     FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (.profdata only)"),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
           "the llvm-profdata that writes the .profdata file"),
+    MEMORY_LIMIT,
     VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
           "read with N threads (default: one a processor, at most 8)", .minimum = 1,
           .maximum = THREADS_MAX),
@@ -125,6 +133,7 @@ static const struct option_description export_options[] = {
     VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
           "export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "overwrite files too that export did not make"),
+    MEMORY_LIMIT,
     FLAG(OPTION_VERBOSE, "verbose", 'v',
          "print the paths in --debug-dir, and of what images they are"),
 };
@@ -134,6 +143,7 @@ static const struct option_description run_options[] = {
           "the sidecar of an image that is read, or that wrote the profiles"),
     VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
           "look for sidecars in the store DIR, by UUID"),
+    MEMORY_LIMIT,
     FLAG(OPTION_VERBOSE, "verbose", 'v', "name the files that are converted"),
 };
 
@@ -145,6 +155,7 @@ static const struct option_description verify_options[] = {
     VALUE(OPTION_IMAGE, TEXT, "image", NO_LETTER, "STRIPPED",
           "check too that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
     VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", "check all sidecars of the store DIR"),
+    MEMORY_LIMIT,
     FLAG(OPTION_VERBOSE, "verbose", 'v', "name the sidecars that are good"),
 };
 
@@ -156,6 +167,7 @@ static const struct option_description store_check_options[] = {
     VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
           "check with N threads (default: one a processor, at most 8)", .minimum = 1,
           .maximum = THREADS_MAX),
+    MEMORY_LIMIT,
     FLAG(OPTION_VERBOSE, "verbose", 'v', "name the sidecars that are good"),
 };
 
@@ -204,13 +216,13 @@ static const struct command commands[] = {
      "and the exit status is 1; else it is that of COMMAND.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
     {"join", "Bring back the original image from a stripped one and its sidecar",
-     "[--sidecar FILE | --store DIR] -o OUT STRIPPED",
+     "[--sidecar FILE | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
      "Without --sidecar, the sidecar is looked for by UUID in the store DIR, or in the\n"
      "directories of COVSPLIT_STORE (a list with ':' between), and then as\n"
      "STRIPPED.covsplit.\n",
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
     {"correlate", "Make a full raw profile of a lightweight one",
-     "[--sidecar FILE | --store DIR] -o OUT PROFILE",
+     "[--sidecar FILE | --store DIR] [--memory-limit SIZE] -o OUT PROFILE",
      "OUT is what the unsplit image would have written, for llvm-profdata to read, but\n"
      "that it has each name once and not compressed, which is read faster.\n"
      "Without --sidecar and --store, the sidecar is looked for by UUID in the\n"
@@ -219,7 +231,8 @@ static const struct command commands[] = {
      OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
     {"merge", "Add up profiles of any images into one file",
      "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
-     "                      [--llvm-profdata PROGRAM] [-j N] -o OUT PROFILE...",
+     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N]\n"
+     "                      -o OUT PROFILE...",
      "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
      "those, one a line). Lightweight and full raw profiles may be mixed. OUT.profraw\n"
      "has one full raw profile for each image, OUT.profdata is what llvm-profdata makes\n"
@@ -229,7 +242,7 @@ static const struct command commands[] = {
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
      "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
-     "                       [--replace] [-v] [UUID...]",
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
@@ -237,7 +250,8 @@ static const struct command commands[] = {
      "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
     {"run", "Run a command that reads sidecars and what was split as if it were not",
-     "[--sidecar FILE] [--store DIR] [-v] -- COMMAND [ARGUMENT...]",
+     "[--sidecar FILE] [--store DIR] [--memory-limit SIZE] [-v]\n"
+     "                    -- COMMAND [ARGUMENT...]",
      "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
      "reading gives an object with its coverage mapping, and opening a lightweight\n"
      "profile gives the full one. Without --store, sidecars are looked for by UUID in\n"
@@ -251,7 +265,7 @@ static const struct command commands[] = {
      "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
      "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
-    {"store check", "Check all sidecars of a store", "[-j N] [-v] DIR",
+    {"store check", "Check all sidecars of a store", "[--memory-limit SIZE] [-j N] [-v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
      "named *.covsplit is where no search looks. Prints a line for each fault, and at the\n"
      "end how many sidecars, bytes and faults there are.\n",
@@ -271,8 +285,8 @@ static const struct command commands[] = {
      "The date is the time when the sidecar was added, in UTC.\n", OPTIONS(store_list_options),
      "DIR", 1, 1, command_store_list},
     {"verify", "Check sidecars: every digest, every note, every bound",
-     "[--image STRIPPED] [-v] SIDECAR...\n"
-     "       covsplit verify --store DIR [-v]",
+     "[--image STRIPPED] [--memory-limit SIZE] [-v] SIDECAR...\n"
+     "       covsplit verify --store DIR [--memory-limit SIZE] [-v]",
      "With --store, all sidecars of the store are checked, as by 'store check'.\n",
      OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
 };

@@ -19,6 +19,7 @@
 
 #include "common/file.h"
 #include "common/profile.h"
+#include "formats/universal.h"
 #include "reader/covsplit.h"
 #include "split/convert_universal.h"
 #include "split/memory_file.h"
@@ -27,6 +28,9 @@
 
 /* A file that is read into memory must not be larger. */
 #define CONTENT_SIZE_MAX (UINT64_C(1) << 30)
+
+/* What a conversion may have besides the contents of sidecars and of the file: headers, padding. */
+#define FRAME_SIZE_MAX (UINT64_C(1) << 20)
 
 /* ---- files that become shorter ---- */
 
@@ -68,43 +72,47 @@ void convert_prepare(void)
 /* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. Of
  * a file that is too large anyway it is enough to know one, and what is far behind may be a hole of
  * any size. */
-static void find_profiles(struct subject *subject, const struct input *input)
+static bool find_profiles(struct subject *subject, const struct input *input, struct error *error)
 {
     struct bytes bytes = input->bytes;
     struct profile profile;
-    struct error ignored;
     uint64_t offset = 0;
     bool is_too_large = bytes.size > CONTENT_SIZE_MAX;
 
     if (is_too_large)
         bytes.size = CONTENT_SIZE_MAX;
     while (profile_find_next(bytes, &offset)) {
-        if (!profile_parse(input->bytes, offset, input->path, &profile, &ignored))
-            return;
+        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
+            return !error_is_of_memory(error);
         if (profile_needs_sidecar(&profile)) {
             subject->kind = SUBJECT_PROFILE;
             subject->is_for_correlator |= profile.header.num_data == 0;
             if (is_too_large)
-                return;
+                return true;
         }
         offset += profile.size;
     }
+    return true;
 }
 
-static void find_kind(struct subject *subject, const struct input *input)
+/* False with an error where there is no memory to find out. */
+static bool find_kind(struct subject *subject, const struct input *input, struct error *error)
 {
+    bool done = true;
+
     watched = (struct watched){.bytes = input->bytes};
     if (image_find_split(input, &subject->image))
         subject->kind = SUBJECT_IMAGE;
-    else if (universal_subject_find(subject, input))
-        subject->kind = SUBJECT_UNIVERSAL;
+    else if (universal_recognize(input->bytes))
+        done = universal_subject_find(subject, input, error);
     else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
         subject->kind = SUBJECT_SIDECAR;
     else
-        find_profiles(subject, input);
+        done = find_profiles(subject, input, error);
     if (watched.is_cut_short)
         subject->kind = SUBJECT_OTHER;
     watched = (struct watched){.is_cut_short = false};
+    return done;
 }
 
 /* The file's position is the program's, and is not moved. */
@@ -135,40 +143,38 @@ static bool read_content(struct subject *subject, struct error *error)
     return true;
 }
 
-/* The sidecar of an image, and so what becomes of it, depends on these alone. */
-static struct digest image_identity(const struct split_image *image)
+/* What the file is, apart from sidecars. What an image becomes depends on its UUID, and where it is
+ * joined on all of it, which only to read costs too much. */
+static struct digest own_identity(const struct subject *subject)
 {
-    struct split_image clear;
+    return subject->kind == SUBJECT_IMAGE ? run_sidecars_file_identity(&subject->status)
+                                          : digest_of(buffer_view(&subject->content));
+}
 
-    memset(&clear, 0, sizeof(clear)); /* padding too */
-    clear.uuid.size = image->uuid.size;
-    memcpy(clear.uuid.bytes, image->uuid.bytes, image->uuid.size);
-    clear.uuid_is_stub = image->uuid_is_stub;
-    clear.counters_size = image->counters_size;
-    clear.bitmap_size = image->bitmap_size;
-    return digest_of((struct bytes){(const uint8_t *)&clear, sizeof(clear)});
+/* Not so for one that was opened for writing alone, or only as a path. */
+static bool is_readable(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY;
 }
 
 bool subject_read(struct subject *subject, int fd, const char *name, const char *real_name,
                   struct error *error)
 {
     struct input input;
-    struct error ignored;
-    bool done = true;
+    bool done;
 
     *subject = (struct subject){.fd = fd, .name = name, .real_name = real_name};
-    if (!input_open_descriptor(&input, fd, name, &ignored))
+    if (fstat(fd, &subject->status) != 0 || !S_ISREG(subject->status.st_mode) || !is_readable(fd))
         return true;
+    if (!input_open_descriptor(&input, fd, name, error))
+        return false;
     subject->status = input.status;
-    find_kind(subject, &input);
+    done = find_kind(subject, &input, error);
     input_close(&input);
-    if (subject->kind == SUBJECT_IMAGE) {
-        subject->identity = image_identity(&subject->image);
-    } else if (subject->kind != SUBJECT_OTHER) {
-        done = read_content(subject, error);
-        subject->identity = digest_of(buffer_view(&subject->content));
-    }
-    return done;
+    return done && (subject->kind == SUBJECT_OTHER || subject->kind == SUBJECT_IMAGE ||
+                    read_content(subject, error));
 }
 
 void subject_free(struct subject *subject)
@@ -192,12 +198,43 @@ static bool convert_profile(const struct subject *subject, covsplit_profile *pro
         if (sidecar == NULL)
             return false;
     }
+    memory_file_allow(file, subject->content.size);
+    if (sidecar != NULL)
+        memory_file_allow(file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
     done = memory_file_pad(file, file->size + profile_padding(file->size)) &&
            covsplit_profile_correlate(profile, sidecar == NULL ? NULL : run_sidecar_opened(sidecar),
                                       memory_file_write, file, &reader_error);
     if (sidecar != NULL)
         run_sidecars_release(sidecars, sidecar);
     return done || memory_file_failed(file, subject->name, reader_error, error);
+}
+
+/* Adds what sidecars there are for the profiles. Of several in a row of one image, each would add
+ * the same. */
+static bool identify_profiles(const struct subject *subject, const struct run_sidecars *sidecars,
+                              struct digest_stream *digest, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_profile *profile = covsplit_profile_open_memory(
+        subject->content.data, subject->content.size, subject->name, &reader_error);
+    struct uuid uuid, last = {.size = 0};
+    bool found = profile != NULL, done = true;
+
+    while (found && done) {
+        memset(&uuid, 0, sizeof(uuid));
+        uuid.size = covsplit_profile_uuid(profile, uuid.bytes, sizeof(uuid.bytes));
+        if (covsplit_profile_needs_sidecar(profile) &&
+            (uuid.size == 0 || uuid.size != last.size ||
+             memcmp(uuid.bytes, last.bytes, sizeof(uuid.bytes)) != 0))
+            done =
+                run_sidecars_identify_for_profile(sidecars, profile, subject->name, digest, error);
+        last = uuid;
+        /* What is damaged is for the conversion to say. */
+        found = covsplit_profile_next(profile, &found, &reader_error) && found;
+    }
+    covsplit_profile_close(profile);
+    covsplit_error_free(reader_error);
+    return done;
 }
 
 static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
@@ -226,6 +263,7 @@ static bool export_object(const struct subject *subject, covsplit_sidecar *sidec
 {
     covsplit_error *reader_error = NULL;
 
+    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
     return covsplit_sidecar_export(sidecar, memory_file_write, file, &reader_error) ||
            memory_file_failed(file, subject->name, reader_error, error);
 }
@@ -253,21 +291,32 @@ static bool join_image(struct subject *subject, covsplit_sidecar *sidecar, struc
 {
     covsplit_error *reader_error = NULL;
 
-    return read_content(subject, error) &&
-           (covsplit_sidecar_restore(sidecar, subject->content.data, subject->content.size,
+    if (!read_content(subject, error))
+        return false;
+    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
+    memory_file_allow(file, subject->content.size);
+    return (covsplit_sidecar_restore(sidecar, subject->content.data, subject->content.size,
                                      subject->name, memory_file_write, file, &reader_error) ||
             memory_file_failed(file, subject->name, reader_error, error));
+}
+
+/* The names of an image that a sidecar may be beside. */
+static void list_names(const struct subject *subject, const char *names[3])
+{
+    names[0] = subject->name;
+    names[1] = names[2] = NULL;
+    if (subject->real_name[0] != '\0' && strcmp(subject->name, subject->real_name) != 0)
+        names[1] = subject->real_name;
 }
 
 static bool convert_image(struct subject *subject, struct run_sidecars *sidecars,
                           struct memory_file *file, const char **what, struct error *error)
 {
-    const char *names[] = {subject->name, NULL, NULL};
+    const char *names[3];
     struct run_sidecar *sidecar;
     bool complete, done;
 
-    if (subject->real_name[0] != '\0' && strcmp(subject->name, subject->real_name) != 0)
-        names[1] = subject->real_name;
+    list_names(subject, names);
     sidecar = run_sidecars_for_image(sidecars, &subject->image, names, error);
     if (sidecar == NULL)
         return false;
@@ -279,8 +328,8 @@ static bool convert_image(struct subject *subject, struct run_sidecars *sidecars
     return done;
 }
 
-static bool convert_sidecar(const struct subject *subject, struct memory_file *file,
-                            struct error *error)
+static bool convert_sidecar(const struct subject *subject, const struct run_sidecars *sidecars,
+                            struct memory_file *file, struct error *error)
 {
     covsplit_error *reader_error = NULL;
     covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(
@@ -289,12 +338,47 @@ static bool convert_sidecar(const struct subject *subject, struct memory_file *f
 
     if (sidecar == NULL)
         return error_from_reader(error, reader_error);
+    run_sidecars_limit(sidecars, sidecar);
     done = export_object(subject, sidecar, file, error);
     covsplit_sidecar_close(sidecar);
     return done;
 }
 
 /* ---- the whole ---- */
+
+static bool identify_sidecars(const struct subject *subject, const struct run_sidecars *sidecars,
+                              struct digest_stream *digest, struct error *error)
+{
+    const char *names[3];
+
+    switch (subject->kind) {
+    case SUBJECT_PROFILE:
+        return identify_profiles(subject, sidecars, digest, error);
+    case SUBJECT_IMAGE:
+        list_names(subject, names);
+        return run_sidecars_identify_for_image(sidecars, &subject->image, names, digest, error);
+    case SUBJECT_UNIVERSAL:
+        return identify_universal(subject, sidecars, digest, error);
+    default:
+        return true;
+    }
+}
+
+bool subject_identify(struct subject *subject, const struct run_sidecars *sidecars,
+                      struct error *error)
+{
+    struct digest_stream *digest = digest_stream_new();
+    struct digest own = own_identity(subject);
+    bool done;
+
+    if (digest == NULL)
+        return error_out_of_memory(error, subject->name, sizeof(own));
+    digest_stream_add(digest, (struct bytes){own.bytes, sizeof(own.bytes)});
+    done = identify_sidecars(subject, sidecars, digest, error);
+    subject->identity = digest_stream_finish(digest);
+    digest_stream_free(digest);
+    return done;
+}
 
 static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
                          struct memory_file *file, const char **what, struct error *error)
@@ -307,7 +391,7 @@ static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
         return convert_image(subject, sidecars, file, what, error);
     case SUBJECT_SIDECAR:
         *what = "its object";
-        return convert_sidecar(subject, file, error);
+        return convert_sidecar(subject, sidecars, file, error);
     case SUBJECT_UNIVERSAL:
         return read_content(subject, error) &&
                convert_universal(subject, sidecars, file, what, error);
@@ -324,6 +408,7 @@ bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomi
 
     if (!memory_file_create(&file, subject->real_name, stop))
         return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    memory_file_allow(&file, FRAME_SIZE_MAX);
     done = convert_into(subject, sidecars, &file, &converted->what, error);
     if (done && !memory_file_seal(&file, &subject->status))
         done = error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);

@@ -49,7 +49,8 @@ struct subject {
     /* Of profiles: some are of an image built with -profile-correlate, whose profiles have no data
      * records by design. A program that is given the image too does not want them full. */
     bool is_for_correlator;
-    /* Files with the same one are converted to the same. */
+    /* Where it is the same, so is what the file is converted to; known once subject_identify was
+     * called. */
     struct digest identity;
 };
 
@@ -63,6 +64,11 @@ void convert_prepare(void);
 bool subject_read(struct subject *subject, int fd, const char *name, const char *real_name,
                   struct error *error);
 void subject_free(struct subject *subject);
+
+/* Finds out the identity of a subject of another kind than SUBJECT_OTHER: of the file, and of all
+ * files that may be its sidecars. False with an error where there is no memory. */
+bool subject_identify(struct subject *subject, const struct run_sidecars *sidecars,
+                      struct error *error);
 
 /* What was made of a subject. */
 struct converted {

@@ -46,48 +46,85 @@ static bool find_slices(struct universal_subject *found, const struct input *inp
     return any;
 }
 
-bool universal_subject_find(struct subject *subject, const struct input *input)
+bool universal_subject_find(struct subject *subject, const struct input *input, struct error *error)
 {
-    struct universal_subject *found;
+    struct universal_subject *found = calloc(1, sizeof(*found));
 
-    if (!universal_recognize(input->bytes))
-        return false;
-    found = calloc(1, sizeof(*found));
-    if (found != NULL && find_slices(found, input)) {
+    if (found == NULL)
+        return error_out_of_memory(error, input->path, sizeof(*found));
+    if (find_slices(found, input)) {
         found->universal.header = (struct bytes){NULL, 0}; /* a view of what does not stay */
         subject->universal = found;
-        return true;
+        subject->kind = SUBJECT_UNIVERSAL;
+    } else {
+        free(found);
     }
-    free(found);
-    return false;
+    return true;
 }
 
 /* ---- slices ---- */
 
-/* A slice's sidecar lies beside the image as IMAGE.ARCH.covsplit, unless it is in a store. */
+/* The names of a slice: its sidecar lies beside the image as IMAGE.ARCH.covsplit, unless it is in a
+ * store. */
+struct slice_names {
+    char *texts[2];
+    const char *list[3];
+};
+
+/* Freed with free_names, also after a failure. */
+static bool make_names(const struct subject *subject, size_t index, struct slice_names *names,
+                       struct error *error)
+{
+    const char *arch = subject->universal->universal.slices[index].name;
+
+    *names = (struct slice_names){.list = {NULL}};
+    if (asprintf(&names->texts[0], "%s.%s", subject->name, arch) < 0)
+        names->texts[0] = NULL;
+    if (asprintf(&names->texts[1], "%s.%s", subject->real_name, arch) < 0)
+        names->texts[1] = NULL;
+    if (names->texts[0] == NULL || names->texts[1] == NULL)
+        return error_out_of_memory(error, subject->name, strlen(subject->name));
+    names->list[0] = names->texts[0];
+    if (strcmp(names->texts[0], names->texts[1]) != 0)
+        names->list[1] = names->texts[1];
+    return true;
+}
+
+static void free_names(struct slice_names *names)
+{
+    free(names->texts[0]);
+    free(names->texts[1]);
+}
+
 static struct run_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
                                   size_t index, struct error *error)
 {
-    const char *arch = subject->universal->universal.slices[index].name;
-    const char *names[] = {NULL, NULL, NULL};
-    char *name = NULL, *real_name = NULL;
     struct run_sidecar *sidecar = NULL;
+    struct slice_names names;
 
-    if (asprintf(&name, "%s.%s", subject->name, arch) < 0)
-        name = NULL;
-    if (asprintf(&real_name, "%s.%s", subject->real_name, arch) < 0)
-        real_name = NULL;
-    names[0] = name;
-    if (name != NULL && real_name != NULL && strcmp(name, real_name) != 0)
-        names[1] = real_name;
-    if (name == NULL)
-        error_out_of_memory(error, subject->name, strlen(subject->name));
-    else
-        sidecar = run_sidecars_for_image(sidecars, &subject->universal->slices[index].image, names,
-                                         error);
-    free(name);
-    free(real_name);
+    if (make_names(subject, index, &names, error))
+        sidecar = run_sidecars_for_image(sidecars, &subject->universal->slices[index].image,
+                                         names.list, error);
+    free_names(&names);
     return sidecar;
+}
+
+bool identify_universal(const struct subject *subject, const struct run_sidecars *sidecars,
+                        struct digest_stream *digest, struct error *error)
+{
+    bool done = true;
+
+    for (size_t i = 0; done && i < subject->universal->universal.count; i++) {
+        const struct universal_slice_subject *slice = &subject->universal->slices[i];
+        struct slice_names names;
+
+        if (!slice->is_split)
+            continue;
+        done = make_names(subject, i, &names, error) &&
+               run_sidecars_identify_for_image(sidecars, &slice->image, names.list, digest, error);
+        free_names(&names);
+    }
+    return done;
 }
 
 /* Lays the slices out as in the original. */
@@ -126,6 +163,7 @@ static bool join_slice(const struct subject *subject, struct run_sidecars *sidec
 
     if (sidecar == NULL)
         return false;
+    memory_file_allow(file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
     done = covsplit_sidecar_restore(run_sidecar_opened(sidecar), slice.data, (size_t)slice.size,
                                     subject->name, memory_file_write, file, &reader_error) ||
            memory_file_failed(file, subject->name, reader_error, error);
@@ -202,6 +240,7 @@ bool convert_universal(const struct subject *subject, struct run_sidecars *sidec
 {
     struct universal original;
 
+    memory_file_allow(file, subject->content.size);
     if (!read_again(subject, &original, error) ||
         !find_sizes(subject, sidecars, &original, error) ||
         !write_header(subject, &original, file, error) ||

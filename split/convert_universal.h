@@ -10,9 +10,14 @@
 #include "split/convert.h"
 #include "split/memory_file.h"
 
-/* Sets subject->universal, and returns true, where the file is a universal image of which at least
- * one slice was split. The input is only looked at. */
-bool universal_subject_find(struct subject *subject, const struct input *input);
+/* Sets subject->universal and the kind where at least one slice of a universal image was split. The
+ * input is only looked at. False with an error where there is no memory. */
+bool universal_subject_find(struct subject *subject, const struct input *input,
+                            struct error *error);
+
+/* As subject_identify, for the sidecars of all slices. */
+bool identify_universal(const struct subject *subject, const struct run_sidecars *sidecars,
+                        struct digest_stream *digest, struct error *error);
 
 /* Writes the universal image that subject->content was made from. False with an error where there
  * is no slice with a sidecar. *what is for messages. */

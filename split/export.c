@@ -203,6 +203,8 @@ static void export_found(struct export *export, const uint8_t *uuid, size_t size
     if (sidecar == NULL) {
         error_from_reader(&error, reader_error);
         progress_add(&export->progress, UNITS_PER_SIDECAR);
+    } else {
+        covsplit_sidecar_limit_memory(sidecar, export->sidecars.memory_limit);
     }
     if (sidecar == NULL || !export_one(export, sidecar, &error))
         report_failure(export, &error);

@@ -62,6 +62,7 @@ static bool join(const struct parsed_options *options, const struct input *strip
     sidecar = covsplit_sidecar_open(sidecar_path, &reader_error);
     if (sidecar == NULL)
         return error_from_reader(error, reader_error);
+    covsplit_sidecar_limit_memory(sidecar, option_number(options, OPTION_MEMORY_LIMIT));
     done = write_original(sidecar, stripped, output, error);
     covsplit_sidecar_close(sidecar);
     return done;

@@ -13,6 +13,7 @@
 
 #include "common/bytes.h"
 #include "common/file.h"
+#include "common/memory_limit.h"
 
 #define DEFAULT_OUTPUT "a.out"
 
@@ -215,7 +216,7 @@ static void narrow(struct buffer *text)
 static bool take_response_file(struct search *search, const char *path, unsigned depth)
 {
     struct buffer text = {0};
-    bool done = file_read_into(&text, path, search->error);
+    bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, search->error);
     char *rest, *word;
 
     if (done && !buffer_append(&text, "", 1))

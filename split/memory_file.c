@@ -5,11 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/bytes.h"
+#include "common/memory_limit.h"
 #include "split/message.h"
 
 bool memory_file_create(struct memory_file *file, const char *real_name, const atomic_bool *stop)
@@ -23,11 +26,23 @@ bool memory_file_create(struct memory_file *file, const char *real_name, const a
     return file->fd >= 0;
 }
 
+void memory_file_allow(struct memory_file *file, uint64_t more)
+{
+    uint64_t most = more > MEMORY_LIMIT_MOST ? more : MEMORY_LIMIT_MOST;
+
+    if (!add_fits(file->allowed, more, &file->allowed) || file->allowed > most)
+        file->allowed = most;
+}
+
 bool memory_file_write(void *context, const void *data, size_t size)
 {
     struct memory_file *file = context;
     const uint8_t *rest = data;
 
+    if (size > file->allowed - file->size) {
+        file->is_over_limit = true;
+        return false;
+    }
     while (size != 0 && !atomic_load_explicit(file->stop, memory_order_relaxed)) {
         ssize_t written = write(file->fd, rest, size);
 
@@ -64,6 +79,11 @@ bool memory_file_failed(const struct memory_file *file, const char *name,
         error_from_reader(error, reader_error);
     else
         error_set(error, "%s: its conversion was stopped; run again", name);
+    if (file->is_over_limit)
+        error_set(error,
+                  "%s: its conversion takes more memory than the limit of %" PRIu64
+                  " bytes; raise it (--memory-limit) if the file is to be trusted",
+                  name, file->allowed);
     if (file->number != 0)
         error_set_errno(error, file->number, "%s: cannot be converted in memory", name);
     return false;

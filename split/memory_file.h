@@ -17,13 +17,19 @@
 struct memory_file {
     int fd;
     uint64_t size;           /* in bytes, so far */
+    uint64_t allowed;        /* writing beyond fails */
     const atomic_bool *stop; /* writing fails once it is true */
     int number;              /* errno of a write that failed; 0: none did */
+    bool is_over_limit;      /* more was written than is allowed */
 };
 
 /* Creates an empty one. `real_name` is the path of what is converted: the name is for those who
  * list the maps of a process. False with errno where it cannot be made. To be closed by its fd. */
 bool memory_file_create(struct memory_file *file, const char *real_name, const atomic_bool *stop);
+
+/* Allows so many bytes more (at first there may be none), but not more than MEMORY_LIMIT_MOST or
+ * that many in all. */
+void memory_file_allow(struct memory_file *file, uint64_t more);
 
 /* A covsplit_sink, for which the file is the context. */
 bool memory_file_write(void *file, const void *data, size_t size);

@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/file.h"
+#include "common/memory_limit.h"
 #include "common/output.h"
 #include "reader/covsplit.h"
 #include "split/commands.h"
@@ -289,9 +290,12 @@ static bool merge_all(const struct parsed_options *options, const struct path_li
         .threads = option_threads(options),
         .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
         .progress = &progress,
+        .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
     };
     bool done;
 
+    if (merge.memory_limit == 0)
+        merge.memory_limit = MEMORY_LIMIT_MOST;
     start_progress(&progress, options, inputs);
     done = merge_read(&merge, error);
     progress_finish(&progress);

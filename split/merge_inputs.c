@@ -8,6 +8,7 @@
 
 #include "common/bytes.h"
 #include "common/file.h"
+#include "common/memory_limit.h"
 
 /* What an earlier run may have put there. */
 static bool is_not_output(void *context, const char *path, const struct stat *status)
@@ -36,7 +37,7 @@ static bool add_list(struct path_list *inputs, const char *path, const char *out
 {
     struct buffer text = {0};
     char *rest, *line;
-    bool added = file_read_into(&text, path, error);
+    bool added = file_read_into(&text, path, MEMORY_LIMIT_MOST, error);
 
     /* The lines are strings from here on: what follows a zero would be lost without a word. */
     if (added && text.size != 0 && memchr(text.data, '\0', text.size) != NULL)

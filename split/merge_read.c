@@ -300,7 +300,7 @@ static bool read_one(struct reader *reader)
     struct error error = {0};
     size_t count = 0;
 
-    if (!file_read_into(&reader->file, reader->path, &error))
+    if (!file_read_into(&reader->file, reader->path, reader->merge->memory_limit, &error))
         return note_failure(reader, &error);
     if (reader->file.size == 0) {
         note_empty(reader);
@@ -574,7 +574,7 @@ bool merge_read_again(const struct merge *merge, const struct merge_group *group
 
         if (!merge->must_be_read_again[i])
             continue;
-        done = file_read_into(&file, path, error);
+        done = file_read_into(&file, path, merge->memory_limit, error);
         if (!done)
             break;
         profile = covsplit_profile_open_memory(file.data, file.size, path, &reader_error);

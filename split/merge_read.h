@@ -49,6 +49,7 @@ struct merge {
     const struct profile_sidecars *sidecars;
     unsigned threads;
     bool goes_on;              /* over bad inputs: --failure-mode=all */
+    uint64_t memory_limit;     /* no larger input is read (memory_limit.h) */
     struct progress *progress; /* gets the bytes of each file once it is added */
 
     /* Set by merge_read: in the order of the inputs. */

@@ -78,17 +78,45 @@ static const struct option_description *find_long(const struct command *command,
 
 /* ---- values ---- */
 
+/* The decimal number at the front of the text, and where it ends: at `text` where there is none, or
+ * it is too large. */
+static const char *take_number(const char *text, uint64_t *value)
+{
+    const char *digit = text;
+
+    *value = 0;
+    for (; *digit >= '0' && *digit <= '9'; digit++) {
+        if (__builtin_mul_overflow(*value, 10u, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(*digit - '0'), value))
+            return text;
+    }
+    return digit;
+}
+
+/* More than 0 bytes, and less than any that could be had. */
+static bool parse_size(const struct option_description *option, const char *text, uint64_t *size,
+                       struct error *error)
+{
+    static const char units[] = "KMGT";
+    const char *unit = take_number(text, size), *found = NULL;
+
+    if (unit != text && *unit != '\0' && unit[1] == '\0')
+        found = strchr(units, *unit);
+    if (found != NULL && *size <= UINT64_MAX >> 10 * (found - units + 1))
+        *size <<= 10 * (found - units + 1);
+    else if (unit == text || *unit != '\0')
+        *size = 0;
+    return *size != 0 ||
+           error_set(error, "'--%s %s' is no size: bytes, or a number and K, M, G or T",
+                     option->long_name, text);
+}
+
 static bool parse_number(const struct option_description *option, const char *text,
                          uint64_t *number, struct error *error)
 {
-    uint64_t value = 0;
-    const char *digit = text;
+    uint64_t value;
+    const char *digit = take_number(text, &value);
 
-    for (; *digit >= '0' && *digit <= '9'; digit++) {
-        if (__builtin_mul_overflow(value, 10u, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(*digit - '0'), &value))
-            break;
-    }
     if (digit == text || *digit != '\0' || value < option->minimum || value > option->maximum)
         return error_set(error, "'--%s %s' is no number from %" PRIu64 " to %" PRIu64,
                          option->long_name, text, option->minimum, option->maximum);
@@ -168,6 +196,10 @@ static bool set_value(const struct option_description *option, const char *text,
         break;
     case OPTION_TYPE_NUMBER:
         if (!parse_number(option, text, &value.number, error))
+            return false;
+        break;
+    case OPTION_TYPE_SIZE:
+        if (!parse_size(option, text, &value.number, error))
             return false;
         break;
     case OPTION_TYPE_SECTIONS:

@@ -10,6 +10,7 @@
  *
  *     const char *output = option_text(options, OPTION_OUTPUT);       NULL: not given
  *     int level = (int)option_number(options, OPTION_LEVEL);          or the table's fallback
+ *     uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);   0: not given
  *     bool verbose = option_given(options, OPTION_VERBOSE);
  *     unsigned sections = option_sections(options, OPTION_SECTIONS);  a mask of SECTION_BIT
  *     unsigned word = (unsigned)option_number(options, OPTION_FAILURE_MODE);  its index in `words`
@@ -45,6 +46,7 @@ enum option_id {
     OPTION_LEVEL,
     OPTION_LLVM_PROFDATA,
     OPTION_MAP,
+    OPTION_MEMORY_LIMIT,
     OPTION_OLDER_THAN,
     OPTION_OUTPUT,
     OPTION_PORTABLE,
@@ -65,6 +67,7 @@ enum option_type {
     OPTION_TYPE_FLAG,
     OPTION_TYPE_TEXT,     /* anything but "" */
     OPTION_TYPE_NUMBER,   /* decimal, from `minimum` to `maximum` */
+    OPTION_TYPE_SIZE,     /* bytes: decimal, with K, M, G or T behind it for a power of 1024 */
     OPTION_TYPE_SECTIONS, /* section words with ',' between, or "all" */
     OPTION_TYPE_UUID,     /* hexadecimal digits */
     OPTION_TYPE_WORD,     /* one of `words` */

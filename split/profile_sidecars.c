@@ -18,9 +18,12 @@ bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parse
     covsplit_error *reader_error = NULL;
     bool done = true;
 
+    sidecars->memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
     if (sidecar != NULL) {
         sidecars->given = covsplit_sidecar_open(sidecar, &reader_error);
         done = sidecars->given != NULL;
+        if (done)
+            covsplit_sidecar_limit_memory(sidecars->given, sidecars->memory_limit);
     } else if (store != NULL) {
         sidecars->store = covsplit_store_open_directory(store, &reader_error);
         done = sidecars->store != NULL;
@@ -56,6 +59,8 @@ covsplit_sidecar *profile_sidecars_find(const struct profile_sidecars *sidecars,
     }
     if (sidecar == NULL)
         sidecar = covsplit_store_find_for_profile(sidecars->store, profile, &reader_error);
+    if (sidecar != NULL)
+        covsplit_sidecar_limit_memory(sidecar, sidecars->memory_limit);
     if (sidecar != NULL && covsplit_profile_check(profile, sidecar, &reader_error))
         return sidecar;
     if (sidecar != NULL)

@@ -15,6 +15,7 @@
 struct profile_sidecars {
     covsplit_sidecar *given; /* --sidecar */
     covsplit_store *store;   /* NULL: none named */
+    uint64_t memory_limit;   /* as in covsplit_sidecar_limit_memory */
 };
 
 bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parsed_options *options,

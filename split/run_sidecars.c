@@ -3,7 +3,9 @@
  *
  * An open sidecar holds what was decompressed of it for profiles, which costs far more than to
  * convert one profile more. So sidecars stay open, up to SIDECARS_MAX of them, and each is used by
- * one thread at a time, as the reader library wants it.
+ * one thread at a time, as the reader library wants it. They are read into memory, so that it does
+ * not matter what others do to the files; and they are known by what file they were read from, its
+ * times included, since a build may put another one of the same UUID in its place at any time.
  *
  * Whatever a sidecar is named, it is only used for what it fits: a report with the mapping of
  * another build would look right, and be wrong.
@@ -11,12 +13,14 @@
 #include "split/run_sidecars.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
+#include "common/file.h"
 #include "common/store.h"
 #include "common/uuid.h"
 #include "split/find_sidecar.h"
@@ -27,6 +31,7 @@
 struct run_sidecar {
     covsplit_sidecar *opened;
     struct uuid uuid;
+    struct digest identity; /* of the file that it was read from */
     pthread_mutex_t in_use; /* held by whoever it is lent to */
     unsigned users;         /* those who wait for it included */
     struct run_sidecar *next;
@@ -34,12 +39,27 @@ struct run_sidecar {
 
 struct run_sidecars {
     const char *given; /* --sidecar */
+    uint64_t memory_limit;
     struct stores stores;
-    covsplit_store *store;        /* the same; NULL: none named */
-    pthread_mutex_t lock;         /* of what follows */
-    struct run_sidecar *all;      /* the last one used first */
-    struct run_sidecar *of_given; /* in `all`, and never closed; NULL: not opened yet */
+    covsplit_store *store;   /* the same; NULL: none named */
+    pthread_mutex_t lock;    /* of what follows */
+    struct run_sidecar *all; /* the last one used first */
 };
+
+struct digest run_sidecars_file_identity(const struct stat *status)
+{
+    const uint64_t numbers[] = {
+        status->st_dev,
+        status->st_ino,
+        (uint64_t)status->st_size,
+        (uint64_t)status->st_mtim.tv_sec,
+        (uint64_t)status->st_mtim.tv_nsec,
+        (uint64_t)status->st_ctim.tv_sec,
+        (uint64_t)status->st_ctim.tv_nsec,
+    };
+
+    return digest_of((struct bytes){(const uint8_t *)numbers, sizeof(numbers)});
+}
 
 /* ---- the set ---- */
 
@@ -56,6 +76,7 @@ struct run_sidecars *run_sidecars_open(const struct parsed_options *options, str
     }
     sidecars->given = option_text(options, OPTION_SIDECAR);
     sidecars->stores = stores_named(options);
+    sidecars->memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
     if (store != NULL)
         sidecars->store = covsplit_store_open_directory(store, &reader_error);
     else if (environment != NULL && environment[0] != '\0')
@@ -124,7 +145,8 @@ void run_sidecars_release(struct run_sidecars *sidecars, struct run_sidecar *sid
 }
 
 /* Takes the sidecar over; the caller is its first user. NULL where there is no memory. */
-static struct run_sidecar *add(struct run_sidecars *sidecars, covsplit_sidecar *opened)
+static struct run_sidecar *add(struct run_sidecars *sidecars, covsplit_sidecar *opened,
+                               const struct digest *identity)
 {
     struct run_sidecar *sidecar = calloc(1, sizeof(*sidecar));
     const uint8_t *uuid;
@@ -133,7 +155,9 @@ static struct run_sidecar *add(struct run_sidecars *sidecars, covsplit_sidecar *
         covsplit_sidecar_close(opened);
         return NULL;
     }
+    run_sidecars_limit(sidecars, opened);
     sidecar->opened = opened;
+    sidecar->identity = *identity;
     uuid = covsplit_sidecar_uuid(opened, &sidecar->uuid.size);
     memcpy(sidecar->uuid.bytes, uuid, sidecar->uuid.size);
     pthread_mutex_init(&sidecar->in_use, NULL);
@@ -143,15 +167,13 @@ static struct run_sidecar *add(struct run_sidecars *sidecars, covsplit_sidecar *
     return sidecar;
 }
 
-/* One that is open and has that UUID, moved to the front; NULL where there is none. */
-static struct run_sidecar *find_open(struct run_sidecars *sidecars, const struct uuid *uuid,
-                                     bool is_stub)
+/* The one that was read from that file, moved to the front; NULL where it is not open. */
+static struct run_sidecar *find_open(struct run_sidecars *sidecars, const struct digest *identity)
 {
     for (struct run_sidecar **place = &sidecars->all; *place != NULL; place = &(*place)->next) {
         struct run_sidecar *sidecar = *place;
 
-        if (uuid->size == 0 || !(is_stub ? uuid_has_stub(&sidecar->uuid, uuid->bytes)
-                                         : uuid_equal(&sidecar->uuid, uuid)))
+        if (!digest_equal(&sidecar->identity, identity))
             continue;
         *place = sidecar->next;
         sidecar->next = sidecars->all;
@@ -162,6 +184,11 @@ static struct run_sidecar *find_open(struct run_sidecars *sidecars, const struct
     return NULL;
 }
 
+void run_sidecars_limit(const struct run_sidecars *sidecars, covsplit_sidecar *sidecar)
+{
+    covsplit_sidecar_limit_memory(sidecar, sidecars->memory_limit);
+}
+
 /* ---- a search ---- */
 
 /* What a sidecar is looked for: a profile, or an image. */
@@ -170,9 +197,7 @@ struct wanted {
     const struct split_image *image;
     const char *const *names; /* of the image; ends with NULL */
     const char *name;         /* for messages */
-    struct uuid uuid;         /* size 0: unknown */
-    bool uuid_is_stub;
-    struct error problem; /* the first one that was met; "": nothing was there to look at */
+    struct error problem;     /* the first one that was met; "": nothing was there to look at */
 };
 
 static void note_error(struct wanted *wanted, const struct error *error)
@@ -241,121 +266,139 @@ static bool take(struct run_sidecars *sidecars, struct run_sidecar *sidecar, str
 
 /* ---- where to look ---- */
 
-/* `place` as wanted->problem calls it. NULL: none there. */
-typedef covsplit_sidecar *opener(struct run_sidecars *sidecars, struct wanted *wanted,
-                                 const char *place);
-
-static covsplit_sidecar *open_path(struct run_sidecars *sidecars, struct wanted *wanted,
-                                   const char *place)
-{
-    covsplit_error *reader_error = NULL;
-    covsplit_sidecar *opened = covsplit_sidecar_open(place, &reader_error);
-
-    (void)sidecars;
-    if (opened == NULL)
-        note_problem(wanted, reader_error);
-    return opened;
-}
-
 /* Of an image. */
-static covsplit_sidecar *find_by_uuid(const struct stores *stores, struct wanted *wanted)
+static char *find_by_uuid(const struct stores *stores, struct wanted *wanted)
 {
+    const struct split_image *image = wanted->image;
     struct store_match match = {0};
-    covsplit_sidecar *opened = NULL;
     char hex[UUID_HEX_MAX];
     struct error error;
-    bool found = stores_find(stores, &wanted->uuid, wanted->uuid_is_stub, &match, &error);
+    bool found = stores_find(stores, &image->uuid, image->uuid_is_stub, &match, &error);
 
     if (found && match.path == NULL)
         found = error_set(&error, "%s: no sidecar of UUID %s; give another store",
-                          stores->directories, uuid_format(&wanted->uuid, hex));
-    if (found)
-        opened = open_path(NULL, wanted, match.path);
-    else
+                          stores->directories, uuid_format(&image->uuid, hex));
+    if (!found)
         note_error(wanted, &error);
-    free(match.path);
-    return opened;
+    return match.path;
 }
 
-static covsplit_sidecar *open_from_store(struct run_sidecars *sidecars, struct wanted *wanted,
-                                         const char *place)
+/* The store's sidecar; NULL where it has none. */
+static char *find_in_store(const struct run_sidecars *sidecars, struct wanted *wanted)
 {
     covsplit_error *reader_error = NULL;
-    covsplit_sidecar *opened;
+    char *path = NULL;
 
-    (void)place;
+    if (sidecars->store == NULL || (wanted->image != NULL && wanted->image->uuid.size == 0))
+        return NULL;
     if (wanted->profile == NULL)
         return find_by_uuid(&sidecars->stores, wanted);
-    opened = covsplit_store_find_for_profile(sidecars->store, wanted->profile, &reader_error);
-    if (opened == NULL)
+    path = covsplit_store_path_for_profile(sidecars->store, wanted->profile, &reader_error);
+    if (path == NULL)
         note_problem(wanted, reader_error);
-    return opened;
+    return path;
 }
 
-/* Opens a sidecar, unless the one with the wanted UUID is open, and takes it if it fits. */
-static struct run_sidecar *look(struct run_sidecars *sidecars, struct wanted *wanted,
-                                opener *open_it, const char *place)
+/* NAME.covsplit; NULL where there is no such file. */
+static char *find_beside(struct wanted *wanted, const char *name)
 {
-    struct run_sidecar *sidecar;
-    covsplit_sidecar *opened;
+    struct stat status;
+    char *path;
 
-    pthread_mutex_lock(&sidecars->lock);
-    sidecar = find_open(sidecars, &wanted->uuid, wanted->uuid_is_stub);
-    if (sidecar == NULL && (opened = open_it(sidecars, wanted, place)) != NULL) {
-        sidecar = add(sidecars, opened);
-        if (sidecar == NULL)
-            error_out_of_memory(&wanted->problem, wanted->name, sizeof(*sidecar));
+    if (asprintf(&path, "%s" STORE_SUFFIX, name) < 0) {
+        error_out_of_memory(&wanted->problem, wanted->name, strlen(name));
+        return NULL;
     }
-    pthread_mutex_unlock(&sidecars->lock);
-    return take(sidecars, sidecar, wanted, place) ? sidecar : NULL;
+    if (stat(path, &status) == 0 || (errno != ENOENT && errno != ENOTDIR))
+        return path;
+    free(path);
+    return NULL;
 }
 
-/* --sidecar is tried for everything, whatever its UUID: a profile may not tell its own. */
-static struct run_sidecar *look_at_given(struct run_sidecars *sidecars, struct wanted *wanted)
+static char *find_given(const struct run_sidecars *sidecars, struct wanted *wanted)
 {
+    char *path = sidecars->given == NULL ? NULL : strdup(sidecars->given);
+
+    if (path == NULL && sidecars->given != NULL)
+        error_out_of_memory(&wanted->problem, wanted->name, strlen(sidecars->given));
+    return path;
+}
+
+/* Goes through the places where a sidecar may be, in their order: *path, which the caller frees, is
+ * NULL where there is none. False: there are no more places, or no memory. */
+static bool next_place(const struct run_sidecars *sidecars, struct wanted *wanted, size_t *place,
+                       char **path)
+{
+    size_t number = (*place)++;
+
+    if (number == 0)
+        *path = find_given(sidecars, wanted);
+    else if (number == 1)
+        *path = find_in_store(sidecars, wanted);
+    else if (wanted->names != NULL && wanted->names[number - 2] != NULL)
+        *path = find_beside(wanted, wanted->names[number - 2]);
+    else
+        return false;
+    return *path != NULL || !error_is_of_memory(&wanted->problem);
+}
+
+/* Reads the sidecar, unless that was done before. With the lock held. */
+static struct run_sidecar *read_file(struct run_sidecars *sidecars, struct wanted *wanted, int fd,
+                                     const char *path)
+{
+    covsplit_error *reader_error = NULL;
     struct run_sidecar *sidecar;
     covsplit_sidecar *opened;
+    struct digest identity;
+    struct stat status;
 
-    pthread_mutex_lock(&sidecars->lock);
-    if (sidecars->of_given == NULL &&
-        (opened = open_path(sidecars, wanted, sidecars->given)) != NULL)
-        sidecars->of_given = add(sidecars, opened);
-    sidecar = sidecars->of_given;
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        if (wanted->problem.message[0] == '\0')
+            error_set_errno(&wanted->problem, errno, "%s: cannot be read", path);
+        return NULL;
+    }
+    identity = run_sidecars_file_identity(&status);
+    sidecar = find_open(sidecars, &identity);
     if (sidecar != NULL)
-        sidecar->users++;
-    pthread_mutex_unlock(&sidecars->lock);
-    return take(sidecars, sidecar, wanted, sidecars->given) ? sidecar : NULL;
+        return sidecar;
+    opened = covsplit_sidecar_open_fd(fd, path, &reader_error);
+    if (opened == NULL) {
+        note_problem(wanted, reader_error);
+        return NULL;
+    }
+    sidecar = add(sidecars, opened, &identity);
+    if (sidecar == NULL)
+        error_out_of_memory(&wanted->problem, wanted->name, sizeof(*sidecar));
+    return sidecar;
 }
 
-/* The sidecar that lies beside an image, under any of its names. */
-static struct run_sidecar *look_beside(struct run_sidecars *sidecars, struct wanted *wanted)
+/* Takes the sidecar at the path if it fits. */
+static struct run_sidecar *look(struct run_sidecars *sidecars, struct wanted *wanted,
+                                const char *path)
 {
-    struct run_sidecar *sidecar = NULL;
+    struct run_sidecar *sidecar;
+    int fd = file_open_as_it_is(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
-    for (size_t i = 0; sidecar == NULL && wanted->names[i] != NULL; i++) {
-        struct stat status;
-        char *place;
-
-        if (asprintf(&place, "%s.covsplit", wanted->names[i]) < 0)
-            continue;
-        if (stat(place, &status) == 0 || (errno != ENOENT && errno != ENOTDIR))
-            sidecar = look(sidecars, wanted, open_path, place);
-        free(place);
-    }
-    return sidecar;
+    pthread_mutex_lock(&sidecars->lock);
+    sidecar = read_file(sidecars, wanted, fd, path);
+    pthread_mutex_unlock(&sidecars->lock);
+    if (fd >= 0)
+        close(fd);
+    return take(sidecars, sidecar, wanted, path) ? sidecar : NULL;
 }
 
 static struct run_sidecar *search(struct run_sidecars *sidecars, struct wanted *wanted,
                                   struct error *error)
 {
     struct run_sidecar *sidecar = NULL;
+    size_t place = 0;
+    char *path;
 
-    if (sidecars->given != NULL)
-        sidecar = look_at_given(sidecars, wanted);
-    if (sidecar == NULL && sidecars->store != NULL && (wanted->profile || wanted->uuid.size != 0))
-        sidecar = look(sidecars, wanted, open_from_store, "the sidecar of that UUID in the store");
-    if (sidecar == NULL && wanted->names != NULL)
-        sidecar = look_beside(sidecars, wanted);
+    while (sidecar == NULL && next_place(sidecars, wanted, &place, &path)) {
+        if (path != NULL)
+            sidecar = look(sidecars, wanted, path);
+        free(path);
+    }
     if (sidecar == NULL && wanted->problem.message[0] == '\0')
         error_set(
             error,
@@ -368,28 +411,61 @@ static struct run_sidecar *search(struct run_sidecars *sidecars, struct wanted *
     return sidecar;
 }
 
+/* What there is at every place, so that a file that comes, goes or changes makes another digest. */
+static bool identify(const struct run_sidecars *sidecars, struct wanted *wanted,
+                     struct digest_stream *digest, struct error *error)
+{
+    size_t place = 0;
+    char *path;
+
+    while (next_place(sidecars, wanted, &place, &path)) {
+        struct digest identity = {.bytes = {0}};
+        struct stat status;
+
+        if (path != NULL && stat(path, &status) == 0)
+            identity = run_sidecars_file_identity(&status);
+        free(path);
+        digest_stream_add(digest, (struct bytes){identity.bytes, sizeof(identity.bytes)});
+    }
+    if (error_is_of_memory(&wanted->problem))
+        *error = wanted->problem;
+    return !error_is_of_memory(&wanted->problem);
+}
+
+/* ---- for profiles and images ---- */
+
 struct run_sidecar *run_sidecars_for_profile(struct run_sidecars *sidecars,
                                              const covsplit_profile *profile, const char *name,
                                              struct error *error)
 {
     struct wanted wanted = {.profile = profile, .name = name};
-    size_t size = covsplit_profile_uuid(profile, wanted.uuid.bytes, UUID_SIZE_MAX);
 
-    /* A profile does not say whether its UUID is that of a stub record; the check will tell. */
-    wanted.uuid.size = size <= UUID_SIZE_MAX ? size : 0;
-    wanted.uuid_is_stub = size == UUID_STUB_SIZE;
     return search(sidecars, &wanted, error);
+}
+
+bool run_sidecars_identify_for_profile(const struct run_sidecars *sidecars,
+                                       const covsplit_profile *profile, const char *name,
+                                       struct digest_stream *digest, struct error *error)
+{
+    struct wanted wanted = {.profile = profile, .name = name};
+
+    return identify(sidecars, &wanted, digest, error);
 }
 
 struct run_sidecar *run_sidecars_for_image(struct run_sidecars *sidecars,
                                            const struct split_image *image,
                                            const char *const *names, struct error *error)
 {
-    struct wanted wanted = {.image = image,
-                            .names = names,
-                            .name = names[0],
-                            .uuid = image->uuid,
-                            .uuid_is_stub = image->uuid_is_stub};
+    struct wanted wanted = {.image = image, .names = names, .name = names[0]};
 
     return search(sidecars, &wanted, error);
+}
+
+bool run_sidecars_identify_for_image(const struct run_sidecars *sidecars,
+                                     const struct split_image *image, const char *const *names,
+                                     struct digest_stream *digest, struct error *error)
+{
+    struct wanted wanted = {.image = image, .names = names, .name = names[0]};
+
+    return identify(sidecars, &wanted, digest, error);
 }

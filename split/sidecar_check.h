@@ -9,15 +9,18 @@
 
 #include "common/error.h"
 #include "common/uuid.h"
+#include "split/options.h"
 
 /* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
  * be that of the UUID. `stripped`, if it is not NULL, is an image from which the sidecar must
- * restore the original. A placeholder is an error; *is_empty: there was nothing to take out. */
-bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped, bool *is_empty,
-                   struct error *error);
+ * restore the original. `memory_limit` is as in covsplit_sidecar_limit_memory. A placeholder is an
+ * error; *is_empty: there was nothing to take out. */
+bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
+                   uint64_t memory_limit, bool *is_empty, struct error *error);
 
-/* Checks a whole store with so many threads, and prints a line for each fault, a line for each good
- * sidecar where `verbose` is set, and the totals. Returns an enum exit_status. */
-int check_store(const char *directory, unsigned threads, bool verbose);
+/* Checks a whole store, and prints a line for each fault, a line for each good sidecar with
+ * OPTION_VERBOSE, and the totals; obeys OPTION_THREADS and OPTION_MEMORY_LIMIT too. Returns an enum
+ * exit_status. */
+int check_store(const char *directory, const struct parsed_options *options);
 
 #endif

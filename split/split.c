@@ -307,6 +307,7 @@ static bool check_each(struct split *split, const struct sidecar *sidecar, struc
 static bool check_with(struct split *split, struct sidecar *sidecar, struct error *error)
 {
     sidecar_help_restore(sidecar, split->threads, split->memo);
+    sidecar_limit_memory(sidecar, UINT64_MAX); /* what is in it has been in memory */
     return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
                ? check_each(split, sidecar, error)
                : check_join(split, sidecar, error);

@@ -45,12 +45,14 @@ struct job {
     bool is_stray;
     char *path;
     struct uuid uuid;
+    uint64_t memory_limit;
     uint64_t size; /* bytes */
     struct error error;
 };
 
 struct check {
     bool verbose;
+    uint64_t memory_limit;
     struct progress progress;
     uint64_t sidecars, bytes, faults;
     /* The ring: jobs[n % job_count] for n from `first` to before `end`. Those from `next` on have
@@ -81,7 +83,7 @@ static void run_job(struct job *job)
 
     if (stat(job->path, &status) == 0)
         job->size = (uint64_t)status.st_size;
-    if (check_sidecar(job->path, &job->uuid, NULL, &is_empty, &job->error))
+    if (check_sidecar(job->path, &job->uuid, NULL, job->memory_limit, &is_empty, &job->error))
         job->result = RESULT_GOOD;
     else
         job->result = is_gone(job->path) ? RESULT_GONE : RESULT_FAULT;
@@ -194,7 +196,10 @@ static void judge_other(struct job *job, enum store_entry_kind kind)
 static bool add_job(void *context, const struct store_entry *entry, struct error *error)
 {
     struct check *check = context;
-    struct job job = {.state = JOB_WAITING, .path = strdup(entry->path), .uuid = entry->uuid};
+    struct job job = {.state = JOB_WAITING,
+                      .path = strdup(entry->path),
+                      .uuid = entry->uuid,
+                      .memory_limit = check->memory_limit};
 
     if (job.path == NULL)
         return error_out_of_memory(error, entry->path, strlen(entry->path));
@@ -259,9 +264,12 @@ static bool run_check(struct check *check, const char *directory, unsigned threa
     return done;
 }
 
-int check_store(const char *directory, unsigned threads, bool verbose)
+int check_store(const char *directory, const struct parsed_options *options)
 {
-    struct check check = {.verbose = verbose, .job_count = (size_t)threads * JOBS_A_THREAD};
+    unsigned threads = option_threads(options);
+    struct check check = {.verbose = option_given(options, OPTION_VERBOSE),
+                          .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
+                          .job_count = (size_t)threads * JOBS_A_THREAD};
     struct error error;
     bool done;
 
@@ -289,6 +297,5 @@ int check_store(const char *directory, unsigned threads, bool verbose)
 
 int command_store_check(const struct parsed_options *options)
 {
-    return check_store(options->operands[0], option_threads(options),
-                       option_given(options, OPTION_VERBOSE));
+    return check_store(options->operands[0], options);
 }

@@ -37,11 +37,13 @@ static bool is_split(const struct input *part)
     return result;
 }
 
-static bool open_sidecar(struct slice_join *join, struct error *error)
+static bool open_sidecar(struct slice_join *join, uint64_t memory_limit, struct error *error)
 {
     if (!input_open(&join->file, join->sidecar_path, error))
         return false;
     join->sidecar = sidecar_open(join->file.bytes, join->sidecar_path, error);
+    if (join->sidecar != NULL)
+        sidecar_limit_memory(join->sidecar, memory_limit);
     return join->sidecar != NULL;
 }
 
@@ -60,6 +62,7 @@ static bool drop_unless_fitting(struct slice_join *join)
 static bool find_sidecars(struct universal_joining *joining, struct error *error)
 {
     bool is_given = option_text(joining->options, OPTION_SIDECAR) != NULL;
+    uint64_t memory_limit = option_number(joining->options, OPTION_MEMORY_LIMIT);
     size_t found = 0;
 
     for (size_t i = 0; i < joining->universal.count; i++) {
@@ -70,7 +73,7 @@ static bool find_sidecars(struct universal_joining *joining, struct error *error
         if (!is_split(&join->part))
             continue;
         join->sidecar_path = find_sidecar(joining->options, &join->part, error);
-        if (join->sidecar_path == NULL || !open_sidecar(join, error))
+        if (join->sidecar_path == NULL || !open_sidecar(join, memory_limit, error))
             return false;
         if (paths_meet(join->sidecar_path, option_text(joining->options, OPTION_OUTPUT)))
             return error_set(error,

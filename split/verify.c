@@ -104,8 +104,8 @@ static bool check_join(const covsplit_sidecar *sidecar, const char *path, const 
     return done && second_reader_agrees(stripped_path, error);
 }
 
-bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped, bool *is_empty,
-                   struct error *error)
+bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
+                   uint64_t memory_limit, bool *is_empty, struct error *error)
 {
     covsplit_error *reader_error = NULL;
     covsplit_sidecar *sidecar = covsplit_sidecar_open(path, &reader_error);
@@ -113,6 +113,7 @@ bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripp
 
     if (sidecar == NULL)
         return error_from_reader(error, reader_error);
+    covsplit_sidecar_limit_memory(sidecar, memory_limit);
     good =
         (uuid == NULL || check_place(sidecar, path, uuid, error)) &&
         check_not_placeholder(sidecar, path, error) &&
@@ -132,7 +133,8 @@ static int verify_files(const struct parsed_options *options)
         struct error error;
         bool is_empty;
 
-        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), &is_empty, &error)) {
+        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE),
+                           option_number(options, OPTION_MEMORY_LIMIT), &is_empty, &error)) {
             message_error(&error);
             status = STATUS_FAILED;
             continue;
@@ -154,7 +156,5 @@ int command_verify(const struct parsed_options *options)
         return message_usage("verify", "SIDECAR is missing");
     if (store != NULL && options->operand_count != 0)
         return message_usage("verify", "'%s' is one operand too many", options->operands[0]);
-    return store == NULL
-               ? verify_files(options)
-               : check_store(store, option_threads(options), option_given(options, OPTION_VERBOSE));
+    return store == NULL ? verify_files(options) : check_store(store, options);
 }

@@ -3,8 +3,11 @@
  */
 #include "common/compact/compact.h"
 
+#include <inttypes.h>
+
 #include "common/compact/blocks.h"
 #include "common/compact/transforms.h"
+#include "common/memory_limit.h"
 
 static const struct compact_transform *const transforms[] = {
     &compact_names_2, &compact_data_2, &compact_covmap_2, &compact_covfun_3, &compact_covfun_4,
@@ -47,6 +50,26 @@ static bool damaged(const char *name, const char *what, struct error *error)
 {
     return error_set(error, "%s: %s is damaged (it cannot be put together); get an intact copy",
                      name, what);
+}
+
+/* What came of decoding a section of `size` bytes. */
+static bool check_decoded(enum compact_result result, const struct compact_context *context,
+                          uint64_t size, const char *name, const char *what, struct error *error)
+{
+    switch (result) {
+    case COMPACT_DONE:
+        return true;
+    case COMPACT_NO_MEMORY:
+        return error_out_of_memory(error, name, size);
+    case COMPACT_OVER_LIMIT:
+        return error_set(error,
+                         "%s: the texts of %s take more memory than the limit of %" PRIu64
+                         " bytes; raise it (--memory-limit) if the file is to be trusted",
+                         name, what, compact_memory_limit(context));
+    case COMPACT_UNFIT:
+        break;
+    }
+    return damaged(name, what, error);
 }
 
 static uint64_t parts_size(const struct compact_parts *parts)
@@ -165,29 +188,30 @@ bool compact_encode(const struct compact_transform *transform,
 
 /* ---- reading ---- */
 
+static bool unpack(const struct compact_transform *transform, const struct compact_context *context,
+                   struct bytes packed, uint64_t wanted, uint64_t size, const char *name,
+                   const char *what, struct compact_parts *parts, struct error *error)
+{
+    const struct compact_limits limits = {parts_limit(transform, size),
+                                          compact_memory_limit(context)};
+
+    return memory_limit_allows(limits.memory, size, name, what, error) &&
+           compact_parts_unpack(packed, wanted, &limits, name, what, parts, error);
+}
+
 static bool decode_section(const struct compact_transform *transform,
                            const struct compact_context *context, struct bytes packed,
                            uint64_t size, const char *name, const char *what,
                            struct buffer *section, struct error *error)
 {
     struct compact_parts parts = {0};
-    uint64_t limit = parts_limit(transform, size);
-    bool done = compact_parts_unpack(packed, UINT64_MAX, limit, name, what, &parts, error);
+    bool done = unpack(transform, context, packed, UINT64_MAX, size, name, what, &parts, error);
     size_t start = section->size;
 
-    if (done && !recall(transform, context, &parts, size, section)) {
-        switch (transform->decode(context, &parts, size, section)) {
-        case COMPACT_DONE:
-            done = section->size - start == size || damaged(name, what, error);
-            break;
-        case COMPACT_UNFIT:
-            done = damaged(name, what, error);
-            break;
-        case COMPACT_NO_MEMORY:
-            done = error_out_of_memory(error, name, size);
-            break;
-        }
-    }
+    if (done && !recall(transform, context, &parts, size, section))
+        done = check_decoded(transform->decode(context, &parts, size, section), context, size, name,
+                             what, error) &&
+               (section->size - start == size || damaged(name, what, error));
     compact_parts_free(&parts);
     return done;
 }
@@ -221,39 +245,31 @@ bool compact_recall(const struct compact_transform *transform,
                     const char *name, const char *what, struct buffer *section, bool *found,
                     struct error *error)
 {
-    uint64_t limit = parts_limit(transform, size);
     struct compact_parts parts = {0};
     bool done = true;
 
     *found = false;
     if (context->memo != NULL && transform->block == NULL) {
-        done = compact_parts_unpack(packed, UINT64_MAX, limit, name, what, &parts, error);
+        done = unpack(transform, context, packed, UINT64_MAX, size, name, what, &parts, error);
         *found = done && recall(transform, context, &parts, size, section);
     }
     compact_parts_free(&parts);
     return done;
 }
 
-bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
-                          struct name_table *names, bool *are_all, struct error *error)
+bool compact_decode_names(const struct compact_context *context, struct bytes packed, uint64_t size,
+                          const char *name, const char *what, struct name_table *names,
+                          bool *are_all, struct error *error)
 {
-    const uint64_t wanted = COMPACT_NAMES_ALONE, limit = parts_limit(&compact_names_2, size);
+    const uint64_t wanted = COMPACT_NAMES_ALONE;
     struct compact_parts parts = {0};
-    bool done = compact_parts_unpack(packed, wanted, limit, name, what, &parts, error);
+    bool done = unpack(&compact_names_2, context, packed, wanted, size, name, what, &parts, error);
 
     *names = (struct name_table){0};
-    if (done) {
-        switch (name_text_decode(&parts.parts[COMPACT_NAMES_TEXT], size, names)) {
-        case COMPACT_DONE:
-            break;
-        case COMPACT_UNFIT:
-            done = damaged(name, what, error);
-            break;
-        case COMPACT_NO_MEMORY:
-            done = error_out_of_memory(error, name, size);
-            break;
-        }
-    }
+    if (done)
+        done = check_decoded(name_text_decode(&parts.parts[COMPACT_NAMES_TEXT], size,
+                                              compact_memory_limit(context), names),
+                             context, size, name, what, error);
     if (are_all != NULL)
         *are_all = parts.checked == wanted &&
                    compact_names_are_all(buffer_view(&parts.parts[COMPACT_NAMES_PIECES]));

@@ -63,7 +63,8 @@ struct compact_context {
     const struct data_hashes *data_hashes;   /* of `data`; NULL: whoever needs it makes it */
     const struct number_table *name_numbers; /* of `names`, likewise */
     struct zlib_memo *memo;                  /* NULL: none; grows when sections are encoded */
-    struct compact_sources sources;          /* needed with a memo */
+    uint64_t memory_limit;          /* of what is held at a time (memory_limit.h); 0: none */
+    struct compact_sources sources; /* needed with a memo */
     unsigned threads;
 };
 
@@ -122,9 +123,16 @@ bool compact_recall(const struct compact_transform *transform,
 /* The distinct names of a section of names of `size` bytes, in the order of their first appearance,
  * without the rest of it. *are_all (NULL: nobody wants to know) is false where the section has
  * chunks that are stored as they are, whose names are not among them, and where nothing but the
- * section's digest would tell that the names are damaged. Freed with name_table_free,
- * also after a failure. */
-bool compact_decode_names(struct bytes packed, uint64_t size, const char *name, const char *what,
-                          struct name_table *names, bool *are_all, struct error *error);
+ * section's digest would tell that the names are damaged. Of the context only the limit of memory
+ * matters. Freed with name_table_free, also after a failure. */
+bool compact_decode_names(const struct compact_context *context, struct bytes packed, uint64_t size,
+                          const char *name, const char *what, struct name_table *names,
+                          bool *are_all, struct error *error);
+
+/* The context's limit as a number to compare with. */
+static inline uint64_t compact_memory_limit(const struct compact_context *context)
+{
+    return context->memory_limit == 0 ? UINT64_MAX : context->memory_limit;
+}
 
 #endif

@@ -242,6 +242,8 @@ static enum compact_result gather_text(struct decoder *decoder, uint64_t count)
         if (name.size + 1 > decoder->inflated_left)
             return COMPACT_UNFIT;
         decoder->inflated_left -= name.size + 1;
+        if (decoder->text.size + name.size > compact_memory_limit(decoder->context))
+            return COMPACT_OVER_LIMIT;
         if (!buffer_append_uleb128(&decoder->text, name.size) ||
             !buffer_append(&decoder->text, name.data, (size_t)name.size))
             return COMPACT_NO_MEMORY;

@@ -22,9 +22,10 @@ enum name_text_part {
 enum compact_result name_text_encode(struct bytes text, struct buffer *parts);
 
 /* Makes the text again, and finds the names in it. Unfit where the parts are damaged, or claim a
- * text out of proportion to their size, or to that of the section which the names are of. Freed
- * with name_table_free, also after a failure. */
+ * text out of proportion to their size, or to that of the section which the names are of; over the
+ * limit where that is more than `memory` bytes. Freed with name_table_free, also after a failure.
+ */
 enum compact_result name_text_decode(const struct buffer *parts, uint64_t section_size,
-                                     struct name_table *names);
+                                     uint64_t memory, struct name_table *names);
 
 #endif

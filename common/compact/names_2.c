@@ -282,6 +282,7 @@ struct decoder {
     struct bytes bytes;
     uint64_t size;                     /* of the section */
     uint64_t inflated_left;            /* how much the texts of all chunks may still be */
+    bool is_over_limit;                /* the text of a chunk is more than may be held */
     atomic_uint_least64_t stream_size; /* of all streams that were made */
 };
 
@@ -300,6 +301,9 @@ static bool measure_chunk(struct decoder *decoder, struct plan *plan)
             return false;
         decoder->inflated_left -= size;
         plan->text_size += size;
+        decoder->is_over_limit = plan->text_size > compact_memory_limit(decoder->context);
+        if (decoder->is_over_limit)
+            return false;
         *decoder->next++ = (uint32_t)number;
     }
     plan->text_size--; /* the last has no separator */
@@ -330,7 +334,7 @@ static enum compact_result take_plans(struct decoder *decoder, struct bytes piec
     decoder->count = (size_t)count;
     for (size_t i = 0; i < decoder->count; i++) {
         if (!take_plan(decoder, &pieces, &decoder->plans[i]))
-            return COMPACT_UNFIT;
+            return decoder->is_over_limit ? COMPACT_OVER_LIMIT : COMPACT_UNFIT;
     }
     return member_reader_at_end(&decoder->reader) ? COMPACT_DONE : COMPACT_UNFIT;
 }
@@ -419,8 +423,8 @@ static enum compact_result put_pieces_together(struct decoder *decoder, struct b
 /* Makes the names, and room for the numbers of members. */
 static enum compact_result start_decoder(struct decoder *decoder, const struct buffer *parts)
 {
-    enum compact_result result =
-        name_text_decode(&parts[PART_TEXT], decoder->size, &decoder->names);
+    enum compact_result result = name_text_decode(
+        &parts[PART_TEXT], decoder->size, compact_memory_limit(decoder->context), &decoder->names);
     size_t count = parts[PART_KINDS].size;
 
     if (result != COMPACT_DONE)

@@ -3,6 +3,7 @@
  */
 #include "common/compact/parts.h"
 
+#include "common/memory_limit.h"
 #include "common/parallel.h"
 
 /* No zstd frame of a part is smaller. */
@@ -112,30 +113,52 @@ static bool unpack_part(struct codec_stream **stream, struct bytes bytes, uint64
            error_out_of_memory(error, name, bytes.size);
 }
 
-bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, const char *name,
-                          const char *what, struct compact_parts *parts, struct error *error)
+static bool is_wanted(uint64_t wanted, size_t part)
 {
-    uint64_t sizes[COMPACT_PARTS_MAX], stored[COMPACT_PARTS_MAX], count;
+    return part >= 64 || (wanted >> part & 1) != 0;
+}
+
+/* Takes the number of parts and their sizes off the front. stored[i] is 0 for a part that is stored
+ * as it is. */
+static bool take_sizes(struct bytes *packed, uint64_t wanted, const struct compact_limits *limits,
+                       const char *name, const char *what, struct compact_parts *parts,
+                       uint64_t sizes[COMPACT_PARTS_MAX], uint64_t stored[COMPACT_PARTS_MAX],
+                       struct error *error)
+{
+    uint64_t count, left = limits->parts, memory = 0;
+
+    if (!bytes_take_uleb128(packed, &count) || count > COMPACT_PARTS_MAX)
+        return damaged(name, what, error);
+    parts->count = (size_t)count;
+    for (size_t i = 0; i < count; i++) {
+        stored[i] = 0;
+        if (!bytes_take_uleb128(packed, &sizes[i]) || sizes[i] > left ||
+            (sizes[i] != 0 && !bytes_take_uleb128(packed, &stored[i])))
+            return damaged(name, what, error);
+        left -= sizes[i];
+        if (is_wanted(wanted, i))
+            memory += sizes[i];
+    }
+    return memory_limit_allows(limits->memory, memory, name, what, error);
+}
+
+bool compact_parts_unpack(struct bytes packed, uint64_t wanted, const struct compact_limits *limits,
+                          const char *name, const char *what, struct compact_parts *parts,
+                          struct error *error)
+{
+    uint64_t sizes[COMPACT_PARTS_MAX], stored[COMPACT_PARTS_MAX];
     struct codec_stream *stream = NULL;
     bool done = true;
 
-    if (!bytes_take_uleb128(&packed, &count) || count > COMPACT_PARTS_MAX)
-        return damaged(name, what, error);
-    parts->count = (size_t)count;
     parts->checked = 0;
-    for (size_t i = 0; i < count; i++) {
-        stored[i] = 0;
-        if (!bytes_take_uleb128(&packed, &sizes[i]) || sizes[i] > limit ||
-            (sizes[i] != 0 && !bytes_take_uleb128(&packed, &stored[i])))
-            return damaged(name, what, error);
-        limit -= sizes[i];
-    }
-    for (size_t i = 0; done && i < count; i++) {
+    if (!take_sizes(&packed, wanted, limits, name, what, parts, sizes, stored, error))
+        return false;
+    for (size_t i = 0; done && i < parts->count; i++) {
         struct bytes bytes;
 
         if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes)) {
             done = damaged(name, what, error);
-        } else if (i >= 64 || (wanted >> i & 1) != 0) {
+        } else if (is_wanted(wanted, i)) {
             done = unpack_part(&stream, bytes, stored[i], sizes[i], name, what, &parts->parts[i],
                                error);
             if (i < 64 && stored[i] != 0 && codec_has_checksum(bytes))

@@ -47,10 +47,17 @@ uint64_t compact_parts_bound(const struct buffer *parts, size_t count, uint64_t 
 bool compact_parts_pack(const struct compact_parts *parts, const struct codec_options *options,
                         const char *name, struct buffer *packed, struct error *error);
 
+/* How many bytes parts may have together. */
+struct compact_limits {
+    uint64_t parts;  /* all of them: with more they are none of ours */
+    uint64_t memory; /* those that are unpacked (memory_limit.h) */
+};
+
 /* Unpacks those parts whose bits are set in `wanted`, and all from part 64 on; the others are
- * empty. Refuses parts that are more than `limit` bytes together. Messages are as those of
- * codec_stream_open. Freed with compact_parts_free, also after a failure. */
-bool compact_parts_unpack(struct bytes packed, uint64_t wanted, uint64_t limit, const char *name,
-                          const char *what, struct compact_parts *parts, struct error *error);
+ * empty. Messages are as those of codec_stream_open. Freed with compact_parts_free, also after a
+ * failure. */
+bool compact_parts_unpack(struct bytes packed, uint64_t wanted, const struct compact_limits *limits,
+                          const char *name, const char *what, struct compact_parts *parts,
+                          struct error *error);
 
 #endif

@@ -9,6 +9,7 @@ enum compact_result {
     /* Encoding: not of the form that the transform is for. Decoding: the parts are damaged. */
     COMPACT_UNFIT,
     COMPACT_NO_MEMORY,
+    COMPACT_OVER_LIMIT, /* decoding: more memory would be held than the context allows */
 };
 
 #endif

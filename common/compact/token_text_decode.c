@@ -25,6 +25,9 @@
 #define ENTRIES_IN_ANY_CASE 65536
 #define TEXT_PER_ENTRY      16
 
+/* The same for the ends of strings. */
+#define TEXT_PER_END 8
+
 struct entry {
     const uint8_t *data; /* as it is in the text; STRIDE bytes can be read */
     uint32_t size;
@@ -188,7 +191,8 @@ static enum compact_result make_room(struct decoder *decoder, uint64_t size, uin
 
     if (entries > decoder->singles + decoder->codes.size)
         entries = decoder->singles + decoder->codes.size;
-    if (entries > ENTRIES_IN_ANY_CASE && entries > limit / TEXT_PER_ENTRY)
+    if ((entries > ENTRIES_IN_ANY_CASE && entries > limit / TEXT_PER_ENTRY) ||
+        (ends > ENTRIES_IN_ANY_CASE && ends > limit / TEXT_PER_END))
         return COMPACT_UNFIT;
     decoder->entries = malloc(((size_t)entries + 1) * sizeof(*decoder->entries));
     strings->ends = malloc((ends + 1) * sizeof(*strings->ends));

@@ -277,6 +277,53 @@ START_TEST(test_hostile_clients)
 }
 END_TEST
 
+/* Connections that say nothing, of another user where the test may become one, and of the same:
+ * many more than the broker has descriptors for. */
+static const char silent_script[] =
+    "import os, socket, sys, time\n"
+    "light, full = sys.argv[1:]\n"
+    "name = chr(0) + os.environ['COVSPLIT_RUN'].partition(':')[2]\n"
+    "really = os.open(full, os.O_RDONLY)\n"
+    "want = os.read(really, 1 << 24)\n"
+    "def hold(user):\n"
+    "    ready, children = os.pipe(), []\n"
+    "    for i in range(3):\n"
+    "        child = os.fork()\n"
+    "        if child == 0:\n"
+    "            if user != os.getuid(): os.setuid(user)\n"
+    "            held = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for i in "
+    "range(300)]\n"
+    "            for s in held: s.setblocking(False); s.connect_ex(name)\n"
+    "            os.write(ready[1], b'.')\n"
+    "            time.sleep(1000)\n"
+    "        children.append(child)\n"
+    "    for i in range(3): os.read(ready[0], 1)\n"
+    "    return children\n"
+    "for user in ([65534] if os.getuid() == 0 else []) + [os.getuid()]:\n"
+    "    children = hold(user)\n"
+    "    start = time.monotonic()\n"
+    "    assert open(light, 'rb').read() == want\n"
+    "    taken = time.monotonic() - start\n"
+    "    for child in children: os.kill(child, 9); os.waitpid(child, 0)\n"
+    "    assert taken < 8, (user, taken)\n";
+
+START_TEST(test_silent_connections)
+{
+    struct command command = {.directory = files.sample.scratch};
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments, "ulimit -n 1024; exec \"$@\"");
+    text_list_add(&command.arguments, "sh");
+    text_list_add(&command.arguments, covsplit_path());
+    text_list_add_words(&command.arguments, "run --store");
+    text_list_add(&command.arguments, files.store);
+    text_list_add_words(&command.arguments, "-- python3 -c");
+    text_list_add(&command.arguments, silent_script);
+    text_list_add(&command.arguments, files.light);
+    text_list_add(&command.arguments, files.full);
+    run_expect(&command, 0, NULL);
+}
+END_TEST
+
 /* The broker keeps no descriptor of a file that was read. It may not have closed the last ones yet.
  */
 START_TEST(test_descriptors)
@@ -459,6 +506,7 @@ int main(void)
     tcase_add_test(test_case, test_python);
     tcase_add_test(test_case, test_cxx_streams);
     tcase_add_test(test_case, test_hostile_clients);
+    tcase_add_test(test_case, test_silent_connections);
     tcase_add_test(test_case, test_descriptors);
     tcase_add_test(test_case, test_edited_images);
     tcase_add_test(test_case, test_untouched_files);

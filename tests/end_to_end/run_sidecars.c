@@ -194,6 +194,96 @@ START_TEST(test_partial_split)
 }
 END_TEST
 
+/* ---- sidecars that change while the command runs ---- */
+
+/* Builds and splits one of two programs that have one UUID, one name and as many counters, but not
+ * the same mapping. Returns its directory, with what it reads as in `object` and `full`. */
+static char *make_twin(const char *name, const char *statement)
+{
+    char *directory = path_join(files.sample.scratch, name);
+    struct verdict verdict = {0};
+    directory_create(directory);
+    file_write_text(
+        path_join(directory, "app.c"),
+        text_format("int main(int count, char **words)\n{\n    %s\n    return 0;\n}\n", statement));
+    run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping",
+                 "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567", "app.c", "-o", "app",
+                 NULL);
+    covsplit_expect(&verdict, 0, NULL, directory, "split", "app", NULL);
+    covsplit_expect(&verdict, 0, NULL, directory, "export", "--sidecar", "app.covsplit", "-o",
+                    "object", NULL);
+    verdict_assert(&verdict, name);
+    return directory;
+}
+
+/* A build puts another program, with its sidecar, in the place of the one that was just read: by
+ * UUID, name and counters they are the same. */
+static const char rebuild_script[] = "set -e\n"
+                                     "cmp app one/object; cmp twin.profraw one/full\n"
+                                     "mv -f two/app.covsplit $PLACE; mv -f two/app app\n"
+                                     "cmp app two/object; cmp twin.profraw two/full\n"
+                                     "mv -f one/app.copy $PLACE\n"
+                                     "cmp twin.profraw one/full\n";
+
+START_TEST(test_rebuilt)
+{
+    static const char uuid_place[] =
+        "store/.build-id/01/23456789abcdef0123456789abcdef01234567.covsplit";
+    bool in_store = _i != 0;
+    char *directory = files.sample.scratch;
+    struct verdict verdict = {0};
+    const char *names[] = {"one", "two"};
+    char *twins[] = {make_twin("one", "if (count > 1)\n        words[0] = 0;"),
+                     make_twin("two", "while (count-- > 1)\n\n\n        words[0] = 0;")};
+    const char *place = in_store ? uuid_place : "app.covsplit";
+    run_or_abort(directory, "env", "LLVM_PROFILE_FILE=twin.profraw", "one/app", NULL);
+    for (size_t i = 0; i < 2; i++) {
+        covsplit_expect(&verdict, 0, NULL, twins[i], "correlate", "--sidecar", "app.covsplit", "-o",
+                        "full", "../twin.profraw", NULL);
+        verdict_assert(&verdict, names[i]);
+    }
+    run_or_abort(directory, "sh", "-c",
+                 "set -e; ! cmp -s one/object two/object; ! cmp -s one/full two/full;"
+                 "mkdir -p ${0%/*}; cp -p one/app.covsplit one/app.copy; cp one/app app;"
+                 "cp one/app.covsplit $0",
+                 in_store ? uuid_place : "./app.covsplit", NULL);
+    struct command command = covsplit_command(directory, "run", "--store", "store", "--sidecar",
+                                              place, "--", "sh", "-c", rebuild_script, NULL);
+    text_list_add_format(&command.environment, "PLACE=%s", place);
+    run_expect(&command, 0, NULL);
+    directory_remove(twins[0]);
+    directory_remove(twins[1]);
+}
+END_TEST
+
+/* Cut short in place, after it was opened: the command goes on, and reads files as they are. */
+START_TEST(test_cut_short)
+{
+    char *directory = sample_directory(&files.sample);
+    char *alone = path_join(directory, "alone"), *sidecar = path_join(directory, "alone.covsplit");
+    file_copy(files.sample.stripped, alone);
+    file_copy(files.sample.sidecar, sidecar);
+    struct command command =
+        covsplit_command(directory, "run", "--sidecar", sidecar, "--", "sh", "-c", NULL);
+    text_list_add(
+        &command.arguments,
+        "cmp \"$0\" \"$1\" || exit 1; : >alone.covsplit; cat alone >copy; cat \"$0\" >light;"
+        "exit 5");
+    text_list_add(&command.arguments, files.light);
+    text_list_add(&command.arguments, files.full);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, 5), "%s", outcome_describe(&command, &outcome));
+    ck_assert_msg(text_count(outcome.errors, "\n") == 2 &&
+                      text_count(outcome.errors, "; read as it is\n") == 2 &&
+                      text_count(outcome.errors, sidecar) == 2,
+                  "%s", outcome.errors);
+    struct verdict verdict = {0};
+    files_equal(path_join(directory, "copy"), alone, &verdict);
+    files_equal(path_join(directory, "light"), files.light, &verdict);
+    verdict_assert(&verdict, "cut short");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("run sidecars");
@@ -204,5 +294,7 @@ int main(void)
     tcase_add_test(test_case, test_other_build);
     tcase_add_test(test_case, test_similar_builds);
     tcase_add_test(test_case, test_partial_split);
+    tcase_add_loop_test(test_case, test_rebuilt, 0, 2);
+    tcase_add_test(test_case, test_cut_short);
     return suite_run(suite);
 }

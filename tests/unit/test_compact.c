@@ -399,8 +399,8 @@ START_TEST(test_distinct_names)
 
     make_names(&subject, 5);
     ck_assert(encode(&subject, &packed));
-    ck_assert(compact_decode_names(buffer_view(&packed), subject.section.size, "sample", "names",
-                                   &names, NULL, &error));
+    ck_assert(compact_decode_names(&subject.context, buffer_view(&packed), subject.section.size,
+                                   "sample", "names", &names, NULL, &error));
     ck_assert_uint_gt(names.count, 1);
     ck_assert(name_table_hash(&names, 2));
     for (size_t i = 1; i < names.count; i++) {

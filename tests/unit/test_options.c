@@ -60,6 +60,11 @@ static const struct option_description table[] = {
      .long_name = "verbose",
      .short_name = 'v',
      .help = "say more"},
+    {.id = OPTION_MEMORY_LIMIT,
+     .type = OPTION_TYPE_SIZE,
+     .long_name = "limit",
+     .argument = "SIZE",
+     .help = "no more than that"},
     {.id = OPTION_JSON,
      .type = OPTION_TYPE_FLAG,
      .long_name = "json",
@@ -239,6 +244,42 @@ START_TEST(test_typed_values)
 }
 END_TEST
 
+START_TEST(test_sizes)
+{
+    static const struct {
+        const char *line;
+        uint64_t size;
+    } sizes[] = {
+        {"--limit 1", 1},
+        {"--limit=4096", 4096},
+        {"--limit 3K", 3072},
+        {"--limit 512M", UINT64_C(512) << 20},
+        {"--limit 2G", UINT64_C(2) << 30},
+        {"--limit 16777215T", UINT64_C(16777215) << 40},
+        {"--limit 18446744073709551615", UINT64_MAX},
+        {"", 0},
+    };
+    static const char *const wrong[] = {"0",   "0K",   "K",         "-1", "1k",
+                                        "1KB", "1.5G", "16777216T", "x",  "18446744073709551616"};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct parsed_options parsed;
+        struct error error;
+
+        ck_assert_msg(parse(&optional, sizes[i].line, &parsed, &error) == PARSE_DONE, "%s",
+                      sizes[i].line);
+        ck_assert_uint_eq(option_number(&parsed, OPTION_MEMORY_LIMIT), sizes[i].size);
+        parsed_options_free(&parsed);
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        char line[64];
+
+        snprintf(line, sizeof(line), "--limit=%s", wrong[i]);
+        expect_wrong(&optional, line, "is no size");
+    }
+}
+END_TEST
+
 /* ---- usage errors ---- */
 
 START_TEST(test_unknown_and_ambiguous_options)
@@ -398,6 +439,7 @@ int main(void)
     tcase_add_test(values, test_nothing_given);
     tcase_add_test(values, test_command_line_of_another_program);
     tcase_add_test(values, test_typed_values);
+    tcase_add_test(values, test_sizes);
     suite_add_tcase(suite, values);
     tcase_add_test(errors, test_unknown_and_ambiguous_options);
     tcase_add_test(errors, test_missing_and_superfluous_values);

@@ -302,6 +302,29 @@ START_TEST(test_several_profiles)
 }
 END_TEST
 
+/* Zeros end somewhere, be they a hole or not. */
+START_TEST(test_too_many_zeros)
+{
+    struct recipe recipe = ordinary(8, true, false);
+    struct buffer file = {0};
+    struct profile profile;
+    struct error error;
+    uint64_t offset = 0;
+
+    make(&recipe, &file);
+    ck_assert(profile_parse(buffer_view(&file), 0, "p", &profile, &error));
+    ck_assert(buffer_append_zeros(&file, PROFILE_GAP_MAX));
+    offset = profile.size;
+    ck_assert(!profile_find_next(buffer_view(&file), &offset));
+    ck_assert(buffer_append_zeros(&file, 1));
+    offset = profile.size;
+    ck_assert(profile_find_next(buffer_view(&file), &offset));
+    ck_assert(!profile_parse(buffer_view(&file), offset, "p", &profile, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "64 MiB of zeros"));
+    buffer_free(&file);
+}
+END_TEST
+
 /* ---- whose profile it is ---- */
 
 static struct recipe lightweight(int index)
@@ -545,6 +568,7 @@ int main(void)
     tcase_add_test(layout, test_byte_coverage);
     tcase_add_test(layout, test_variant_names);
     tcase_add_test(layout, test_several_profiles);
+    tcase_add_test(layout, test_too_many_zeros);
     suite_add_tcase(suite, layout);
     tcase_add_loop_test(identity, test_lightweight, 0, SHAPES);
     tcase_add_loop_test(identity, test_not_lightweight, 0, SHAPES);

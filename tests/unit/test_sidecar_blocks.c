@@ -284,6 +284,91 @@ START_TEST(test_damaged_names)
 }
 END_TEST
 
+/* ---- in any form ---- */
+
+#define FLIPS 250
+
+static struct buffer write_form(int form)
+{
+    switch (form) {
+    case 0:
+        return sample_write(&source, 3, 1); /* as --portable does */
+    case 1:
+        return sample_write_compact(&source);
+    default:
+        return sample_write_blocks(&source, BLOCK_SIZE, 1);
+    }
+}
+
+/* Reads some parts of a section, several from the same sidecar: each is what it was, or an error.
+ * Returns how many errors there were. */
+static unsigned check_parts(const struct sidecar *sidecar, const struct sidecar_section_source *of,
+                            struct random_state *random)
+{
+    unsigned errors = 0;
+
+    for (int i = 0; i < 3; i++) {
+        uint64_t start = random_below(random, of->size);
+        size_t size = (size_t)random_below(random, of->size - start + 1);
+        struct buffer content = {0};
+        struct error error = {0};
+
+        if (!sidecar_read_part(sidecar, sidecar_find(sidecar, of->kind), start, size, &content,
+                               &error))
+            errors++;
+        else
+            ck_assert(
+                bytes_equal(buffer_view(&content), (struct bytes){of->content.data + start, size}));
+        buffer_free(&content);
+    }
+    return errors;
+}
+
+/* The names alone, which no digest is of. */
+static unsigned check_names(const struct sidecar *sidecar, const struct buffer *text)
+{
+    struct name_set set = {0};
+    struct error error = {0};
+    bool done =
+        sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), false, &set, &error);
+
+    if (done)
+        ck_assert(bytes_equal(buffer_view(&set.text), buffer_view(text)));
+    name_set_free(&set);
+    return !done;
+}
+
+/* Whichever bit was lost, no byte of a part is wrong, and what a part does not need may be. */
+START_TEST(test_parts_of_every_form)
+{
+    struct buffer stored = write_form(_i);
+    struct random_state random = random_start(17);
+    struct name_set expected = {0};
+    struct error error = {0};
+    unsigned errors = 0;
+
+    ck_assert(name_set_read(&expected, buffer_view(&names), "names", &error));
+    for (int i = 0; i < FLIPS; i++) {
+        uint64_t place = random_below(&random, stored.size);
+        uint8_t bit = (uint8_t)(1u << random_below(&random, 8));
+        struct sidecar *sidecar;
+
+        stored.data[place] ^= bit;
+        sidecar = sidecar_open(buffer_view(&stored), "sample", &error);
+        if (sidecar != NULL) {
+            for (size_t section = 0; section < 3; section++)
+                errors += check_parts(sidecar, &sections[section], &random);
+            errors += check_names(sidecar, &expected.text);
+        }
+        sidecar_close(sidecar);
+        stored.data[place] ^= bit;
+    }
+    ck_assert_uint_gt(errors, FLIPS);
+    name_set_free(&expected);
+    buffer_free(&stored);
+}
+END_TEST
+
 START_TEST(test_by_the_page)
 {
     char path[] = "/tmp/covsplit-unit-XXXXXX", command[1000];
@@ -317,6 +402,7 @@ int main(void)
     tcase_add_test(blocks, test_damage);
     tcase_add_test(blocks, test_at_the_same_time);
     tcase_add_test(blocks, test_damaged_names);
+    tcase_add_loop_test(blocks, test_parts_of_every_form, 0, 3);
     tcase_add_test(blocks, test_by_the_page);
     suite_add_tcase(suite, blocks);
     runner = srunner_create(suite);

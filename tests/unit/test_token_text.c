@@ -388,7 +388,7 @@ START_TEST(test_changed_parts)
 
         ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
         damage(&random, &parts[random_below(&random, NAME_TEXT_PARTS)]);
-        name_text_decode(parts, ANY_SIZE, &names);
+        name_text_decode(parts, ANY_SIZE, UINT64_MAX, &names);
         name_table_free(&names);
         for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
             buffer_free(&parts[i]);
@@ -410,7 +410,7 @@ START_TEST(test_out_of_proportion)
         append(&text, "\1");
     }
     ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
-    ck_assert_int_eq(name_text_decode(parts, ANY_SIZE, &names), COMPACT_UNFIT);
+    ck_assert_int_eq(name_text_decode(parts, ANY_SIZE, UINT64_MAX, &names), COMPACT_UNFIT);
     name_table_free(&names);
     for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
         buffer_free(&parts[i]);
@@ -436,7 +436,7 @@ START_TEST(test_out_of_proportion_to_section)
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
         struct name_table names;
 
-        ck_assert_int_eq(name_text_decode(parts, sections[i].section_size, &names),
+        ck_assert_int_eq(name_text_decode(parts, sections[i].section_size, UINT64_MAX, &names),
                          sections[i].result);
         name_table_free(&names);
     }
