@@ -3,6 +3,7 @@
  */
 #include "common/error.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,6 +50,12 @@ bool error_set_errno(struct error *error, int number, const char *format, ...)
 
 bool error_out_of_memory(struct error *error, const char *name, uint64_t size)
 {
-    return error_set(error, "%s: no memory for %" PRIu64 " bytes; free some and run again", name,
-                     size);
+    error_set(error, "%s: no memory for %" PRIu64 " bytes; free some and run again", name, size);
+    error->number = ENOMEM;
+    return false;
+}
+
+bool error_is_of_memory(const struct error *error)
+{
+    return error->number == ENOMEM;
 }

@@ -27,7 +27,9 @@ bool error_set(struct error *error, const char *format, ...) __attribute__((form
 bool error_set_errno(struct error *error, int number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The one message for a failed allocation of `size` bytes made for `name` (a file). */
+/* The one message for a failed allocation of `size` bytes made for `name` (a file). The number is
+ * ENOMEM: who tries whether something can be read must not take this for "it cannot". */
 bool error_out_of_memory(struct error *error, const char *name, uint64_t size);
+bool error_is_of_memory(const struct error *error);
 
 #endif

@@ -426,22 +426,22 @@ struct bytes profile_whole_counters(const struct profile *profile)
 
 /* Whether the one record is of a function: then its name is among the names. Names that cannot be
  * read tell nothing, and are left to the tools that read the profile. */
-static bool names_have_record(const struct profile *profile)
+static bool find_record_name(const struct profile *profile, const char *name, bool *found,
+                             struct error *error)
 {
     struct names names = {0};
-    struct error ignored;
-    bool has = !names_read(&names, profile->names, "", &ignored) ||
-               names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
+    bool done = names_read(&names, profile->names, name, error);
 
+    *found = !done || names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
     names_free(&names);
-    return has;
+    return done || !error_is_of_memory(error);
 }
 
 /* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
  * program that has just one function. Only the former comes with a tripwire, or without names, or
  * has the image's UUID where a function has the hash of its name. Where the split left the names in
  * the image, nothing but that hash may tell, as not every profile has a binary ID. */
-static void detect_stub(struct profile *profile)
+static bool detect_stub(struct profile *profile, const char *name, struct error *error)
 {
     const struct profile_header *header = &profile->header;
     const struct profile_record_layout *layout = &profile->layout;
@@ -449,21 +449,25 @@ static void detect_stub(struct profile *profile)
     bool big = profile->big_endian;
     uint64_t counters =
         profile_whole_counters(profile).size / profile_counter_size(header->version);
+    bool is_function = false;
 
     if (header->num_data != 1 || load_u32(record + layout->num_counters, big) != counters)
-        return;
+        return true;
     /* On 64-bit Windows the runtime writes only the low 32 bits of the distance. */
     if ((uint32_t)load_pointer(profile, record + layout->counter_ptr) !=
         (uint32_t)(header->counters_delta + profile->counter_skew))
-        return;
+        return true;
     if (layout->num_bitmap_bytes != 0 &&
         load_u32(record + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes)
-        return;
+        return true;
     if (profile_record_has_value_sites(layout, record, big))
-        return;
+        return true;
     memcpy(profile->stub_uuid, record, PROFILE_STUB_UUID_SIZE);
-    profile->lightweight = profile_lacks_names(profile) || stub_matches_binary_id(profile) ||
-                           !names_have_record(profile);
+    if (!profile_lacks_names(profile) && !stub_matches_binary_id(profile) &&
+        !find_record_name(profile, name, &is_function, error))
+        return false;
+    profile->lightweight = !is_function;
+    return true;
 }
 
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
@@ -480,8 +484,7 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
         return false;
     profile->counter_skew = find_counter_skew(profile);
     profile->has_tripwire = tripwire_recognize(profile->names);
-    detect_stub(profile);
-    return true;
+    return detect_stub(profile, name, error);
 }
 
 bool profile_lacks_names(const struct profile *profile)

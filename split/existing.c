@@ -7,9 +7,8 @@
 
 #define OPEN_ATTEMPTS 10
 
-void existing_open(struct existing *existing, const char *path)
+bool existing_open(struct existing *existing, const char *path, struct error *error)
 {
-    struct error ignored;
     bool opened = false;
 
     *existing = (struct existing){.path = path, .input = {.fd = -1}};
@@ -20,11 +19,12 @@ void existing_open(struct existing *existing, const char *path)
         /* A dangling link takes the name too. */
         existing->is_there = lstat(path, &status) == 0;
         if (!existing->is_there)
-            return;
-        opened = input_open(&existing->input, path, &ignored);
+            return true;
+        opened = input_open(&existing->input, path, error);
     }
     if (opened)
-        existing->sidecar = sidecar_open(existing->input.bytes, path, &ignored);
+        existing->sidecar = sidecar_open(existing->input.bytes, path, error);
+    return existing->sidecar != NULL || !error_is_of_memory(error);
 }
 
 void existing_close(struct existing *existing)

@@ -18,8 +18,9 @@ struct existing {
     struct sidecar *sidecar; /* NULL: it cannot be read as one */
 };
 
-/* Opens what is at the path, which must live as long. Closed with existing_close. */
-void existing_open(struct existing *existing, const char *path);
+/* Opens what is at the path, which must live as long. What cannot be read is no failure, but for a
+ * lack of memory. Closed with existing_close, also after a failure. */
+bool existing_open(struct existing *existing, const char *path, struct error *error);
 void existing_close(struct existing *existing);
 
 /* True for a file that a split must think about: all but a placeholder, which holds nothing. */

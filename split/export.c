@@ -98,12 +98,14 @@ static bool write_object(struct export *export, covsplit_sidecar *sidecar, struc
 static bool check_existing(const struct export *export, const char *path, struct error *error)
 {
     struct input input;
-    struct error ignored;
     bool is_sidecar = false, may_go = option_given(export->options, OPTION_REPLACE);
 
     if (access(path, F_OK) != 0)
         return true;
-    if (input_open(&input, path, &ignored)) {
+    if (!input_open(&input, path, error)) {
+        if (error_is_of_memory(error))
+            return false;
+    } else {
         size_t size = (size_t)input.bytes.size;
 
         is_sidecar = covsplit_is_sidecar(input.bytes.data, size);

@@ -55,8 +55,10 @@ static void read_uuid(struct search *search)
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
     struct image_plan *plan = image_plan_make(search->stripped, &options, &search->no_uuid);
 
-    if (plan == NULL)
+    if (plan == NULL) {
+        search->failed = error_is_of_memory(&search->no_uuid);
         return;
+    }
     search->uuid = plan->facts.uuid;
     if (search->uuid.size == 0)
         error_set(&search->no_uuid, "%s: has no UUID to look for in a store",

@@ -183,19 +183,20 @@ static bool replace_names(struct sidecar_section_source *sections, size_t count,
         struct sidecar_section_source *section = &sections[i];
         struct buffer *content = &contents[section->kind];
         struct name_set set = {0};
-        struct error ignored;
-        bool done = true;
+        bool done;
 
         if (section->kind != SECTION_NAMES && section->kind != SECTION_COVNAMES)
             continue;
-        if (name_set_read(&set, section->content, image_path, &ignored) && set.count != 0) {
-            done = name_set_encode(&set, content);
+        done = name_set_read(&set, section->content, image_path, error);
+        if (done && set.count != 0) {
+            done = name_set_encode(&set, content) ||
+                   error_out_of_memory(error, image_path, set.text.size);
             section->content = buffer_view(content);
             section->size = content->size;
         }
         name_set_free(&set);
-        if (!done)
-            return error_out_of_memory(error, image_path, section->size);
+        if (!done && error_is_of_memory(error))
+            return false;
     }
     return true;
 }
@@ -338,8 +339,11 @@ static bool keep_existing(struct split *split, const struct existing *existing,
 
     if (!existing_check_same(existing, ours, error))
         return false;
-    if (!check_with(split, existing->sidecar, &cause))
-        return error_set(error, "%.900s, or give --replace", cause.message);
+    if (!check_with(split, existing->sidecar, error)) {
+        cause = *error;
+        return !error_is_of_memory(error) &&
+               error_set(error, "%.900s, or give --replace", cause.message);
+    }
     split->sidecar_size = existing->input.bytes.size;
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
@@ -353,12 +357,12 @@ static bool try_store(struct split *split, const struct new_split *ours, bool *s
     struct existing existing;
     bool done;
 
-    existing_open(&existing, split->sidecar_path);
-    done = existing_check_own(&existing, ours, error);
+    done = existing_open(&existing, split->sidecar_path, error) &&
+           existing_check_own(&existing, ours, error);
     if (done && existing.is_there && (!replaces || existing_is_better(&existing, ours))) {
         *settled = keep_existing(split, &existing, ours, error);
         /* What would be better, but is damaged, is replaced after all. */
-        done = *settled || replaces;
+        done = *settled || (replaces && !error_is_of_memory(error));
     }
     existing_close(&existing);
     if (!done || *settled)
@@ -395,8 +399,8 @@ static bool write_sidecar_file(struct split *split, const struct new_split *ours
     struct existing existing;
     bool done;
 
-    existing_open(&existing, split->sidecar_path);
-    done = existing_check_own(&existing, ours, error);
+    done = existing_open(&existing, split->sidecar_path, error) &&
+           existing_check_own(&existing, ours, error);
     existing_close(&existing);
     return done && make_sidecar(split, error);
 }
@@ -453,12 +457,14 @@ static void warn_of_sections(const struct split *split)
 static bool pass_on(struct split *split, struct error *error)
 {
     struct existing existing;
-    bool is_there, needs_placeholder;
+    bool is_known, is_there, needs_placeholder;
     enum output_result result;
 
-    existing_open(&existing, split->sidecar_path);
+    is_known = existing_open(&existing, split->sidecar_path, error);
     is_there = existing_counts(&existing);
     existing_close(&existing);
+    if (!is_known)
+        return false;
     needs_placeholder = !is_there && !split_is_for_store(split);
     progress_finish(&split->progress);
     split_warn(split, "%s: split already; it is passed on unchanged, and %s", split->image_path,
@@ -497,8 +503,9 @@ bool split_prepare(struct split *split, struct error *error)
     };
 
     start_progress(split);
-    if (!give_uuid(split, error) || !choose_sidecar_path(split, error) ||
-        !create_outputs(split, error) || !write_stripped(split, error))
+    if (!split_prepare_to_tell(split, error) || !give_uuid(split, error) ||
+        !choose_sidecar_path(split, error) || !create_outputs(split, error) ||
+        !write_stripped(split, error))
         return false;
     if (split->plan->already_split)
         return true;
@@ -573,6 +580,7 @@ void split_end(struct split *split)
     image_plan_free(split->plan);
     input_close(&split->map);
     free(split->sidecar_path);
+    free(split->row_name);
 }
 
 bool split_is_needless(const struct split *split)
