@@ -51,7 +51,10 @@ static bool names_add(struct names *names, const char *name)
         names->capacity = capacity;
     }
     names->items[names->count] = strdup(name);
-    return names->items[names->count++] != NULL;
+    if (names->items[names->count] == NULL)
+        return false;
+    names->count++;
+    return true;
 }
 
 static int compare_names(const void *a, const void *b)

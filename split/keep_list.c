@@ -59,7 +59,7 @@ static bool read_lines(struct keep_list *list, FILE *stream, const char *name, c
         if (!add_entry(list, &uuid))
             return error_out_of_memory(error, name, list->count * sizeof(*list->entries));
     }
-    if (ferror(stream))
+    if (!feof(stream)) /* nor is getline's lack of memory an error of the stream */
         return error_set_errno(error, errno, "%s: cannot be read", name);
     return true;
 }
