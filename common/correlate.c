@@ -411,6 +411,21 @@ static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, 
     return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
 }
 
+/* A program can change its records: whatever it did it for, the sidecar's records know nothing of
+ * it, and what the runtime then wrote need not fit them. */
+static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
+                       const char *name, struct error *error)
+{
+    if (profile->lightweight || !profile_needs_sidecar(profile) || profile->header.num_data != 1 ||
+        !sidecar_facts(sidecar)->has_stub)
+        return true;
+    return error_set(error,
+                     "%s: the record that the split has left in the image of %s was changed, so "
+                     "that its counters are not to be trusted; if the program changes its "
+                     "records, split it with --sections covmap,covfun",
+                     name, sidecar_name(sidecar));
+}
+
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
@@ -435,7 +450,7 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
                          "; give the sidecar of the image that wrote it",
                          name, profile->header.num_counters, profile->header.num_bitmap_bytes,
                          sidecar_name(sidecar), counters, items_in(sidecar, SECTION_BITMAP, 1));
-    return true;
+    return check_stub(sidecar, profile, name, error);
 }
 
 /* ---- applying ---- */
@@ -474,7 +489,8 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
     if (correlation->layout.relative) {
         uint64_t mask = UINT32_MAX; /* on 64-bit Windows the runtime writes no more */
 
-        if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0)
+        if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0 &&
+            profile->counter_skew == correlation->counter_skew)
             return true;
         return error_set(error,
                          "%s: its counters are not where those of the image of %s are; give the "

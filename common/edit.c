@@ -25,6 +25,12 @@ void edit_script_free(struct edit_script *script)
     *script = (struct edit_script){0};
 }
 
+static bool no_memory(struct edit_script *script)
+{
+    script->has_no_memory = true;
+    return false;
+}
+
 static bool add_edit(struct edit_script *script, struct edit edit)
 {
     if (!range_within(edit.offset, edit.old_size, 0, script->original_size))
@@ -35,7 +41,7 @@ static bool add_edit(struct edit_script *script, struct edit edit)
         size_t capacity = script->capacity == 0 ? 32 : script->capacity * 2;
         struct edit *edits = reallocarray(script->edits, capacity, sizeof(*edits));
         if (edits == NULL)
-            return false;
+            return no_memory(script);
         script->edits = edits;
         script->capacity = capacity;
     }
@@ -49,7 +55,7 @@ bool edit_replace(struct edit_script *script, uint64_t offset, uint64_t old_size
     size_t literal = script->literals.size;
 
     if (!buffer_append(&script->literals, new_bytes.data, (size_t)new_bytes.size))
-        return false;
+        return no_memory(script);
     return add_edit(script, (struct edit){offset, old_size, new_bytes.size, literal, 0});
 }
 
@@ -109,6 +115,8 @@ bool edit_script_finish(struct edit_script *script, const char *name, struct err
 {
     uint64_t shift = 0;
 
+    if (script->has_no_memory)
+        return error_out_of_memory(error, name, script->literals.size);
     if (script->count != 0)
         qsort(script->edits, script->count, sizeof(*script->edits), compare_edits);
     for (size_t i = 0; i < script->count; i++) {

@@ -36,6 +36,8 @@ struct edit_script {
     size_t count;
     size_t capacity;
     struct buffer literals;
+    /* An edit could not be added for lack of memory: the script can no longer be finished. */
+    bool has_no_memory;
 };
 
 /* An empty script for an original of so many bytes. Freed with edit_script_free. */
@@ -55,7 +57,8 @@ bool edit_cut(struct edit_script *script, uint64_t offset, uint64_t size);
 bool edit_overwrite_differences(struct edit_script *script, struct bytes original, uint64_t offset,
                                 struct bytes new_bytes);
 
-/* Puts the edits in order. False where two of them touch the same byte: the plan is wrong. */
+/* Puts the edits in order. False where two of them touch the same byte (the plan is wrong), or
+ * where one is missing for lack of memory. */
 bool edit_script_finish(struct edit_script *script, const char *name, struct error *error);
 
 /* The following work on a finished script. */

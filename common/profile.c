@@ -437,32 +437,58 @@ static bool find_record_name(const struct profile *profile, const char *name, bo
     return done || !error_is_of_memory(error);
 }
 
+/* A distance of the header as a record has it: on 64-bit Windows, where the runtime writes only the
+ * low 32 bits, the rest is 0 in both. */
+static uint64_t as_pointer(const struct profile *profile, uint64_t distance)
+{
+    return profile->is_64_bit ? distance : (uint32_t)distance;
+}
+
+/* Whether the one record says what the split has written, whatever its UUID: where all counters and
+ * all bitmap bytes are, and nothing else. */
+static bool is_whole_stub(const struct profile *profile)
+{
+    const struct profile_header *header = &profile->header;
+    const struct profile_record_layout *layout = &profile->layout;
+    uint8_t rest[PROFILE_RECORD_SIZE_MAX];
+    bool big = profile->big_endian;
+    uint64_t counters =
+        profile_whole_counters(profile).size / profile_counter_size(header->version);
+
+    memcpy(rest, profile->data.data, layout->record_size);
+    if (load_u32(rest + layout->num_counters, big) != counters ||
+        load_pointer(profile, rest + layout->counter_ptr) !=
+            as_pointer(profile, header->counters_delta + profile->counter_skew))
+        return false;
+    memset(rest, 0, PROFILE_STUB_UUID_SIZE);
+    memset(rest + layout->num_counters, 0, sizeof(uint32_t));
+    memset(rest + layout->counter_ptr, 0, layout->pointer_size);
+    if (layout->num_bitmap_bytes != 0 && header->num_bitmap_bytes != 0) {
+        if (load_u32(rest + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes ||
+            load_pointer(profile, rest + layout->bitmap_ptr) !=
+                as_pointer(profile, header->bitmap_delta))
+            return false;
+        memset(rest + layout->num_bitmap_bytes, 0, sizeof(uint32_t));
+        memset(rest + layout->bitmap_ptr, 0, layout->pointer_size);
+    }
+    return bytes_all_zero((struct bytes){rest, layout->record_size});
+}
+
 /* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
  * program that has just one function. Only the former comes with a tripwire, or without names, or
  * has the image's UUID where a function has the hash of its name. Where the split left the names in
  * the image, nothing but that hash may tell, as not every profile has a binary ID. */
 static bool detect_stub(struct profile *profile, const char *name, struct error *error)
 {
-    const struct profile_header *header = &profile->header;
-    const struct profile_record_layout *layout = &profile->layout;
-    const uint8_t *record = profile->data.data;
-    bool big = profile->big_endian;
-    uint64_t counters =
-        profile_whole_counters(profile).size / profile_counter_size(header->version);
     bool is_function = false;
 
-    if (header->num_data != 1 || load_u32(record + layout->num_counters, big) != counters)
+    if (profile->header.num_data != 1)
         return true;
-    /* On 64-bit Windows the runtime writes only the low 32 bits of the distance. */
-    if ((uint32_t)load_pointer(profile, record + layout->counter_ptr) !=
-        (uint32_t)(header->counters_delta + profile->counter_skew))
+    memcpy(profile->stub_uuid, profile->data.data, PROFILE_STUB_UUID_SIZE);
+    if (!is_whole_stub(profile)) {
+        profile->has_changed_stub = stub_matches_binary_id(profile);
         return true;
-    if (layout->num_bitmap_bytes != 0 &&
-        load_u32(record + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes)
-        return true;
-    if (profile_record_has_value_sites(layout, record, big))
-        return true;
-    memcpy(profile->stub_uuid, record, PROFILE_STUB_UUID_SIZE);
+    }
     if (!profile_lacks_names(profile) && !stub_matches_binary_id(profile) &&
         !find_record_name(profile, name, &is_function, error))
         return false;
@@ -494,5 +520,5 @@ bool profile_lacks_names(const struct profile *profile)
 
 bool profile_needs_sidecar(const struct profile *profile)
 {
-    return profile->lightweight || profile_lacks_names(profile);
+    return profile->lightweight || profile->has_changed_stub || profile_lacks_names(profile);
 }

@@ -48,6 +48,8 @@ uint64_t profile_counter_size(uint64_t raw_version);
  *     10     as 9 with NumValueSites[3]:16
  * NameRef and FuncHash are 64 bits wide; pointers have the image's size. CounterPtr and BitmapPtr
  * are addresses in version 7, and distances from the record from 8 on. */
+#define PROFILE_RECORD_SIZE_MAX 64
+
 struct profile_record_layout {
     size_t record_size;
     size_t counter_ptr;
@@ -115,6 +117,8 @@ struct profile {
      * stub_uuid is then the start of the image's UUID, zero-padded. */
     bool lightweight;
     uint8_t stub_uuid[PROFILE_STUB_UUID_SIZE];
+    /* The one record has the image's UUID like the stub, but is not as the split has left it. */
+    bool has_changed_stub;
     /* What is in `names` is no section of names but a tripwire (tripwire.h). */
     bool has_tripwire;
 };

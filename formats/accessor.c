@@ -196,25 +196,42 @@ static bool is_immediate(const uint8_t *field, uint64_t before)
             (field[-2] == 0x81 && (field[-1] & 0xf8) == 0xf8));
 }
 
-/* Who is looked for. */
-struct target {
-    uint64_t address; /* of the code */
-    uint64_t first, size;
-    bool absolute;
+/* call, jmp or a conditional jump. */
+static bool is_call(const uint8_t *field, uint64_t before)
+{
+    return (before >= 1 && (field[-1] & 0xfe) == 0xe8) ||
+           (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
+}
+
+/* Who is looked for, in code that is loaded at `address`. */
+struct search {
+    uint64_t address;
+    const struct reference_target *target;
+    bool is_32_bit;
 };
 
-/* Whether the four bytes at a place are an operand that leads to the target. */
-static bool refers(const struct target *target, const uint8_t *field, uint64_t place)
+bool reference_counts(const struct reference_target *target, uint64_t address)
 {
+    return address - target->first < target->size &&
+           (target->counts == NULL || target->counts(target->context, address));
+}
+
+/* Whether the four bytes at a place are an operand that leads to the target. */
+static bool refers(const struct search *search, const uint8_t *field, uint64_t place)
+{
+    const struct reference_target *target = search->target;
     uint32_t value = load_u32(field, false);
+    uint64_t distant = search->address + place + 4 + (uint64_t)(int64_t)(int32_t)value;
 
     /* The distance check comes first: it is false nearly always, and cheap. */
-    if (target->address + place + 4 + (uint64_t)(int64_t)(int32_t)value - target->first <
-            target->size &&
-        is_pc_relative(field, place))
+    if (distant - target->first < target->size &&
+        ((!search->is_32_bit && is_pc_relative(field, place)) ||
+         (target->called && is_call(field, place))) &&
+        reference_counts(target, distant))
         return true;
     return target->absolute && (uint64_t)value - target->first < target->size &&
-           (value == target->first || is_immediate(field, place));
+           (value == target->first || is_immediate(field, place)) &&
+           reference_counts(target, value);
 }
 
 /* The distance check of many places at once; their operands overlap, so every fourth is in a
@@ -234,11 +251,12 @@ static signed_vector is_less(vector values, uint32_t limit)
 
 /* False where none of the places from `place` on leads to the target, by the low half of their
  * addresses. */
-static bool block_may_refer(const struct target *target, const uint8_t *fields, uint64_t place)
+static bool block_may_refer(const struct search *search, const uint8_t *fields, uint64_t place)
 {
+    const struct reference_target *target = search->target;
     const vector every_fourth = {0, 4, 8, 12};
     uint32_t size = target->size < UINT32_MAX ? (uint32_t)target->size : UINT32_MAX;
-    uint32_t distance = (uint32_t)(target->address + place + 4 - target->first);
+    uint32_t distance = (uint32_t)(search->address + place + 4 - target->first);
     signed_vector found = {0};
     uint64_t halves[2];
 
@@ -257,23 +275,23 @@ static bool block_may_refer(const struct target *target, const uint8_t *fields, 
     return (halves[0] | halves[1]) != 0 || target->size > UINT32_MAX;
 }
 
-bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
-                             uint64_t size, bool absolute, uint64_t *position)
+bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address,
+                             const struct reference_target *target, uint64_t *position)
 {
-    const struct target target = {address, first, size, absolute};
+    const struct search search = {address, target, machine == EM_386};
     uint64_t end, next;
 
     if (machine == EM_AARCH64)
-        return aarch64_find_reference(code, address, first, size, position);
-    if (machine != EM_X86_64 || code.size < 4)
+        return aarch64_find_reference(code, address, target, position);
+    if ((machine != EM_X86_64 && machine != EM_386) || code.size < 4)
         return false;
     end = code.size - 4 + 1;
     for (uint64_t i = *position; i < end; i = next) {
         next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
-        if (next - i == BLOCK_PLACES && !block_may_refer(&target, code.data + i, i))
+        if (next - i == BLOCK_PLACES && !block_may_refer(&search, code.data + i, i))
             continue;
         for (; i < next; i++) {
-            if (refers(&target, code.data + i, i)) {
+            if (refers(&search, code.data + i, i)) {
                 *position = i;
                 return true;
             }

@@ -54,14 +54,30 @@ bool accessor_encode(uint16_t machine, const struct accessor *accessor, struct b
                      uint64_t address, uint64_t value,
                      uint8_t instruction[ACCESSOR_INSTRUCTION_MAX]);
 
-/* Looks in `code`, loaded at `address`, for an instruction with an operand in [first, first +
- * size): relative to the program counter or, where the code may hold absolute addresses, as an
- * immediate. An absolute address that is just `first` counts whatever the bytes before it. Starts
+/* What references are looked for: those to an address in [first, first + size). */
+struct reference_target {
+    uint64_t first;
+    uint64_t size;
+    bool absolute; /* code may hold addresses: the image is loaded where it says */
+    bool called;   /* it is code: calls and jumps refer to it, too */
+    /* Which of the addresses count; NULL: all. Among many bytes of code there are some that only
+     * seem to refer to a large range, but hardly to one of a few addresses in it. */
+    bool (*counts)(const void *context, uint64_t address);
+    const void *context;
+};
+
+/* True where the address is in the range, and counts. */
+bool reference_counts(const struct reference_target *target, uint64_t address);
+
+/* Looks in `code`, loaded at `address`, for an instruction with an operand that refers to the
+ * target: relative to the program counter or, where the code may hold absolute addresses, as an
+ * immediate. An absolute address that is just the first one needs no instruction before it. Starts
  * at *position; on a hit *position is where the instruction's address field is. Used to prove that
  * nobody else refers to what will go.
- * i386 has no such operands but absolute ones, which have relocations: always false there. */
-bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address, uint64_t first,
-                             uint64_t size, bool absolute, uint64_t *position);
+ * i386 has no such operands but absolute ones, which have relocations, and those of calls: only
+ * these are found there. */
+bool accessor_find_reference(uint16_t machine, struct bytes code, uint64_t address,
+                             const struct reference_target *target, uint64_t *position);
 
 /* Looks for a body that has the byte at `position` in the instruction that makes the address:
  * *start is where in `code` it starts. Used where no symbol tells. */

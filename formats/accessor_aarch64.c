@@ -168,9 +168,16 @@ static bool overwrites(uint32_t instruction, uint32_t base)
     return (instruction & 0x1f) == base && (calculates || moves || is_load(instruction));
 }
 
-/* Whether the adrp at `offset` makes an address in [first, first + size). */
+/* Where a branch (b) or a call (bl) leads. */
+static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *target)
+{
+    *target = address + sign_extend(instruction & 0x3ffffff, 26) * INSTRUCTION_SIZE;
+    return (instruction & 0x7c000000) == 0x14000000;
+}
+
+/* Whether the adrp at `offset` makes an address that counts. */
 static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
-                        uint64_t first, uint64_t size)
+                        const struct reference_target *target)
 {
     bool found = false, branched = false;
     uint32_t instruction;
@@ -181,7 +188,7 @@ static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint3
             break;
         if (low_half(instruction, base, &low)) {
             found = true;
-            if (page + low - first < size)
+            if (reference_counts(target, page + low))
                 return true;
         }
         if (is_adrp(instruction) && (instruction & 0x1f) == base)
@@ -193,9 +200,10 @@ static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint3
     return !found;
 }
 
-bool aarch64_find_reference(struct bytes code, uint64_t address, uint64_t first, uint64_t size,
-                            uint64_t *position)
+bool aarch64_find_reference(struct bytes code, uint64_t address,
+                            const struct reference_target *target, uint64_t *position)
 {
+    uint64_t first = target->first, size = target->size, branched_to;
     uint32_t instruction;
     /* Instructions are aligned in memory. */
     uint64_t start = align_up(address + *position, INSTRUCTION_SIZE) - address;
@@ -206,9 +214,11 @@ bool aarch64_find_reference(struct bytes code, uint64_t address, uint64_t first,
         if (is_adrp(instruction)) {
             uint64_t page = adrp_page(instruction, address + i);
             refers = size != 0 && page <= first + (size - 1) && first <= page + (PAGE_SIZE - 1) &&
-                     adrp_refers(code, i, page, instruction & 0x1f, first, size);
+                     adrp_refers(code, i, page, instruction & 0x1f, target);
         } else if (is_adr(instruction)) {
-            refers = address + i + address_immediate(instruction) - first < size;
+            refers = reference_counts(target, address + i + address_immediate(instruction));
+        } else if (target->called && is_branch(instruction, address + i, &branched_to)) {
+            refers = reference_counts(target, branched_to);
         }
         if (refers) {
             *position = i;
@@ -245,8 +255,6 @@ bool aarch64_follow_jump(struct bytes code, uint64_t address, uint64_t *target)
 {
     uint32_t instruction;
 
-    if (!instruction_at(code, 0, &instruction) || (instruction & 0xfc000000) != 0x14000000)
-        return false;
-    *target = address + sign_extend(instruction & 0x3ffffff, 26) * INSTRUCTION_SIZE;
-    return true;
+    return instruction_at(code, 0, &instruction) && (instruction >> 31) == 0 &&
+           is_branch(instruction, address, target);
 }

@@ -14,8 +14,8 @@ bool aarch64_decode(struct bytes code, uint64_t address, struct accessor *access
 /* `address` is the instruction's. */
 bool aarch64_encode(uint64_t address, uint64_t value,
                     uint8_t instruction[ACCESSOR_INSTRUCTION_MAX]);
-bool aarch64_find_reference(struct bytes code, uint64_t address, uint64_t first, uint64_t size,
-                            uint64_t *position);
+bool aarch64_find_reference(struct bytes code, uint64_t address,
+                            const struct reference_target *target, uint64_t *position);
 bool aarch64_find_load(struct bytes code, uint64_t address, uint64_t *position, uint64_t *target);
 bool aarch64_follow_jump(struct bytes code, uint64_t address, uint64_t *target);
 

@@ -8,7 +8,6 @@
  */
 #include "formats/code_search.h"
 
-#include "formats/accessor.h"
 #include "formats/accessor_aarch64.h"
 
 #define PIECE_SIZE (UINT64_C(1) << 20)
@@ -30,8 +29,8 @@ bool code_search(const struct code_search *search, const struct code *code,
         struct bytes piece = {code->bytes.data + start, size};
 
         /* What starts further on is found in the next piece, with all that follows it. */
-        while (accessor_find_reference(search->machine, piece, code->address + start, search->first,
-                                       search->size, search->absolute, &position) &&
+        while (accessor_find_reference(search->machine, piece, code->address + start,
+                                       &search->target, &position) &&
                (position < PIECE_SIZE + PREFIX_MAX || size == left)) {
             if (!visit(context, code->address + start + position))
                 return false;

@@ -10,6 +10,7 @@
 
 #include "common/bytes.h"
 #include "common/file.h"
+#include "formats/accessor.h"
 
 /* A view of bytes of the image, and where they are loaded. */
 struct code {
@@ -20,11 +21,10 @@ struct code {
 struct code_search {
     const struct input *input; /* that the code is a view of */
     uint16_t machine;          /* an ELF machine number */
-    uint64_t first, size;      /* the range that may be referred to */
-    bool absolute;             /* the code may hold addresses: the image is loaded where it says */
+    struct reference_target target;
 };
 
-/* Called with the address of each operand that leads to the range, some maybe twice. Stops the
+/* Called with the address of each operand that leads to the target, some maybe twice. Stops the
  * search with false. */
 typedef bool (*code_search_visitor)(void *context, uint64_t from);
 

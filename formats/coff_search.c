@@ -77,8 +77,7 @@ static bool search_section(const struct search *search, size_t index)
     struct code code = {coff_section_bytes(image, index), image->sections[index].address};
     struct code_search in_code = {.input = image->input,
                                   .machine = image->machine,
-                                  .first = search->first,
-                                  .size = search->size};
+                                  .target = {.first = search->first, .size = search->size}};
 
     return code_search(&in_code, &code, search->visit, search->context);
 }

@@ -50,6 +50,12 @@ bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const c
     return false;
 }
 
+bool elf_plan_no_memory(struct elf_plan_state *state)
+{
+    state->plan->edits.has_no_memory = true;
+    return false;
+}
+
 const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address)
 {
     for (size_t i = 0; i < state->move_count; i++) {

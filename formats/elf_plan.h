@@ -80,6 +80,10 @@ bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind);
 bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* An allocation has failed, as for an edit (edits.has_no_memory). Returns false, for checks that
+ * are asked whether something can be done: this was no answer, and ends the split. */
+bool elf_plan_no_memory(struct elf_plan_state *state);
+
 /* Index of the first PT_LOAD. */
 size_t elf_first_load(const struct elf_image *image);
 
@@ -103,10 +107,10 @@ bool elf_runtime_plan(struct elf_plan_state *state, struct error *error);
 /* The image as the shared rules see it: a view of the state. */
 struct runtime_image elf_runtime_image(const struct elf_plan_state *state);
 
-/* Whether a pointer in the image leads to [address, address + size), other than from there or from
- * a slot that an accessor loads: *from is where. Also true where that cannot be told: *reason then
- * says why, and is NULL otherwise. */
-bool elf_find_pointer(const struct elf_plan_state *state, uint64_t address, uint64_t size,
+/* Whether a pointer in the image leads to the target, other than from its range or from a slot that
+ * an accessor loads: *from is where. Also true where that cannot be told: *reason then says why,
+ * and is NULL otherwise. */
+bool elf_find_pointer(const struct elf_plan_state *state, const struct reference_target *target,
                       uint64_t *from, const char **reason);
 
 /* Adds the edits that take the removed sections out of the file (elf_layout.c). */

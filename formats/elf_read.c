@@ -2,10 +2,12 @@
  * Reading and checking the tables of an ELF image: see elf_read.h.
  *
  * libelf does the decoding. It trusts some fields of a hostile file more than it should, so what it
- * is about to follow (table offsets, entry sizes) is checked before it is asked to.
+ * is about to follow (table offsets, entry sizes) is checked before it is asked to. Tables with an
+ * entry for each symbol or pointer are read where they are, field by field, which cannot fail.
  */
 #include "formats/elf_read.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,15 @@
 static bool refuse(const struct elf_image *image, struct error *error, const char *what)
 {
     return error_set(error, "%s: damaged ELF image: %s; link it again", image->path, what);
+}
+
+/* A call of libelf has failed, in a file of which everything that it looks at was checked, or is
+ * its own to check. It says why in words alone; but errno tells of a failed allocation, which is no
+ * fault of the image. */
+static bool libelf_failed(const struct elf_image *image, struct error *error)
+{
+    return errno == ENOMEM ? error_out_of_memory(error, image->path, image->file.size)
+                           : refuse(image, error, elf_errmsg(-1));
 }
 
 static bool check_header(const struct elf_image *image, struct error *error)
@@ -60,7 +71,7 @@ static bool read_tables(struct elf_image *image, struct error *error)
 {
     if (elf_getphdrnum(image->elf, &image->phnum) != 0 ||
         elf_getshdrnum(image->elf, &image->shnum) != 0)
-        return refuse(image, error, elf_errmsg(-1));
+        return libelf_failed(image, error);
     if (image->phnum == 0 || image->phnum > SEGMENTS_MAX ||
         !range_within(image->ehdr.e_phoff, image->phnum * sizeof(Elf64_Phdr), 0, image->file.size))
         return refuse(image, error, "its program header table is not inside the file");
@@ -73,12 +84,12 @@ static bool read_tables(struct elf_image *image, struct error *error)
         return error_out_of_memory(error, image->path, image->shnum * sizeof(*image->shdrs));
     for (size_t i = 0; i < image->phnum; i++) {
         if (gelf_getphdr(image->elf, (int)i, &image->phdrs[i]) == NULL)
-            return refuse(image, error, elf_errmsg(-1));
+            return libelf_failed(image, error);
     }
     for (size_t i = 0; i < image->shnum; i++) {
         Elf_Scn *section = elf_getscn(image->elf, i);
         if (section == NULL || gelf_getshdr(section, &image->shdrs[i]) == NULL)
-            return refuse(image, error, elf_errmsg(-1));
+            return libelf_failed(image, error);
     }
     return true;
 }
@@ -168,7 +179,7 @@ static bool read_dynamic(struct elf_image *image, struct error *error)
         return error_out_of_memory(error, image->path, size);
     for (size_t i = 0; i < size / sizeof(Elf64_Dyn); i++) {
         if (gelf_getdyn(data, (int)i, &image->dynamic[i]) == NULL)
-            return refuse(image, error, elf_errmsg(-1));
+            return libelf_failed(image, error);
         image->dynamic_count = i + 1;
         if (image->dynamic[i].d_tag == DT_NULL)
             return true;
@@ -184,9 +195,10 @@ bool elf_image_open(struct elf_image *image, const struct input *input, struct e
     if (input->bytes.size < sizeof(Elf64_Ehdr))
         return error_set(error, "%s: damaged ELF image: the file is cut short; link it again",
                          input->path);
+    errno = 0; /* for libelf_failed */
     image->elf = elf_memory((char *)(uintptr_t)image->file.data, (size_t)image->file.size);
     if (image->elf == NULL || gelf_getehdr(image->elf, &image->ehdr) == NULL) {
-        error_set(error, "%s: damaged ELF image: %s; link it again", input->path, elf_errmsg(-1));
+        libelf_failed(image, error);
         elf_image_close(image);
         return false;
     }
@@ -263,6 +275,18 @@ bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size
     return bytes_slice(image->file, phdr->p_offset + (address - phdr->p_vaddr), size, bytes);
 }
 
+GElf_Sym elf_load_symbol(const uint8_t *entry)
+{
+    return (GElf_Sym){
+        .st_name = load_u32(entry + offsetof(Elf64_Sym, st_name), false),
+        .st_info = entry[offsetof(Elf64_Sym, st_info)],
+        .st_other = entry[offsetof(Elf64_Sym, st_other)],
+        .st_shndx = load_u16(entry + offsetof(Elf64_Sym, st_shndx), false),
+        .st_value = load_u64(entry + offsetof(Elf64_Sym, st_value), false),
+        .st_size = load_u64(entry + offsetof(Elf64_Sym, st_size), false),
+    };
+}
+
 const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag)
 {
     for (size_t i = 0; i < image->dynamic_count; i++) {
@@ -284,8 +308,9 @@ static bool read_build_id(const struct elf_image *image, uint64_t offset, uint64
     size_t position = 0, name_offset, descriptor_offset;
     GElf_Nhdr note;
 
+    /* The chunk is inside the file. */
     if (data == NULL)
-        return true;
+        return error_out_of_memory(error, image->path, size);
     while ((position = gelf_getnote(data, position, &note, &name_offset, &descriptor_offset)) !=
            0) {
         struct uuid found = {.size = note.n_descsz};

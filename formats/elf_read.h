@@ -61,6 +61,9 @@ size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t 
 bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size,
                   struct bytes *bytes);
 
+/* The symbol at `entry`, an Elf64_Sym as the file has it. */
+GElf_Sym elf_load_symbol(const uint8_t *entry);
+
 /* The entry with that tag; NULL if there is none. */
 const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag);
 

@@ -14,18 +14,17 @@
 struct pointer_search {
     const struct elf_image *image;
     const struct runtime_image *runtime;
-    uint64_t address; /* of what may be pointed to */
-    uint64_t size;
+    const struct reference_target *target; /* what may be pointed to */
     uint64_t from;
 };
 
 static bool pointer_visitor(void *context, const struct elf_relocation *relocation)
 {
     struct pointer_search *search = context;
-    bool from_inside = range_within(relocation->offset, 1, search->address, search->size);
+    const struct reference_target *target = search->target;
 
-    if (from_inside || !relocation->has_target ||
-        !range_within(relocation->target, 1, search->address, search->size) ||
+    if (relocation->offset - target->first < target->size || !relocation->has_target ||
+        !reference_counts(target, relocation->target) ||
         runtime_is_accessor_slot(search->runtime, relocation->offset))
         return true;
     search->from = relocation->offset;
@@ -47,11 +46,13 @@ static bool is_short_text(uint64_t word)
  * an object starts: the section itself, or a record of 16 bytes or a multiple. */
 static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
 {
-    uint64_t distance = word - search->address;
+    const struct reference_target *target = search->target;
+    uint64_t distance = word - target->first;
 
-    return distance < search->size &&
+    return distance < target->size &&
            (!is_short_text(word) ||
-            (search->address % 8 == 0 ? distance % 16 == 0 : distance == 0));
+            (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0)) &&
+           reference_counts(target, word);
 }
 
 /* An image at a fixed address has its pointers without relocations: any aligned word of its data
@@ -84,7 +85,7 @@ static bool find_word(struct pointer_search *search)
         const GElf_Shdr *shdr = &image->shdrs[i];
         bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
                               shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
-        bool is_itself = range_within(shdr->sh_addr, 1, search->address, search->size);
+        bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
 
         if (holds_pointers && !is_itself && (shdr->sh_flags & SHF_ALLOC) != 0 &&
             (shdr->sh_flags & SHF_EXECINSTR) == 0 && find_word_in(search, i))
@@ -93,11 +94,11 @@ static bool find_word(struct pointer_search *search)
     return false;
 }
 
-bool elf_find_pointer(const struct elf_plan_state *state, uint64_t address, uint64_t size,
+bool elf_find_pointer(const struct elf_plan_state *state, const struct reference_target *target,
                       uint64_t *from, const char **reason)
 {
     struct runtime_image runtime = elf_runtime_image(state);
-    struct pointer_search search = {&state->image, &runtime, address, size, 0};
+    struct pointer_search search = {&state->image, &runtime, target, 0};
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
                  (state->image.ehdr.e_type == ET_EXEC && find_word(&search));
 

@@ -110,16 +110,35 @@ static bool symbol_target(const struct reader *reader, const GElf_Rela *rela, ui
 {
     uint64_t index = GELF_R_SYM(rela->r_info);
     struct bytes bytes;
-    Elf64_Sym symbol;
+    GElf_Sym symbol;
 
-    if (index == 0 || index > reader->symbols.size / sizeof(symbol) ||
-        !bytes_slice(reader->symbols, index * sizeof(symbol), sizeof(symbol), &bytes))
+    if (index == 0 || index > reader->symbols.size / sizeof(Elf64_Sym) ||
+        !bytes_slice(reader->symbols, index * sizeof(Elf64_Sym), sizeof(Elf64_Sym), &bytes))
         return false;
-    memcpy(&symbol, bytes.data, sizeof(symbol));
-    if (symbol.st_shndx == SHN_UNDEF)
+    symbol = elf_load_symbol(bytes.data);
+    if (symbol.st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) == STT_TLS)
         return false;
     *target = symbol.st_value + (uint64_t)rela->r_addend;
     return true;
+}
+
+/* What the loader puts there is no address: the number of a module, an offset in its thread-local
+ * storage, a size. */
+static bool makes_no_address(uint32_t type)
+{
+    switch (type) {
+    case R_X86_64_DTPMOD64:
+    case R_X86_64_DTPOFF64:
+    case R_X86_64_DTPOFF32:
+    case R_X86_64_TPOFF64:
+    case R_X86_64_TPOFF32:
+    case R_X86_64_TLSDESC:
+    case R_X86_64_SIZE32:
+    case R_X86_64_SIZE64:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static bool visit_rela(struct reader *reader, const GElf_Rela *rela, enum relocation_table table,
@@ -135,10 +154,19 @@ static bool visit_rela(struct reader *reader, const GElf_Rela *rela, enum reloca
     if (relocation.type == R_X86_64_RELATIVE) {
         relocation.has_target = true;
         relocation.target = (uint64_t)rela->r_addend;
-    } else {
+    } else if (!makes_no_address(relocation.type)) {
         relocation.has_target = symbol_target(reader, rela, &relocation.target);
     }
     return reader->visit(reader->context, &relocation);
+}
+
+static GElf_Rela load_rela(const uint8_t *entry)
+{
+    return (GElf_Rela){
+        .r_offset = load_u64(entry + offsetof(Elf64_Rela, r_offset), false),
+        .r_info = load_u64(entry + offsetof(Elf64_Rela, r_info), false),
+        .r_addend = (GElf_Sxword)load_u64(entry + offsetof(Elf64_Rela, r_addend), false),
+    };
 }
 
 static bool read_rela(struct reader *reader, const struct table *table, enum relocation_table kind)
@@ -147,17 +175,11 @@ static bool read_rela(struct reader *reader, const struct table *table, enum rel
         uint64_t left = table->size - done;
         uint64_t size = left < TABLE_PIECE ? left : TABLE_PIECE;
         uint64_t start = table->offset + done;
-        Elf_Data *data =
-            elf_getdata_rawchunk(reader->image->elf, (int64_t)start, (size_t)size, ELF_T_RELA);
 
-        if (data == NULL) {
-            reader->reason = "its dynamic relocations cannot be read";
-            return false;
-        }
-        for (size_t i = 0; i < size / RELA_SIZE; i++) {
-            GElf_Rela rela;
-            if (gelf_getrela(data, (int)i, &rela) == NULL ||
-                !visit_rela(reader, &rela, kind, start + i * RELA_SIZE))
+        for (uint64_t i = 0; i < size; i += RELA_SIZE) {
+            GElf_Rela rela = load_rela(table->bytes.data + done + i);
+
+            if (!visit_rela(reader, &rela, kind, start + i))
                 return false;
         }
         input_release_pages(reader->image->input, start, size);
@@ -408,8 +430,12 @@ static bool finish_relr(struct remover *remover, const struct elf_image *image,
     if (!remover->relr_hit)
         return true;
     flush_relr_bits(&remover->relr);
-    if (remover->relr.no_memory || encoded->size > relr->size)
+    if (remover->relr.no_memory)
         return false;
+    if (encoded->size > relr->size) {
+        remover->reason = "its packed relative relocations would grow";
+        return false;
+    }
     remover->changes->relr_changed = true;
     remover->changes->relr_size = encoded->size;
     return buffer_append_zeros(encoded, (size_t)relr->size - encoded->size) &&
@@ -427,10 +453,11 @@ bool elf_relocations_remove(const struct elf_image *image,
     bool done;
 
     *changes = (struct elf_relocation_changes){0};
-    *reason = "its dynamic relocations cannot be changed";
     if (image->dynamic_count != 0 && (!dynamic_table(image, DT_RELA, DT_RELASZ, RELA_SIZE, &rela) ||
-                                      !dynamic_table(image, DT_RELR, DT_RELRSZ, 8, &relr)))
+                                      !dynamic_table(image, DT_RELR, DT_RELRSZ, 8, &relr))) {
+        *reason = "its dynamic relocations cannot be changed";
         return false;
+    }
     remover.rela_offset = rela.offset;
     remover.relative_count = relative_count == NULL ? 0 : relative_count->d_un.d_val;
     done = elf_relocations_each(image, remove_visitor, &remover, reason) &&
@@ -442,7 +469,5 @@ bool elf_relocations_remove(const struct elf_image *image,
     }
     if (remover.reason != NULL)
         *reason = remover.reason;
-    else if (*reason == NULL)
-        *reason = "its dynamic relocations cannot be changed";
     return done;
 }

@@ -55,8 +55,8 @@ struct elf_relocation_removal {
 };
 
 /* Adds the edits that take relocations out. The tables keep their place and their allotted bytes;
- * what becomes free at their end is zero. False with *reason set where it cannot be done: some
- * edits may have been added then. */
+ * what becomes free at their end is zero. False with *reason set where it cannot be done, and with
+ * NULL there where memory ran out: some edits may have been added then. */
 bool elf_relocations_remove(const struct elf_image *image,
                             const struct elf_relocation_removal *removal, struct edit_script *edits,
                             struct elf_relocation_changes *changes, const char **reason);

@@ -169,15 +169,40 @@ static bool segments_move_whole(const struct elf_plan_state *state)
     return true;
 }
 
+/* Which addresses in what moves can be in code or a pointer: any of .interp and the notes, which
+ * may be the program's own; but tables are the linker's, and it gives them no symbols (those there
+ * are were looked at), so that nobody could name more than their start. In a large image many
+ * numbers seem to lead somewhere into a large .dynsym. */
+static bool counts_in_moves(const void *context, uint64_t address)
+{
+    const struct elf_image *image = &((const struct elf_plan_state *)context)->image;
+
+    bool is_in_table = false;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        GElf_Sxword tag;
+
+        if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr) ||
+            !range_within(address, 1, shdr->sh_addr, shdr->sh_size))
+            continue;
+        if (address == shdr->sh_addr || !dynamic_tag_of(image, i, &tag))
+            return true;
+        is_in_table = true;
+    }
+    return !is_in_table;
+}
+
 /* Proves that no symbol, no pointer and no code of the image refers to what would move. */
 static bool nobody_refers_to_moves(const struct elf_plan_state *state)
 {
     struct runtime_image runtime = elf_runtime_image(state);
     struct moved_search search = {.state = state};
     const struct elf_image *image = &state->image;
-    uint64_t first = UINT64_MAX, end = 0;
+    struct reference_target target = {
+        .first = UINT64_MAX, .counts = counts_in_moves, .context = state};
     const char *reason;
-    uint64_t from;
+    uint64_t from, end = 0;
 
     for (size_t i = 1; i < image->shnum; i++) {
         search.is_exported = image->shdrs[i].sh_type == SHT_DYNSYM;
@@ -190,12 +215,13 @@ static bool nobody_refers_to_moves(const struct elf_plan_state *state)
     /* What moves is one stretch of the file but for padding: one look at the code does. */
     for (size_t i = 0; i < state->move_count; i++) {
         const struct elf_move *move = &state->moves[i];
-        first = move->address < first ? move->address : first;
+        target.first = move->address < target.first ? move->address : target.first;
         end = move->address + move->size > end ? move->address + move->size : end;
     }
+    target.size = end - target.first;
     return segments_move_whole(state) && sections_move_whole(state) &&
-           !elf_find_pointer(state, first, end - first, &from, &reason) &&
-           !runtime_find_code_reference(&runtime, first, end - first, &from);
+           !elf_find_pointer(state, &target, &from, &reason) &&
+           !runtime_find_code_reference(&runtime, &target, &from);
 }
 
 /* Takes the bytes [offset, offset + size) of the file along into the names' range. They keep their
@@ -208,10 +234,11 @@ static bool move_to_names(struct elf_plan_state *state, uint64_t names_address, 
     uint64_t padding = (address - free_address) % MOVE_ALIGNMENT;
     struct bytes bytes;
 
-    if (state->move_count == MOVES_MAX || !bytes_slice(state->image.file, offset, size, &bytes) ||
-        !buffer_append_zeros(&state->moved, (size_t)padding) ||
-        !buffer_append(&state->moved, bytes.data, (size_t)size))
+    if (state->move_count == MOVES_MAX || !bytes_slice(state->image.file, offset, size, &bytes))
         return false;
+    if (!buffer_append_zeros(&state->moved, (size_t)padding) ||
+        !buffer_append(&state->moved, bytes.data, (size_t)size))
+        return elf_plan_no_memory(state);
     *move = (struct elf_move){address, size, free_address + padding - address};
     state->move_count++;
     return true;

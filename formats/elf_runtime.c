@@ -8,6 +8,7 @@
  * retained relocation.
  */
 #include "formats/elf_plan.h"
+#include "formats/runtime_callers.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -119,6 +120,64 @@ struct runtime_image elf_runtime_image(const struct elf_plan_state *state)
     };
 }
 
+/* ---- who else uses the accessors ---- */
+
+struct function_teller {
+    const struct elf_plan_state *state;
+    struct runtime_callers *callers;
+    struct bytes names;
+};
+
+/* Functions written in assembler may have no type. */
+static bool tell_function(void *context, const GElf_Sym *symbol, uint64_t offset)
+{
+    const struct function_teller *teller = context;
+    const struct elf_image *image = &teller->state->image;
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    struct bytes name = {0};
+
+    (void)offset;
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
+        symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->shnum ||
+        (image->shdrs[symbol->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+        return true;
+    if (symbol->st_name < teller->names.size)
+        bytes_slice(teller->names, symbol->st_name, teller->names.size - symbol->st_name, &name);
+    runtime_callers_tell(teller->callers, symbol->st_value, name);
+    return true;
+}
+
+static void tell_functions(const void *format, struct runtime_callers *callers)
+{
+    const struct elf_plan_state *state = format;
+    const struct elf_image *image = &state->image;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        struct function_teller teller = {state, callers, {0}};
+
+        if (image->shdrs[i].sh_type != SHT_SYMTAB)
+            continue;
+        if (image->shdrs[i].sh_link < image->shnum)
+            teller.names = elf_section_bytes(image, image->shdrs[i].sh_link);
+        elf_symbols_each(image, i, tell_function, &teller);
+    }
+}
+
+/* A program that looks at its own names and records by the runtime's functions, called or by a
+ * pointer, keeps them. */
+static void keep_what_is_watched(struct elf_plan_state *state)
+{
+    struct runtime_image runtime = elf_runtime_image(state);
+    struct reference_target watched = runtime_watched_functions(&runtime);
+    const char *reason;
+    uint64_t from;
+
+    if (watched.size != 0 &&
+        (runtime_find_foreign_caller(&runtime, tell_functions, &from) ||
+         (elf_find_pointer(state, &watched, &from, &reason) && reason == NULL)))
+        runtime_keep_watched(&runtime, from);
+}
+
 /* ---- what names and data have in common ---- */
 
 /* Relocations that the linker kept (--emit-relocs) would be applied again by a tool that moves
@@ -149,6 +208,7 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
     size_t segment = elf_segment_of(image, shdr->sh_addr, shdr->sh_size);
     const char *reason;
     struct runtime_image runtime = elf_runtime_image(state);
+    struct reference_target target = {.first = shdr->sh_addr, .size = shdr->sh_size};
     uint64_t from;
 
     if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
@@ -161,7 +221,7 @@ static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
     if (has_retained_relocations(state, index))
         return elf_plan_keep(state, kind,
                              "the image has retained relocations; link without --emit-relocs");
-    if (elf_find_pointer(state, shdr->sh_addr, shdr->sh_size, &from, &reason)) {
+    if (elf_find_pointer(state, &target, &from, &reason)) {
         if (reason != NULL)
             return elf_plan_keep(state, kind, "%s", reason);
         return elf_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
@@ -296,6 +356,8 @@ static bool remove_data_relocations(struct elf_plan_state *state)
     edits->count = edits_before;
     edits->literals.size = literals_before;
     state->relocation_changes = (struct elf_relocation_changes){0};
+    if (reason == NULL)
+        return elf_plan_no_memory(state);
     return elf_plan_keep(state, SECTION_DATA, "%s", reason);
 }
 
@@ -327,7 +389,7 @@ static bool rewrite_names(struct elf_plan_state *state)
                                    state->image.shdrs[state->section_index[SECTION_DATA]].sh_offset,
                                    names->sh_size, false))
         return false;
-    return buffer_append_zeros(&state->moved, plan->tripwire_size) &&
+    return (buffer_append_zeros(&state->moved, plan->tripwire_size) || elf_plan_no_memory(state)) &&
            runtime_rewrite(&runtime, RUNTIME_END_NAMES, names->sh_addr + plan->tripwire_size);
 }
 
@@ -341,15 +403,20 @@ static bool rewrite_data(struct elf_plan_state *state)
 
 bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
 {
-    bool data = elf_plan_removes(state, SECTION_DATA) && check_data(state) &&
-                remove_data_relocations(state);
-    bool names = elf_plan_removes(state, SECTION_NAMES) && check_names(state) &&
-                 (data || check_first_record(state));
+    bool data, names;
 
-    if ((names && !rewrite_names(state)) || (data && !rewrite_data(state)))
-        return error_set(error,
-                         "%s: an accessor cannot be rewritten; use --sections without names and "
-                         "data",
-                         state->image.path);
-    return true;
+    if (elf_plan_removes(state, SECTION_NAMES) || elf_plan_removes(state, SECTION_DATA))
+        keep_what_is_watched(state);
+    data = elf_plan_removes(state, SECTION_DATA) && check_data(state) &&
+           remove_data_relocations(state);
+    names = elf_plan_removes(state, SECTION_NAMES) && check_names(state) &&
+            (data || check_first_record(state));
+    if ((!names || rewrite_names(state)) && (!data || rewrite_data(state)) &&
+        !state->plan->edits.has_no_memory)
+        return true;
+    if (state->plan->edits.has_no_memory)
+        return error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
+    return error_set(error,
+                     "%s: an accessor cannot be rewritten; use --sections without names and data",
+                     state->image.path);
 }

@@ -39,17 +39,12 @@ bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_
         uint64_t left = shdr->sh_size - done;
         uint64_t size = left < SYMBOL_PIECE ? left - left % sizeof(Elf64_Sym) : SYMBOL_PIECE;
         uint64_t start = shdr->sh_offset + done;
-        Elf_Data *data;
 
-        if (size == 0)
-            break;
-        data = elf_getdata_rawchunk(image->elf, (int64_t)start, (size_t)size, ELF_T_SYM);
-        if (data == NULL)
-            return false;
-        for (size_t i = done == 0 ? 1 : 0; i < size / sizeof(Elf64_Sym); i++) {
-            GElf_Sym symbol;
-            if (gelf_getsym(data, (int)i, &symbol) == NULL ||
-                !visit(context, &symbol, start + i * sizeof(Elf64_Sym)))
+        for (uint64_t i = done == 0 ? 1 : 0; i < size / sizeof(Elf64_Sym); i++) {
+            uint64_t offset = start + i * sizeof(Elf64_Sym);
+            GElf_Sym symbol = elf_load_symbol(image->file.data + offset);
+
+            if (!visit(context, &symbol, offset))
                 return false;
         }
         input_release_pages(image->input, start, size);

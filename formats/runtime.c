@@ -15,6 +15,7 @@ static const char *const runtime_names[RUNTIME_SYMBOLS] = {
     [RUNTIME_BEGIN_BITMAP] = RUNTIME_PREFIX "begin_bitmap",
     [RUNTIME_END_BITMAP] = RUNTIME_PREFIX "end_bitmap",
     [RUNTIME_RAW_VERSION] = RUNTIME_PREFIX "raw_version",
+    [RUNTIME_SET_VALUE_SITES] = RUNTIME_PREFIX "set_num_value_sites",
 };
 
 const char *runtime_symbol_name(enum runtime_symbol symbol)

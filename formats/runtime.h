@@ -18,8 +18,9 @@ enum runtime_symbol {
     RUNTIME_END_COUNTERS,
     RUNTIME_BEGIN_BITMAP,
     RUNTIME_END_BITMAP,
-    RUNTIME_RAW_VERSION, /* a variable of 8 bytes; the others are functions */
-    RUNTIME_OTHER_BOUND, /* any other function named __llvm_profile_begin_... or _end_... */
+    RUNTIME_RAW_VERSION,     /* a variable of 8 bytes; the others are functions */
+    RUNTIME_SET_VALUE_SITES, /* changes records; the runtime itself never calls it */
+    RUNTIME_OTHER_BOUND,     /* any other function named __llvm_profile_begin_... or _end_... */
     RUNTIME_SYMBOLS,
 };
 

@@ -10,11 +10,8 @@
  * find values in a large image that only seem to refer to it. */
 #define BOUND_WINDOW UINT64_C(64)
 
-static bool keep(const struct runtime_image *image, enum section_kind kind, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-/* The section stays, for this reason. Returns false, so that checks can return it. */
-static bool keep(const struct runtime_image *image, enum section_kind kind, const char *format, ...)
+bool runtime_keep(const struct runtime_image *image, enum section_kind kind, const char *format,
+                  ...)
 {
     va_list arguments;
 
@@ -49,19 +46,21 @@ bool runtime_check_accessor(const struct runtime_image *image, enum section_kind
         seen++;
         if (!runtime_decode(image, &image->definitions[i], &code, &accessor) ||
             (accessor.form == ACCESSOR_LOAD && image->slot_value == NULL))
-            return keep(image, kind,
-                        "the code of %s is not one that covsplit knows; link with LLVM's own "
-                        "profile runtime, without LTO",
-                        name);
+            return runtime_keep(
+                image, kind,
+                "the code of %s is not one that covsplit knows; link with LLVM's own "
+                "profile runtime, without LTO",
+                name);
         value = accessor.value;
         if (accessor.form == ACCESSOR_LOAD &&
             !image->slot_value(image->format, accessor.value, &value))
-            return keep(image, kind, "what %s returns cannot be told", name);
+            return runtime_keep(image, kind, "what %s returns cannot be told", name);
         if (value != expected)
-            return keep(image, kind, "%s does not return the bound of the section", name);
+            return runtime_keep(image, kind, "%s does not return the bound of the section", name);
     }
     if (seen == 0)
-        return keep(image, kind, "the image has no symbol %s: %s", name, image->missing_advice);
+        return runtime_keep(image, kind, "the image has no symbol %s: %s", name,
+                            image->missing_advice);
     return true;
 }
 
@@ -70,8 +69,8 @@ bool runtime_check_not_shared(const struct runtime_image *image, enum section_ki
 {
     for (size_t i = 0; i < image->definition_count; i++) {
         if (image->definitions[i].symbol == symbol && image->definitions[i].is_shared)
-            return keep(image, kind, "%s shares its code with another function; %s",
-                        runtime_symbol_name(symbol), image->folding_advice);
+            return runtime_keep(image, kind, "%s shares its code with another function; %s",
+                                runtime_symbol_name(symbol), image->folding_advice);
     }
     return true;
 }
@@ -149,25 +148,30 @@ static bool is_own(void *context, uint64_t from)
     return is_inside_accessor(foreign->image, from);
 }
 
-bool runtime_find_code_reference(const struct runtime_image *image, uint64_t address, uint64_t size,
-                                 uint64_t *from)
+bool runtime_search_code(const struct runtime_image *image, const struct reference_target *target,
+                         code_search_visitor visit, void *context)
 {
-    struct code_search search = {.input = image->input,
-                                 .machine = image->machine,
-                                 .first = address,
-                                 .size = size,
-                                 .absolute = image->has_absolute_operands};
-    struct foreign foreign = {.image = image};
+    struct code_search search = {
+        .input = image->input, .machine = image->machine, .target = *target};
     struct code code;
     size_t index = 0;
 
+    search.target.absolute = image->has_absolute_operands;
     while (image->next_code(image->format, &index, &code)) {
-        if (!code_search(&search, &code, is_own, &foreign)) {
-            *from = foreign.from;
-            return true;
-        }
+        if (!code_search(&search, &code, visit, context))
+            return false;
     }
-    return false;
+    return true;
+}
+
+bool runtime_find_code_reference(const struct runtime_image *image,
+                                 const struct reference_target *target, uint64_t *from)
+{
+    struct foreign foreign = {.image = image};
+    bool found = !runtime_search_code(image, target, is_own, &foreign);
+
+    *from = foreign.from;
+    return found;
 }
 
 bool runtime_find_reference_to_bounds(const struct runtime_image *image, uint64_t address,
@@ -176,9 +180,11 @@ bool runtime_find_reference_to_bounds(const struct runtime_image *image, uint64_
     uint64_t window = size < BOUND_WINDOW ? size : BOUND_WINDOW;
     uint64_t end = address + size;
     uint64_t last = image->is_start_of_section(image->format, end) ? 0 : 1;
+    struct reference_target first = {.first = address, .size = window};
+    struct reference_target second = {.first = end - window, .size = window + last};
 
-    return runtime_find_code_reference(image, address, window, from) ||
-           runtime_find_code_reference(image, end - window, window + last, from);
+    return runtime_find_code_reference(image, &first, from) ||
+           runtime_find_code_reference(image, &second, from);
 }
 
 bool runtime_is_accessor_slot(const struct runtime_image *image, uint64_t slot)

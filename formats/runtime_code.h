@@ -43,6 +43,10 @@ struct runtime_image {
     bool (*slot_value)(const void *format, uint64_t slot, uint64_t *value);
 };
 
+/* The section stays, for this reason. Returns false, so that checks can return it. */
+bool runtime_keep(const struct runtime_image *image, enum section_kind kind, const char *format,
+                  ...) __attribute__((format(printf, 3, 4)));
+
 /* Decodes the body of a definition. False where it is not a known one. */
 bool runtime_decode(const struct runtime_image *image, const struct runtime_definition *definition,
                     struct code *code, struct accessor *accessor);
@@ -60,13 +64,18 @@ bool runtime_check_not_shared(const struct runtime_image *image, enum section_ki
  * there is no memory. */
 bool runtime_rewrite(const struct runtime_image *image, enum runtime_symbol symbol, uint64_t value);
 
-/* Whether code of the image forms an address in [address, address + size), other than in the bodies
- * of the runtime's functions: *from is where. May see one where there is none, never misses one of
- * the forms that accessor.h lists. */
-bool runtime_find_code_reference(const struct runtime_image *image, uint64_t address, uint64_t size,
-                                 uint64_t *from);
+/* Whether code of the image refers to the target, other than in the bodies of the runtime's
+ * functions: *from is where. May see a reference where there is none, never misses one of the forms
+ * that accessor.h lists. target->absolute need not be set. */
+bool runtime_find_code_reference(const struct runtime_image *image,
+                                 const struct reference_target *target, uint64_t *from);
 
-/* The same for the two ends of a section. */
+/* Calls `visit` for all operands in the code of the image that refer to the target. False where it
+ * stopped that. */
+bool runtime_search_code(const struct runtime_image *image, const struct reference_target *target,
+                         code_search_visitor visit, void *context);
+
+/* The same as runtime_find_code_reference for the two ends of a section. */
 bool runtime_find_reference_to_bounds(const struct runtime_image *image, uint64_t address,
                                       uint64_t size, uint64_t *from);
 

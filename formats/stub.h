@@ -20,7 +20,7 @@
 #include "common/profile.h"
 #include "common/uuid.h"
 
-#define STUB_RECORD_MAX 64
+#define STUB_RECORD_MAX PROFILE_RECORD_SIZE_MAX
 #define STUB_UUID_SIZE  PROFILE_STUB_UUID_SIZE
 
 /* The layout of the records of an image whose profiles have that raw version. False for a version,

@@ -174,10 +174,11 @@ END_TEST
 
 static bool finds(const char *code, size_t size, uint64_t first, uint64_t range, bool absolute)
 {
+    struct reference_target target = {.first = first, .size = range, .absolute = absolute};
     uint64_t position = 0;
 
     return accessor_find_reference(EM_X86_64, (struct bytes){(const uint8_t *)code, (uint64_t)size},
-                                   ADDRESS, first, range, absolute, &position);
+                                   ADDRESS, &target, &position);
 }
 
 START_TEST(test_references)
@@ -203,10 +204,11 @@ END_TEST
 static uint64_t place_of(const uint8_t *code, uint64_t size, uint64_t from, uint64_t first,
                          uint64_t range, bool absolute)
 {
+    struct reference_target target = {.first = first, .size = range, .absolute = absolute};
     uint64_t position = from;
 
-    return accessor_find_reference(EM_X86_64, (struct bytes){code, size}, ADDRESS, first, range,
-                                   absolute, &position)
+    return accessor_find_reference(EM_X86_64, (struct bytes){code, size}, ADDRESS, &target,
+                                   &position)
                ? position
                : size;
 }
@@ -256,9 +258,10 @@ static const char load[] = "\x1f\x20\x03\xd5\x08\x00\x00\xb0\x1f\x20\x03\xd5\x09
 static bool finds_aarch64(uint64_t first, uint64_t range, uint64_t *position)
 {
     struct bytes code = {(const uint8_t *)load, LOAD_SIZE};
+    struct reference_target target = {.first = first, .size = range};
 
     *position = 0;
-    return accessor_find_reference(EM_AARCH64, code, ADDRESS, first, range, false, position);
+    return accessor_find_reference(EM_AARCH64, code, ADDRESS, &target, position);
 }
 
 START_TEST(test_references_aarch64)
@@ -278,13 +281,13 @@ END_TEST
 START_TEST(test_lone_adrp)
 {
     struct bytes code = {(const uint8_t *)load, 12};
+    struct reference_target target = {.first = ADDRESS + 0x1fff, .size = 1};
     uint64_t position = 0;
 
-    ck_assert(
-        accessor_find_reference(EM_AARCH64, code, ADDRESS, ADDRESS + 0x1fff, 1, false, &position));
+    ck_assert(accessor_find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
     position = 0;
-    ck_assert(!accessor_find_reference(EM_AARCH64, code, ADDRESS, ADDRESS + 0x2000, 0x1000, false,
-                                       &position));
+    target = (struct reference_target){.first = ADDRESS + 0x2000, .size = 0x1000};
+    ck_assert(!accessor_find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
 }
 END_TEST
 

@@ -216,6 +216,40 @@ START_TEST(test_without_binary_id)
 }
 END_TEST
 
+/* Every byte of the stub but those of the UUID is as the split has left it, or the program has
+ * changed its records: with names and a binary ID, or with neither. */
+START_TEST(test_changed_stub)
+{
+    struct image image = make_image(_i);
+    struct profile_record_layout layout;
+
+    ck_assert(profile_record_layout(image.full.raw_version, image.full.is_32_bit ? 4 : 8, &layout));
+    for (size_t i = PROFILE_STUB_UUID_SIZE; i < 2 * layout.record_size; i++) {
+        struct profile_recipe light = image.light;
+        bool has_id = i < layout.record_size;
+        size_t place = i % layout.record_size;
+        struct buffer from, found = {0};
+        struct error error = {0};
+        struct profile profile;
+
+        if (place < PROFILE_STUB_UUID_SIZE)
+            continue;
+        light.binary_id = has_id ? ID : NULL;
+        light.names = has_id ? NAMES : NULL;
+        from = profile_make(&light);
+        profile = profile_of(&from);
+        from.data[(size_t)(profile.data.data - from.data) + place] ^= 1;
+        ck_assert_msg(!correlate(image.sidecar, &from, &found, &error), "byte %zu", place);
+        ck_assert_msg(strstr(error.message, "was changed") != NULL ||
+                          strstr(error.message, "its counters are not where") != NULL,
+                      "byte %zu: %s", place, error.message);
+        ck_assert_uint_eq(found.size, 0);
+        buffer_free(&from);
+    }
+    free_image(&image);
+}
+END_TEST
+
 /* The data stayed in the image. */
 START_TEST(test_names_only)
 {
@@ -437,6 +471,7 @@ int main(void)
 
     tcase_add_loop_test(all, test_stub, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_without_binary_id, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_changed_stub, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_names_only, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_addresses_by_relocation, 0, FORMS / 4);
     tcase_add_loop_test(all, test_addresses_unknown, 0, FORMS / 4);
