@@ -476,9 +476,8 @@ static bool pass_on(struct split *split, struct error *error)
         return false;
     if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error))
         return false;
-    if (needs_placeholder && !output_commit(&split->sidecar, &result, error))
-        return false;
-    return output_commit(&split->stripped, &result, error);
+    return needs_placeholder ? commit_files(split, error)
+                             : output_commit(&split->stripped, &result, error);
 }
 
 /* The image is copied once, and its stripped form read twice to check it. */
