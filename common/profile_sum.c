@@ -81,6 +81,7 @@ bool profile_identity(const struct profile *profile, const char *name, struct di
         header->version,
         header->num_data,
         profile->big_endian,
+        profile->lightweight, /* or its stub was changed, and that is found out of each group */
         header->num_counters,
         header->num_bitmap_bytes,
         profile->binary_ids.size,

@@ -29,6 +29,7 @@
 #include "formats/coff_relocations.h"
 #include "formats/image.h"
 #include "formats/runtime.h"
+#include "formats/runtime_callers.h"
 #include "formats/runtime_code.h"
 #include "formats/stub.h"
 
@@ -41,7 +42,8 @@ struct coff_plan_state {
      * found by what they do. */
     struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
     size_t definition_count;
-    bool has_symbols; /* a symbol table or a map file tells them */
+    bool has_symbols;                /* a symbol table or a map file tells them */
+    struct runtime_callers *callers; /* while coff_tell_functions runs */
 
     /* Section indices by kind; NO_INDEX where the image has none. */
     size_t section_index[SECTION_KIND_MAX + 1];
@@ -71,6 +73,9 @@ bool coff_plan_keep(struct coff_plan_state *state, enum section_kind kind, const
  * for damaged ones. */
 bool coff_symbols_find(struct coff_plan_state *state, struct error *error);
 
+/* Tells all functions that symbols name: see runtime_callers.h. */
+void coff_tell_functions(struct coff_plan_state *state, struct runtime_callers *callers);
+
 /* ---- coff_search.c ---- */
 
 /* Looks for the runtime's functions where no symbols tell: the functions that do nothing but return
@@ -78,6 +83,9 @@ bool coff_symbols_find(struct coff_plan_state *state, struct error *error);
 void coff_search_functions(struct coff_plan_state *state);
 /* The same for the variable with the version. */
 void coff_search_version(struct coff_plan_state *state);
+
+/* Section by section, as runtime_code.h wants it, with the state as `format`. */
+bool coff_next_code(const void *format, size_t *index, struct code *code);
 
 /* The code of a definition, behind any jump to it; as runtime_code.h wants it, with the state as
  * `format`. */

@@ -151,7 +151,8 @@ static void set_bounds(struct coff_plan_state *state, enum section_kind kind,
 
 /* ---- checks ---- */
 
-/* What the shared rules want to know. They do not search: see check_references. */
+/* What the shared rules want to know. They do not search for references to sections: see
+ * check_references. */
 static struct runtime_image runtime_image(const struct coff_plan_state *state)
 {
     return (struct runtime_image){
@@ -163,7 +164,24 @@ static struct runtime_image runtime_image(const struct coff_plan_state *state)
         .folding_advice = "link without /opt:icf",
         .format = state,
         .code_of = coff_code_of,
+        .next_code = coff_next_code,
     };
+}
+
+static void tell_functions(const void *format, struct runtime_callers *callers)
+{
+    coff_tell_functions((struct coff_plan_state *)(uintptr_t)format, callers);
+}
+
+/* A program that looks at its own names and records by the runtime's functions keeps them, where
+ * symbols tell the two apart. */
+static void keep_what_is_watched(struct coff_plan_state *state)
+{
+    struct runtime_image runtime = runtime_image(state);
+    uint64_t from;
+
+    if (state->has_symbols && runtime_find_foreign_caller(&runtime, tell_functions, &from))
+        runtime_keep_watched(&runtime, from);
 }
 
 static bool check_not_shared(struct coff_plan_state *state, enum section_kind kind,
@@ -302,6 +320,8 @@ bool coff_runtime_plan(struct coff_plan_state *state, struct error *error)
 {
     struct bounds bounds;
 
+    if (coff_plan_removes(state, SECTION_NAMES) || coff_plan_removes(state, SECTION_DATA))
+        keep_what_is_watched(state);
     if (coff_plan_removes(state, SECTION_NAMES) && check_names(state, &bounds)) {
         set_bounds(state, SECTION_NAMES, &bounds);
         if (!rewrite(state, RUNTIME_END_NAMES, bounds.begin, error))

@@ -22,6 +22,21 @@ static bool is_code(const struct coff_section *section)
     return (section->Characteristics & (IMAGE_SCN_MEM_EXECUTE | IMAGE_SCN_CNT_CODE)) != 0;
 }
 
+bool coff_next_code(const void *format, size_t *index, struct code *code)
+{
+    const struct coff_image *image = &((const struct coff_plan_state *)format)->image;
+
+    while (*index < image->section_count) {
+        size_t i = (*index)++;
+
+        if (!is_code(&image->sections[i]))
+            continue;
+        *code = (struct code){coff_section_bytes(image, i), image->sections[i].address};
+        return true;
+    }
+    return false;
+}
+
 /* ---- bodies ---- */
 
 bool coff_code_of(const void *format, const struct runtime_definition *definition,

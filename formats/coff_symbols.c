@@ -205,3 +205,18 @@ bool coff_symbols_find(struct coff_plan_state *state, struct error *error)
     state->has_symbols = state->definition_count != 0;
     return each_in_table(state, mark_shared) && each_in_map(state, mark_shared);
 }
+
+static bool tell_function(struct coff_plan_state *state, const struct found_symbol *found)
+{
+    if (found->is_function)
+        runtime_callers_tell(state->callers, found->address, found->name);
+    return true;
+}
+
+void coff_tell_functions(struct coff_plan_state *state, struct runtime_callers *callers)
+{
+    state->callers = callers;
+    each_in_table(state, tell_function);
+    each_in_map(state, tell_function);
+    state->callers = NULL;
+}

@@ -238,36 +238,16 @@ static bool is_already_split(const struct elf_plan_state *state)
     return false;
 }
 
-/* A stripped image without a build ID still has its UUID in the tripwire, or the start of it in the
- * stub. False where the image does not tell. *is_stub: it is only what a stub has of it. */
-static bool find_split_uuid(const struct elf_plan_state *state, struct uuid *uuid, bool *is_stub)
-{
-    size_t data = state->section_index[SECTION_DATA], names = state->section_index[SECTION_NAMES];
-    bool is_prefix;
-    struct bytes start;
-
-    *is_stub = false;
-    if (names != NO_INDEX &&
-        tripwire_read_uuid(elf_section_bytes(&state->image, names), uuid, &is_prefix) && !is_prefix)
-        return true;
-    if (data == NO_INDEX || !is_rest(state, SECTION_DATA) ||
-        !bytes_slice(elf_section_bytes(&state->image, data), 0, STUB_UUID_SIZE, &start))
-        return false;
-    memcpy(uuid->bytes, start.data, STUB_UUID_SIZE);
-    uuid->size = STUB_UUID_SIZE;
-    *is_stub = true;
-    return true;
-}
-
-/* Of a stripped image: its UUID where it has no build ID. */
+/* Of a stripped image: its UUID where it has no build ID. True where only a stub tells. */
 static bool take_split_uuid(struct elf_plan_state *state)
 {
-    struct uuid *uuid = &state->plan->facts.uuid, found;
-    bool is_stub = false;
+    size_t data = state->section_index[SECTION_DATA], names = state->section_index[SECTION_NAMES];
+    struct bytes none = {0};
 
-    if (uuid->size == 0 && find_split_uuid(state, &found, &is_stub))
-        *uuid = found;
-    return is_stub;
+    return image_plan_take_split_uuid(
+        state->plan, names == NO_INDEX ? none : elf_section_bytes(&state->image, names),
+        data == NO_INDEX || !is_rest(state, SECTION_DATA) ? none
+                                                          : elf_section_bytes(&state->image, data));
 }
 
 /* ---- recognizing ---- */

@@ -219,6 +219,24 @@ bool image_plan_keep_signature(struct image_plan *plan, struct bytes file, uint6
                                       (struct bytes){name_ref, sizeof(name_ref)});
 }
 
+bool image_plan_take_split_uuid(struct image_plan *plan, struct bytes names, struct bytes data)
+{
+    struct uuid *uuid = &plan->facts.uuid, found;
+    bool is_prefix;
+
+    if (uuid->size != 0)
+        return false;
+    if (tripwire_read_uuid(names, &found, &is_prefix) && !is_prefix) {
+        *uuid = found;
+        return false;
+    }
+    if (data.size < STUB_UUID_SIZE)
+        return false;
+    memcpy(uuid->bytes, data.data, STUB_UUID_SIZE);
+    uuid->size = STUB_UUID_SIZE;
+    return true;
+}
+
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split)
 {
     const struct image_section *counters = image_plan_section(plan, SECTION_COUNTERS);

@@ -121,6 +121,9 @@ size_t image_plan_tripwire_size(const struct image_plan *plan, uint64_t names_si
  * is no memory. */
 bool image_plan_keep_signature(struct image_plan *plan, struct bytes file, uint64_t offset,
                                uint64_t names_size, bool big_endian);
+/* Of a stripped image: its UUID where facts.uuid has none, from the tripwire in `names` or from the
+ * stub at the start of `data`; either may be empty. True where it is only what a stub has of it. */
+bool image_plan_take_split_uuid(struct image_plan *plan, struct bytes names, struct bytes data);
 /* Says of a stripped image what the plan has found: its UUID and what stays. */
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split);
 /* Lists the ranges of the sections that go. */

@@ -13,6 +13,7 @@
 
 #include "common/digest.h"
 #include "common/edit_apply.h"
+#include "common/tripwire.h"
 #include "formats/macho_fixups.h"
 #include "formats/macho_plan.h"
 
@@ -86,8 +87,12 @@ static size_t find_section(const struct macho_image *image, enum section_kind ki
     const char *name = section_kind_name(kind);
     size_t index;
 
-    if (is_coverage_mapping(kind))
-        return macho_find_section(image, MACHO_COVERAGE_SEGMENT, name);
+    if (is_coverage_mapping(kind)) {
+        index = macho_find_section(image, MACHO_COVERAGE_SEGMENT, name);
+        return index != MACHO_NONE || kind != SECTION_COVMAP
+                   ? index
+                   : macho_find_section(image, MACHO_COVERAGE_SEGMENT, MACHO_EMPTIED_MAPPING);
+    }
     index = macho_find_section(image, MACHO_DATA_SEGMENT, name);
     return index != MACHO_NONE ? index : macho_find_section(image, MACHO_PROFILE_SEGMENT, name);
 }
@@ -177,20 +182,22 @@ static bool is_already_split(const struct macho_plan_state *state)
     return false;
 }
 
-/* A stripped image without LC_UUID still has its UUID, or the start of it, in the stub. */
-static void take_uuid_from_stub(struct macho_plan_state *state)
+/* What a split has left of a section; empty where it has not touched it. */
+static struct bytes rest_of(const struct macho_plan_state *state, enum section_kind kind)
 {
-    size_t data = state->section_index[SECTION_DATA];
-    struct uuid *uuid = &state->plan->facts.uuid;
-    struct bytes start;
+    size_t index = state->section_index[kind];
+    struct bytes none = {0};
 
-    if (uuid->size != 0 || data == MACHO_NONE ||
-        state->image.sections[data].reserved3 != MACHO_EMPTIED_MARK ||
-        !bytes_slice(macho_section_bytes(&state->image, &state->image.sections[data]), 0,
-                     STUB_UUID_SIZE, &start))
-        return;
-    memcpy(uuid->bytes, start.data, STUB_UUID_SIZE);
-    uuid->size = STUB_UUID_SIZE;
+    return index == MACHO_NONE || state->image.sections[index].reserved3 != MACHO_EMPTIED_MARK
+               ? none
+               : macho_section_bytes(&state->image, &state->image.sections[index]);
+}
+
+/* Of a stripped image: its UUID where it has no LC_UUID. True where only a stub tells. */
+static bool take_split_uuid(struct macho_plan_state *state)
+{
+    return image_plan_take_split_uuid(state->plan, rest_of(state, SECTION_NAMES),
+                                      rest_of(state, SECTION_DATA));
 }
 
 bool macho_find_split(const struct input *input, struct split_image *split)
@@ -206,8 +213,7 @@ bool macho_find_split(const struct input *input, struct split_image *split)
         find_sections(state);
         found = is_already_split(state);
         if (found) {
-            split->uuid_is_stub = plan->facts.uuid.size == 0;
-            take_uuid_from_stub(state);
+            split->uuid_is_stub = take_split_uuid(state);
             image_plan_describe_split(plan, split);
         }
         macho_image_close(&state->image);
@@ -276,11 +282,30 @@ static bool settle_uuid(struct macho_plan_state *state, struct error *error)
     return true;
 }
 
+/* Where only the functions' mapping goes, what stays would read as a program without functions: the
+ * version in its first record becomes that of the tripwire. */
+static bool guard_mapping(struct macho_plan_state *state, struct error *error)
+{
+    uint8_t record[TRIPWIRE_MAPPING_SIZE];
+    const struct image_section *mapping = image_plan_section(state->plan, SECTION_COVMAP);
+    struct bytes old;
+
+    if (mapping == NULL || mapping->fate != SECTION_STAYS ||
+        !macho_plan_removes(state, SECTION_COVFUN) || mapping->size < sizeof(record) ||
+        !bytes_slice(state->image.file, mapping->offset, sizeof(record), &old))
+        return true;
+    tripwire_write_mapping(record, false);
+    memcpy(record, old.data, sizeof(record) - sizeof(uint32_t));
+    return edit_overwrite_differences(&state->plan->edits, state->image.file, mapping->offset,
+                                      (struct bytes){record, sizeof(record)}) ||
+           error_out_of_memory(error, state->image.path, sizeof(record));
+}
+
 static bool plan_edits(struct macho_plan_state *state, struct error *error)
 {
     struct image_plan *plan = state->plan;
 
-    if (!decide(state, error) || !macho_runtime_plan(state, error))
+    if (!decide(state, error) || !guard_mapping(state, error) || !macho_runtime_plan(state, error))
         return false;
     image_plan_list_ranges(plan);
     if (plan->range_count == 0)
@@ -320,7 +345,7 @@ struct image_plan *macho_plan(const struct input *input, const struct image_opti
     if (done) {
         plan->already_split = is_already_split(state);
         if (plan->already_split)
-            take_uuid_from_stub(state);
+            take_split_uuid(state);
         else
             done = plan_edits(state, error);
     }

@@ -70,6 +70,26 @@ static void write_sections(struct macho_plan_state *state)
     }
 }
 
+static void write_name(uint8_t *field, const char *name)
+{
+    memset(field, 0, MACHO_NAME_SIZE);
+    memcpy(field, name, strlen(name));
+}
+
+static void write_names_place(struct macho_plan_state *state, uint8_t *header)
+{
+    store_u64(header + SECTION_ADDR, macho_plan_names_address(state), false);
+    store_u32(header + SECTION_OFFSET, (uint32_t)map(state, macho_plan_names_offset(state)), false);
+}
+
+/* Bytes of a removed section that are left. */
+static uint64_t rest_size(const struct macho_plan_state *state, enum section_kind kind)
+{
+    return kind == SECTION_DATA    ? state->record_layout.record_size
+           : kind == SECTION_NAMES ? state->plan->tripwire_size
+                                   : 0;
+}
+
 /* What is left of a removed section. Where nothing is, the section is one of zeros, as its memory
  * is: tools then do not look for it in the file. */
 static void write_emptied_sections(struct macho_plan_state *state)
@@ -83,9 +103,13 @@ static void write_emptied_sections(struct macho_plan_state *state)
             continue;
         section = &state->image.sections[state->section_index[planned->kind]];
         header = at(state, section->header);
-        store_u64(header + SECTION_BYTES, state->reserved[planned->kind], false);
+        store_u64(header + SECTION_BYTES, rest_size(state, planned->kind), false);
         store_u32(header + SECTION_RESERVED3, MACHO_EMPTIED_MARK, false);
-        if (state->reserved[planned->kind] != 0)
+        if (planned->kind == SECTION_NAMES)
+            write_names_place(state, header);
+        if (planned->kind == SECTION_COVMAP)
+            write_name(header + SECTION_SECTNAME, MACHO_EMPTIED_MAPPING);
+        if (rest_size(state, planned->kind) != 0)
             continue;
         store_u32(header + SECTION_OFFSET, 0, false);
         store_u32(header + SECTION_FLAGS, (section->flags & ~SECTION_TYPE_MASK) | S_ZEROFILL,
@@ -94,12 +118,6 @@ static void write_emptied_sections(struct macho_plan_state *state)
 }
 
 /* ---- a split segment ---- */
-
-static void write_name(uint8_t *field, const char *name)
-{
-    memset(field, 0, MACHO_NAME_SIZE);
-    memcpy(field, name, strlen(name));
-}
 
 /* Both segments' fields, with the load commands where they were. */
 static void write_split_fields(struct macho_plan_state *state)
@@ -138,7 +156,9 @@ static void move_split_command(struct macho_plan_state *state)
     uint8_t segment[SEGMENT_SIZE], *moved;
     size_t kept = 0;
 
-    for (; kept < first->section_count && sections[kept].addr < address; kept++)
+    for (; kept < first->section_count &&
+           load_u64(at(state, sections[kept].header + SECTION_ADDR), false) < address;
+         kept++)
         write_name(at(state, sections[kept].header + SECTION_SEGNAME), MACHO_PROFILE_SEGMENT);
     moved = at(state, first->command + SEGMENT_SIZE + SECTION_SIZE * kept);
     memcpy(segment, at(state, next->command), SEGMENT_SIZE);

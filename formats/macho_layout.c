@@ -12,6 +12,11 @@
  * the part behind keeps that name, and the part in front, which has the counters, gets another one;
  * it is only split where nothing else is in it that anybody would look for.
  *
+ * The tripwire that names leave (common/tripwire.h) has its place where it costs no page: behind
+ * the stub, or in front of what was split off, on the page that the first byte of that is on. There
+ * it serves LLVM's tools too, which take the first section of a segment for its start. Where no
+ * section can stand there, the segment is not split.
+ *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
 #include "formats/macho_plan.h"
@@ -19,6 +24,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "common/tripwire.h"
 
 /* The first byte of the segment at or behind `offset` that has to stay; the end of the segment's
  * bytes where none has. */
@@ -142,6 +149,18 @@ static void explain_hole(struct macho_plan_state *state, const struct macho_hole
     }
 }
 
+static void forget_explanations(struct macho_plan_state *state)
+{
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        struct image_section *section = &state->plan->sections[i];
+
+        if (section->fate == SECTION_ZEROED) {
+            section->fate = SECTION_REMOVED;
+            section->reason[0] = '\0';
+        }
+    }
+}
+
 /* Sections that are found by their type, if at all, and those of the profile runtime, which are
  * found by symbols. */
 static bool is_nameless(const struct macho_section *section)
@@ -184,10 +203,59 @@ static bool can_split(const struct macho_plan_state *state, size_t segment)
                first->command + SEGMENT_SIZE + SECTION_SIZE * (uint64_t)first->section_count;
 }
 
-/* The largest hole that has bytes of its segment behind it. */
-static const struct macho_hole *largest_inner_hole(const struct macho_hole *holes, size_t count)
+/* Whether names are just behind data that go too. Headers of sections are in the order of
+ * addresses, which must stay. */
+static bool follows_stub(struct macho_plan_state *state)
 {
-    const struct macho_hole *largest = NULL;
+    size_t names = state->section_index[SECTION_NAMES], data = state->section_index[SECTION_DATA];
+
+    return macho_plan_removes(state, SECTION_DATA) && names == data + 1 &&
+           state->image.sections[names].segment == state->image.sections[data].segment;
+}
+
+/* Whether the tripwire can stand where the hole ends, since what is there goes, up to the end of
+ * the names. Leaves a page more where it has no room. */
+static bool make_room_behind(struct macho_plan_state *state, struct macho_hole *hole)
+{
+    const struct image_section *names = image_plan_section(state->plan, SECTION_NAMES);
+    const struct image_section *data = image_plan_section(state->plan, SECTION_DATA);
+    uint64_t page = state->image.page_size, names_end = names->offset + names->size;
+    uint64_t start =
+        follows_stub(state) ? data->offset + state->record_layout.record_size : names->offset;
+    uint64_t end = hole->offset + hole->size, room = end + state->plan->tripwire_size;
+    uint64_t missing = room > names_end ? align_up(room - names_end, page) : 0;
+
+    if (end > align_up(names_end, page) || missing >= hole->size || end - missing < start)
+        return false;
+    hole->size -= missing;
+    return true;
+}
+
+static bool starts_section(const struct macho_plan_state *state, size_t segment, uint64_t offset)
+{
+    const struct macho_segment *holder = &state->image.segments[segment];
+    uint64_t address = holder->vmaddr + (offset - holder->fileoff);
+    size_t i = 0;
+
+    while (i < holder->section_count &&
+           state->image.sections[holder->first_section + i].addr < address)
+        i++;
+    return i < holder->section_count &&
+           state->image.sections[holder->first_section + i].addr == address;
+}
+
+/* Whether the segment behind the hole would begin with a section. */
+static bool begins_with_section(struct macho_plan_state *state, struct macho_hole *hole)
+{
+    return state->names_place == MACHO_NAMES_AT_SPLIT
+               ? make_room_behind(state, hole)
+               : starts_section(state, hole->segment, hole->offset + hole->size);
+}
+
+/* The largest hole that has bytes of its segment behind it. */
+static struct macho_hole *largest_inner_hole(struct macho_hole *holes, size_t count)
+{
+    struct macho_hole *largest = NULL;
 
     for (size_t i = 0; i < count; i++) {
         if (!holes[i].is_tail && (largest == NULL || holes[i].size > largest->size))
@@ -200,11 +268,12 @@ static const struct macho_hole *largest_inner_hole(const struct macho_hole *hole
 static void choose_holes(struct macho_plan_state *state, const char *problem)
 {
     struct macho_hole found[MACHO_HOLES_MAX];
-    const struct macho_hole *inner;
+    struct macho_hole *inner;
     size_t count;
 
     state->hole_count = 0;
     state->split_segment = MACHO_NONE;
+    forget_explanations(state);
     find_holes(state);
     count = state->hole_count;
     memcpy(found, state->holes, sizeof(found));
@@ -223,6 +292,8 @@ static void choose_holes(struct macho_plan_state *state, const char *problem)
                   "__LLVM_COV next to it that could take them";
     if (problem == NULL && !starts_nameless(state, inner))
         problem = "its segment has sections on both sides that programs may look for by name";
+    if (problem == NULL && !begins_with_section(state, inner))
+        problem = "no section would start where a new segment does, as LLVM's tools expect it";
     if (problem == NULL) {
         state->split_segment = inner->segment;
         state->split_fileoff = inner->offset + inner->size;
@@ -230,6 +301,79 @@ static void choose_holes(struct macho_plan_state *state, const char *problem)
     } else {
         explain_hole(state, inner, problem);
     }
+}
+
+/* ---- the place of the tripwire ---- */
+
+uint64_t macho_plan_names_offset(struct macho_plan_state *state)
+{
+    switch (state->names_place) {
+    case MACHO_NAMES_BEHIND_STUB:
+        return image_plan_section(state->plan, SECTION_DATA)->offset +
+               state->record_layout.record_size;
+    case MACHO_NAMES_AT_SPLIT:
+        return state->split_fileoff;
+    default:
+        return image_plan_section(state->plan, SECTION_NAMES)->offset;
+    }
+}
+
+uint64_t macho_plan_names_address(struct macho_plan_state *state)
+{
+    const struct image_section *names = image_plan_section(state->plan, SECTION_NAMES);
+
+    /* It stays in its segment. */
+    return names->address + (macho_plan_names_offset(state) - names->offset);
+}
+
+static bool can_follow_stub(struct macho_plan_state *state)
+{
+    return state->names_may_move && follows_stub(state) &&
+           image_plan_section(state->plan, SECTION_DATA)->size >=
+               state->record_layout.record_size + state->plan->tripwire_size;
+}
+
+static bool is_in_hole(const struct macho_plan_state *state, uint64_t offset, uint64_t size)
+{
+    for (size_t i = 0; i < state->hole_count; i++) {
+        if (ranges_overlap(offset, size, state->holes[i].offset, state->holes[i].size))
+            return true;
+    }
+    return false;
+}
+
+static void choose_with_names(struct macho_plan_state *state, enum macho_names_place place,
+                              uint64_t in_names, const char *problem)
+{
+    size_t tripwire = state->plan->tripwire_size;
+
+    state->names_place = place;
+    state->reserved[SECTION_NAMES] = in_names;
+    state->reserved[SECTION_DATA] =
+        state->record_layout.record_size + (place == MACHO_NAMES_BEHIND_STUB ? tripwire : 0);
+    choose_holes(state, problem);
+}
+
+/* Tries the places by what they cost. Their own start costs names nothing where nothing is cut
+ * there. */
+static void place_names(struct macho_plan_state *state, const char *problem)
+{
+    size_t tripwire = state->plan->tripwire_size;
+
+    if (tripwire != 0 && state->names_may_move) {
+        choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, problem);
+        if (state->split_segment != MACHO_NONE)
+            return;
+    }
+    choose_with_names(state, MACHO_NAMES_AT_START, 0, problem);
+    if (tripwire == 0 || !is_in_hole(state, macho_plan_names_offset(state), tripwire)) {
+        state->reserved[SECTION_NAMES] = tripwire;
+        return;
+    }
+    if (can_follow_stub(state))
+        choose_with_names(state, MACHO_NAMES_BEHIND_STUB, 0, problem);
+    else
+        choose_with_names(state, MACHO_NAMES_AT_START, tripwire, problem);
 }
 
 uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segment)
@@ -248,11 +392,15 @@ uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segmen
 
 /* ---- edits ---- */
 
-/* Zeros for [start, end) but for the holes. */
+/* Zeros for [start, end) but for the holes, and the tripwire in front of a split. */
 static bool fill_with_zeros(struct macho_plan_state *state, uint64_t start, uint64_t end)
 {
     struct edit_script *edits = &state->plan->edits;
+    uint64_t tripwire = state->split_fileoff, behind = tripwire + state->plan->tripwire_size;
 
+    if (state->names_place == MACHO_NAMES_AT_SPLIT && start < behind && end > tripwire)
+        return (start >= tripwire || fill_with_zeros(state, start, tripwire)) &&
+               (end <= behind || fill_with_zeros(state, behind, end));
     for (size_t i = 0; i < state->hole_count && start < end; i++) {
         const struct macho_hole *hole = &state->holes[i];
         uint64_t hole_end = hole->offset + hole->size;
@@ -267,8 +415,20 @@ static bool fill_with_zeros(struct macho_plan_state *state, uint64_t start, uint
     return start >= end || edit_replace_by_zeros(edits, start, end - start, end - start);
 }
 
+static bool add_tripwire(struct macho_plan_state *state)
+{
+    static const uint8_t unwritten[TRIPWIRE_SIZE_MAX];
+    struct image_plan *plan = state->plan;
+
+    plan->tripwire_literal = plan->edits.literals.size;
+    return edit_replace(&plan->edits, macho_plan_names_offset(state), plan->tripwire_size,
+                        (struct bytes){unwritten, plan->tripwire_size});
+}
+
 static bool add_edits(struct macho_plan_state *state)
 {
+    if (macho_plan_removes(state, SECTION_NAMES) && !add_tripwire(state))
+        return false;
     for (size_t i = 0; i < state->plan->section_count; i++) {
         const struct image_section *section = &state->plan->sections[i];
         uint64_t end = section->offset + section->size;
@@ -300,19 +460,20 @@ bool macho_layout_plan(struct macho_plan_state *state, struct error *error)
     const char *problem;
     bool done;
 
-    choose_holes(state, NULL);
+    place_names(state, NULL);
     done = plan_fixups(state, &problem);
     if (!done && problem != NULL && state->split_segment != MACHO_NONE) {
         edits->count = edits_before;
         edits->literals.size = literals_before;
         state->chains_growth = 0;
         state->rebase_growth = 0;
-        choose_holes(state, problem);
+        place_names(state, problem);
         done = plan_fixups(state, &problem);
     }
     if (!done && problem != NULL)
         return error_set(error, "%s: %s; use --sections without names and data", state->image.path,
                          problem);
-    return (done && add_edits(state)) ||
-           error_out_of_memory(error, state->image.path, edits->literals.size);
+    if (!done || !add_edits(state))
+        return error_out_of_memory(error, state->image.path, edits->literals.size);
+    return !macho_plan_removes(state, SECTION_NAMES) || macho_runtime_move_names(state, error);
 }

@@ -32,12 +32,22 @@
 #define MACHO_DATA_SEGMENT     "__DATA"
 /* What the first part of a split __DATA is called. */
 #define MACHO_PROFILE_SEGMENT "__LLVM_PRF"
+/* What __llvm_covmap is called once it is empty. Where it is just empty, llvm-cov of LLVM 14 to 19
+ * reports a program without code; where it is not there, "no coverage data found". */
+#define MACHO_EMPTIED_MAPPING "__llvm_covsplit"
 
 struct macho_hole {
     size_t segment;
     uint64_t offset; /* in the file */
     uint64_t size;
     bool is_tail; /* it reaches to the end of the segment's bytes in the file */
+};
+
+/* Where the tripwire (common/tripwire.h) that names leave is, and the header of their section. */
+enum macho_names_place {
+    MACHO_NAMES_AT_START,    /* where the names start */
+    MACHO_NAMES_BEHIND_STUB, /* on the page of the stub, which stays */
+    MACHO_NAMES_AT_SPLIT,    /* where the second part of a split segment starts */
 };
 
 /* What is known of a code signature, and where the new one goes. */
@@ -57,8 +67,11 @@ struct macho_plan_state {
 
     /* Indices of sections by kind; MACHO_NONE where the image has none. */
     size_t section_index[SECTION_KIND_MAX + 1];
-    /* Bytes at the start of a removed section that stay in the image, by kind. */
+    /* Bytes at the start of a removed section's range that stay in the file, by kind. */
     uint64_t reserved[SECTION_KIND_MAX + 1];
+
+    bool names_may_move; /* both of the accessors for their bounds may return something else */
+    enum macho_names_place names_place;
 
     struct macho_hole holes[MACHO_HOLES_MAX];
     size_t hole_count;
@@ -90,12 +103,17 @@ bool macho_plan_keep(struct macho_plan_state *state, enum section_kind kind, con
 bool macho_plan_removes_fixup(const struct macho_plan_state *state, uint64_t address);
 /* True where a byte of the file that is not in a removed section goes with a hole. */
 bool macho_plan_cuts(const struct macho_plan_state *state, uint64_t offset);
+/* Where the tripwire of the names is, as a file offset in the original, and its address. */
+uint64_t macho_plan_names_offset(struct macho_plan_state *state);
+uint64_t macho_plan_names_address(struct macho_plan_state *state);
 /* Where the segment's bytes in the file end after the split, as an offset in the segment. */
 uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segment);
 
 /* Decides names and data (macho_runtime.c). Adds the edits of accessors and the stub. False only
  * for a real error: a section that cannot go is kept with its reason. */
 bool macho_runtime_plan(struct macho_plan_state *state, struct error *error);
+/* Makes the accessors of the names return the bounds of the tripwire, once its place is settled. */
+bool macho_runtime_move_names(struct macho_plan_state *state, struct error *error);
 
 /* Whether a pointer in the image leads to [address, address + size), other than from there: *from
  * is where. Also true where that cannot be told: *reason then says why, and is NULL otherwise
@@ -109,8 +127,8 @@ bool macho_find_pointer(const struct macho_plan_state *state, uint64_t address, 
 bool macho_relink_plan(struct macho_plan_state *state, const char **problem);
 bool macho_recode_plan(struct macho_plan_state *state, const char **problem);
 
-/* Finds the pages to cut, and adds the edits that take the removed sections out of the file
- * (macho_layout.c). */
+/* Finds the pages to cut and the place of the tripwire, and adds the edits that take the removed
+ * sections out of the file (macho_layout.c). */
 bool macho_layout_plan(struct macho_plan_state *state, struct error *error);
 
 /* Adds a place for the new load commands to the edits; and fills it in, once the edits are finished

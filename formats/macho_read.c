@@ -257,6 +257,11 @@ size_t macho_find_section(const struct macho_image *image, const char *segname,
     return MACHO_NONE;
 }
 
+bool macho_section_is_code(const struct macho_section *section)
+{
+    return (section->flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS)) != 0;
+}
+
 bool macho_section_in_file(const struct macho_section *section)
 {
     uint32_t type = section->flags & SECTION_TYPE_MASK;

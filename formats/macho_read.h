@@ -90,6 +90,7 @@ size_t macho_find_section(const struct macho_image *image, const char *segname,
 
 /* True for a section that takes up bytes of the file. */
 bool macho_section_in_file(const struct macho_section *section);
+bool macho_section_is_code(const struct macho_section *section);
 /* The section's bytes in the file; empty where it has none, or they are not inside the file. */
 struct bytes macho_section_bytes(const struct macho_image *image,
                                  const struct macho_section *section);

@@ -47,7 +47,7 @@ static bool next_code(const void *format, size_t *index, struct code *code)
     while (*index < image->section_count) {
         const struct macho_section *section = &image->sections[(*index)++];
 
-        if ((section->flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS)) == 0)
+        if (!macho_section_is_code(section))
             continue;
         *code = (struct code){macho_section_bytes(image, section), section->addr};
         return true;
@@ -82,6 +82,21 @@ static struct runtime_image runtime_image(const struct macho_plan_state *state)
         .next_code = next_code,
         .is_start_of_section = is_start_of_section,
     };
+}
+
+static void tell_functions(const void *format, struct runtime_callers *callers)
+{
+    macho_tell_functions(&((const struct macho_plan_state *)format)->image, callers);
+}
+
+/* A program that looks at its own names and records by the runtime's functions keeps them. */
+static void keep_what_is_watched(struct macho_plan_state *state)
+{
+    struct runtime_image runtime = runtime_image(state);
+    uint64_t from;
+
+    if (runtime_find_foreign_caller(&runtime, tell_functions, &from))
+        runtime_keep_watched(&runtime, from);
 }
 
 static bool check_bounds(struct macho_plan_state *state, enum section_kind victim,
@@ -150,6 +165,7 @@ static bool fixup_is_outside(void *context, const struct macho_fixup *fixup)
 
 static bool check_names(struct macho_plan_state *state)
 {
+    const struct macho_section *section = section_of(state, SECTION_NAMES);
     struct runtime_image runtime = runtime_image(state);
     enum section_kind kind = SECTION_NAMES;
     const char *reason;
@@ -158,9 +174,10 @@ static bool check_names(struct macho_plan_state *state)
         !check_bounds(state, kind, kind, RUNTIME_BEGIN_NAMES) ||
         !runtime_check_not_shared(&runtime, kind, RUNTIME_END_NAMES))
         return false;
-    if (!macho_fixups_each(&state->image, fixup_is_outside,
-                           (void *)(uintptr_t)section_of(state, kind), &reason))
+    if (!macho_fixups_each(&state->image, fixup_is_outside, (void *)(uintptr_t)section, &reason))
         return macho_plan_keep(state, kind, "dyld applies fixups to it");
+    if (image_plan_tripwire_size(state->plan, section->size) == 0)
+        return macho_plan_keep(state, kind, "it is too small to gain anything");
     return true;
 }
 
@@ -245,25 +262,72 @@ static bool place_stub(struct macho_plan_state *state)
     const struct macho_section *section = section_of(state, SECTION_DATA);
     struct bytes stub = {state->stub, state->record_layout.record_size};
 
-    state->reserved[SECTION_DATA] = stub.size;
     state->plan->stub_uuid_literal = state->plan->edits.literals.size;
     return edit_replace(&state->plan->edits, section->offset, stub.size, stub);
 }
 
-bool macho_runtime_plan(struct macho_plan_state *state, struct error *error)
+/* Where records stay, the first one must be known, since it changes when names go. */
+static bool check_first_record(struct macho_plan_state *state)
 {
     struct runtime_image runtime = runtime_image(state);
-    bool done = true;
 
-    if (macho_plan_removes(state, SECTION_NAMES) && check_names(state))
-        done = runtime_rewrite(&runtime, RUNTIME_END_NAMES, section_of(state, SECTION_NAMES)->addr);
-    if (done && macho_plan_removes(state, SECTION_DATA) && check_data(state))
-        done = place_stub(state) && runtime_rewrite(&runtime, RUNTIME_END_DATA,
-                                                    section_of(state, SECTION_DATA)->addr +
-                                                        state->record_layout.record_size);
-    return done ? true
-                : error_set(error,
-                            "%s: an accessor cannot be rewritten; use --sections without names "
-                            "and data",
-                            state->image.path);
+    if (!has_content(state, SECTION_DATA) ||
+        macho_section_bytes(&state->image, section_of(state, SECTION_DATA)).size <
+            state->record_layout.record_size)
+        return macho_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
+    return runtime_check_accessor(&runtime, SECTION_NAMES, RUNTIME_BEGIN_DATA,
+                                  section_of(state, SECTION_DATA)->addr);
+}
+
+static bool rewrite_data(struct macho_plan_state *state)
+{
+    struct runtime_image runtime = runtime_image(state);
+
+    return place_stub(state) && runtime_rewrite(&runtime, RUNTIME_END_DATA,
+                                                section_of(state, SECTION_DATA)->addr +
+                                                    state->record_layout.record_size);
+}
+
+static bool plan_names(struct macho_plan_state *state)
+{
+    struct runtime_image runtime = runtime_image(state);
+    struct image_plan *plan = state->plan;
+    uint64_t size = section_of(state, SECTION_NAMES)->size;
+
+    plan->tripwire_size = image_plan_tripwire_size(plan, size);
+    state->names_may_move = !runtime_is_shared(&runtime, RUNTIME_BEGIN_NAMES);
+    return macho_plan_removes(state, SECTION_DATA) ||
+           image_plan_keep_signature(plan, state->image.file,
+                                     section_of(state, SECTION_DATA)->offset, size, false);
+}
+
+static bool cannot_rewrite(const struct macho_plan_state *state, struct error *error)
+{
+    return error_set(error,
+                     "%s: an accessor cannot be rewritten; use --sections without names and data",
+                     state->image.path);
+}
+
+bool macho_runtime_plan(struct macho_plan_state *state, struct error *error)
+{
+    bool data, names;
+
+    if (macho_plan_removes(state, SECTION_NAMES) || macho_plan_removes(state, SECTION_DATA))
+        keep_what_is_watched(state);
+    data = macho_plan_removes(state, SECTION_DATA) && check_data(state);
+    names = macho_plan_removes(state, SECTION_NAMES) && check_names(state) &&
+            (data || check_first_record(state));
+    return ((!data || rewrite_data(state)) && (!names || plan_names(state))) ||
+           cannot_rewrite(state, error);
+}
+
+bool macho_runtime_move_names(struct macho_plan_state *state, struct error *error)
+{
+    struct runtime_image runtime = runtime_image(state);
+    uint64_t start = macho_plan_names_address(state);
+
+    return ((start == section_of(state, SECTION_NAMES)->addr ||
+             runtime_rewrite(&runtime, RUNTIME_BEGIN_NAMES, start)) &&
+            runtime_rewrite(&runtime, RUNTIME_END_NAMES, start + state->plan->tripwire_size)) ||
+           cannot_rewrite(state, error);
 }

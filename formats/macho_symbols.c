@@ -16,6 +16,7 @@ struct symbol_table {
 struct symbol {
     struct bytes name; /* from its first byte to the end of the strings */
     uint64_t address;
+    size_t section; /* index; behind the last one in a damaged image */
 };
 
 static bool open_table(const struct macho_image *image, struct symbol_table *table,
@@ -49,6 +50,7 @@ static bool read_symbol(const struct symbol_table *table, uint64_t offset, struc
         return false;
     bytes_slice(table->strings, start, table->strings.size - start, &symbol->name);
     symbol->address = load_u64(nlist + NLIST_VALUE, false);
+    symbol->section = (size_t)nlist[NLIST_SECT] - 1; /* counted from 1 */
     return true;
 }
 
@@ -107,4 +109,23 @@ bool macho_runtime_find(const struct macho_image *image, struct macho_runtime *r
     if (runtime->count != 0)
         mark_shared(&table, runtime);
     return true;
+}
+
+void macho_tell_functions(const struct macho_image *image, struct runtime_callers *callers)
+{
+    const size_t prefix = strlen(NAME_PREFIX);
+    struct symbol_table table;
+    struct symbol symbol;
+    struct error ignored; /* the table was opened before */
+
+    if (!open_table(image, &table, &ignored))
+        return;
+    for (uint64_t offset = 0; offset < table.symbols.size; offset += NLIST_SIZE) {
+        if (!read_symbol(&table, offset, &symbol) || symbol.section >= image->section_count ||
+            !macho_section_is_code(&image->sections[symbol.section]))
+            continue;
+        if (symbol.name.data[0] == NAME_PREFIX[0])
+            bytes_slice(symbol.name, prefix, symbol.name.size - prefix, &symbol.name);
+        runtime_callers_tell(callers, symbol.address, symbol.name);
+    }
 }

@@ -5,7 +5,7 @@
 #define COVSPLIT_FORMATS_MACHO_SYMBOLS_H
 
 #include "formats/macho_read.h"
-#include "formats/runtime.h"
+#include "formats/runtime_callers.h"
 
 struct macho_runtime {
     bool has_symbol_table; /* one with local symbols, where the runtime's are */
@@ -16,5 +16,8 @@ struct macho_runtime {
 /* Finds all definitions of the runtime's symbols. False for a damaged symbol table. */
 bool macho_runtime_find(const struct macho_image *image, struct macho_runtime *runtime,
                         struct error *error);
+
+/* Tells all functions: see runtime_callers.h. */
+void macho_tell_functions(const struct macho_image *image, struct runtime_callers *callers);
 
 #endif

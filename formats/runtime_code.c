@@ -64,15 +64,21 @@ bool runtime_check_accessor(const struct runtime_image *image, enum section_kind
     return true;
 }
 
-bool runtime_check_not_shared(const struct runtime_image *image, enum section_kind kind,
-                              enum runtime_symbol symbol)
+bool runtime_is_shared(const struct runtime_image *image, enum runtime_symbol symbol)
 {
     for (size_t i = 0; i < image->definition_count; i++) {
         if (image->definitions[i].symbol == symbol && image->definitions[i].is_shared)
-            return runtime_keep(image, kind, "%s shares its code with another function; %s",
-                                runtime_symbol_name(symbol), image->folding_advice);
+            return true;
     }
-    return true;
+    return false;
+}
+
+bool runtime_check_not_shared(const struct runtime_image *image, enum section_kind kind,
+                              enum runtime_symbol symbol)
+{
+    return !runtime_is_shared(image, symbol) ||
+           runtime_keep(image, kind, "%s shares its code with another function; %s",
+                        runtime_symbol_name(symbol), image->folding_advice);
 }
 
 /* ---- edits ---- */

@@ -57,6 +57,7 @@ bool runtime_check_accessor(const struct runtime_image *image, enum section_kind
                             enum runtime_symbol symbol, uint64_t expected);
 
 /* A function that gets a new body must not be another function too. */
+bool runtime_is_shared(const struct runtime_image *image, enum runtime_symbol symbol);
 bool runtime_check_not_shared(const struct runtime_image *image, enum section_kind kind,
                               enum runtime_symbol symbol);
 

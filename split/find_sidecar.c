@@ -17,7 +17,9 @@
 struct search {
     const struct input *stripped;
     struct uuid uuid;     /* size 0: unknown */
-    struct error no_uuid; /* why */
+    bool uuid_is_stub;    /* only what the stub record has of it */
+    struct error no_uuid; /* why there is none */
+    struct error problem; /* "": none */
     struct buffer places; /* "A, B, C": what was looked at */
     char *found;
     bool failed; /* no memory */
@@ -49,14 +51,25 @@ static void try_path(struct search *search, char *path)
     free(path);
 }
 
-/* A UUID is all that is wanted of the plan; a stripped image plans nothing. */
+/* What is no stripped image is asked too: it may say why. */
 static void read_uuid(struct search *search)
 {
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
-    struct image_plan *plan = image_plan_make(search->stripped, &options, &search->no_uuid);
+    struct image_plan *plan;
+    struct split_image split;
 
+<<<<<<< HEAD
     if (plan == NULL) {
         search->failed = error_is_of_memory(&search->no_uuid);
+=======
+    if (image_find_split(search->stripped, &split) && split.uuid.size != 0) {
+        search->uuid = split.uuid;
+        search->uuid_is_stub = split.uuid_is_stub;
+        return;
+    }
+    plan = image_plan_make(search->stripped, &options, &search->no_uuid);
+    if (plan == NULL)
+>>>>>>> main
         return;
     }
     search->uuid = plan->facts.uuid;
@@ -66,20 +79,35 @@ static void read_uuid(struct search *search)
     image_plan_free(plan);
 }
 
+static void try_store(struct search *search, const char *directory)
+{
+    struct store_match match = {0};
+
+    if (!search->uuid_is_stub) {
+        try_path(search, store_path(directory, &search->uuid));
+        return;
+    }
+    if (store_find(directory, &search->uuid, STORE_STUB, &match, &search->problem) &&
+        match.path == NULL)
+        note_place(search, directory);
+    search->found = match.path;
+}
+
 /* `directories` is a list with ':' between. */
 static void search_stores(struct search *search, const char *directories, bool is_list)
 {
     read_uuid(search);
     if (search->uuid.size == 0)
         return;
-    while (*directories != '\0' && search->found == NULL && !search->failed) {
+    while (*directories != '\0' && search->found == NULL && !search->failed &&
+           search->problem.message[0] == '\0') {
         size_t length = is_list ? strcspn(directories, ":") : strlen(directories);
         char *directory = strndup(directories, length);
 
         if (directory == NULL)
             search->failed = true;
         else if (length != 0)
-            try_path(search, store_path(directory, &search->uuid));
+            try_store(search, directory);
         free(directory);
         directories += length;
         directories += *directories == ':';
@@ -101,6 +129,8 @@ static void report_nothing_found(const struct search *search, struct error *erro
 
     if (search->failed)
         error_out_of_memory(error, path, strlen(path));
+    else if (search->problem.message[0] != '\0')
+        *error = search->problem;
     else if (search->no_uuid.message[0] != '\0')
         error_set(error, "%s: no sidecar found; looked at %.*s (not in stores: %s); give --sidecar",
                   path, (int)search->places.size, (const char *)search->places.data,
@@ -126,7 +156,7 @@ char *find_sidecar(const struct parsed_options *options, const struct input *str
             search_stores(&search, store, false);
         else if (environment != NULL && environment[0] != '\0')
             search_stores(&search, environment, true);
-        if (search.found == NULL && !search.failed)
+        if (search.found == NULL && !search.failed && search.problem.message[0] == '\0')
             search_beside(&search);
     }
     if (search.found == NULL)

@@ -42,6 +42,10 @@
 
 /* ---- facts that several kinds share ---- */
 
+/* Where stripped images and their profiles have the UUID. */
+static const char uuid_from_tripwire[] = "tripwire";
+static const char uuid_from_stub[] = "stub record (first 16 bytes)";
+
 static void add_machine(struct report *report, const struct sidecar_facts *facts)
 {
     char text[MACHINE_TEXT_MAX];
@@ -115,6 +119,23 @@ static void add_image_section(struct report *report, const struct image_section 
     report_section(report, &row);
 }
 
+/* The UUID as profiles and stores have it. One that a split would make of the image's digest is not
+ * the image's own yet. */
+static void add_image_uuid(struct report *report, const struct input *input,
+                           const struct image_plan *plan)
+{
+    static const struct uuid none = {.size = 0};
+    bool is_given = plan->facts.uuid_source == UUID_FROM_DIGEST;
+    struct split_image split;
+
+    if (!is_given)
+        add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
+    else if (!plan->already_split || !image_find_split(input, &split))
+        add_uuid(report, &none, "");
+    else
+        add_uuid(report, &split.uuid, split.uuid_is_stub ? uuid_from_stub : uuid_from_tripwire);
+}
+
 static bool describe_image(const struct input *input, struct report *report, struct error *error)
 {
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
@@ -125,7 +146,7 @@ static bool describe_image(const struct input *input, struct report *report, str
     report_text(report, "kind", "kind", "image");
     report_text(report, "format", "format", image_format_name(plan->facts.format));
     add_machine(report, &plan->facts);
-    add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
+    add_image_uuid(report, input, plan);
     add_raw_version(report, plan->facts.raw_version);
     report_size(report, "file_size", "file size", input->bytes.size);
     report_boolean(report, "already_split", "already split", plan->already_split);
@@ -292,9 +313,9 @@ static void describe_profile(const struct profile *profile, struct report *repor
 {
     static const char *const sources[] = {
         [PROFILE_UUID_NONE] = "",
-        [PROFILE_UUID_TRIPWIRE] = "tripwire",
+        [PROFILE_UUID_TRIPWIRE] = uuid_from_tripwire,
         [PROFILE_UUID_BINARY_ID] = "binary ID",
-        [PROFILE_UUID_STUB] = "stub record (first 16 bytes)",
+        [PROFILE_UUID_STUB] = uuid_from_stub,
     };
     enum profile_uuid_source source;
     struct uuid uuid = profile_uuid(profile, &source);

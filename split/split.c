@@ -172,10 +172,18 @@ static size_t list_kept(const struct split *split, struct kept_section kept[SECT
     return count;
 }
 
+/* What correlating takes off the first one of records that stay depends on the size that the names
+ * had (tripwire_signature). */
+static bool is_replaceable(enum section_kind kind, const struct sidecar_facts *facts)
+{
+    return kind == SECTION_COVNAMES || (kind == SECTION_NAMES && facts->has_stub);
+}
+
 /* With --no-exact: each section of names becomes one that holds every name once, not compressed.
  * Names that cannot be read stay as they are. `contents` are by kind, empty, and the caller's to
  * free: not before the memo, which views them. */
 static bool replace_names(struct sidecar_section_source *sections, size_t count,
+                          const struct sidecar_facts *facts,
                           struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
                           struct error *error)
 {
@@ -185,7 +193,7 @@ static bool replace_names(struct sidecar_section_source *sections, size_t count,
         struct name_set set = {0};
         bool done;
 
-        if (section->kind != SECTION_NAMES && section->kind != SECTION_COVNAMES)
+        if (!is_replaceable(section->kind, facts))
             continue;
         done = name_set_read(&set, section->content, image_path, error);
         if (done && set.count != 0) {
@@ -228,11 +236,11 @@ static bool write_sidecar(struct split *split, struct error *error)
         .kept_count = list_kept(split, kept),
         .image = &split->image,
     };
-    bool done =
-        source.facts.is_inexact
-            ? replace_names(sections, source.section_count, split->names, split->image_path, error)
-            : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
-                             split->plan->range_count, split->image_path, &inverse, error);
+    bool done = source.facts.is_inexact
+                    ? replace_names(sections, source.section_count, &source.facts, split->names,
+                                    split->image_path, error)
+                    : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
+                                     split->plan->range_count, split->image_path, &inverse, error);
 
     source.inverse = buffer_view(&inverse);
     split->progress.weight = COMPRESSION_WEIGHT;

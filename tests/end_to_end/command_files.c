@@ -19,6 +19,8 @@
 #define TEST_TIMEOUT_SECONDS 120
 #define SAMPLE_FUNCTIONS     100
 #define SMALL_SPACE          65536
+/* What is left of the mapping: one record's header. */
+#define MAPPING_TRIPWIRE_SIZE 16
 
 static struct sample sample;
 
@@ -277,6 +279,50 @@ START_TEST(test_uuid)
 }
 END_TEST
 
+static void assert_shown(const char *directory, const char *file, const char *uuid,
+                         const char *source)
+{
+    struct outcome outcome = covsplit_run_words(directory, 0, text_format("show --json %s", file));
+    ck_assert_msg(strstr(outcome.output, text_format("\"uuid\": %s,", uuid)) != NULL &&
+                      strstr(outcome.output, text_format("\"uuid_source\": %s,", source)) != NULL,
+                  "%s: not UUID %s from %s: %s", file, uuid, source, outcome.output);
+    outcome_free(&outcome);
+}
+
+static const struct named {
+    const char *function; /* short names leave no room for the UUID in the tripwire */
+    const char *uuid;     /* as it is shown of the stripped image and of its profile */
+    const char *source;
+} named[] = {
+    {"fNqVwYS81VP7Hb1DX8pPd5khxE3pyIgKpaUnArl63XykWZeiNNCiia3anXn9"
+     "k3ksu9mI4ROnl89Sm995ytbxAk7jqevt0MLaMRTvetw0tESulEETldq8b8Vw",
+     "\"0011223344\"", "\"tripwire\""},
+    {"f", "\"00112233440000000000000000000000\"", "\"stub record (first 16 bytes)\""},
+};
+
+/* An image without a build ID that gets a UUID has the same one in every command. */
+START_TEST(test_one_uuid)
+{
+    char *directory = sample_directory(&sample);
+    file_write_text(path_join(directory, "plain.c"),
+                    text_format("int %s(void) { return 3; }\nint main(void) { return %s(); }\n",
+                                named[_i].function, named[_i].function));
+    run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping",
+                 "-Wl,--build-id=none", "plain.c", "-o", "plain", NULL);
+    run_words(directory, 0, "split --uuid 0011223344 --store store -o out plain");
+    run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=p.profraw ./out; test $? = 3", NULL);
+    assert_shown(directory, "plain", "null", "null");
+    assert_shown(directory, "out", named[_i].uuid, named[_i].source);
+    assert_shown(directory, "p.profraw", named[_i].uuid, named[_i].source);
+    run_words(directory, 0, "join --store store -o joined out");
+    assert_same_files(path_join(directory, "joined"), path_join(directory, "plain"));
+    run_words(directory, 0, "correlate --store store -o full.profraw p.profraw");
+    run_words(directory, 0, "merge --store store -o sum.profraw p.profraw");
+    assert_same_files(path_join(directory, "full.profraw"), path_join(directory, "sum.profraw"));
+    run_words(directory, 0, "join --sidecar store/.build-id/00/11223344.covsplit -o joined out");
+}
+END_TEST
+
 /* ---- images with nothing to split ---- */
 
 START_TEST(test_already_split)
@@ -324,7 +370,7 @@ START_TEST(test_no_symbol_table)
     const char *errors = run_words(directory, 0, "split -o out --sidecar side app");
     ck_assert_msg(strstr(errors, "symbol table") != NULL, "%s", errors);
     struct elf_file after = elf_file_read(path_join(directory, "out"));
-    ck_assert_uint_eq(elf_file_section_file_size(&after, "__llvm_covmap"), 0);
+    ck_assert_uint_eq(elf_file_section_file_size(&after, "__llvm_covmap"), MAPPING_TRIPWIRE_SIZE);
     ck_assert_uint_eq(elf_file_section_file_size(&after, "__llvm_covfun"), 0);
     ck_assert_uint_ne(elf_file_section_file_size(&before, "__llvm_prf_data"), 0);
     ck_assert_uint_eq(elf_file_section_file_size(&after, "__llvm_prf_data"),
@@ -583,6 +629,7 @@ int main(void)
     tcase_add_test(test_case, test_some_sections);
     tcase_add_test(test_case, test_store);
     tcase_add_test(test_case, test_uuid);
+    tcase_add_loop_test(test_case, test_one_uuid, 0, sizeof named / sizeof *named);
     tcase_add_test(test_case, test_already_split);
     tcase_add_test(test_case, test_no_coverage);
     tcase_add_test(test_case, test_no_symbol_table);

@@ -77,38 +77,17 @@ static const struct look looks[] = {
     {"a stack size", MAIN("(void)sum;"), "-Wl,-z,stack-size=8388608", NULL},
 };
 
-static void compile(const struct look *look, const char *directory)
-{
-    struct command command = {.directory = directory};
-    struct text_list *words = &command.arguments;
-    file_write_text(path_join(directory, "main.c"), look->source);
-    source_generate(path_join(directory, "first.c"), LANGUAGE_C, "first", FUNCTIONS);
-    text_list_add(words, versioned_tool("clang", clang_version));
-    text_list_add_words(words, "-O2 -w -Wl,--build-id=sha1 " INSTRUMENT_COVERAGE);
-    text_list_add_format(words, "-fuse-ld=%s", linker_name);
-    text_list_add_words(words, look->options);
-    text_list_add_words(words, "main.c first.c -o app");
-    command_run_or_abort(&command);
-    command_free(&command);
-}
-
-static struct outcome run(const char *directory, const char *name)
-{
-    struct command command = {.directory = directory};
-    text_list_add_format(&command.arguments, "./%s", name);
-    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s.profraw", directory, name);
-    struct outcome outcome = command_run(&command);
-    command_free(&command);
-    return outcome;
-}
-
 START_TEST(test_look)
 {
     const struct look *look = &looks[_i];
     char *directory = scratch_create("look");
     struct verdict verdict = {0};
     const char *errors = "";
-    compile(look, directory);
+    struct program program = {.clang = clang_version,
+                              .linker = linker_name,
+                              .link_options = look->options,
+                              .functions = FUNCTIONS};
+    program_build_own(&program, look->source, directory);
     covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", "stripped", "--sidecar", "side",
                     "app", NULL);
     verdict_assert(&verdict, look->what);
@@ -116,8 +95,8 @@ START_TEST(test_look)
         char *stays = text_format("%s stays: ", look->stays);
         ck_assert_msg(strstr(errors, stays) != NULL, "%s: %s", look->what, errors);
     }
-    struct outcome expected = run(directory, "app");
-    struct outcome found = run(directory, "stripped");
+    struct outcome expected = program_run(directory, "app");
+    struct outcome found = program_run(directory, "stripped");
     ck_assert_msg(outcome_exited(&expected, 3), "%s: %s", look->what, expected.errors);
     ck_assert_msg(outcome_exited(&found, 3), "%s: exit %d, signal %d: %s", look->what,
                   found.exit_code, found.signal, found.errors);

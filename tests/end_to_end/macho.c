@@ -18,7 +18,9 @@
 /* Of raw version 10. */
 #define RAW_HEADER_SIZE 128
 #define RAW_RECORD_SIZE 64
-#define STRIPPED        "stripped"
+/* The tripwire for a UUID of 16 bytes, padded. */
+#define TRIPWIRE_SIZE 96
+#define STRIPPED      "stripped"
 /* In a code directory. */
 #define CODE_DIRECTORY_FLAGS_END 15
 #define CS_ADHOC                 2
@@ -113,6 +115,39 @@ static bool same_dump(const char *directory, const char *tool, const char *optio
                         options, after, before);
 }
 
+/* Of each line about __DATA, or a part of it, what follows the segment: section and address. Those
+ * in the data are left out. */
+static const char *fixup_places(const char *table)
+{
+    char *places = calloc(strlen(table) + 1, 1);
+    char *end = places;
+    for (const char *line = table; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        char segment[32];
+        char section[32];
+        char address[32];
+        line += *line == '\n';
+        if (sscanf(line, "%31s %31s %31s", segment, section, address) == 3 &&
+            (strcmp(segment, "__DATA") == 0 || strcmp(segment, "__LLVM_PRF") == 0) &&
+            strcmp(section, "__llvm_prf_data") != 0) {
+            end += sprintf(end, "%s %s\n", section, address);
+        }
+    }
+    return places;
+}
+
+/* LLVM's tools see the fixups where they were. */
+static bool same_fixups(const char *directory, const char *options, struct verdict *verdict)
+{
+    const char *before = dump(directory, "llvm-objdump", options, IMAGE, verdict);
+    const char *after = dump(directory, "llvm-objdump", options, STRIPPED, verdict);
+    if (before == NULL || after == NULL) {
+        return false;
+    }
+    return strcmp(fixup_places(before), fixup_places(after)) == 0 ||
+           verdict_fail(verdict, "fixups at\n%.700s\nand before at\n%.700s", fixup_places(after),
+                        fixup_places(before));
+}
+
 static bool check_readers(const char *directory, struct verdict *verdict)
 {
     return dump(directory, "llvm-objdump",
@@ -122,6 +157,8 @@ static bool check_readers(const char *directory, struct verdict *verdict)
            dump(directory, "llvm-objdump", "--macho --dyld-info", STRIPPED, verdict) != NULL &&
            dump(directory, "llvm-readobj", "--all", STRIPPED, verdict) != NULL &&
            dump(directory, "llvm-otool", "-l", STRIPPED, verdict) != NULL &&
+           same_fixups(directory, "--macho --rebase --bind --lazy-bind --weak-bind", verdict) &&
+           same_fixups(directory, "--macho --dyld-info", verdict) &&
            same_dump(directory, "llvm-nm", "--format=just-symbols --no-sort", verdict) &&
            same_dump(directory, "llvm-objdump", "--macho --function-starts", verdict) &&
            same_dump(directory, "llvm-objdump", "--macho --exports-trie", verdict) &&
@@ -260,7 +297,7 @@ static bool check_run(const char *directory, const char *image, struct verdict *
     }
     uint64_t counters = section_range(directory, "__llvm_prf_cnts").size;
     uint64_t size = file_size(path_join(directory, "after.profraw"));
-    if (size != RAW_HEADER_SIZE + RAW_RECORD_SIZE + counters) {
+    if (size != RAW_HEADER_SIZE + RAW_RECORD_SIZE + counters + TRIPWIRE_SIZE) {
         return verdict_fail(verdict, "the profile of %s is no lightweight one: %llu bytes", image,
                             (unsigned long long)size);
     }

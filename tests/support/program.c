@@ -131,6 +131,32 @@ static const char *instrumentation_of(const struct program *program)
     return program->instrumentation != NULL ? program->instrumentation : INSTRUMENT_COVERAGE;
 }
 
+void program_build_own(const struct program *program, const char *main_source,
+                       const char *directory)
+{
+    struct command command = {.directory = directory};
+    struct text_list *words = &command.arguments;
+    file_write_text(path_join(directory, "main.c"), main_source);
+    source_generate(path_join(directory, "first.c"), LANGUAGE_C, "first", program->functions);
+    text_list_add(words, versioned_tool("clang", program->clang));
+    text_list_add_words(words, "-O2 -w -Wl,--build-id=sha1 " INSTRUMENT_COVERAGE);
+    text_list_add_format(words, "-fuse-ld=%s", program->linker);
+    text_list_add_words(words, program->link_options);
+    text_list_add_words(words, "main.c first.c -o app");
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+struct outcome program_run(const char *directory, const char *name)
+{
+    struct command command = {.directory = directory};
+    text_list_add_format(&command.arguments, "./%s", name);
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s.profraw", directory, name);
+    struct outcome outcome = command_run(&command);
+    command_free(&command);
+    return outcome;
+}
+
 const char *program_describe(const struct program *program)
 {
     return text_format("clang-%s %s %s %s %s %s %s %s", program->clang, program->linker,

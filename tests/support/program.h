@@ -56,6 +56,14 @@ void source_generate(const char *path, enum language language, const char *prefi
  * where it is shared. Aborts the Check test where a tool fails. */
 void program_build(const struct program *program, const char *directory);
 
+/* Compiles a main program of the test's own, with a generated first source of so many functions,
+ * into `directory` as "app". */
+void program_build_own(const struct program *program, const char *main_source,
+                       const char *directory);
+
+/* Runs directory/NAME, which leaves its profile as NAME.profraw. */
+struct outcome program_run(const char *directory, const char *name);
+
 /* "clang-19 lld pie C -O2 -fcoverage-mcdc": for messages. Never freed. */
 const char *program_describe(const struct program *program);
 

@@ -77,17 +77,23 @@ static const char *image_of(const struct trial *trial, const struct raw_profile 
     return NULL;
 }
 
-/* The stub record: the start of the UUID as NameRef and FuncHash, all counters, no value sites. The
- * sidecar says what the UUID is. */
-static bool check_stub(const struct trial *trial, const char *image,
-                       const struct raw_profile *profile, struct verdict *verdict)
+/* The UUID of an image as its sidecar says it; "" where that has none. */
+static const char *uuid_of(const struct trial *trial, const char *image)
 {
     char *path = text_format("%s/%s" SIDECAR_SUFFIX, trial->stripped, image);
     struct elf_file sidecar = elf_file_read(path);
     free(path);
     const char *uuid = elf_file_build_id(&sidecar);
     elf_file_free(&sidecar);
-    if (uuid == NULL) {
+    return uuid != NULL ? uuid : "";
+}
+
+/* The stub record: the start of the UUID as NameRef and FuncHash, all counters, no value sites. */
+static bool check_stub(const struct trial *trial, const char *image,
+                       const struct raw_profile *profile, struct verdict *verdict)
+{
+    const char *uuid = uuid_of(trial, image);
+    if (uuid[0] == '\0') {
         return verdict_fail(verdict, "the sidecar of %s has no UUID", image);
     }
     char found[2 * STUB_UUID_SIZE + 1] = "";
@@ -114,8 +120,26 @@ static bool check_stub(const struct trial *trial, const char *image,
     return true;
 }
 
-/* Header + binary IDs + one record + counters + bitmap, each padded to 8 bytes, and nothing else.
- * What the image has no section for, or was never in its profiles, cannot be there either. */
+/* The names of a lightweight profile: a chunk that says that it is compressed, with a text for
+ * people that is no zlib stream, or without it where the names were shorter. */
+static bool check_names(const struct trial *trial, const char *image,
+                        const struct raw_profile *original, const struct raw_profile *stripped,
+                        struct verdict *verdict)
+{
+    const char *text = text_format("\ncovsplit lightweight profile, UUID %s: use covsplit merge\n",
+                                   uuid_of(trial, image));
+    const char *wanted = text_format("\x7f%c%s", (int)strlen(text), text);
+    if (original->names.size < strlen(wanted)) {
+        wanted = original->names.size == 0 ? "" : "\x7f\x01\xff";
+    }
+    return parts_equal(stripped->names, (struct part){(const uint8_t *)wanted, strlen(wanted)}) ||
+           verdict_fail(verdict, "the names of the profile of %s are no tripwire: %.*s", image,
+                        (int)stripped->names.size, (const char *)stripped->names.data);
+}
+
+/* Header + binary IDs + one record + counters + bitmap + the tripwire, each padded to 8 bytes, and
+ * nothing else. What the image has no section for, or was never in its profiles, cannot be there
+ * either. */
 static bool check_length(const struct trial *trial, const char *image,
                          const struct raw_profile *original, const struct raw_profile *stripped,
                          struct verdict *verdict)
@@ -125,18 +149,18 @@ static bool check_length(const struct trial *trial, const char *image,
     uint64_t length = stripped->header_size + original->binary_ids.size +
                       records * raw_profile_record_size(stripped->version) +
                       ((original->counters.size + 7) & ~UINT64_C(7)) +
-                      ((original->bitmap.size + 7) & ~UINT64_C(7));
+                      ((original->bitmap.size + 7) & ~UINT64_C(7)) + stripped->names.size;
     if (trial->data_stays) {
-        length += stripped->values.size;
+        length += stripped->values.size; /* with the padding of the names */
+    } else {
+        length = (length + 7) & ~UINT64_C(7);
     }
-    if (stripped->file.size != length || stripped->record_count != records ||
-        stripped->names.size != 0) {
+    if (stripped->file.size != length || stripped->record_count != records) {
         return verdict_fail(verdict,
-                            "the profile of %s has %zu bytes, %llu records, %llu bytes of names; "
-                            "%llu bytes with %llu records were expected",
+                            "the profile of %s has %zu bytes, %llu records; %llu bytes with %llu "
+                            "records were expected",
                             image, stripped->file.size, (unsigned long long)stripped->record_count,
-                            (unsigned long long)stripped->names.size, (unsigned long long)length,
-                            (unsigned long long)records);
+                            (unsigned long long)length, (unsigned long long)records);
     }
     if (records == 1 && !trial->data_stays) {
         return check_stub(trial, image, stripped, verdict);
@@ -145,13 +169,20 @@ static bool check_length(const struct trial *trial, const char *image,
 }
 
 /* With value profiling the records stay: the same functions in the same order. Only the name and
- * the hash are compared; pointers in a record depend on where the image was loaded. */
+ * the hash are compared; pointers in a record depend on where the image was loaded. The first name
+ * makes up for the names that are gone, by which %m tells images apart. */
 static bool check_records(const char *image, const struct raw_profile *original,
                           const struct raw_profile *stripped, struct verdict *verdict)
 {
     for (uint64_t i = 0; i < original->record_count; i++) {
         uint64_t offset = i * original->record_size;
-        if (memcmp(original->data.data + offset, stripped->data.data + offset, 16) != 0) {
+        uint8_t wanted[16];
+        uint64_t name;
+        memcpy(wanted, original->data.data + offset, sizeof wanted);
+        memcpy(&name, wanted, sizeof name);
+        name += i == 0 ? (original->names.size - stripped->names.size) << 40 : 0;
+        memcpy(wanted, &name, sizeof name);
+        if (memcmp(wanted, stripped->data.data + offset, sizeof wanted) != 0) {
             return verdict_fail(verdict, "record %llu of %s differs", (unsigned long long)i, image);
         }
     }
@@ -210,6 +241,7 @@ static bool profile_agrees(const struct trial *trial, const struct raw_profile *
                verdict_fail(verdict, "the profile of %s is not as it was", image);
     }
     return check_length(trial, image, original, stripped, verdict) &&
+           check_names(trial, image, original, stripped, verdict) &&
            (!trial->data_stays || check_records(image, original, stripped, verdict));
 }
 

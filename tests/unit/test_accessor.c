@@ -200,6 +200,68 @@ START_TEST(test_references)
 }
 END_TEST
 
+/* Calls and jumps to a function, which is the target only where it is said to be code. */
+START_TEST(test_calls)
+{
+    static const struct {
+        uint16_t machine;
+        uint8_t code[8];
+        uint64_t target; /* from the code's address */
+    } calls[] = {
+        {EM_X86_64, {0x90, 0xe8, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},                   /* call */
+        {EM_X86_64, {0x90, 0xe9, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},                   /* jmp */
+        {EM_X86_64, {0x0f, 0x84, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},                   /* je */
+        {EM_386, {0x90, 0xe8, 0xf0, 0xff, 0xff, 0xff}, UINT64_C(0) - 10},                /* call */
+        {EM_AARCH64, {0x1f, 0x20, 0x03, 0xd5, 0x02, 0, 0, 0x94}, 4 + 8},                 /* bl */
+        {EM_AARCH64, {0x1f, 0x20, 0x03, 0xd5, 0xfe, 0xff, 0xff, 0x17}, UINT64_C(0) - 4}, /* b */
+    };
+
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        struct bytes code = {calls[i].code, calls[i].machine == EM_AARCH64 ? 8 : 6};
+        struct reference_target target = {
+            .first = ADDRESS + calls[i].target, .size = 1, .called = true};
+        uint64_t position = 0;
+
+        ck_assert_msg(accessor_find_reference(calls[i].machine, code, ADDRESS, &target, &position),
+                      "call %zu", i);
+        position = 0;
+        target.first++;
+        ck_assert(!accessor_find_reference(calls[i].machine, code, ADDRESS, &target, &position));
+        target.first--;
+        target.called = false;
+        ck_assert(!accessor_find_reference(calls[i].machine, code, ADDRESS, &target, &position));
+    }
+}
+END_TEST
+
+static bool is_even(const void *context, uint64_t address)
+{
+    (void)context;
+    return address % 2 == 0;
+}
+
+/* Of the addresses in the range only some count, in every form. */
+START_TEST(test_counted)
+{
+    static const char lea[] = "\x48\x8d\x0d\x00\x10\x00\x00"; /* lea 0x1000(%rip),%rcx */
+    static const char other[] = "\x48\x8d\x0d\x01\x10\x00\x00";
+    static const char immediate[] = "\x90\xbf\xe1\xb1\x40\x00"; /* mov $0x40b1e1,%edi */
+    struct reference_target target = {.size = 0x100000, .absolute = true, .counts = is_even};
+    struct bytes codes[] = {
+        {(const uint8_t *)lea, 7}, {(const uint8_t *)other, 7}, {(const uint8_t *)immediate, 6}};
+    const bool found[] = {false, true, false};
+    uint64_t position;
+
+    for (size_t i = 0; i < 3; i++) {
+        position = 0;
+        target.first = i < 2 ? ADDRESS : 0x40b000;
+        ck_assert_msg(accessor_find_reference(EM_X86_64, codes[i], ADDRESS, &target, &position) ==
+                          found[i],
+                      "code %zu", i);
+    }
+}
+END_TEST
+
 /* The place of the first operand at `from` or behind it, or the size of the code. */
 static uint64_t place_of(const uint8_t *code, uint64_t size, uint64_t from, uint64_t first,
                          uint64_t range, bool absolute)
@@ -370,6 +432,8 @@ int main(void)
     tcase_add_test(bodies, test_out_of_reach);
     tcase_add_test(bodies, test_references);
     tcase_add_test(bodies, test_each_place);
+    tcase_add_test(bodies, test_calls);
+    tcase_add_test(bodies, test_counted);
     tcase_add_test(bodies, test_references_aarch64);
     tcase_add_test(bodies, test_lone_adrp);
     tcase_add_test(bodies, test_loads);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/correlate.h"
+#include "common/tripwire.h"
 #include "tests/support/random.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/sidecar_sample.h"
@@ -197,6 +198,26 @@ START_TEST(test_stub)
 
     assert_correlates(&image, &image.light, &image.full);
     assert_correlates(&image, &image.full, &image.full);
+    free_image(&image);
+}
+END_TEST
+
+/* The tripwire tells it too: of a UUID that is as long as it says. */
+START_TEST(test_tripwire)
+{
+    struct image image = make_image(_i);
+    struct uuid uuid = image.source.facts.uuid;
+    char names[TRIPWIRE_SIZE_MAX + 1] = "";
+
+    image.light.names = names;
+    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size), &uuid);
+    assert_correlates(&image, &image.light, &image.full);
+    image.light.binary_id = NULL;
+    image.full.binary_id = NULL;
+    assert_correlates(&image, &image.light, &image.full);
+    uuid.bytes[uuid.size++] = 0;
+    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size), &uuid);
+    assert_refused(&image, &image.light, "another build");
     free_image(&image);
 }
 END_TEST
@@ -470,6 +491,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(all, test_stub, 0, FORMS + WINDOWS_FORMS);
+    tcase_add_loop_test(all, test_tripwire, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_without_binary_id, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_changed_stub, 0, FORMS + WINDOWS_FORMS);
     tcase_add_loop_test(all, test_names_only, 0, FORMS + WINDOWS_FORMS);
