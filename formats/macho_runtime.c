@@ -303,6 +303,8 @@ static bool plan_names(struct macho_plan_state *state)
 
 static bool cannot_rewrite(const struct macho_plan_state *state, struct error *error)
 {
+    if (state->plan->edits.has_no_memory)
+        return error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
     return error_set(error,
                      "%s: an accessor cannot be rewritten; use --sections without names and data",
                      state->image.path);

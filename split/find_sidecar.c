@@ -58,18 +58,14 @@ static void read_uuid(struct search *search)
     struct image_plan *plan;
     struct split_image split;
 
-<<<<<<< HEAD
-    if (plan == NULL) {
-        search->failed = error_is_of_memory(&search->no_uuid);
-=======
     if (image_find_split(search->stripped, &split) && split.uuid.size != 0) {
         search->uuid = split.uuid;
         search->uuid_is_stub = split.uuid_is_stub;
         return;
     }
     plan = image_plan_make(search->stripped, &options, &search->no_uuid);
-    if (plan == NULL)
->>>>>>> main
+    if (plan == NULL) {
+        search->failed = error_is_of_memory(&search->no_uuid);
         return;
     }
     search->uuid = plan->facts.uuid;
