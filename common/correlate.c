@@ -435,6 +435,11 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
 
     if (!uuid_agrees(facts, profile))
         return of_another_build(sidecar, profile, name, error);
+    if (profile->header.num_data == 0 && sidecar_find(sidecar, SECTION_COVDATA) == NULL)
+        return error_set(error,
+                         "%s: without records, as of an image built with -profile-correlate, and "
+                         "%s has none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
+                         name, sidecar_name(sidecar));
     if (facts->raw_version != profile->header.version ||
         facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
         (facts->elf_data == 2) != profile->big_endian)

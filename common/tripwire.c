@@ -111,6 +111,13 @@ bool tripwire_recognize(struct bytes names)
            tripwire_read_uuid(names, &uuid, &is_prefix);
 }
 
+bool tripwire_find(struct bytes section, struct bytes *tripwire)
+{
+    return section.size >= HEAD_SIZE &&
+           bytes_slice(section, 0, HEAD_SIZE + (uint64_t)section.data[1], tripwire) &&
+           tripwire_recognize(*tripwire);
+}
+
 uint64_t tripwire_signature(uint64_t names_size, uint64_t tripwire_size)
 {
     return (names_size - tripwire_size) << SIGNATURE_SHIFT;

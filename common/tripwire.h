@@ -45,6 +45,9 @@ void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid);
 /* True where a section of names is a tripwire. */
 bool tripwire_recognize(struct bytes names);
 
+/* The tripwire at the start of a section that goes on behind it. False where there is none. */
+bool tripwire_find(struct bytes section, struct bytes *tripwire);
+
 /* The UUID in a tripwire. False where there is none: the tripwire is of 3 bytes, or is none.
  * *is_prefix: the UUID goes on behind these bytes. */
 bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/tripwire.h"
 #include "formats/coff_plan.h"
 
 bool coff_recognize(struct bytes bytes)
@@ -146,20 +147,49 @@ static bool find_stub(const struct coff_plan_state *state, struct bytes *stub)
     return false;
 }
 
+/* The tripwire at the start of the names, behind the marker. */
+static bool find_tripwire(const struct coff_plan_state *state, struct bytes *tripwire)
+{
+    size_t names = state->section_index[SECTION_NAMES];
+    struct bytes whole, behind;
+
+    if (names == NO_INDEX)
+        return false;
+    whole = coff_section_bytes(&state->image, names);
+    return whole.size > 1 && bytes_slice(whole, 1, whole.size - 1, &behind) &&
+           tripwire_find(behind, tripwire);
+}
+
+static bool has_mapping_tripwire(const struct coff_plan_state *state)
+{
+    size_t covmap = state->section_index[SECTION_COVMAP];
+    struct bytes record;
+
+    return covmap != NO_INDEX &&
+           bytes_slice(coff_section_bytes(&state->image, covmap), 0, TRIPWIRE_MAPPING_SIZE,
+                       &record) &&
+           tripwire_recognize_mapping(record, false);
+}
+
 static bool has_uuid(const struct coff_plan_state *state, const uint8_t *stub)
 {
     return state->plan->facts.uuid.size != 0 && uuid_has_stub(&state->plan->facts.uuid, stub);
 }
 
-/* A stripped image has a section of coverage with a size in memory and no place in the file, which
- * linkers never make; or a stub for its data, which then are less in the file than in memory, or
- * have the image's UUID where a function has the hash of its name. Where data is merged into others
- * and the image has no UUID of its own, it tells that no name has that hash. */
-static bool is_already_split(const struct coff_plan_state *state)
+/* A stripped image has a tripwire; or a section of coverage with a size in memory and no place in
+ * the file, which linkers never make; or a stub for its data, which then are less in the file than
+ * in memory, or have the image's UUID where a function has the hash of its name. Where data is
+ * merged into others and the image has no UUID of its own, it tells that no name has that hash. */
+static bool find_out_whether_split(const struct coff_plan_state *state, bool *split,
+                                   struct error *error)
 {
     size_t data = state->section_index[SECTION_DATA];
     struct bytes stub;
 
+    *split = find_tripwire(state, &stub) || has_mapping_tripwire(state);
+    if (*split)
+        return true;
+    *split = true;
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         size_t index = state->section_index[kind];
 
@@ -169,22 +199,35 @@ static bool is_already_split(const struct coff_plan_state *state)
             state->image.sections[index].VirtualSize != 0)
             return true;
     }
-    return find_stub(state, &stub) &&
-           (state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
-            has_uuid(state, stub.data) ||
-            (state->data_host != NO_INDEX && coff_merged_is_nameless(state, stub)));
+    *split = find_stub(state, &stub);
+    if (!*split ||
+        state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
+        has_uuid(state, stub.data))
+        return true;
+    *split = false;
+    return state->data_host == NO_INDEX || coff_merged_is_nameless(state, stub, split, error);
 }
 
-/* A stripped image without a GUID still has its UUID in the stub. */
-static void take_uuid_from_stub(struct coff_plan_state *state)
+/* A stripped image without a GUID still has its UUID in the tripwire, or the start of it in the
+ * stub. True where it comes from the latter. */
+static bool take_split_uuid(struct coff_plan_state *state)
 {
-    struct uuid *uuid = &state->plan->facts.uuid;
-    struct bytes stub;
+    struct uuid *uuid = &state->plan->facts.uuid, found;
+    struct bytes bytes;
+    bool is_prefix;
 
-    if (uuid->size != 0 || !find_stub(state, &stub))
-        return;
-    memcpy(uuid->bytes, stub.data, STUB_UUID_SIZE);
+    if (uuid->size != 0)
+        return false;
+    if (find_tripwire(state, &bytes) && tripwire_read_uuid(bytes, &found, &is_prefix) &&
+        !is_prefix) {
+        *uuid = found;
+        return false;
+    }
+    if (!find_stub(state, &bytes))
+        return false;
+    memcpy(uuid->bytes, bytes.data, STUB_UUID_SIZE);
     uuid->size = STUB_UUID_SIZE;
+    return true;
 }
 
 /* ---- recognizing ---- */
@@ -192,8 +235,7 @@ static void take_uuid_from_stub(struct coff_plan_state *state)
 static void describe_split(struct coff_plan_state *state, struct split_image *split)
 {
     coff_runtime_describe(state);
-    split->uuid_is_stub = state->plan->facts.uuid.size == 0;
-    take_uuid_from_stub(state);
+    split->uuid_is_stub = take_split_uuid(state);
     image_plan_describe_split(state->plan, split);
 }
 
@@ -209,7 +251,7 @@ bool coff_find_split(const struct input *input, struct split_image *split)
         coff_guid(&state->image, &plan->facts.uuid);
         if (find_sections(state, &ignored)) {
             coff_merged_find_stub(state);
-            found = is_already_split(state);
+            found = find_out_whether_split(state, &found, &ignored) && found;
         }
         if (found)
             describe_split(state, split);
@@ -236,7 +278,8 @@ static bool describe(struct coff_plan_state *state, struct error *error)
         !image_plan_choose_uuid(state->plan, state->options, image->path, error) ||
         !coff_symbols_find(state, error))
         return false;
-    coff_merged_find_records(state);
+    if (!coff_merged_find_records(state, error))
+        return false;
     coff_merged_find_stub(state);
     if (!state->has_symbols)
         coff_search_version(state);
@@ -415,6 +458,8 @@ static bool plan_edits(struct coff_plan_state *state, struct error *error)
     struct image_plan *plan = state->plan;
 
     decide(state);
+    if (!image_plan_guard_mapping(plan, state->image.file, false))
+        return error_out_of_memory(error, state->image.path, TRIPWIRE_MAPPING_SIZE);
     if (!coff_runtime_plan(state, error))
         return false;
     if (!any_goes(plan))
@@ -433,9 +478,10 @@ static bool plan_image(struct coff_plan_state *state, struct error *error)
 {
     if (!describe(state, error))
         return false;
-    state->plan->already_split = is_already_split(state);
+    if (!find_out_whether_split(state, &state->plan->already_split, error))
+        return false;
     if (state->plan->already_split) {
-        take_uuid_from_stub(state);
+        take_split_uuid(state);
         return true;
     }
     coff_runtime_describe(state);

@@ -2,7 +2,7 @@
  * The checksum of COFF images: see coff_check_sum.h.
  *
  * The UUID may be a digest that is known only when the plan is made. A sum does not care for order,
- * so the words of the UUID are added when it comes.
+ * so the words of what has the UUID in it are added when it comes.
  */
 #include "formats/coff_check_sum.h"
 
@@ -56,6 +56,8 @@ void coff_check_sum_plan(struct image_plan *plan, const struct input *input)
             sum.position += edit->new_size;
         else
             add_bytes(&sum, edit_new_bytes(&plan->edits, edit));
+        if (edit->literal == plan->tripwire_literal)
+            plan->tripwire_is_odd = (sum.position - edit->new_size) % 2 != 0;
         position = edit->offset + edit->old_size;
     }
     add_input(&sum, input, position, input->bytes.size);
@@ -66,11 +68,16 @@ void coff_check_sum_plan(struct image_plan *plan, const struct input *input)
 void coff_check_sum_store(struct image_plan *plan)
 {
     uint8_t *literals = plan->edits.literals.data;
+    struct summing stub = {0}, tripwire = {.position = plan->tripwire_is_odd};
     uint64_t words = plan->check_sum_words;
 
     /* The stub is at an even place: it is aligned like any record. */
-    for (size_t i = 0; plan->stub_uuid_literal != SIZE_MAX && i < STUB_UUID_SIZE; i += 2)
-        words += load_u16(literals + plan->stub_uuid_literal + i, false);
+    if (plan->stub_uuid_literal != SIZE_MAX)
+        add_bytes(&stub, (struct bytes){literals + plan->stub_uuid_literal, STUB_UUID_SIZE});
+    if (plan->tripwire_literal != SIZE_MAX)
+        add_bytes(&tripwire,
+                  (struct bytes){literals + plan->tripwire_literal, plan->tripwire_size});
+    words += stub.words + tripwire.words;
     while (words >> 16 != 0)
         words = (words & 0xffff) + (words >> 16);
     store_u32(literals + plan->check_sum_literal,

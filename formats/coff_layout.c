@@ -2,55 +2,60 @@
  * Taking the bytes of removed sections out of a COFF image: see coff_plan.h.
  *
  * In memory nothing moves: a section keeps its VirtualSize, and the loader fills with zeros what
- * the file does not have. In the file a removed section is cut whole; of the data section stays
- * what the marker and the stub record need, in units of FileAlignment, so that everything behind
- * stays aligned. So it is where the data is at the end of another section.
+ * the file does not have. In the file a removed section is cut whole, but for what the stub record
+ * and the tripwires need, in units of FileAlignment, so that everything behind stays aligned. So it
+ * is where the data is at the end of another section.
+ *
+ * The mapping's tripwire takes such a unit of its own. It would cost none to leave the header of
+ * the section out, or to change its name, but then llvm-cov would take the image for one that never
+ * had a mapping, and leave it out of a report of several images without a word. A section without
+ * bytes in the file makes all of its versions crash.
  */
 #include <stdio.h>
 
+#include "common/tripwire.h"
 #include "formats/coff_plan.h"
 
-static bool cut_section(struct coff_plan_state *state, const struct image_section *section)
-{
-    const struct coff_section *header = &state->image.sections[state->section_index[section->kind]];
-
-    return edit_cut(&state->plan->edits, header->PointerToRawData, header->SizeOfRawData);
-}
-
-/* Puts the stub in front of zeros up to the offset `zeros_end`, and cuts from there to `end`. */
-static bool leave_stub(struct coff_plan_state *state, const struct image_section *section,
-                       uint64_t zeros_end, uint64_t end)
+/* Puts the head at the start of what goes, in front of zeros up to the offset `zeros_end`, and cuts
+ * from there to `end`. */
+static bool leave_head(struct coff_plan_state *state, const struct image_section *section,
+                       struct bytes head, uint64_t zeros_end, uint64_t end)
 {
     struct edit_script *edits = &state->plan->edits;
-    uint64_t record_size = state->record_layout.record_size;
-    uint64_t stub_end = section->offset + record_size;
+    uint64_t head_end = section->offset + head.size;
 
-    state->plan->stub_uuid_literal = edits->literals.size;
-    return edit_replace(edits, section->offset, record_size,
-                        (struct bytes){state->stub, record_size}) &&
-           edit_replace_by_zeros(edits, stub_end, zeros_end - stub_end, zeros_end - stub_end) &&
+    if (section->kind == SECTION_DATA)
+        state->plan->stub_uuid_literal = edits->literals.size;
+    else if (section->kind == SECTION_NAMES)
+        state->plan->tripwire_literal = edits->literals.size;
+    return edit_replace(edits, section->offset, head.size, head) &&
+           edit_replace_by_zeros(edits, head_end, zeros_end - head_end, zeros_end - head_end) &&
            edit_cut(edits, zeros_end, end - zeros_end);
 }
 
-/* Where what stays of a section ends in the file, when nothing behind the stub stays. */
-static uint64_t end_behind_stub(const struct coff_plan_state *state,
-                                const struct image_section *data, const struct coff_section *header)
+/* Where what stays of a section ends in the file, when nothing behind the head stays. */
+static uint64_t end_behind_head(const struct coff_plan_state *state,
+                                const struct image_section *section, struct bytes head,
+                                const struct coff_section *header)
 {
     uint64_t start = header->PointerToRawData;
-    uint64_t kept = align_up(data->offset + state->record_layout.record_size - start,
-                             state->image.file_alignment);
+    uint64_t kept = align_up(section->offset + head.size - start, state->image.file_alignment);
 
     return start + (kept < header->SizeOfRawData ? kept : header->SizeOfRawData);
 }
 
-/* Marker, stub, zeros. */
-static bool cut_data(struct coff_plan_state *state, const struct image_section *section)
+/* A marker where the runtime has one, the head, zeros; nothing where the head is empty. */
+static bool cut_section(struct coff_plan_state *state, const struct image_section *section,
+                        struct bytes head)
 {
-    const struct coff_section *header = &state->image.sections[state->section_index[SECTION_DATA]];
-    uint64_t zeros_end = end_behind_stub(state, section, header);
+    const struct coff_section *header = &state->image.sections[state->section_index[section->kind]];
+    uint64_t zeros_end;
 
-    state->kept_raw_size[SECTION_DATA] = (uint32_t)(zeros_end - header->PointerToRawData);
-    return leave_stub(state, section, zeros_end,
+    if (head.size == 0)
+        return edit_cut(&state->plan->edits, header->PointerToRawData, header->SizeOfRawData);
+    zeros_end = end_behind_head(state, section, head, header);
+    state->kept_raw_size[section->kind] = (uint32_t)(zeros_end - header->PointerToRawData);
+    return leave_head(state, section, head, zeros_end,
                       (uint64_t)header->PointerToRawData + header->SizeOfRawData);
 }
 
@@ -74,7 +79,8 @@ static bool nothing_follows(const struct coff_plan_state *state, const struct im
 }
 
 /* Where data is a part of another section, that one ends in the file behind the stub, if it can. */
-static bool cut_merged_data(struct coff_plan_state *state, struct image_section *section)
+static bool cut_merged_data(struct coff_plan_state *state, struct image_section *section,
+                            struct bytes head)
 {
     const struct coff_section *host = &state->image.sections[state->data_host];
     uint64_t records_end = section->offset + section->size, zeros_end;
@@ -84,20 +90,32 @@ static bool cut_merged_data(struct coff_plan_state *state, struct image_section 
         section->fate = SECTION_ZEROED;
         snprintf(section->reason, sizeof(section->reason),
                  "the linker merged it into %s, where other data follows", host->name);
-        return leave_stub(state, section, records_end, records_end);
+        return leave_head(state, section, head, records_end, records_end);
     }
-    zeros_end = end_behind_stub(state, section, host);
+    zeros_end = end_behind_head(state, section, head, host);
     state->host_raw_size = (uint32_t)(zeros_end - host->PointerToRawData);
-    return leave_stub(state, section, zeros_end,
+    return leave_head(state, section, head, zeros_end,
                       (uint64_t)host->PointerToRawData + host->SizeOfRawData);
 }
 
+/* The tripwire of the names gets its bytes with the UUID. */
 static bool take_out(struct coff_plan_state *state, struct image_section *section)
 {
-    if (section->kind != SECTION_DATA)
-        return cut_section(state, section);
-    return state->data_host == NO_INDEX ? cut_data(state, section)
-                                        : cut_merged_data(state, section);
+    static const uint8_t tripwire[TRIPWIRE_SIZE_MAX];
+    uint8_t record[TRIPWIRE_MAPPING_SIZE];
+    struct bytes head = {0};
+
+    if (section->kind == SECTION_DATA) {
+        head = (struct bytes){state->stub, state->record_layout.record_size};
+    } else if (section->kind == SECTION_NAMES) {
+        head = (struct bytes){tripwire, state->plan->tripwire_size};
+    } else if (section->kind == SECTION_COVMAP && section->size >= sizeof(record)) {
+        tripwire_write_mapping(record, false);
+        head = (struct bytes){record, sizeof(record)};
+    }
+    return section->kind == SECTION_DATA && state->data_host != NO_INDEX
+               ? cut_merged_data(state, section, head)
+               : cut_section(state, section, head);
 }
 
 static bool cut_certificates(struct coff_plan_state *state, struct error *error)
@@ -116,8 +134,9 @@ static bool cut_certificates(struct coff_plan_state *state, struct error *error)
            error_out_of_memory(error, state->image.path, directory->size);
 }
 
-/* Sections at the end of the table need not even stay as addresses, unless symbols count on their
- * numbers. One removed section stays in the table: by that the image is known to be split. */
+/* Sections at the end of the table of which the file has nothing need not even stay as addresses,
+ * unless symbols count on their numbers. One removed section stays in the table: by that the image
+ * is known to be split. */
 static size_t count_dropped(struct coff_plan_state *state)
 {
     size_t dropped = 0, removed = 0;
@@ -135,6 +154,7 @@ static size_t count_dropped(struct coff_plan_state *state)
             const struct image_section *section = &state->plan->sections[i];
 
             goes |= section->fate != SECTION_STAYS && section->kind != SECTION_DATA &&
+                    state->kept_raw_size[section->kind] == 0 &&
                     state->section_index[section->kind] == last;
         }
         if (!goes)
@@ -162,9 +182,12 @@ static bool remove_relocations(struct coff_plan_state *state, struct error *erro
         header = &state->image.sections[state->section_index[section->kind]];
         ranges[count++] = (struct coff_range){header->address, header->VirtualSize};
     }
-    return coff_relocations_remove(&state->image, ranges, count, &state->plan->edits,
-                                   &state->base_relocation_size, &reason) ||
-           error_set(error, "%s: %s; link it again", state->image.path, reason);
+    if (coff_relocations_remove(&state->image, ranges, count, &state->plan->edits,
+                                &state->base_relocation_size, &reason))
+        return true;
+    return reason == NULL
+               ? error_out_of_memory(error, state->image.path, state->base_relocation_size)
+               : error_set(error, "%s: %s; link it again", state->image.path, reason);
 }
 
 bool coff_layout_plan(struct coff_plan_state *state, struct error *error)

@@ -68,7 +68,8 @@ static void add_part(struct coff_plan_state *state, enum section_kind kind, cons
 
 /* ---- records ---- */
 
-/* Whether a record at that place has whole counters of the image; *count: how many. */
+/* Whether a record at that place has counters of the image; *count: how many. Each has one byte at
+ * least: how large they are the raw version tells, which is not known yet. */
 static bool is_record(const struct finding *finding, uint64_t place, uint64_t *count)
 {
     const struct profile_record_layout *layout = &finding->layout;
@@ -81,8 +82,7 @@ static bool is_record(const struct finding *finding, uint64_t place, uint64_t *c
     start = (uint32_t)(finding->host->address + place +
                        load_u32(record.data + layout->counter_ptr, false) - counters->address);
     *count = load_u32(record.data + layout->num_counters, false);
-    return *count != 0 && (counters->address + start) % sizeof(uint64_t) == 0 &&
-           range_within(start, *count * sizeof(uint64_t), 0, counters->VirtualSize);
+    return *count != 0 && range_within(start, *count, 0, counters->VirtualSize);
 }
 
 static bool is_marker(const struct finding *finding, uint64_t place)
@@ -102,8 +102,7 @@ static bool measure_run(const struct finding *finding, uint64_t start, struct ru
     for (; is_record(finding, end, &count); end += finding->layout.record_size)
         counters += count;
     *run = (struct run){start, end - start, finding->layout.record_size};
-    return run->size != 0 && counters <= finding->counters->VirtualSize / sizeof(uint64_t) &&
-           is_marker(finding, end);
+    return run->size != 0 && counters <= finding->counters->VirtualSize && is_marker(finding, end);
 }
 
 /* All records must have the hash of a name. */
@@ -165,29 +164,37 @@ static bool find_names(const struct coff_plan_state *state, struct bytes *betwee
     return section.size > 2 && bytes_slice(section, 1, section.size - 2, between);
 }
 
-static bool read_names(const struct coff_plan_state *state, struct names *names)
+/* Without names, or with damaged ones, there are none: *names is empty then. False: no memory. */
+static bool read_names(const struct coff_plan_state *state, struct names *names,
+                       struct error *error)
 {
     struct bytes between;
-    struct error ignored;
 
-    return find_names(state, &between) && names_read(names, between, state->image.path, &ignored);
+    *names = (struct names){0};
+    if (!find_names(state, &between) || names_read(names, between, state->image.path, error))
+        return true;
+    names_free(names);
+    return !error_is_of_memory(error);
 }
 
-void coff_merged_find_records(struct coff_plan_state *state)
+bool coff_merged_find_records(struct coff_plan_state *state, struct error *error)
 {
-    struct names names = {0};
+    struct names names;
     struct finding finding;
     struct run run;
 
     if (state->section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
-        return;
-    if (read_names(state, &names) && find_only_run(&finding, &names, &run)) {
+        return true;
+    if (!read_names(state, &names, error))
+        return false;
+    if (find_only_run(&finding, &names, &run)) {
         state->data_host = (size_t)(finding.host - state->image.sections);
         add_part(state, SECTION_DATA, ".lprfd", finding.host, run.start - run.record_size,
                  run.size + 2 * run.record_size);
     }
     names_free(&names);
     input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
+    return true;
 }
 
 void coff_merged_explain(struct coff_plan_state *state)
@@ -326,12 +333,14 @@ void coff_merged_find_stub(struct coff_plan_state *state)
     input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
 }
 
-bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record)
+bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record,
+                             bool *nameless, struct error *error)
 {
-    struct names names = {0};
-    bool nameless =
-        read_names(state, &names) && names_find(&names, load_u64(record.data, false)) == NULL;
+    struct names names;
 
+    if (!read_names(state, &names, error))
+        return false;
+    *nameless = names.count != 0 && names_find(&names, load_u64(record.data, false)) == NULL;
     names_free(&names);
-    return nameless;
+    return true;
 }

@@ -106,8 +106,8 @@ bool coff_find_reference(const struct coff_plan_state *state, uint64_t address, 
 /* ---- coff_merged.c ---- */
 
 /* Finds the records in .data, where the image has no section of them: they are a part then, and
- * data_host is set. */
-void coff_merged_find_records(struct coff_plan_state *state);
+ * data_host is set. False: no memory. */
+bool coff_merged_find_records(struct coff_plan_state *state, struct error *error);
 /* Says of records that must be somewhere and were not found that they stay. */
 void coff_merged_explain(struct coff_plan_state *state);
 /* Finds their bitmap there too. Needs the layout of the records. */
@@ -115,8 +115,9 @@ void coff_merged_find_bitmap(struct coff_plan_state *state);
 /* Finds the stub record of a stripped image in .data, where no records are known: it and the marker
  * in front of it are a part then, and its bitmap is another. */
 void coff_merged_find_stub(struct coff_plan_state *state);
-/* Whether the image has names, and none of them is the record's. */
-bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record);
+/* Whether the image has names, and none of them is the record's: *nameless. False: no memory. */
+bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record,
+                             bool *nameless, struct error *error);
 
 /* ---- coff.c ---- */
 

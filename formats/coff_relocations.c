@@ -184,16 +184,16 @@ bool coff_relocations_remove(const struct coff_image *image, const struct coff_r
         return false;
     if (!any_inside(image, table, ranges, count))
         return true;
-    for (left = table; done && left.size != 0;)
-        done = take_block(&left, &block) && append_block(image, &block, ranges, count, &result);
-    /* Blocks that linkers pad as they should never become longer. */
-    done = done && result.size <= table.size;
+    for (left = table; done && take_block(&left, &block);)
+        done = append_block(image, &block, ranges, count, &result);
     *size = (uint32_t)result.size;
-    done = done && buffer_append_zeros(&result, (size_t)table.size - result.size) &&
+    /* Blocks that linkers pad as they should never become longer. */
+    if (done && (left.size != 0 || result.size > table.size))
+        *reason = "its base relocations cannot be rewritten";
+    done = done && *reason == NULL &&
+           buffer_append_zeros(&result, (size_t)table.size - result.size) &&
            edit_overwrite_differences(edits, image->file, (uint64_t)(table.data - image->file.data),
                                       buffer_view(&result));
-    if (!done)
-        *reason = "its base relocations cannot be rewritten";
     buffer_free(&result);
     return done;
 }

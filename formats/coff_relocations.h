@@ -33,7 +33,7 @@ struct coff_range {
 
 /* Adds the edits that take out the relocations that apply to the ranges: the blocks are written
  * anew at the table's place, what becomes free at its end is zero, and *size is the new size of the
- * table. False where there is no memory, or as above. */
+ * table. False as above; a *reason that is NULL means that there is no memory. */
 bool coff_relocations_remove(const struct coff_image *image, const struct coff_range *ranges,
                              size_t count, struct edit_script *edits, uint32_t *size,
                              const char **reason);

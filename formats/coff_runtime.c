@@ -184,12 +184,15 @@ static void keep_what_is_watched(struct coff_plan_state *state)
         runtime_keep_watched(&runtime, from);
 }
 
-static bool check_not_shared(struct coff_plan_state *state, enum section_kind kind,
-                             enum runtime_symbol symbol)
+/* The function of the section's end is going to return `value`, and must be no other function. */
+static bool check_rewritable(struct coff_plan_state *state, enum section_kind kind, uint64_t value)
 {
     struct runtime_image runtime = runtime_image(state);
 
-    return runtime_check_not_shared(&runtime, kind, symbol);
+    return runtime_check_not_shared(&runtime, kind, end_of(kind)) &&
+           (runtime_can_rewrite(&runtime, end_of(kind), value) ||
+            coff_plan_keep(state, kind, "%s cannot be rewritten",
+                           runtime_symbol_name(end_of(kind))));
 }
 
 static bool check_references(struct coff_plan_state *state, enum section_kind kind)
@@ -221,28 +224,86 @@ static bool check_version(struct coff_plan_state *state, enum section_kind kind)
     return coff_plan_keep(state, kind, "the version of its raw profiles is not known to covsplit");
 }
 
+/* Whether profiles have bytes of a bitmap that is in no section: the records tell, and where they
+ * are not known, the functions. Gives the reason for `victim` to stay then. */
+static bool has_hidden_bitmap(struct coff_plan_state *state, enum section_kind victim)
+{
+    const struct profile_record_layout *layout = &state->record_layout;
+    size_t data = state->section_index[SECTION_DATA];
+    struct bounds bitmap;
+    struct bytes records;
+    bool found = false;
+
+    if (layout->bitmap_ptr == 0)
+        return false;
+    if (data == NO_INDEX) {
+        if (!told_by(state, victim, RUNTIME_BEGIN_BITMAP, &bitmap.begin) ||
+            !told_by(state, victim, RUNTIME_END_BITMAP, &bitmap.end))
+            return true;
+        found = bitmap.begin != bitmap.end;
+    } else {
+        records = coff_section_bytes(&state->image, data);
+        for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size)
+            found |= load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0;
+    }
+    return found && !coff_plan_keep(state, victim, "its bitmap cannot be told from other data");
+}
+
+/* What profiles have of counters and bitmap must be known, or no sidecar could complete them. */
+static bool find_counted(struct coff_plan_state *state, enum section_kind victim,
+                         struct bounds *counters, struct bounds *bitmap)
+{
+    *bitmap = (struct bounds){0};
+    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
+        return coff_plan_keep(state, victim,
+                              "the linker merged the counters into other data, as runtimes up to "
+                              "LLVM 17 tell it to; link with a later one");
+    if (!find_bounds(state, SECTION_COUNTERS, victim, counters))
+        return false;
+    set_bounds(state, SECTION_COUNTERS, counters);
+    if (is_empty(state, SECTION_BITMAP))
+        return !has_hidden_bitmap(state, victim);
+    if (!find_bounds(state, SECTION_BITMAP, victim, bitmap))
+        return false;
+    set_bounds(state, SECTION_BITMAP, bitmap);
+    return true;
+}
+
+/* The end of the names is going to be behind the tripwire, for which there must be room at their
+ * start. */
+static uint64_t tripwire_end(const struct coff_plan_state *state, const struct bounds *names)
+{
+    return names->begin + image_plan_tripwire_size(state->plan, names->end - names->begin);
+}
+
 static bool check_names(struct coff_plan_state *state, struct bounds *bounds)
 {
-    return check_version(state, SECTION_NAMES) &&
-           find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) &&
-           check_not_shared(state, SECTION_NAMES, RUNTIME_END_NAMES) &&
+    struct bounds counters, bitmap;
+
+    if (!check_version(state, SECTION_NAMES) ||
+        !find_bounds(state, SECTION_NAMES, SECTION_NAMES, bounds) ||
+        !find_counted(state, SECTION_NAMES, &counters, &bitmap))
+        return false;
+    if (tripwire_end(state, bounds) == bounds->begin)
+        return coff_plan_keep(state, SECTION_NAMES, "it is too small to gain anything");
+    return check_rewritable(state, SECTION_NAMES, tripwire_end(state, bounds)) &&
            check_references(state, SECTION_NAMES);
 }
 
-/* Whether any record has bytes of a bitmap. */
-static bool records_have_bitmap(const struct coff_plan_state *state, const struct bounds *data)
+/* Where records stay, the first one must be known, since it changes when names go. */
+static bool find_first_record(struct coff_plan_state *state, uint64_t *offset)
 {
-    const struct profile_record_layout *layout = &state->record_layout;
-    struct bytes records;
+    struct bounds data;
+    struct bytes record;
 
-    if (layout->bitmap_ptr == 0 ||
-        !coff_bytes_at(&state->image, data->begin, data->end - data->begin, &records))
+    if (!told_by(state, SECTION_NAMES, RUNTIME_BEGIN_DATA, &data.begin) ||
+        !told_by(state, SECTION_NAMES, RUNTIME_END_DATA, &data.end))
         return false;
-    for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size) {
-        if (load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0)
-            return true;
-    }
-    return false;
+    if (data.end - data.begin < state->record_layout.record_size ||
+        !coff_bytes_at(&state->image, data.begin, state->record_layout.record_size, &record))
+        return coff_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
+    *offset = (uint64_t)(record.data - state->image.file.data);
+    return true;
 }
 
 /* The stub covers whole counters: those behind the bytes that align the first one. */
@@ -252,23 +313,15 @@ static bool place_stub(struct coff_plan_state *state, const struct bounds *data,
     struct bounds counters, bitmap;
     uint64_t unit = profile_counter_size(state->plan->facts.raw_version);
 
-    *place = (struct stub_place){.record = data->begin, .narrow = true};
-    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
-        return coff_plan_keep(state, SECTION_DATA, "the image has no counters");
-    if (!find_bounds(state, SECTION_COUNTERS, SECTION_DATA, &counters))
+    if (!find_counted(state, SECTION_DATA, &counters, &bitmap))
         return false;
-    set_bounds(state, SECTION_COUNTERS, &counters);
-    place->counters = align_up(counters.begin, unit);
+    *place = (struct stub_place){.narrow = true,
+                                 .record = data->begin,
+                                 .counters = align_up(counters.begin, unit),
+                                 .bitmap = bitmap.begin,
+                                 .bitmap_size = bitmap.end - bitmap.begin};
     if (place->counters < counters.end)
         place->counters_size = counters.end - place->counters;
-    if (is_empty(state, SECTION_BITMAP))
-        return !records_have_bitmap(state, data) ||
-               coff_plan_keep(state, SECTION_DATA, "its bitmap cannot be told from other data");
-    if (!find_bounds(state, SECTION_BITMAP, SECTION_DATA, &bitmap))
-        return false;
-    set_bounds(state, SECTION_BITMAP, &bitmap);
-    place->bitmap = bitmap.begin;
-    place->bitmap_size = bitmap.end - bitmap.begin;
     return true;
 }
 
@@ -300,38 +353,49 @@ static bool check_data(struct coff_plan_state *state, struct bounds *bounds)
     if (!stub_encode(&state->record_layout, state->plan->facts.raw_version, &place, false,
                      state->stub))
         return coff_plan_keep(state, SECTION_DATA, "the image's counters do not fit one record");
-    return check_not_shared(state, SECTION_DATA, RUNTIME_END_DATA) &&
+    return check_rewritable(state, SECTION_DATA,
+                            bounds->begin + state->record_layout.record_size) &&
            check_references(state, SECTION_DATA);
 }
 
 /* ---- edits ---- */
 
-static bool rewrite(struct coff_plan_state *state, enum runtime_symbol symbol, uint64_t value,
-                    struct error *error)
+static bool plan_data(struct coff_plan_state *state, const struct bounds *bounds)
 {
     struct runtime_image runtime = runtime_image(state);
 
-    return runtime_rewrite(&runtime, symbol, value) ||
-           error_set(error, "%s: %s cannot be rewritten; leave its section out with --sections",
-                     state->image.path, runtime_symbol_name(symbol));
+    set_bounds(state, SECTION_DATA, bounds);
+    return runtime_rewrite(&runtime, RUNTIME_END_DATA,
+                           bounds->begin + state->record_layout.record_size);
 }
 
+static bool plan_names(struct coff_plan_state *state, const struct bounds *bounds,
+                       uint64_t first_record)
+{
+    struct runtime_image runtime = runtime_image(state);
+    struct image_plan *plan = state->plan;
+    uint64_t size = bounds->end - bounds->begin;
+
+    set_bounds(state, SECTION_NAMES, bounds);
+    plan->tripwire_size = image_plan_tripwire_size(plan, size);
+    return (coff_plan_removes(state, SECTION_DATA) ||
+            image_plan_keep_signature(plan, state->image.file, first_record, size, false)) &&
+           runtime_rewrite(&runtime, RUNTIME_END_NAMES, tripwire_end(state, bounds));
+}
+
+/* Once all is checked, an edit can fail for want of memory alone. */
 bool coff_runtime_plan(struct coff_plan_state *state, struct error *error)
 {
-    struct bounds bounds;
+    struct bounds data_bounds, names_bounds;
+    uint64_t first_record = 0;
+    bool data, names;
 
     if (coff_plan_removes(state, SECTION_NAMES) || coff_plan_removes(state, SECTION_DATA))
         keep_what_is_watched(state);
-    if (coff_plan_removes(state, SECTION_NAMES) && check_names(state, &bounds)) {
-        set_bounds(state, SECTION_NAMES, &bounds);
-        if (!rewrite(state, RUNTIME_END_NAMES, bounds.begin, error))
-            return false;
-    }
-    if (coff_plan_removes(state, SECTION_DATA) && check_data(state, &bounds)) {
-        set_bounds(state, SECTION_DATA, &bounds);
-        if (!rewrite(state, RUNTIME_END_DATA, bounds.begin + state->record_layout.record_size,
-                     error))
-            return false;
-    }
-    return true;
+    data = coff_plan_removes(state, SECTION_DATA) && check_data(state, &data_bounds);
+    names = coff_plan_removes(state, SECTION_NAMES) && check_names(state, &names_bounds);
+    names = names && (data || find_first_record(state, &first_record));
+    return ((!data || plan_data(state, &data_bounds)) &&
+            (!names || plan_names(state, &names_bounds, first_record))) ||
+           error_out_of_memory(error, state->image.path, sizeof(struct edit));
 }

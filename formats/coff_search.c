@@ -289,24 +289,36 @@ static bool records_fit(const struct coff_plan_state *state, uint64_t raw_versio
 
 struct versions {
     struct coff_plan_state *state;
+    bool indirect;    /* code reads the variable's address from another one */
     uint64_t address; /* of the one that was found; 0: none */
     uint64_t value;
     bool several;
 };
 
-/* A variable of 8 bytes that code reads: is it a version? */
-static bool look_at_variable(struct versions *versions, uint64_t address)
+/* The value of an aligned variable of 8 bytes. */
+static bool read_variable(const struct coff_image *image, uint64_t address, uint64_t *value)
 {
-    const struct coff_image *image = &versions->state->image;
     size_t section = coff_section_of(image, address, sizeof(uint64_t));
-    struct profile_record_layout layout;
     struct bytes bytes;
-    uint64_t value;
 
     if (section == NO_INDEX || is_code(&image->sections[section]) ||
         address % sizeof(uint64_t) != 0 || !coff_bytes_at(image, address, sizeof(uint64_t), &bytes))
+        return false;
+    *value = load_u64(bytes.data, false);
+    return true;
+}
+
+/* A variable that code reads: is it a version? */
+static bool look_at_variable(struct versions *versions, uint64_t address)
+{
+    const struct coff_image *image = &versions->state->image;
+    struct profile_record_layout layout;
+    uint64_t value;
+
+    if (versions->indirect && !read_variable(image, address, &address))
         return true;
-    value = load_u64(bytes.data, false);
+    if (!read_variable(image, address, &value))
+        return true;
     if ((versions->address != 0 && value == versions->value) ||
         !stub_layout(value, image->pointer_size, &layout) || !records_fit(versions->state, value))
         return true;
@@ -339,23 +351,34 @@ static void search_version_in(struct versions *versions, size_t index)
     input_release_pages(image->input, image->sections[index].PointerToRawData, code.size);
 }
 
-/* The runtime reads its version from a variable. Which one that is can be told by its value, which
- * must fit the records, where no other such value is about. */
-void coff_search_version(struct coff_plan_state *state)
+static struct versions search_versions(struct coff_plan_state *state, bool indirect)
 {
     const struct coff_image *image = &state->image;
-    struct versions versions = {.state = state};
+    struct versions versions = {.state = state, .indirect = indirect};
     const char *reason;
 
-    if (state->section_index[SECTION_DATA] == NO_INDEX ||
-        state->section_index[SECTION_COUNTERS] == NO_INDEX)
-        return;
     if (image->machine == EM_386)
         coff_relocations_each(image, visit_variable, &versions, &reason);
     for (size_t i = 0; i < image->section_count && !versions.several; i++) {
         if (is_code(&image->sections[i]))
             search_version_in(&versions, i);
     }
+    return versions;
+}
+
+/* The runtime reads its version from a variable. Which one that is can be told by its value, which
+ * must fit the records, where no other such value is about. mingw's compilers have the address of
+ * what may be in another image read from a variable of its own, .refptr.NAME. */
+void coff_search_version(struct coff_plan_state *state)
+{
+    struct versions versions;
+
+    if (state->section_index[SECTION_DATA] == NO_INDEX ||
+        state->section_index[SECTION_COUNTERS] == NO_INDEX)
+        return;
+    versions = search_versions(state, false);
+    if (versions.address == 0)
+        versions = search_versions(state, true);
     if (versions.address != 0 && !versions.several)
         define(state, RUNTIME_RAW_VERSION, versions.address);
 }

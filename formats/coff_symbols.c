@@ -181,8 +181,10 @@ static bool parse_map_line(struct coff_plan_state *state, struct bytes line,
 
 static bool each_in_map(struct coff_plan_state *state, symbol_visitor visit)
 {
-    struct bytes left = state->options->map;
+    struct bytes left = {0};
 
+    if (state->options->map != NULL)
+        left = state->options->map->bytes;
     while (left.size != 0) {
         const uint8_t *newline = memchr(left.data, '\n', (size_t)left.size);
         uint64_t size = newline == NULL ? left.size : (uint64_t)(newline - left.data) + 1;
@@ -195,8 +197,30 @@ static bool each_in_map(struct coff_plan_state *state, symbol_visitor visit)
     return true;
 }
 
+static bool stop_at_first(struct coff_plan_state *state, const struct found_symbol *found)
+{
+    (void)state;
+    (void)found;
+    return false;
+}
+
+/* Linkers have several forms of map files, and images several builds. */
+static bool check_map(struct coff_plan_state *state, struct error *error)
+{
+    const struct input *map = state->options->map;
+
+    return map == NULL || !each_in_map(state, stop_at_first) ||
+           error_set(error,
+                     "%s: not a map file of this image in the form of MSVC and lld-link, in which "
+                     "no line names an address of it; give the one that /map writes (mingw: link "
+                     "without -s instead)",
+                     map->path);
+}
+
 bool coff_symbols_find(struct coff_plan_state *state, struct error *error)
 {
+    if (!check_map(state, error))
+        return false;
     if (!each_in_table(state, collect) || !each_in_map(state, collect))
         return error_set(error,
                          "%s: damaged COFF image or map file: the profile runtime is defined too "

@@ -346,32 +346,13 @@ static bool check_tail(const struct elf_image *image, struct error *error)
     return true;
 }
 
-/* Where only the functions' mapping goes, what stays would read as a program without functions: the
- * version in its first record becomes that of the tripwire. */
-static bool guard_mapping(struct elf_plan_state *state)
-{
-    size_t index = state->section_index[SECTION_COVMAP];
-    uint8_t record[TRIPWIRE_MAPPING_SIZE];
-    struct bytes old;
-
-    if (index == NO_INDEX || elf_plan_removes(state, SECTION_COVMAP) ||
-        !elf_plan_removes(state, SECTION_COVFUN) ||
-        !bytes_slice(elf_section_bytes(&state->image, index), 0, sizeof(record), &old))
-        return true;
-    tripwire_write_mapping(record, false);
-    memcpy(record, old.data, sizeof(record) - sizeof(uint32_t));
-    return edit_overwrite_differences(&state->plan->edits, state->image.file,
-                                      state->image.shdrs[index].sh_offset,
-                                      (struct bytes){record, sizeof(record)});
-}
-
 static bool plan_edits(struct elf_plan_state *state, struct error *error)
 {
     struct image_plan *plan = state->plan;
     bool any = false;
 
     decide(state);
-    if (!guard_mapping(state))
+    if (!image_plan_guard_mapping(plan, state->image.file, false))
         return error_out_of_memory(error, state->image.path, TRIPWIRE_MAPPING_SIZE);
     if (!elf_runtime_plan(state, error))
         return false;

@@ -237,6 +237,23 @@ bool image_plan_take_split_uuid(struct image_plan *plan, struct bytes names, str
     return true;
 }
 
+bool image_plan_guard_mapping(struct image_plan *plan, struct bytes file, bool big_endian)
+{
+    const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
+    const struct image_section *covfun = image_plan_section(plan, SECTION_COVFUN);
+    uint8_t record[TRIPWIRE_MAPPING_SIZE];
+    struct bytes old;
+
+    if (covmap == NULL || covmap->fate != SECTION_STAYS || covmap->encoded || covfun == NULL ||
+        covfun->fate == SECTION_STAYS || covmap->size < sizeof(record) ||
+        !bytes_slice(file, covmap->offset, sizeof(record), &old))
+        return true;
+    tripwire_write_mapping(record, big_endian);
+    memcpy(record, old.data, sizeof(record) - sizeof(uint32_t));
+    return edit_overwrite_differences(&plan->edits, file, covmap->offset,
+                                      (struct bytes){record, sizeof(record)});
+}
+
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split)
 {
     const struct image_section *counters = image_plan_section(plan, SECTION_COUNTERS);

@@ -45,10 +45,10 @@ struct image_section {
 };
 
 struct image_options {
-    unsigned sections;   /* mask of SECTION_BIT: what to remove */
-    struct uuid uuid;    /* --uuid; size 0: none given */
-    struct bytes map;    /* COFF: a linker's map file, which names functions; empty: none */
-    bool drop_signature; /* one that cannot be made anew is taken off */
+    unsigned sections;       /* mask of SECTION_BIT: what to remove */
+    struct uuid uuid;        /* --uuid; size 0: none given */
+    const struct input *map; /* COFF: a linker's map file, which names functions; NULL: none */
+    bool drop_signature;     /* one that cannot be made anew is taken off */
 };
 
 /* What an image is, and what a split would do to it. Owns everything in it; views the input. */
@@ -72,6 +72,7 @@ struct image_plan {
      * too, and the sum without that. */
     size_t check_sum_literal;
     uint64_t check_sum_words;
+    bool tripwire_is_odd; /* the tripwire starts at an odd offset in the stripped image */
 };
 
 /* True where some format recognizes the bytes; *format_name is then its name. */
@@ -124,6 +125,9 @@ bool image_plan_keep_signature(struct image_plan *plan, struct bytes file, uint6
 /* Of a stripped image: its UUID where facts.uuid has none, from the tripwire in `names` or from the
  * stub at the start of `data`; either may be empty. True where it is only what a stub has of it. */
 bool image_plan_take_split_uuid(struct image_plan *plan, struct bytes names, struct bytes data);
+/* Where only the functions' mapping goes, what stays would read as a program without functions: the
+ * version in its first record becomes that of the tripwire. False where there is no memory. */
+bool image_plan_guard_mapping(struct image_plan *plan, struct bytes file, bool big_endian);
 /* Says of a stripped image what the plan has found: its UUID and what stays. */
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split);
 /* Lists the ranges of the sections that go. */

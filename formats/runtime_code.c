@@ -97,6 +97,23 @@ static bool is_repeated(const struct runtime_image *image, size_t index, uint64_
     return false;
 }
 
+bool runtime_can_rewrite(const struct runtime_image *image, enum runtime_symbol symbol,
+                         uint64_t value)
+{
+    for (size_t i = 0; i < image->definition_count; i++) {
+        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
+        struct accessor accessor;
+        struct code code;
+
+        if (image->definitions[i].symbol == symbol &&
+            (!runtime_decode(image, &image->definitions[i], &code, &accessor) ||
+             !accessor_encode(image->machine, &accessor, code.bytes, code.address, value,
+                              instruction)))
+            return false;
+    }
+    return true;
+}
+
 bool runtime_rewrite(const struct runtime_image *image, enum runtime_symbol symbol, uint64_t value)
 {
     struct bytes file = image->input->bytes;

@@ -61,6 +61,10 @@ bool runtime_is_shared(const struct runtime_image *image, enum runtime_symbol sy
 bool runtime_check_not_shared(const struct runtime_image *image, enum section_kind kind,
                               enum runtime_symbol symbol);
 
+/* Whether every definition of `symbol` can be made to return `value`. */
+bool runtime_can_rewrite(const struct runtime_image *image, enum runtime_symbol symbol,
+                         uint64_t value);
+
 /* Adds the edits by which every definition of `symbol` returns `value`. False where one cannot, or
  * there is no memory. */
 bool runtime_rewrite(const struct runtime_image *image, enum runtime_symbol symbol, uint64_t value);

@@ -195,7 +195,11 @@ covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
 
     memcpy(stub.bytes, view->stub_uuid, sizeof(view->stub_uuid));
     if (uuid.size == 0)
-        error_set(&why, "%s: does not tell which image wrote it; give --sidecar", profile->name);
+        error_set(&why, "%s: does not tell which image wrote it%s", profile->name,
+                  view->header.num_data != 0
+                      ? "; give --sidecar"
+                      : " (one built with -profile-correlate); give --sidecar, or run "
+                        "'llvm-profdata merge --binary-file=IMAGE' on it");
     else if (source == PROFILE_UUID_TRIPWIRE)
         found = search(store, &uuid, STORE_EXACT, &match, &why) &&
                 (match.path != NULL || not_found(store, &uuid, profile->name, &why));

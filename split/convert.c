@@ -238,12 +238,15 @@ static bool has(const covsplit_sidecar *sidecar, const char *name)
     return covsplit_sidecar_find(sidecar, name, &section) && section.stored_size != 0;
 }
 
-/* Whether reports need nothing of the image. What was not split off (--sections, and what had to
- * stay) is in the image alone. */
+/* Whether reports need nothing of the image, nor does binary correlation. What was not split off
+ * (--sections, and what had to stay) is in the image alone. */
 static bool is_complete(const covsplit_sidecar *sidecar)
 {
+    bool correlates = has(sidecar, "__llvm_covnames");
+
     return has(sidecar, "__llvm_covmap") && has(sidecar, "__llvm_covfun") &&
-           (has(sidecar, "__llvm_prf_names") || has(sidecar, "__llvm_covnames"));
+           (has(sidecar, "__llvm_prf_names") || correlates) &&
+           (!correlates || has(sidecar, "__llvm_covdata"));
 }
 
 static bool join_image(struct subject *subject, covsplit_sidecar *sidecar, struct memory_file *file,

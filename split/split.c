@@ -544,7 +544,7 @@ bool split_plan(struct split *split, struct error *error)
         .sections = option_sections(split->options, OPTION_SECTIONS),
         .uuid = option_uuid(split->options, OPTION_UUID),
         .drop_signature = option_given(split->options, OPTION_DROP_SIGNATURE),
-        .map = split->map.bytes,
+        .map = option_given(split->options, OPTION_MAP) ? &split->map : NULL,
     };
 
     if (!option_given(split->options, OPTION_SECTIONS))

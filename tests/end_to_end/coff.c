@@ -14,13 +14,13 @@
 #include "tests/support/suite.h"
 #include "tests/support/windows_image.h"
 #include "tests/support/windows_program.h"
+#include "tests/support/wine.h"
 
 #define CELL_TIMEOUT_SECONDS 600
 #define RUNS                 3
 #define EXIT_CODE            3
 
 static const char *clang_version;
-static char *wine_prefix;
 
 /* One program before and after the split, each with its DLL, and the store of its sidecars. */
 struct cell {
@@ -306,23 +306,33 @@ static const char *disassemble(const struct cell *cell, const char *image, const
     return start;
 }
 
-/* No names, and one record behind a marker of its size. */
+/* The low 12 bits of the address are what is looked at. */
+static bool returns(const char *code, uint32_t low, bool arm)
+{
+    return strstr(code, arm ? text_format("add\tx0, x0, #0x%x\n", low)
+                            : text_format("%03x, %%eax", low)) != NULL;
+}
+
+/* A tripwire behind a marker of one byte, and one record behind a marker of its size. */
 static bool check_functions(const struct cell *cell, const char *image, struct verdict *verdict)
 {
     bool arm = cell->program.target == WINDOWS_MSVC_ARM64;
     unsigned size = arm ? 12 : 6;
-    const char *begin = disassemble(cell, image, "__llvm_profile_begin_names", size);
-    const char *end = disassemble(cell, image, "__llvm_profile_end_names", size);
+    const char *names = disassemble(cell, image, "__llvm_profile_end_names", size);
     const char *data = disassemble(cell, image, "__llvm_profile_end_data", size);
     struct pe_file original = pe_file_read(path_join(cell->original, image));
+    struct pe_file stripped = pe_file_read(path_join(cell->stripped, image));
     struct pe_section section = windows_section(&original, map_of(cell, image), ".lprfd");
-    uint32_t bound = (section.virtual_address + 2 * windows_record_size(&original)) % 4096;
+    uint32_t data_end = (section.virtual_address + 2 * windows_record_size(&original)) % 4096;
+    uint32_t names_end = (pe_file_section(&stripped, ".lprfn")->virtual_address + 1 +
+                          windows_tripwire_size(&stripped)) %
+                         4096;
     pe_file_free(&original);
-    if (strcmp(begin, end) != 0) {
-        return verdict_fail(verdict, "names do not end where they begin: %s%s", begin, end);
+    pe_file_free(&stripped);
+    if (!returns(names, names_end, arm)) {
+        return verdict_fail(verdict, "names do not end behind the tripwire: %s", names);
     }
-    return strstr(data, arm ? text_format("add\tx0, x0, #0x%x\n", bound)
-                            : text_format("%03x, %%eax", bound)) != NULL ||
+    return returns(data, data_end, arm) ||
            verdict_fail(verdict, "data does not end behind one record: %s", data);
 }
 
@@ -345,21 +355,10 @@ static bool can_run(const struct cell *cell)
 
 /* ---- runs ---- */
 
-static struct command wine_command(const char *directory, unsigned run)
-{
-    struct command command = {.directory = directory};
-    text_list_add_words(&command.arguments, "wine " WINDOWS_PROGRAM);
-    text_list_add_format(&command.arguments, "%u", 10 + run);
-    text_list_add_format(&command.environment, "WINEPREFIX=%s", wine_prefix);
-    text_list_add(&command.environment, "WINEDEBUG=-all");
-    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=run%u", run);
-    return command;
-}
-
 static bool check_run(const struct cell *cell, unsigned run, struct verdict *verdict)
 {
-    struct command original_command = wine_command(cell->original, run);
-    struct command stripped_command = wine_command(cell->stripped, run);
+    struct command original_command = wine_command(cell->original, 10 + run);
+    struct command stripped_command = wine_command(cell->stripped, 10 + run);
     struct outcome original = command_run(&original_command);
     struct outcome stripped = command_run(&stripped_command);
     bool fine = true;
@@ -384,19 +383,19 @@ static const char *module_of(const char *image)
 
 static const char *profile_of(const char *directory, unsigned run, const char *module)
 {
-    return path_join(directory, text_format("run%u-%s.profraw", run, module));
+    return path_join(directory, text_format("run%u-%s.profraw", 10 + run, module));
 }
 
-/* Header, stub, counters, and nothing more. */
+/* Header, stub, counters, tripwire, and nothing more. */
 static bool check_size_of_profile(const char *path, struct verdict *verdict)
 {
     struct raw_profile profile;
     bool fine = raw_profile_read(path, &profile, verdict);
-    if (fine &&
-        (profile.record_count != 1 || profile.names.size != 0 || profile.binary_ids.size != 0 ||
-         raw_profile_total(&profile) == 0 ||
-         profile.file.size != profile.header_size + profile.record_size + profile.counters.size +
-                                  profile.bitmap.size + profile.padding)) {
+    if (fine && (profile.record_count != 1 || profile.names.size > 128 ||
+                 profile.binary_ids.size != 0 || raw_profile_total(&profile) == 0 ||
+                 profile.file.size != profile.header_size + profile.record_size +
+                                          profile.counters.size + profile.bitmap.size +
+                                          (profile.names.size + 7) / 8 * 8 + profile.padding)) {
         fine = verdict_fail(verdict, "%s is not as small as it can be", path);
     }
     raw_profile_free(&profile);
@@ -464,7 +463,9 @@ static bool check_runs(const struct cell *cell, struct verdict *verdict)
 /* ---- cells ---- */
 
 /* As LLVM's own runtime for MSVC is linked: its records are a part of .data. */
-#define MERGED "-DPROFILE_MERGED"
+#define MERGED               "-DPROFILE_MERGED"
+
+#define SINGLE_BYTE_COUNTERS INSTRUMENT_COVERAGE " -mllvm -enable-single-byte-coverage"
 
 static const struct windows_program programs[] = {
     {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C},
@@ -499,6 +500,14 @@ static const struct windows_program programs[] = {
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_C, .link_options = "-s"},
     {.target = WINDOWS_MINGW_BFD, .language = LANGUAGE_CXX, .library = true},
+    {.target = WINDOWS_MSVC_X86_64,
+     .language = LANGUAGE_C,
+     .instrumentation = SINGLE_BYTE_COUNTERS,
+     .runtime_options = MERGED},
+    {.target = WINDOWS_MINGW_LLD,
+     .language = LANGUAGE_C,
+     .runtime_options = "-DPROFILE_REFERENCE",
+     .link_options = "-s"},
     {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C, .library = true},
     {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_CXX, .library = true},
 };
@@ -520,34 +529,6 @@ START_TEST(test_program)
 }
 END_TEST
 
-/* Wine sets up its directory once, which takes seconds. */
-static void start_wine(void)
-{
-    wine_prefix = scratch_create("wine");
-    struct command command = {0};
-    text_list_add_words(&command.arguments, "wine wineboot --init");
-    text_list_add_format(&command.environment, "WINEPREFIX=%s", wine_prefix);
-    text_list_add(&command.environment, "WINEDEBUG=-all");
-    struct outcome outcome = command_run(&command);
-    if (!outcome_exited(&outcome, 0)) {
-        fprintf(stderr, "%s\n", outcome_describe(&command, &outcome));
-    }
-    outcome_free(&outcome);
-    command_free(&command);
-}
-
-/* Its server would stay for a few seconds, and keep the directory busy. */
-static void stop_wine(void)
-{
-    struct command command = {0};
-    text_list_add_words(&command.arguments, "wineserver --kill --wait");
-    text_list_add_format(&command.environment, "WINEPREFIX=%s", wine_prefix);
-    struct outcome outcome = command_run(&command);
-    outcome_free(&outcome);
-    command_free(&command);
-    scratch_remove(wine_prefix);
-}
-
 int main(int argument_count, char **arguments)
 {
     if (argument_count != 2) {
@@ -558,8 +539,8 @@ int main(int argument_count, char **arguments)
     Suite *suite = suite_create(text_format("coff clang-%s", clang_version));
     TCase *test_case = suite_add_case(suite, "programs", CELL_TIMEOUT_SECONDS);
     tcase_add_loop_test(test_case, test_program, 0, sizeof programs / sizeof *programs);
-    start_wine();
+    wine_start();
     int status = suite_run(suite);
-    stop_wine();
+    wine_stop();
     return status;
 }

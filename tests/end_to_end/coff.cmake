@@ -6,6 +6,9 @@ foreach(clang 19 22)
   endif()
 endforeach()
 
+add_suite(coff_readers)
+add_run(coff-readers coff_readers ${COVSPLIT_TEST_CLANGS})
+
 add_suite(coff_bad)
 if(COVSPLIT_WITH_LIEF)
   target_compile_definitions(suite_coff_bad PRIVATE COVSPLIT_WITH_LIEF)

@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct pe_section windows_section(const struct pe_file *pe, const char *map_path, const char *name)
@@ -16,6 +17,21 @@ struct pe_section windows_section(const struct pe_file *pe, const char *map_path
 uint32_t windows_record_size(const struct pe_file *pe)
 {
     return pe->is_64_bit ? 64 : 48;
+}
+
+/* Behind the runtime's marker: 7f, the number of the bytes that follow, and text. */
+uint32_t windows_tripwire_size(const struct pe_file *pe)
+{
+    static const char start[] = "\ncovsplit lightweight profile, UUID ";
+    static const char end[] = ": use covsplit merge\n";
+    const struct pe_section *names = pe_file_section(pe, ".lprfn");
+    const uint8_t *at = pe->file.data + names->raw_pointer;
+    if (names->raw_size < 256 || at[0] != 0 || at[1] != 0x7f || at[2] < sizeof start + sizeof end ||
+        memcmp(at + 3, start, sizeof start - 1) != 0 ||
+        memcmp(at + 3 + at[2] - (sizeof end - 1), end, sizeof end - 1) != 0) {
+        return 0;
+    }
+    return 2u + at[2];
 }
 
 /* ---- sizes ---- */
@@ -41,12 +57,12 @@ static bool check_host(const struct pe_file *original, const struct pe_file *str
     return true;
 }
 
-/* What is left of a removed section: nothing, or a block with the stub. */
+/* What is left of a removed section: nothing, or a block with the stub or a tripwire. */
 static bool check_section(const struct pe_file *stripped, const struct pe_section *original,
                           struct verdict *verdict)
 {
     const struct pe_section *left = pe_file_section(stripped, original->name);
-    uint32_t most = strcmp(original->name, ".lprfd") == 0 ? stripped->file_alignment : 0;
+    uint32_t most = strcmp(original->name, ".lcovfun") == 0 ? 0 : stripped->file_alignment;
     if (left != NULL && (left->raw_size > most || left->virtual_size != original->virtual_size ||
                          left->virtual_address != original->virtual_address)) {
         return verdict_fail(verdict, "%s is still there, or is another", original->name);
@@ -113,9 +129,34 @@ static void put_bytes(FILE *file, const struct pe_file *pe, uint64_t offset, uin
     ck_assert_uint_eq(fwrite(pe->file.data + offset, 1, size, file), size);
 }
 
-/* The first seven bytes, and the last one, are no counter's. Counters and bitmap are made up. */
-static void put_counters(FILE *file, uint64_t count)
+/* With counters of one byte the program has a version of its own, with a bit that says so. */
+static uint64_t raw_version(const struct pe_file *pe, const char *map_path)
 {
+    static const char name[] = "__llvm_profile_raw_version";
+    uint64_t version = 10;
+    if (file_exists(map_path)) {
+        struct contents map = file_read(map_path);
+        const char *text = text_format("%.*s", (int)map.size, (const char *)map.data);
+        const char *line = strstr(text, name);
+        ck_assert(line != NULL);
+        uint32_t base = pe_load_u32(pe, pe->optional_header + (pe->is_64_bit ? 24 : 28));
+        uint32_t address = (uint32_t)strtoull(line + sizeof name - 1, NULL, 16) - base;
+        memcpy(&version, pe->file.data + pe_file_offset(pe, address), sizeof version);
+        contents_free(&map);
+    }
+    return version;
+}
+
+/* Of counters of eight bytes, the first seven bytes, and the last one, are no counter's. Counters
+ * and bitmap are made up. */
+static void put_counters(FILE *file, uint64_t count, uint64_t counter_size)
+{
+    if (counter_size == 1) {
+        for (uint64_t i = 0; i < (count + 7) / 8 * 8; i++) {
+            fputc(i < count && i % 3 == 0 ? 0xff : 0, file);
+        }
+        return;
+    }
     for (uint64_t i = 0; i < count * 8; i++) {
         fputc(i % 8 == 7 && i / 8 + 1 < count ? (int)(i / 8 % 5) : 0, file);
     }
@@ -130,18 +171,19 @@ void windows_profile_write(const struct pe_file *pe, const char *map_path, bool 
     struct pe_section bitmap = windows_section(pe, map_path, ".lprfb");
     uint64_t size = windows_record_size(pe);
     uint64_t count = light ? 1 : data.virtual_size / size - 2;
-    uint64_t counter_count = (counters.virtual_size - 2 + 7) / 8;
-    uint64_t names_size = light ? 0 : names.virtual_size - 2;
+    uint64_t version = raw_version(pe, map_path), unit = (version >> 60 & 1) != 0 ? 1 : 8;
+    uint64_t counter_count = (counters.virtual_size - 2 + unit - 1) / unit;
+    uint64_t names_size = light ? windows_tripwire_size(pe) : names.virtual_size - 2;
     uint64_t bitmap_size = bitmap.virtual_size - 2;
     uint64_t begin = data.virtual_address + size;
     const uint64_t header[] = {
         pe->is_64_bit ? UINT64_C(0xff6c70726f667281) : UINT64_C(0xff6c70726f665281),
-        10,
+        version,
         0,
         count,
         0,
         counter_count,
-        0,
+        (0 - counter_count * unit) % 8,
         bitmap_size,
         (0 - bitmap_size) % 8,
         names_size,
@@ -156,7 +198,7 @@ void windows_profile_write(const struct pe_file *pe, const char *map_path, bool 
     ck_assert(file != NULL);
     ck_assert_uint_eq(fwrite(header, sizeof header, 1, file), 1);
     put_bytes(file, pe, data.raw_pointer + size, count * size);
-    put_counters(file, counter_count);
+    put_counters(file, counter_count, unit);
     for (uint64_t i = 0; i < (bitmap_size + 7) / 8 * 8; i++) {
         fputc(i < bitmap_size ? (int)(i % 7) : 0, file);
     }

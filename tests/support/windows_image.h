@@ -14,6 +14,9 @@
  * original tells. Aborts the Check test where there is none. */
 struct pe_section windows_section(const struct pe_file *pe, const char *map_path, const char *name);
 
+/* The bytes of the tripwire that the names of a stripped image are; 0: they are none. */
+uint32_t windows_tripwire_size(const struct pe_file *pe);
+
 /* The bytes of a data record of version 10, and of the marker in front of them. */
 uint32_t windows_record_size(const struct pe_file *pe);
 

@@ -4,10 +4,12 @@
 #include "tests/support/windows_images.h"
 
 #include <check.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/suite.h"
+#include "tests/support/windows_image.h"
 
 #define FUNCTIONS 30
 
@@ -94,6 +96,9 @@ bool windows_image_lacks(const char *directory, const char *name)
     struct pe_file out = pe_file_read(path_join(directory, "out"));
     const struct pe_section *section = pe_file_section(&out, name);
     bool lacks = section == NULL || section->raw_size == 0;
+    if (!lacks && strcmp(name, ".lprfn") == 0) {
+        lacks = windows_tripwire_size(&out) != 0;
+    }
     pe_file_free(&out);
     return lacks;
 }

@@ -42,7 +42,7 @@ const char *windows_image_split_variant(const struct windows_program *program,
 /* Aborts where "out" and "side" do not join to "input". */
 void windows_image_assert_joins(const char *directory);
 
-/* True where "out" has no bytes of the section. */
+/* True where "out" has nothing of the section but a tripwire. */
 bool windows_image_lacks(const char *directory, const char *name);
 
 #endif

@@ -104,13 +104,15 @@ static void link_msvc(const struct windows_program *program, const char *directo
     struct text_list *words = &command.arguments;
     text_list_add(words, versioned_tool("lld-link", program->clang));
     text_list_add_format(words, "/machine:%s", targets[program->target].machine);
-    text_list_add_words(words, "/nodefaultlib /subsystem:console sections.o writer.o kernel32.lib");
+    text_list_add_words(words, "/nodefaultlib /subsystem:console");
     if (program->target == WINDOWS_MSVC_I686) {
         text_list_add(words, "/safeseh:no");
     }
     text_list_add_format(words, "/map:%s.map", output);
     text_list_add_format(words, "/out:%s", output);
     text_list_add_words(words, inputs);
+    /* Behind the program, which may have a version of raw profiles of its own. */
+    text_list_add_words(words, "sections.o writer.o kernel32.lib");
     text_list_add_words(words, program->link_options != NULL ? program->link_options : "/debug");
     command_run_or_abort(&command);
     command_free(&command);
