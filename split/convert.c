@@ -94,8 +94,10 @@ static void find_profiles(struct subject *subject, const struct input *input)
 
 static void find_kind(struct subject *subject, const struct input *input)
 {
+    struct error ignored;
+
     watched = (struct watched){.bytes = input->bytes};
-    if (image_find_split(input, &subject->image))
+    if (image_find_split(input, &subject->image, &ignored))
         subject->kind = SUBJECT_IMAGE;
     else if (universal_subject_find(subject, input))
         subject->kind = SUBJECT_UNIVERSAL;

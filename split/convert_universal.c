@@ -39,7 +39,7 @@ static bool find_slices(struct universal_subject *found, const struct input *inp
 
         if (!universal_part(input, &found->universal.slices[i], &part, &ignored))
             return false;
-        found->slices[i].is_split = image_find_split(&part, &found->slices[i].image);
+        found->slices[i].is_split = image_find_split(&part, &found->slices[i].image, &ignored);
         any |= found->slices[i].is_split;
         universal_part_free(&part);
     }

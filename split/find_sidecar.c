@@ -58,11 +58,15 @@ static void read_uuid(struct search *search)
     struct image_plan *plan;
     struct split_image split;
 
-    if (image_find_split(search->stripped, &split) && split.uuid.size != 0) {
+    if (image_find_split(search->stripped, &split, &search->problem) && split.uuid.size != 0) {
         search->uuid = split.uuid;
         search->uuid_is_stub = split.uuid_is_stub;
         return;
     }
+    search->failed = error_is_of_memory(&search->problem);
+    search->problem = (struct error){0};
+    if (search->failed)
+        return;
     plan = image_plan_make(search->stripped, &options, &search->no_uuid);
     if (plan == NULL) {
         search->failed = error_is_of_memory(&search->no_uuid);

@@ -25,8 +25,8 @@
 #define GONE_HOURS           100
 
 /* Of a case, but with `all`: the first so many, and then as many more at even distances. */
-#define FIRST_MAX  150
-#define SAMPLE_MAX 100
+#define FIRST_MAX  100
+#define SAMPLE_MAX 70
 
 static bool is_whole; /* `all` */
 static char *scratch;
