@@ -411,6 +411,33 @@ static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, 
     return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
 }
 
+static bool check_not_empty(const struct sidecar *sidecar, const char *name, struct error *error)
+{
+    if (!sidecar_is_real(sidecar, error))
+        return false;
+    return sidecar_section_count(sidecar) != 0 ||
+           error_set(error,
+                     "%s: holds nothing: its image has no coverage data; give the sidecar of the "
+                     "image that wrote %s",
+                     sidecar_name(sidecar), name);
+}
+
+/* Without records there is -profile-correlate: what is missing may be in the image alone, or in its
+ * debug information. Windows has no such debug information. */
+static bool check_records(const struct sidecar *sidecar, const struct profile *profile,
+                          const char *name, struct error *error)
+{
+    if (profile->header.num_data != 0 || sidecar_find(sidecar, SECTION_COVDATA) != NULL)
+        return true;
+    if (sidecar_facts(sidecar)->format != IMAGE_COFF)
+        return profile_needs_debug_info(name, error);
+    return error_set(
+        error,
+        "%s: without records, as of an image built with -profile-correlate, and %s has "
+        "none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
+        name, sidecar_name(sidecar));
+}
+
 /* A program can change its records: whatever it did it for, the sidecar's records know nothing of
  * it, and what the runtime then wrote need not fit them. */
 static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
@@ -433,13 +460,12 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
     uint64_t counters =
         items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
 
+    if (!check_not_empty(sidecar, name, error))
+        return false;
     if (!uuid_agrees(facts, profile))
         return of_another_build(sidecar, profile, name, error);
-    if (profile->header.num_data == 0 && sidecar_find(sidecar, SECTION_COVDATA) == NULL)
-        return error_set(error,
-                         "%s: without records, as of an image built with -profile-correlate, and "
-                         "%s has none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
-                         name, sidecar_name(sidecar));
+    if (!check_records(sidecar, profile, name, error))
+        return false;
     if (facts->raw_version != profile->header.version ||
         facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
         (facts->elf_data == 2) != profile->big_endian)

@@ -24,12 +24,11 @@ static bool advance(struct pass *pass, uint64_t start, uint64_t end, bool keep, 
         struct bytes piece;
 
         if (!bytes_slice(pass->original->bytes, start, size, &piece))
-            return error_set(error, "%s: changed while it was being read; run again",
-                             pass->original->path);
+            return file_report_change(pass->original->path, error);
         if (pass->original_digest != NULL)
             digest_stream_add(pass->original_digest, piece);
         if (keep && !pass->sink(pass->context, piece, error))
-            return false;
+            return file_blame(pass->original->path, error);
         input_release_pages(pass->original, start, size);
         start += size;
     }

@@ -19,6 +19,13 @@ bool file_is(const char *path, const struct stat *status)
            other.st_ino == status->st_ino;
 }
 
+bool file_is_missing(const char *path, int flags)
+{
+    struct stat status;
+
+    return fstatat(AT_FDCWD, path, &status, flags) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
 mode_t file_new_mode(void)
 {
     static const char label[] = "\nUmask:\t";
@@ -157,11 +164,23 @@ bool input_unchanged(const struct input *input, struct error *error)
 
     if (fstat(input->fd, &now) != 0)
         return error_set_errno(error, errno, "%s: cannot be read", input->path);
-    if (now.st_size != input->status.st_size ||
-        now.st_mtim.tv_sec != input->status.st_mtim.tv_sec ||
-        now.st_mtim.tv_nsec != input->status.st_mtim.tv_nsec)
-        return error_set(error, "%s: changed while it was being read; run again", input->path);
-    return true;
+    return file_has_same_contents(&input->status, &now) || file_report_change(input->path, error);
+}
+
+bool file_has_same_contents(const struct stat *before, const struct stat *now)
+{
+    return now->st_size == before->st_size && now->st_mtim.tv_sec == before->st_mtim.tv_sec &&
+           now->st_mtim.tv_nsec == before->st_mtim.tv_nsec;
+}
+
+bool file_report_change(const char *path, struct error *error)
+{
+    return error_set(error, "%s: changed while it was being read; run again", path);
+}
+
+bool file_blame(const char *path, struct error *error)
+{
+    return error->number == EFAULT ? file_report_change(path, error) : false;
 }
 
 void input_close_descriptor(struct input *input)
@@ -185,13 +204,20 @@ void input_close(struct input *input)
 
 /* ---- paths ---- */
 
-char *path_directory(const char *path)
+bool path_directory(const char *path, char directory[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
+    size_t length = slash == path ? 1 : (size_t)(slash == NULL ? 0 : slash - path);
 
+    if (length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(directory, path, length);
+    directory[length] = '\0';
     if (slash == NULL)
-        return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+        memcpy(directory, ".", sizeof("."));
+    return true;
 }
 
 static const char *name_of(const char *path)
@@ -211,11 +237,9 @@ static bool is_same_inode(const char *a, const char *b)
 
 bool paths_meet(const char *a, const char *b)
 {
-    char *directory = path_directory(a), *other = path_directory(b);
-    bool same = is_same_inode(a, b) || (strcmp(name_of(a), name_of(b)) == 0 && directory != NULL &&
-                                        other != NULL && is_same_inode(directory, other));
+    char directory[PATH_MAX], other[PATH_MAX];
 
-    free(directory);
-    free(other);
-    return same;
+    return is_same_inode(a, b) ||
+           (strcmp(name_of(a), name_of(b)) == 0 && path_directory(a, directory) &&
+            path_directory(b, other) && is_same_inode(directory, other));
 }

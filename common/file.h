@@ -5,6 +5,7 @@
 #ifndef COVSPLIT_COMMON_FILE_H
 #define COVSPLIT_COMMON_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -14,6 +15,10 @@
 
 /* True where there is a file at `path`, and it is the one that `status` is of. */
 bool file_is(const char *path, const struct stat *status);
+
+/* True where there is nothing at the path. What cannot be looked at may be there. `flags` are those
+ * of fstatat(2): AT_SYMLINK_NOFOLLOW for a link that leads nowhere to count as something. */
+bool file_is_missing(const char *path, int flags);
 
 /* The permission bits of a new file: 0666 without those of the umask. */
 mode_t file_new_mode(void);
@@ -54,6 +59,16 @@ void input_release_pages(const struct input *input, uint64_t offset, uint64_t si
  * computed meanwhile is worth nothing. */
 bool input_unchanged(const struct input *input, struct error *error);
 
+/* Whether two looks at a file saw the same size and the same modification time. */
+bool file_has_same_contents(const struct stat *before, const struct stat *now);
+
+/* The error of whoever finds that a file does not stay as it is. Returns false. */
+bool file_report_change(const char *path, struct error *error);
+
+/* After something made of the mapped file `path` could not be written: where that is because pages
+ * of it are gone (EFAULT), the error becomes that it has changed. Returns false. */
+bool file_blame(const char *path, struct error *error);
+
 /* Closes the descriptor; the view stays. For inputs that are open in any number. */
 void input_close_descriptor(struct input *input);
 
@@ -62,9 +77,9 @@ void input_close(struct input *input);
 
 /* ---- paths ---- */
 
-/* The directory that the path is in, "." where it names none; freed by the caller. NULL: no memory.
- */
-char *path_directory(const char *path);
+/* The directory that the path is in, "." where it names none. False where that is longer than any
+ * that the system takes, with ENAMETOOLONG for errno. */
+bool path_directory(const char *path, char directory[PATH_MAX]);
 
 /* True where both paths name one file, or would if they existed: the same file behind any links, or
  * the same name in the same directory. */

@@ -51,11 +51,8 @@ static bool check_useful(const struct sidecar *sidecar, struct error *error)
 {
     const char *name = sidecar_name(sidecar);
 
-    if (sidecar_facts(sidecar)->is_placeholder)
-        return error_set(error,
-                         "%s: a placeholder: the image had been split before, and its sidecar was "
-                         "not there; give the sidecar of the first split",
-                         name);
+    if (!sidecar_is_real(sidecar, error))
+        return false;
     if (has_coverage(sidecar) || has_correlation(sidecar))
         return true;
     if (holds(sidecar, SECTION_COVMAP) || holds(sidecar, SECTION_COVFUN))

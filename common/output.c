@@ -30,7 +30,24 @@ static bool follow_link(struct output *output, struct stat *status, struct error
     return true;
 }
 
-/* Decides which path the rename will replace and whether the inode must be kept. */
+/* Whether nothing has happened to a file between two looks, not even to its mode or its links. */
+static bool is_same_file(const struct stat *before, const struct stat *now)
+{
+    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
+           file_has_same_contents(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
+           before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
+}
+
+bool output_can_replace(const struct output *output, struct error *error)
+{
+    struct stat now;
+
+    return !output->in_place ||
+           (stat(output->target, &now) == 0 && is_same_file(&output->replaced, &now)) ||
+           file_report_change(output->path, error);
+}
+
+/* Decides which path the rename will replace. */
 static bool choose_target(struct output *output, const struct output_options *options,
                           struct error *error)
 {
@@ -39,7 +56,7 @@ static bool choose_target(struct output *output, const struct output_options *op
 
     if (!exists && errno != ENOENT)
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
-    if (exists && S_ISLNK(status.st_mode) && options->in_place) {
+    if (exists && S_ISLNK(status.st_mode) && options->in_place != NULL) {
         if (!follow_link(output, &status, error))
             return false;
     } else {
@@ -52,11 +69,10 @@ static bool choose_target(struct output *output, const struct output_options *op
     /* Without in_place a symbolic link is itself replaced, as `strip -o` does. */
     if (exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
         return error_set(error, "%s: not a regular file; name another output", output->path);
-    output->keep_inode = exists && options->in_place && status.st_nlink > 1;
-    output->keep_owner = exists && options->in_place;
-    output->owner = exists ? status.st_uid : 0;
-    output->group = exists ? status.st_gid : 0;
-    return true;
+    output->in_place = options->in_place != NULL;
+    if (output->in_place)
+        output->replaced = options->in_place->status;
+    return output_can_replace(output, error);
 }
 
 #define TEMPORARY_RANDOM 6 /* the X of mkostemp */
@@ -87,16 +103,28 @@ static char *temporary_template(const char *target)
     return result;
 }
 
-static bool open_unnamed(struct output *output, struct error *error)
+static void forget_temporary(struct output *output)
 {
-    char *directory = path_directory(output->target);
+    free(output->temporary);
+    output->temporary = NULL;
+}
 
-    if (directory == NULL)
-        return error_out_of_memory(error, output->path, strlen(output->path));
+static void remove_temporary(struct output *output)
+{
+    if (output->temporary != NULL)
+        unlink(output->temporary);
+    forget_temporary(output);
+}
+
+static bool open_unnamed(struct output *output, bool is_nameless, struct error *error)
+{
+    char directory[PATH_MAX];
+
+    if (!path_directory(output->target, directory))
+        return error_set_errno(error, errno, "%s: cannot be written", output->path);
     /* Without /proc an unnamed file could not be given a name later. */
     if (access("/proc/self/fd", X_OK) == 0)
         output->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    free(directory);
     if (output->fd >= 0)
         return true;
     /* Not every file system has unnamed files, and not every kernel says so in the same way. */
@@ -106,21 +134,25 @@ static bool open_unnamed(struct output *output, struct error *error)
     output->fd = mkostemp(output->temporary, O_CLOEXEC);
     if (output->fd < 0) {
         error_set_errno(error, errno, "%s: cannot be written", output->path);
-        free(output->temporary);
-        output->temporary = NULL;
+        forget_temporary(output);
         return false;
     }
+    if (is_nameless)
+        remove_temporary(output);
     return true;
 }
 
 bool output_create(struct output *output, const char *path, const struct output_options *options,
                    struct error *error)
 {
-    *output = (struct output){.fd = -1, .mode = options->mode & (options->in_place ? 07777 : 0777)};
+    mode_t mode_bits = options->in_place != NULL ? 07777 : 0777;
+
+    *output = (struct output){.fd = -1, .mode = options->mode & mode_bits};
     output->path = strdup(path);
     if (output->path == NULL)
         return error_out_of_memory(error, path, strlen(path));
-    if (!choose_target(output, options, error) || !open_unnamed(output, error)) {
+    if (!choose_target(output, options, error) ||
+        !open_unnamed(output, options->is_nameless, error)) {
         output_discard(output);
         return false;
     }
@@ -244,9 +276,10 @@ bool output_sync(struct output *output, struct error *error)
     /* Only root can give a file away; for others it stays theirs, but then it must not run with
      * the rights of the old owner's set-user-ID bit. The mode comes last: a change of owner clears
      * those bits. */
-    if (output->keep_owner && fchown(output->fd, output->owner, output->group) != 0)
+    if (output->in_place &&
+        fchown(output->fd, output->replaced.st_uid, output->replaced.st_gid) != 0)
         output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
-    if (output->keep_owner)
+    if (output->in_place)
         copy_attributes(output->target, output->fd);
     if (fchmod(output->fd, output->mode) != 0 || fsync(output->fd) != 0)
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
@@ -323,77 +356,88 @@ static int give_temporary_name(struct output *output)
     return failure;
 }
 
-/* The old file keeps its inode and gets the new bytes, so that all its names see them. The finished
- * output has a name of its own meanwhile: whatever happens, one whole copy of it is on the disk. */
-static bool copy_over_target(struct output *output, struct error *error)
+/* A mode that is right already is not set: only the owner may. */
+static bool set_mode(int fd, mode_t mode)
 {
-    uint8_t *piece = malloc(PIECE_SIZE);
-    uint64_t offset = 0;
-    bool done = false;
-    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat status;
 
-    if (fd < 0) {
-        free(piece);
-        return error_set_errno(error, errno, "%s: cannot be written", output->path);
-    }
-    if (piece == NULL) {
+    return fstat(fd, &status) == 0 && ((status.st_mode & 07777) == mode || fchmod(fd, mode) == 0);
+}
+
+/* From here on the file is not one that may go when the process is ended: it is opened for writing
+ * no more, by which signals.c would know it. */
+static bool hold_temporary(struct output *output)
+{
+    int fd = open(output->temporary, O_RDONLY | O_CLOEXEC);
+    bool done = fd >= 0 && dup3(fd, output->fd, O_CLOEXEC) >= 0;
+
+    if (fd >= 0)
         close(fd);
-        return error_out_of_memory(error, output->path, PIECE_SIZE);
-    }
+    return done;
+}
+
+/* Writes the output over what is in the file. The mode comes last too: writing takes set-user-ID
+ * bits away. */
+static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct error *error)
+{
+    uint64_t offset = 0;
+
     while (offset < output->size) {
         ssize_t have = pread(output->fd, piece, PIECE_SIZE, (off_t)offset);
-        if (have <= 0) {
-            error_set_errno(error, errno, "%s: cannot be written", output->path);
-            goto out;
-        }
+
+        if (have <= 0)
+            return error_set_errno(error, have < 0 ? errno : EIO, "%s: cannot be written",
+                                   output->path);
         if (!write_all(fd, output->path, piece, (size_t)have, error))
-            goto out;
+            return false;
         offset += (uint64_t)have;
     }
-    done =
-        ftruncate(fd, (off_t)output->size) == 0 && fchmod(fd, output->mode) == 0 && fsync(fd) == 0;
-    if (!done)
-        error_set_errno(error, errno, "%s: cannot be written", output->path);
-out:
-    free(piece);
-    close(fd);
-    return done;
+    return (ftruncate(fd, (off_t)output->size) == 0 && set_mode(fd, output->mode) &&
+            fsync(fd) == 0) ||
+           error_set_errno(error, errno, "%s: cannot be written", output->path);
 }
 
 /* The rename is only safe from a power failure once the directory is on the disk too. File systems
  * that cannot sync a directory say EINVAL; there is nothing more to do there. */
 static void sync_directory(const char *target)
 {
-    char *directory = path_directory(target);
-    int fd = directory == NULL ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char directory[PATH_MAX];
+    int fd = path_directory(target, directory) ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                               : -1;
 
     if (fd >= 0) {
         fsync(fd);
         close(fd);
     }
-    free(directory);
 }
 
-static void forget_temporary(struct output *output)
+/* The old file keeps its inode and gets the new bytes, so that all its names see them. The finished
+ * output has a name of its own meanwhile: whatever happens, one whole copy of it is on the disk.
+ * All that can be refused is before the first byte. */
+static bool overwrite_target(struct output *output, enum output_result *result, struct error *error)
 {
-    free(output->temporary);
-    output->temporary = NULL;
-}
-
-static bool overwrite_target(struct output *output, struct error *error)
-{
+    uint8_t *piece = malloc(PIECE_SIZE);
+    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     struct error cause;
+    bool done;
 
-    if (!copy_over_target(output, &cause)) {
-        /* The target may be half written now: the whole output must not be thrown away. */
+    if (piece == NULL)
+        done = error_out_of_memory(error, output->path, PIECE_SIZE);
+    else if (fd < 0 || !set_mode(fd, output->mode) || !hold_temporary(output))
+        done = error_set_errno(error, errno, "%s: cannot be written", output->path);
+    else if (!(done = copy_to(fd, output, piece, &cause))) {
+        *result = OUTPUT_HALF_WRITTEN;
         error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
         forget_temporary(output);
-        return false;
     }
-    unlink(output->temporary);
-    forget_temporary(output);
-    sync_directory(output->target);
-    return true;
+    if (done) {
+        remove_temporary(output);
+        sync_directory(output->target);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(piece);
+    return done;
 }
 
 /* 0, or an errno value. */
@@ -406,12 +450,16 @@ static int replace_target(struct output *output)
     return 0;
 }
 
-static bool put_in_place(struct output *output, struct error *error)
+/* Looks at what is replaced right before it is: between the two system calls somebody could still
+ * put another file there, and no rename depends on what it replaces. */
+static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
 {
     int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
 
-    if (failure == 0 && output->keep_inode)
-        return overwrite_target(output, error);
+    if (failure == 0 && !output_can_replace(output, error))
+        return false;
+    if (failure == 0 && output->in_place && output->replaced.st_nlink > 1)
+        return overwrite_target(output, result, error);
     if (failure == 0)
         failure = replace_target(output);
     return failure == 0 || error_set_errno(error, failure, "%s: cannot be written", output->path);
@@ -426,7 +474,7 @@ bool output_commit(struct output *output, enum output_result *result, struct err
         done = false;
     } else if (!same_as_target(output)) {
         *result = OUTPUT_WRITTEN;
-        done = put_in_place(output, error);
+        done = put_in_place(output, result, error);
     }
     output_discard(output);
     return done;
@@ -490,11 +538,9 @@ void output_discard(struct output *output)
 {
     if (output->path == NULL)
         return;
-    if (output->temporary != NULL)
-        unlink(output->temporary);
+    remove_temporary(output);
     if (output->fd >= 0)
         close(output->fd);
-    free(output->temporary);
     free(output->target);
     free(output->path);
     buffer_free(&output->pending);

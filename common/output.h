@@ -24,6 +24,8 @@ size_t file_temporary_final_length(const char *name);
 enum output_result {
     OUTPUT_WRITTEN,   /* the path has new contents */
     OUTPUT_UNCHANGED, /* the path had just these bytes (and mode) and was not touched */
+    /* A failure in place, where the file has several names: it has some of the new bytes. */
+    OUTPUT_HALF_WRITTEN,
     /* Of output_try_commit alone; nothing has changed: */
     OUTPUT_NAME_TAKEN,   /* there is something at the path */
     OUTPUT_NO_DIRECTORY, /* its directory is not there any more */
@@ -35,11 +37,9 @@ struct output {
     char *temporary; /* a name that must be unlinked on failure; NULL while the file has none */
     int fd;
     mode_t mode;
-    bool keep_inode;
-    bool keep_owner;
-    uid_t owner; /* of the file that is replaced, where keep_owner is set */
-    gid_t group;
-    uint64_t size; /* bytes written so far, those in `pending` included */
+    bool in_place;
+    struct stat replaced; /* what is at the path, where in_place is set: when it was read */
+    uint64_t size;        /* bytes written so far, those in `pending` included */
     struct buffer pending;
 };
 
@@ -47,11 +47,15 @@ struct output_options {
     /* Permission bits of the result, exactly (not reduced by the umask). Set-user-ID and the like
      * are only taken in place: elsewhere the file may get another owner. */
     mode_t mode;
-    /* For an edit in place, as `strip` behaves: the owner stays if the caller may set it; a
-     * symbolic link stays and what it leads to is replaced; where the file has more names (hard
-     * links), all of them see the new contents. The latter means to write over the old file, which
-     * is the one case that is not atomic. */
-    bool in_place;
+    /* For an edit in place, what is replaced; NULL: none is meant. As `strip` behaves: the owner
+     * stays if the caller may set it; a symbolic link stays and what it leads to is replaced; where
+     * the file has more names (hard links), all of them see the new contents. The latter means to
+     * write over the old file, which is the one case that is not atomic. A file that is not what
+     * was read any more when its turn comes, or another one, stays as it is. */
+    const struct input *in_place;
+    /* The output never gets its path: others read it through the descriptor. It has no name then on
+     * any file system. */
+    bool is_nameless;
 };
 
 /* Starts an output at path. Fails where path is something else than a regular file, or a name that
@@ -76,8 +80,12 @@ bool output_take_back(struct output *output, struct error *error);
 /* Writes out what is gathered and has it on the disk, ready for output_commit. */
 bool output_sync(struct output *output, struct error *error);
 
+/* False where what is replaced in place has changed since it was read, or is another file by now:
+ * for who has to know before output_commit, which looks again. */
+bool output_can_replace(const struct output *output, struct error *error);
+
 /* Gives the output its path, unless the file there is the same already. Calls output_sync first.
- * The output is finished after this, whatever the result. */
+ * The output is finished after this, whatever the result, and *result is set also by a failure. */
 bool output_commit(struct output *output, enum output_result *result, struct error *error);
 
 /* The same for a directory that many write to and clean up at once, also over a network. Without

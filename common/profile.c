@@ -518,6 +518,15 @@ bool profile_lacks_names(const struct profile *profile)
     return profile->has_tripwire || (profile->names.size == 0 && profile->header.num_counters != 0);
 }
 
+bool profile_needs_debug_info(const char *name, struct error *error)
+{
+    return error_set(error,
+                     "%s: without records, as of an image built with "
+                     "-profile-correlate=debug-info; merge it with 'llvm-profdata merge "
+                     "--debug-info=IMAGE' (with =binary: --binary-file=IMAGE)",
+                     name);
+}
+
 bool profile_needs_sidecar(const struct profile *profile)
 {
     return profile->lightweight || profile->has_changed_stub || profile_lacks_names(profile);

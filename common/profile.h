@@ -32,6 +32,7 @@
 #define PROFILE_VARIANT_BIT_FIRST     32
 #define PROFILE_VARIANT_BIT_LAST      63
 
+#define PROFILE_VARIANT_DEBUG_INFO    (UINT64_C(1) << 59)
 #define PROFILE_VARIANT_BYTE_COVERAGE (UINT64_C(1) << 60)
 #define PROFILE_VARIANT_TEMPORAL      (UINT64_C(1) << 63)
 
@@ -159,6 +160,11 @@ struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source
 
 /* True where the profile has counters but no names. */
 bool profile_lacks_names(const struct profile *profile);
+
+/* The error for a profile without records, the sidecar of whose image has none either: with
+ * -profile-correlate=debug-info they are in debug information. The raw version says so with IR PGO,
+ * but not with clang's own counters. Returns false. */
+bool profile_needs_debug_info(const char *name, struct error *error);
 
 /* True where the profile tells nothing without the sidecar of its image: it lacks data or names. */
 bool profile_needs_sidecar(const struct profile *profile);

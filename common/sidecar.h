@@ -158,6 +158,8 @@ const char *sidecar_name(const struct sidecar *sidecar);
 const char *sidecar_image_name(const struct sidecar *sidecar);
 uint32_t sidecar_format_version(const struct sidecar *sidecar);
 size_t sidecar_section_count(const struct sidecar *sidecar);
+/* False for a placeholder, with the error for who needs what it does not hold. */
+bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
 const struct sidecar_section *sidecar_section(const struct sidecar *sidecar, size_t index);
 /* NULL where there is no such section. */
 const struct sidecar_section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);

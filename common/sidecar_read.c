@@ -282,6 +282,15 @@ uint32_t sidecar_format_version(const struct sidecar *sidecar)
     return sidecar->notes.format_version;
 }
 
+bool sidecar_is_real(const struct sidecar *sidecar, struct error *error)
+{
+    return !sidecar_facts(sidecar)->is_placeholder ||
+           error_set(error,
+                     "%s: a placeholder: stands in for the sidecar of an image that had been split "
+                     "before, and holds nothing of it; give the sidecar of the first split",
+                     sidecar_name(sidecar));
+}
+
 size_t sidecar_section_count(const struct sidecar *sidecar)
 {
     return sidecar->section_count;

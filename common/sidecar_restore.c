@@ -178,11 +178,8 @@ static bool check_sidecar(struct restorer *restorer)
 {
     const struct sidecar_facts *facts = sidecar_facts(restorer->sidecar);
 
-    if (facts->is_placeholder)
-        return error_set(restorer->error,
-                         "%s: stands in for the sidecar of an image that had been split before, "
-                         "and holds nothing of it; give the sidecar of the first split",
-                         sidecar_name(restorer->sidecar));
+    if (!sidecar_is_real(restorer->sidecar, restorer->error))
+        return false;
     if (facts->is_inexact)
         return error_set(restorer->error,
                          "%s: was made with --no-exact, and does not give the original back; give "

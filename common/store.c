@@ -3,13 +3,12 @@
  */
 #include "common/store.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "common/file.h"
 char *store_root(const char *directory)
 {
     size_t length = strlen(directory);
@@ -64,9 +63,8 @@ static bool find_exact(const char *directory, const struct uuid *uuid, struct st
                        struct error *error)
 {
     char *path = store_path(directory, uuid);
-    struct stat status;
 
-    if (path != NULL && stat(path, &status) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    if (path != NULL && file_is_missing(path, 0)) {
         free(path);
         return true;
     }
@@ -85,16 +83,26 @@ bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid)
     return uuid_parse(hex, uuid) && strcmp(uuid_format(uuid, canonical), hex) == 0;
 }
 
-/* The names in a store are in the directory of the first byte. */
-static bool search(const char *directory, DIR *names, const struct uuid *wanted,
-                   enum store_query query, struct store_match *match, struct error *error)
+bool store_read_names(const char *path, bool (*filter)(const char *name),
+                      struct directory_names *names, struct error *error)
 {
-    const struct dirent *entry;
+    if (directory_names_read(path, filter, names, error))
+        return true;
+    if (error->number != ENOENT && error->number != ENOTDIR)
+        return false;
+    directory_names_free(names);
+    return true;
+}
 
-    while ((entry = readdir(names)) != NULL) {
+/* Among the names that there are in the directory of the UUID's first byte. */
+static bool search(const char *directory, const struct directory_names *names,
+                   const struct uuid *wanted, enum store_query query, struct store_match *match,
+                   struct error *error)
+{
+    for (size_t i = 0; i < names->count; i++) {
         struct uuid found;
 
-        if (store_parse_name(entry->d_name, wanted->bytes[0], &found) &&
+        if (store_parse_name(names->items[i], wanted->bytes[0], &found) &&
             fits(&found, wanted, query) &&
             !add_match(match, &found, store_path(directory, &found), error))
             return false;
@@ -105,9 +113,9 @@ static bool search(const char *directory, DIR *names, const struct uuid *wanted,
 bool store_find(const char *directory, const struct uuid *uuid, enum store_query query,
                 struct store_match *match, struct error *error)
 {
+    struct directory_names names;
     char *path;
-    DIR *names;
-    bool done = true;
+    bool done;
 
     if (query == STORE_EXACT)
         return find_exact(directory, uuid, match, error);
@@ -115,13 +123,9 @@ bool store_find(const char *directory, const struct uuid *uuid, enum store_query
     if (path == NULL)
         return error_out_of_memory(error, directory, UUID_HEX_MAX);
     *strrchr(path, '/') = '\0';
-    names = opendir(path);
-    if (names != NULL) {
-        done = search(directory, names, uuid, query, match, error);
-        closedir(names);
-    } else if (errno != ENOENT && errno != ENOTDIR) {
-        done = error_set_errno(error, errno, "%s: cannot be read", path);
-    }
+    done = store_read_names(path, NULL, &names, error) &&
+           search(directory, &names, uuid, query, match, error);
+    directory_names_free(&names);
     free(path);
     return done;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/directory.h"
 #include "common/error.h"
 #include "common/uuid.h"
 
@@ -80,6 +81,10 @@ bool store_walk(const char *directory, store_visitor visit, void *context, struc
 
 /* DIRECTORY/.build-id as a new string; NULL where there is no memory. */
 char *store_root(const char *directory);
+
+/* The names in a directory of a store (directory.h); none where it is no directory, or gone. */
+bool store_read_names(const char *path, bool (*filter)(const char *name),
+                      struct directory_names *names, struct error *error);
 
 /* Reads the UUID of the sidecar that has this name in the directory of the UUID's first byte. False
  * where store_path makes no such name. */

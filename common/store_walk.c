@@ -5,13 +5,13 @@
  * is listed and sorted is one of them at a time. Sorting the names as text sorts the UUIDs as
  * bytes, since the digits of a name are in lower case, and '.' comes before them all.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/directory.h"
 #include "common/output.h"
 #include "common/store.h"
 
@@ -24,43 +24,6 @@ struct walk {
 };
 
 /* ---- the names of one directory ---- */
-
-struct names {
-    char **items;
-    size_t count;
-    size_t capacity;
-};
-
-static void names_free(struct names *names)
-{
-    for (size_t i = 0; i < names->count; i++)
-        free(names->items[i]);
-    free(names->items);
-    *names = (struct names){0};
-}
-
-static bool names_add(struct names *names, const char *name)
-{
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity == 0 ? 64 : 2 * names->capacity;
-        char **items = realloc(names->items, capacity * sizeof(*items));
-
-        if (items == NULL)
-            return false;
-        names->items = items;
-        names->capacity = capacity;
-    }
-    names->items[names->count] = strdup(name);
-    if (names->items[names->count] == NULL)
-        return false;
-    names->count++;
-    return true;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
 
 static bool has_suffix(const char *name)
 {
@@ -84,38 +47,6 @@ static bool is_of_interest(const char *name)
     return has_suffix(name) || is_temporary(name);
 }
 
-static bool is_any(const char *name)
-{
-    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-}
-
-/* The sorted names of a directory; none where it is no directory, or gone. Freed with names_free,
- * also after a failure. */
-static bool list_names(const char *path, bool (*filter)(const char *name), struct names *names,
-                       struct error *error)
-{
-    DIR *stream = opendir(path);
-    const struct dirent *entry;
-    bool done = true;
-
-    *names = (struct names){0};
-    if (stream == NULL)
-        return errno == ENOENT || errno == ENOTDIR ||
-               error_set_errno(error, errno, "%s: cannot be read", path);
-    errno = 0;
-    while (done && (entry = readdir(stream)) != NULL) {
-        if (filter(entry->d_name) && !names_add(names, entry->d_name))
-            done = error_out_of_memory(error, path, sizeof(entry->d_name));
-        errno = 0;
-    }
-    if (done && errno != 0)
-        done = error_set_errno(error, errno, "%s: cannot be read", path);
-    closedir(stream);
-    if (names->count != 0)
-        qsort(names->items, names->count, sizeof(*names->items), compare_names);
-    return done;
-}
-
 /* ---- the directories ---- */
 
 static bool visit_entry(const struct walk *walk, const char *directory, const char *name,
@@ -135,13 +66,13 @@ static bool visit_entry(const struct walk *walk, const char *directory, const ch
 /* A directory in which searches look: that of the first byte. */
 static bool visit_directory(const struct walk *walk, uint8_t first, struct error *error)
 {
-    struct names names;
+    struct directory_names names;
     char *path;
     bool done;
 
     if (asprintf(&path, "%s/%02x", walk->root, first) < 0)
         return error_out_of_memory(error, walk->root, strlen(walk->root));
-    done = list_names(path, is_of_interest, &names, error);
+    done = store_read_names(path, is_of_interest, &names, error);
     for (size_t i = 0; done && i < names.count; i++) {
         struct store_entry entry = {.kind = STORE_STRAY};
 
@@ -151,13 +82,13 @@ static bool visit_directory(const struct walk *walk, uint8_t first, struct error
             entry.kind = STORE_TEMPORARY;
         done = visit_entry(walk, path, names.items[i], &entry, error);
     }
-    names_free(&names);
+    directory_names_free(&names);
     free(path);
     return done;
 }
 
-static bool visit_strays(const struct walk *walk, const char *directory, const struct names *names,
-                         struct error *error)
+static bool visit_strays(const struct walk *walk, const char *directory,
+                         const struct directory_names *names, struct error *error)
 {
     for (size_t i = 0; i < names->count; i++) {
         struct store_entry entry = {.kind = STORE_STRAY};
@@ -181,12 +112,12 @@ static bool is_directory_of_searches(const char *name)
 /* What is beside those directories, and in directories of other names. */
 static bool visit_rest(const struct walk *walk, struct error *error)
 {
-    struct names names;
-    bool done = list_names(walk->root, is_any, &names, error) &&
+    struct directory_names names;
+    bool done = store_read_names(walk->root, NULL, &names, error) &&
                 visit_strays(walk, walk->root, &names, error);
 
     for (size_t i = 0; done && i < names.count; i++) {
-        struct names inside = {0};
+        struct directory_names inside = {0};
         char *path;
 
         if (is_directory_of_searches(names.items[i]))
@@ -195,12 +126,12 @@ static bool visit_rest(const struct walk *walk, struct error *error)
             done = error_out_of_memory(error, walk->root, strlen(names.items[i]));
             break;
         }
-        done = list_names(path, is_of_interest, &inside, error) &&
+        done = store_read_names(path, is_of_interest, &inside, error) &&
                visit_strays(walk, path, &inside, error);
-        names_free(&inside);
+        directory_names_free(&inside);
         free(path);
     }
-    names_free(&names);
+    directory_names_free(&names);
     return done;
 }
 

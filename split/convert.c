@@ -46,14 +46,13 @@ static void lost_page(int signal_number, siginfo_t *information, void *context)
     uintptr_t address = (uintptr_t)information->si_addr;
     void *page = (void *)(address - address % page_size);
 
-    (void)context;
     if (range_within(address, 1, (uintptr_t)watched.bytes.data, watched.bytes.size) &&
         mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page) {
         watched.is_cut_short = true;
         return;
     }
-    if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN)
-        action_before.sa_handler(signal_number);
+    if ((action_before.sa_flags & SA_SIGINFO) != 0)
+        action_before.sa_sigaction(signal_number, information, context);
     _exit(STATUS_FAILED);
 }
 

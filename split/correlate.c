@@ -25,7 +25,7 @@ static bool correlate_one(const covsplit_profile *profile, const char *name,
         if (sidecar == NULL)
             return false;
     }
-    done = correlate_into(output, profile, sidecar, error);
+    done = correlate_into(output, profile, sidecar, error) || file_blame(name, error);
     profile_sidecars_release(sidecars, sidecar);
     return done;
 }

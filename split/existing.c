@@ -3,28 +3,38 @@
  */
 #include "split/existing.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #define OPEN_ATTEMPTS 10
 
+/* Of a link, by what opening it says. */
+static bool leads_nowhere(int failure)
+{
+    return failure == ENOENT || failure == ENOTDIR || failure == ELOOP;
+}
+
 bool existing_open(struct existing *existing, const char *path, struct error *error)
 {
-    bool opened = false;
+    struct error why = {.number = ENOENT};
 
     *existing = (struct existing){.path = path, .input = {.fd = -1}};
     /* What is removed or put there between the two steps is looked at again. */
-    for (unsigned attempt = 0; attempt < OPEN_ATTEMPTS && !opened; attempt++) {
-        struct stat status;
-
+    for (unsigned attempt = 0; attempt < OPEN_ATTEMPTS && why.number == ENOENT; attempt++) {
         /* A dangling link takes the name too. */
-        existing->is_there = lstat(path, &status) == 0;
+        existing->is_there = !file_is_missing(path, AT_SYMLINK_NOFOLLOW);
         if (!existing->is_there)
             return true;
-        opened = input_open(&existing->input, path, error);
+        if (!input_open(&existing->input, path, &why))
+            continue;
+        existing->sidecar = sidecar_open(existing->input.bytes, path, &why);
+        break;
     }
-    if (opened)
-        existing->sidecar = sidecar_open(existing->input.bytes, path, error);
-    return existing->sidecar != NULL || !error_is_of_memory(error);
+    if (existing->sidecar != NULL || why.number == 0 || leads_nowhere(why.number))
+        return true;
+    *error = why;
+    return false;
 }
 
 void existing_close(struct existing *existing)

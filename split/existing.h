@@ -15,11 +15,11 @@ struct existing {
     const char *path;
     bool is_there; /* something is */
     struct input input;
-    struct sidecar *sidecar; /* NULL: it cannot be read as one */
+    struct sidecar *sidecar; /* NULL: it is none, or a damaged one */
 };
 
-/* Opens what is at the path, which must live as long. What cannot be read is no failure, but for a
- * lack of memory. Closed with existing_close, also after a failure. */
+/* Opens what is at the path, which must live as long. False where something is there that cannot be
+ * looked at: it may be what must not be replaced. Closed with existing_close, also then. */
 bool existing_open(struct existing *existing, const char *path, struct error *error);
 void existing_close(struct existing *existing);
 

@@ -98,19 +98,20 @@ static bool write_object(struct export *export, covsplit_sidecar *sidecar, struc
 static bool check_existing(const struct export *export, const char *path, struct error *error)
 {
     struct input input;
+    struct error why;
     bool is_sidecar = false, may_go = option_given(export->options, OPTION_REPLACE);
 
-    if (access(path, F_OK) != 0)
+    if (file_is_missing(path, 0))
         return true;
-    if (!input_open(&input, path, error)) {
-        if (error_is_of_memory(error))
-            return false;
-    } else {
+    if (input_open(&input, path, &why)) {
         size_t size = (size_t)input.bytes.size;
 
         is_sidecar = covsplit_is_sidecar(input.bytes.data, size);
         may_go |= size == 0 || covsplit_is_object(input.bytes.data, size);
         input_close(&input);
+    } else if (why.number != 0) {
+        *error = why;
+        return false;
     }
     if (is_sidecar)
         return error_set(error, "%s: is a sidecar, which would be replaced; give another place",

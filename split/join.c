@@ -26,7 +26,7 @@ static bool restore_into(struct output *output, const covsplit_sidecar *sidecar,
 
     return covsplit_sidecar_restore_file(sidecar, stripped->path, output_sink_write, &sink,
                                          &reader_error) ||
-           output_sink_error(&sink, reader_error, error);
+           output_sink_error(&sink, reader_error, error) || file_blame(stripped->path, error);
 }
 
 static bool write_original(const covsplit_sidecar *sidecar, const struct input *stripped,
@@ -35,7 +35,7 @@ static bool write_original(const covsplit_sidecar *sidecar, const struct input *
     struct output output;
     struct output_options output_options = {
         .mode = stripped->status.st_mode & PERMISSION_BITS,
-        .in_place = paths_meet(path, stripped->path),
+        .in_place = paths_meet(path, stripped->path) ? stripped : NULL,
     };
     enum output_result result;
 

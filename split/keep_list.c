@@ -59,9 +59,9 @@ static bool read_lines(struct keep_list *list, FILE *stream, const char *name, c
         if (!add_entry(list, &uuid))
             return error_out_of_memory(error, name, list->count * sizeof(*list->entries));
     }
-    if (!feof(stream)) /* nor is getline's lack of memory an error of the stream */
-        return error_set_errno(error, errno, "%s: cannot be read", name);
-    return true;
+    /* Lines that are not read are sidecars that are removed: anything but the end is an error, also
+     * where there is no memory for a line. */
+    return feof(stream) || error_set_errno(error, errno, "%s: cannot be read", name);
 }
 
 /* As memcmp does, and the shorter one first. */

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include "split/command_table.h"
 #include "split/dispatch.h"
 #include "split/message.h"
+#include "split/signals.h"
 
 /* ---- the process ---- */
 
@@ -47,25 +47,10 @@ static int finish_output(int status)
     return status == STATUS_DONE ? STATUS_FAILED : status;
 }
 
-/* A mapped file that shrinks, or whose disk fails, while it is read. Outputs have no names yet, or
- * are whole, so there is nothing to clean up. Only what POSIX allows in a signal handler is used.
- */
-static void lost_mapped_file(int signal_number)
-{
-    static const char text[] = "covsplit: error: a file became shorter or unreadable while it was "
-                               "read; run again when nothing changes it\n";
-
-    (void)signal_number;
-    (void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-    _exit(STATUS_FAILED);
-}
-
 int main(int argc, char **argv)
 {
     if (!occupy_standard_descriptors())
         return STATUS_FAILED;
-    /* So that writing beyond a file size limit fails with EFBIG and can be reported. */
-    signal(SIGXFSZ, SIG_IGN);
-    signal(SIGBUS, lost_mapped_file);
+    signals_prepare();
     return finish_output(dispatch(&command_table, argc, argv));
 }

@@ -109,7 +109,7 @@ static void free_spools(struct spools *spools)
 static struct output *add_spool(struct spools *spools, const char *path, uint64_t weight,
                                 struct error *error)
 {
-    struct output_options options = {.mode = 0600};
+    struct output_options options = {.mode = 0600, .is_nameless = true};
     struct output *files = realloc(spools->files, (spools->count + 1) * sizeof(*files));
     struct llvm_profdata_input *inputs;
 

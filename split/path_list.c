@@ -3,12 +3,12 @@
  */
 #include "split/path_list.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include "common/directory.h"
 
 bool path_list_add(struct path_list *list, const char *path, struct error *error)
 {
@@ -38,7 +38,12 @@ void path_list_free(struct path_list *list)
 
 /* ---- directories ---- */
 
-/* fts leaves names unsorted, or crashes, where memory runs out. */
+/* A directory that is walked through, and the one that it is in. */
+struct place {
+    const char *path;
+    const struct stat *status;
+    const struct place *parent; /* NULL: the first one */
+};
 
 struct walk {
     struct path_list *list;
@@ -47,91 +52,83 @@ struct walk {
     void *context;
 };
 
-/* A directory on the way. */
-struct place {
-    const char *path;
-    struct stat status;
-    const struct place *parent;
-};
+static bool add_directory(const struct walk *walk, const struct place *place, struct error *error);
 
-static bool walk_path(const struct walk *walk, const char *path, const struct place *parent,
-                      struct error *error);
-
-static int is_entry(const struct dirent *entry)
+/* *is_wanted: the path is no link, or one that is followed and leads somewhere. */
+static bool look(const struct walk *walk, const char *path, struct stat *status, bool *is_wanted,
+                 struct error *error)
 {
-    return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-}
+    int failure = walk->follows_links && stat(path, status) != 0 ? errno : 0;
+    bool leads_nowhere = failure == ENOENT || failure == ENOTDIR || failure == ELOOP;
 
-static int compare_entries(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static bool walk_entry(const struct walk *walk, const struct place *place, const char *name,
-                       struct error *error)
-{
-    size_t length = strlen(place->path);
-    const char *separator = length != 0 && place->path[length - 1] == '/' ? "" : "/";
-    char *path;
-    bool done;
-
-    if (asprintf(&path, "%s%s%s", place->path, separator, name) < 0)
-        return error_out_of_memory(error, place->path, strlen(name));
-    done = walk_path(walk, path, place, error);
-    free(path);
-    return done;
-}
-
-static bool walk_directory(const struct walk *walk, const struct place *place, struct error *error)
-{
-    struct dirent **entries;
-    int count = scandir(place->path, &entries, is_entry, compare_entries);
-    bool done = true;
-
-    if (count < 0)
-        return error_set_errno(error, errno, "%s: cannot be read", place->path);
-    for (int i = 0; i < count; i++) {
-        done = done && walk_entry(walk, place, entries[i]->d_name, error);
-        free(entries[i]);
-    }
-    free(entries);
-    return done;
+    if (failure == 0 && walk->follows_links)
+        return *is_wanted = true;
+    /* One that leads nowhere is no file; any other failure may hide one. */
+    if ((failure != 0 && !leads_nowhere) || lstat(path, status) != 0)
+        return error_set_errno(error, failure != 0 ? failure : errno, "%s: cannot be read", path);
+    *is_wanted = !S_ISLNK(status->st_mode);
+    return true;
 }
 
 static bool is_inside_itself(const struct place *place)
 {
     for (const struct place *outer = place->parent; outer != NULL; outer = outer->parent) {
-        if (outer->status.st_dev == place->status.st_dev &&
-            outer->status.st_ino == place->status.st_ino)
+        if (outer->status->st_dev == place->status->st_dev &&
+            outer->status->st_ino == place->status->st_ino)
             return true;
     }
     return false;
 }
 
-/* What is neither a directory nor a regular file is passed over, and so is a link to nowhere. The
- * directory that was named may be a link in any case. */
-static bool walk_path(const struct walk *walk, const char *path, const struct place *parent,
+static bool add_entry(const struct walk *walk, const struct place *parent, const char *path,
                       struct error *error)
 {
-    struct place place = {.path = path, .parent = parent};
-    bool follows = walk->follows_links || parent == NULL;
+    struct stat status;
+    struct place place = {path, &status, parent};
+    bool is_wanted = false;
 
-    if ((!follows || stat(path, &place.status) != 0) && lstat(path, &place.status) != 0)
-        return error_set_errno(error, errno, "%s: cannot be read", path);
-    if (S_ISREG(place.status.st_mode))
-        return !walk->filter(walk->context, path, &place.status) ||
-               path_list_add(walk->list, path, error);
-    if (!S_ISDIR(place.status.st_mode))
+    if (!look(walk, path, &status, &is_wanted, error))
+        return false;
+    if (!is_wanted)
         return true;
-    if (is_inside_itself(&place))
-        return error_set(error, "%s: a directory inside of itself; name files", path);
-    return walk_directory(walk, &place, error);
+    if (S_ISDIR(status.st_mode))
+        return add_directory(walk, &place, error);
+    return !S_ISREG(status.st_mode) || !walk->filter(walk->context, path, &status) ||
+           path_list_add(walk->list, path, error);
+}
+
+static bool add_directory(const struct walk *walk, const struct place *place, struct error *error)
+{
+    bool has_slash = place->path[strlen(place->path) - 1] == '/';
+    struct directory_names names;
+    bool added;
+
+    if (is_inside_itself(place))
+        return error_set(error, "%s: a directory inside of itself; name files", place->path);
+    added = directory_names_read(place->path, NULL, &names, error);
+    for (size_t i = 0; added && i < names.count; i++) {
+        char *path;
+
+        if (asprintf(&path, "%s%s%s", place->path, has_slash ? "" : "/", names.items[i]) < 0) {
+            added = error_out_of_memory(error, place->path, strlen(names.items[i]));
+            break;
+        }
+        added = add_entry(walk, place, path, error);
+        free(path);
+    }
+    directory_names_free(&names);
+    return added;
 }
 
 bool path_list_add_directory(struct path_list *list, const char *directory, bool follows_links,
                              path_filter filter, void *context, struct error *error)
 {
     struct walk walk = {list, follows_links, filter, context};
+    struct stat status;
+    struct place place = {directory, &status, NULL};
 
-    return walk_path(&walk, directory, NULL, error);
+    /* The directory itself may be a link in any case. */
+    if (stat(directory, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", directory);
+    return add_directory(&walk, &place, error);
 }

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "common/profile.h"
 #include "common/store.h"
 #include "split/message.h"
 
@@ -44,6 +45,10 @@ covsplit_sidecar *profile_sidecars_find(const struct profile_sidecars *sidecars,
     covsplit_sidecar *sidecar = sidecars->given;
     covsplit_error *reader_error = NULL;
 
+    if ((covsplit_profile_raw_version(profile) & PROFILE_VARIANT_DEBUG_INFO) != 0) {
+        profile_needs_debug_info(name, error);
+        return NULL;
+    }
     if (sidecar == NULL && sidecars->store == NULL) {
         error_set(error, "%s: of a split image, and no sidecar is named; give --sidecar or --store",
                   name);

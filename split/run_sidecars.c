@@ -19,6 +19,7 @@
 
 #include "common/store.h"
 #include "common/uuid.h"
+#include "split/find_sidecar.h"
 #include "split/message.h"
 
 #define SIDECARS_MAX 16
@@ -32,8 +33,9 @@ struct run_sidecar {
 };
 
 struct run_sidecars {
-    const char *given;            /* --sidecar */
-    covsplit_store *store;        /* NULL: none named */
+    const char *given; /* --sidecar */
+    struct stores stores;
+    covsplit_store *store;        /* the same; NULL: none named */
     pthread_mutex_t lock;         /* of what follows */
     struct run_sidecar *all;      /* the last one used first */
     struct run_sidecar *of_given; /* in `all`, and never closed; NULL: not opened yet */
@@ -53,6 +55,7 @@ struct run_sidecars *run_sidecars_open(const struct parsed_options *options, str
         return NULL;
     }
     sidecars->given = option_text(options, OPTION_SIDECAR);
+    sidecars->stores = stores_named(options);
     if (store != NULL)
         sidecars->store = covsplit_store_open_directory(store, &reader_error);
     else if (environment != NULL && environment[0] != '\0')
@@ -172,13 +175,18 @@ struct wanted {
     struct error problem; /* the first one that was met; "": nothing was there to look at */
 };
 
+static void note_error(struct wanted *wanted, const struct error *error)
+{
+    if (wanted->problem.message[0] == '\0')
+        wanted->problem = *error;
+}
+
 static void note_problem(struct wanted *wanted, covsplit_error *reader_error)
 {
     struct error error;
 
     error_from_reader(&error, reader_error);
-    if (wanted->problem.message[0] == '\0')
-        wanted->problem = error;
+    note_error(wanted, &error);
 }
 
 static uint64_t section_size(const covsplit_sidecar *sidecar, const char *name)
@@ -249,33 +257,36 @@ static covsplit_sidecar *open_path(struct run_sidecars *sidecars, struct wanted 
     return opened;
 }
 
-/* The UUID of a stub record ends where its zeros begin, or is the beginning of a longer one. */
-static covsplit_sidecar *find_by_uuid(const covsplit_store *store, const struct wanted *wanted,
-                                      covsplit_error **error)
+/* Of an image. */
+static covsplit_sidecar *find_by_uuid(const struct stores *stores, struct wanted *wanted)
 {
-    size_t size = wanted->uuid.size;
-    covsplit_sidecar *found = covsplit_store_find(store, wanted->uuid.bytes, size, error);
+    struct store_match match = {0};
+    covsplit_sidecar *opened = NULL;
+    char hex[UUID_HEX_MAX];
+    struct error error;
+    bool found = stores_find(stores, &wanted->uuid, wanted->uuid_is_stub, &match, &error);
 
-    while (wanted->uuid_is_stub && size > 1 && wanted->uuid.bytes[size - 1] == 0)
-        size--;
-    if (found == NULL && size != wanted->uuid.size) {
-        covsplit_error_free(*error);
-        *error = NULL;
-        found = covsplit_store_find(store, wanted->uuid.bytes, size, error);
-    }
-    return found;
+    if (found && match.path == NULL)
+        found = error_set(&error, "%s: no sidecar of UUID %s; give another store",
+                          stores->directories, uuid_format(&wanted->uuid, hex));
+    if (found)
+        opened = open_path(NULL, wanted, match.path);
+    else
+        note_error(wanted, &error);
+    free(match.path);
+    return opened;
 }
 
 static covsplit_sidecar *open_from_store(struct run_sidecars *sidecars, struct wanted *wanted,
                                          const char *place)
 {
     covsplit_error *reader_error = NULL;
-    covsplit_sidecar *opened =
-        wanted->profile != NULL
-            ? covsplit_store_find_for_profile(sidecars->store, wanted->profile, &reader_error)
-            : find_by_uuid(sidecars->store, wanted, &reader_error);
+    covsplit_sidecar *opened;
 
     (void)place;
+    if (wanted->profile == NULL)
+        return find_by_uuid(&sidecars->stores, wanted);
+    opened = covsplit_store_find_for_profile(sidecars->store, wanted->profile, &reader_error);
     if (opened == NULL)
         note_problem(wanted, reader_error);
     return opened;

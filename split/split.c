@@ -5,6 +5,7 @@
  * can be lost: both outputs are complete and checked (joining them in memory gives the original's
  * digest) before either gets its name, and the sidecar gets its name before the image does.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include "common/inverse.h"
 #include "common/name_set.h"
 #include "common/output.h"
+#include "common/profile.h"
 #include "common/sidecar.h"
 #include "common/store.h"
 #include "formats/image.h"
@@ -109,7 +111,7 @@ static bool create_outputs(struct split *split, struct error *error)
 {
     struct output_options image_options = {
         .mode = split->image.status.st_mode & PERMISSION_BITS,
-        .in_place = paths_meet(split->output_path, split->image_path),
+        .in_place = paths_meet(split->output_path, split->image_path) ? &split->image : NULL,
     };
     struct output_options sidecar_options = {.mode = file_new_mode()};
 
@@ -347,10 +349,10 @@ static bool keep_existing(struct split *split, const struct existing *existing,
 
     if (!existing_check_same(existing, ours, error))
         return false;
-    if (!check_with(split, existing->sidecar, error)) {
-        cause = *error;
-        return !error_is_of_memory(error) &&
-               error_set(error, "%.900s, or give --replace", cause.message);
+    if (!check_with(split, existing->sidecar, &cause)) {
+        *error = cause;
+        return cause.number != 0 ? false
+                                 : error_set(error, "%.900s, or give --replace", cause.message);
     }
     split->sidecar_size = existing->input.bytes.size;
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
@@ -370,14 +372,15 @@ static bool try_store(struct split *split, const struct new_split *ours, bool *s
     if (done && existing.is_there && (!replaces || existing_is_better(&existing, ours))) {
         *settled = keep_existing(split, &existing, ours, error);
         /* What would be better, but is damaged, is replaced after all. */
-        done = *settled || (replaces && !error_is_of_memory(error));
+        done = *settled || (replaces && error->number == 0);
     }
     existing_close(&existing);
     if (!done || *settled)
         return done;
     if (split->sidecar.size == 0 && !make_sidecar(split, error))
         return false;
-    if (!store_output_commit(&split->sidecar, replaces, &result, error))
+    if (!output_can_replace(&split->stripped, error) ||
+        !store_output_commit(&split->sidecar, replaces, &result, error))
         return false;
     *settled = result != OUTPUT_NAME_TAKEN;
     return true;
@@ -415,16 +418,16 @@ static bool write_sidecar_file(struct split *split, const struct new_split *ours
 
 static bool commit_files(struct split *split, struct error *error)
 {
-    bool sidecar_was_there = access(split->sidecar_path, F_OK) == 0;
-    /* Then a failure may leave the image half written, and the sidecar has the rest of it. */
-    bool is_overwritten = split->stripped.keep_inode;
+    bool is_new = file_is_missing(split->sidecar_path, AT_SYMLINK_NOFOLLOW);
     enum output_result sidecar_result, stripped_result;
 
-    if (!output_commit(&split->sidecar, &sidecar_result, error))
+    if (!output_can_replace(&split->stripped, error) ||
+        !output_commit(&split->sidecar, &sidecar_result, error))
         return false;
     if (output_commit(&split->stripped, &stripped_result, error))
         return true;
-    if (!sidecar_was_there && !is_overwritten)
+    /* Of an image that is half written the sidecar has the rest. */
+    if (is_new && stripped_result != OUTPUT_HALF_WRITTEN)
         unlink(split->sidecar_path);
     return false;
 }
@@ -436,6 +439,21 @@ static const char *fate_name(enum section_fate fate)
     return fate == SECTION_STAYS    ? "stays"
            : fate == SECTION_ZEROED ? "is filled with zeros"
                                     : "is cut in part";
+}
+
+/* With -profile-correlate=debug-info there is neither data nor names. IR PGO says so, clang does
+ * not; Windows has no such thing, and linkers for it merge sections. */
+static bool is_for_debug_info(const struct image_plan *plan)
+{
+    unsigned found = 0;
+
+    for (size_t i = 0; i < plan->section_count; i++)
+        found |= SECTION_BIT(plan->sections[i].kind);
+    return (plan->facts.raw_version & PROFILE_VARIANT_DEBUG_INFO) != 0 ||
+           (plan->facts.format != IMAGE_COFF && plan->facts.raw_version != 0 &&
+            (found & SECTION_BIT(SECTION_COUNTERS)) != 0 &&
+            (found & (SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_NAMES) |
+                      SECTION_BIT(SECTION_COVDATA) | SECTION_BIT(SECTION_COVNAMES))) == 0);
 }
 
 static void warn_of_sections(const struct split *split)
@@ -451,7 +469,14 @@ static void warn_of_sections(const struct split *split)
             split_warn(split, "%s: %s %s: %s", split->image_path, section->name,
                        fate_name(section->fate), section->reason);
     }
-    if (removed == 0 && !split->plan->already_split)
+    if (is_for_debug_info(split->plan))
+        split_warn(
+            split,
+            "%s: %sthe image was built with -profile-correlate=debug-info: data and names are "
+            "in its debug information; merge its profiles with 'llvm-profdata merge "
+            "--debug-info=%s'",
+            split->image_path, removed == 0 ? "nothing to take out: " : "", split->output_path);
+    else if (removed == 0 && !split->plan->already_split)
         split_warn(split, "%s: nothing to take out: the image has no coverage sections that can go",
                    split->image_path);
 }
@@ -465,11 +490,10 @@ static void warn_of_sections(const struct split *split)
 static bool pass_on(struct split *split, struct error *error)
 {
     struct existing existing;
-    bool is_known, is_there, needs_placeholder;
+    bool is_known = existing_open(&existing, split->sidecar_path, error);
+    bool is_there = existing_counts(&existing), needs_placeholder;
     enum output_result result;
 
-    is_known = existing_open(&existing, split->sidecar_path, error);
-    is_there = existing_counts(&existing);
     existing_close(&existing);
     if (!is_known)
         return false;
@@ -482,7 +506,8 @@ static bool pass_on(struct split *split, struct error *error)
     split->plan->facts.is_placeholder = true;
     if (needs_placeholder && !write_sidecar(split, error))
         return false;
-    if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error))
+    if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error) ||
+        !output_can_replace(&split->stripped, error))
         return false;
     return needs_placeholder ? commit_files(split, error)
                              : output_commit(&split->stripped, &result, error);

@@ -65,38 +65,37 @@ static bool is_candidate(void *context, const char *path, const struct stat *sta
     return status->st_size != 0 && found_image_is_linked(path);
 }
 
-static bool collect_named(struct batch *batch, struct error *error)
+static bool collect_operands(struct batch *batch, struct path_list *directories,
+                             struct error *error)
 {
     const struct parsed_options *options = batch->options;
 
     for (size_t i = 0; i < options->operand_count; i++) {
+        const char *path = options->operands[i];
         struct stat status;
+        bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 
-        if (stat(options->operands[i], &status) == 0 && S_ISDIR(status.st_mode)) {
-            if (!option_given(options, OPTION_RECURSIVE))
-                return error_set(error, "%s: is a directory; give --recursive to split all in it",
-                                 options->operands[i]);
-        } else if (!path_list_add(&batch->paths, options->operands[i], error)) {
+        if (is_directory && !option_given(options, OPTION_RECURSIVE))
+            return error_set(error, "%s: is a directory; give --recursive to split all in it",
+                             path);
+        if (!path_list_add(is_directory ? directories : &batch->paths, path, error))
             return false;
-        }
     }
     batch->named = batch->paths.count;
     return true;
 }
 
-static bool collect_found(struct batch *batch, struct error *error)
+/* What was named, and behind it what is in directories. */
+static bool collect(struct batch *batch, struct error *error)
 {
-    const struct parsed_options *options = batch->options;
+    struct path_list directories = {0};
+    bool done = collect_operands(batch, &directories, error);
 
-    for (size_t i = 0; i < options->operand_count; i++) {
-        struct stat status;
-
-        if (stat(options->operands[i], &status) == 0 && S_ISDIR(status.st_mode) &&
-            !path_list_add_directory(&batch->paths, options->operands[i], false, is_candidate, NULL,
-                                     error))
-            return false;
-    }
-    return true;
+    for (size_t i = 0; done && i < directories.count; i++)
+        done = path_list_add_directory(&batch->paths, directories.paths[i], false, is_candidate,
+                                       NULL, error);
+    path_list_free(&directories);
+    return done;
 }
 
 static int compare_files(const void *left, const void *right)
@@ -254,7 +253,7 @@ static bool print_summary(const struct batch *batch, struct error *error)
 
 static bool run(struct batch *batch, struct error *error)
 {
-    if (!collect_named(batch, error) || !collect_found(batch, error) || !make_jobs(batch, error))
+    if (!collect(batch, error) || !make_jobs(batch, error))
         return false;
     split_all(batch);
     if (!print_summary(batch, error))

@@ -77,10 +77,11 @@ static bool is_gone(const char *path)
 static void run_job(struct job *job)
 {
     struct stat status;
+    bool is_empty;
 
     if (stat(job->path, &status) == 0)
         job->size = (uint64_t)status.st_size;
-    if (check_sidecar(job->path, &job->uuid, NULL, &job->error))
+    if (check_sidecar(job->path, &job->uuid, NULL, &is_empty, &job->error))
         job->result = RESULT_GOOD;
     else
         job->result = is_gone(job->path) ? RESULT_GONE : RESULT_FAULT;
@@ -167,15 +168,18 @@ static void retire_job(struct check *check)
 static void judge_other(struct job *job, enum store_entry_kind kind)
 {
     struct stat status;
-    bool is_there = lstat(job->path, &status) == 0;
+    bool is_known = lstat(job->path, &status) == 0;
 
     job->state = JOB_DONE;
     job->result = RESULT_GONE;
-    if (!is_there)
+    job->is_stray = true;
+    if (!is_known && errno == ENOENT)
         return;
-    if (kind == STORE_STRAY) {
+    if (!is_known) {
         job->result = RESULT_FAULT;
-        job->is_stray = true;
+        error_set_errno(&job->error, errno, "%s: cannot be looked at", job->path);
+    } else if (kind == STORE_STRAY) {
+        job->result = RESULT_FAULT;
         error_set(&job->error,
                   "%s: is where no search looks for a sidecar; move it to where its UUID says, or "
                   "remove it",

@@ -6,6 +6,7 @@
  */
 #include "split/universal.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,7 @@ bool universal_output_start(struct universal *universal, const struct input *ima
 {
     struct output_options output_options = {
         .mode = image->status.st_mode & PERMISSION_BITS,
-        .in_place = paths_meet(path, image->path),
+        .in_place = paths_meet(path, image->path) ? image : NULL,
     };
     struct buffer header = {0};
     bool done;
@@ -130,7 +131,8 @@ static bool append_slice(struct universal_job *job, size_t index, struct error *
     if (!universal_output_pad(&job->universal, index, &job->output, error))
         return false;
     if (!job->is_chosen[index])
-        return output_write(&job->output, job->parts[index].bytes, error);
+        return output_write(&job->output, job->parts[index].bytes, error) ||
+               file_blame(job->image->path, error);
     done = output_map(&job->splits[index].stripped, &stripped, error) &&
            output_write(&job->output, stripped.bytes, error);
     input_close(&stripped);
@@ -198,21 +200,21 @@ static bool sync_all(struct universal_job *job, struct error *error)
 static bool commit_all(struct universal_job *job, struct error *error)
 {
     bool is_new[UNIVERSAL_SLICES_MAX] = {false};
-    bool is_overwritten = job->output.keep_inode, done = true;
-    enum output_result result;
+    bool done = output_can_replace(&job->output, error);
+    enum output_result result = OUTPUT_UNCHANGED;
 
     for (size_t i = 0; done && i < job->universal.count; i++) {
         const char *path = job->splits[i].sidecar_path;
 
         if (!has_pending_sidecar(job, i))
             continue;
-        is_new[i] = access(path, F_OK) != 0;
+        is_new[i] = file_is_missing(path, AT_SYMLINK_NOFOLLOW);
         done = output_commit(&job->splits[i].sidecar, &result, error);
         is_new[i] = is_new[i] && done;
     }
     if (done && output_commit(&job->output, &result, error))
         return true;
-    for (size_t i = 0; i < job->universal.count && !is_overwritten; i++) {
+    for (size_t i = 0; i < job->universal.count && result != OUTPUT_HALF_WRITTEN; i++) {
         if (is_new[i])
             unlink(job->splits[i].sidecar_path);
     }

@@ -109,7 +109,7 @@ static bool write_slices(struct universal_joining *joining, struct error *error)
         else if (done)
             done = output_write(output, join->part.bytes, error);
         if (!done)
-            return false;
+            return file_blame(joining->stripped->path, error);
     }
     return true;
 }

@@ -30,16 +30,32 @@ static bool check_place(const covsplit_sidecar *sidecar, const char *path, const
     const uint8_t *bytes = covsplit_sidecar_uuid(sidecar, &own.size);
 
     memcpy(own.bytes, bytes, own.size);
-    if (!uuid_equal(&own, uuid))
-        return error_set(error,
-                         "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
-                         "where it belongs",
-                         path, uuid_format(&own, hex));
-    if (covsplit_sidecar_is_placeholder(sidecar))
-        return error_set(error,
-                         "%s: is a placeholder, which holds nothing; split the original image "
-                         "again, or remove it",
-                         path);
+    return uuid_equal(&own, uuid) ||
+           error_set(error,
+                     "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
+                     "where it belongs",
+                     path, uuid_format(&own, hex));
+}
+
+static bool check_not_placeholder(const covsplit_sidecar *sidecar, const char *path,
+                                  struct error *error)
+{
+    return !covsplit_sidecar_is_placeholder(sidecar) ||
+           error_set(error,
+                     "%s: is a placeholder, which holds nothing; split the original image again, "
+                     "or remove it",
+                     path);
+}
+
+/* Neither a section nor a copy of one. */
+static bool holds_nothing(const covsplit_sidecar *sidecar)
+{
+    covsplit_section section;
+
+    for (size_t i = 0; covsplit_sidecar_section(sidecar, i, &section); i++) {
+        if (section.stored_size != 0)
+            return false;
+    }
     return true;
 }
 
@@ -88,7 +104,7 @@ static bool check_join(const covsplit_sidecar *sidecar, const char *path, const 
     return done && second_reader_agrees(stripped_path, error);
 }
 
-bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
+bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped, bool *is_empty,
                    struct error *error)
 {
     covsplit_error *reader_error = NULL;
@@ -97,12 +113,11 @@ bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripp
 
     if (sidecar == NULL)
         return error_from_reader(error, reader_error);
-    if (uuid != NULL && !check_place(sidecar, path, uuid, error)) {
-        covsplit_sidecar_close(sidecar);
-        return false;
-    }
     good =
-        covsplit_sidecar_verify(sidecar, &reader_error) || error_from_reader(error, reader_error);
+        (uuid == NULL || check_place(sidecar, path, uuid, error)) &&
+        check_not_placeholder(sidecar, path, error) &&
+        (covsplit_sidecar_verify(sidecar, &reader_error) || error_from_reader(error, reader_error));
+    *is_empty = holds_nothing(sidecar);
     good = good && (stripped == NULL || check_join(sidecar, path, stripped, error));
     covsplit_sidecar_close(sidecar);
     return good;
@@ -115,11 +130,16 @@ static int verify_files(const struct parsed_options *options)
     for (size_t i = 0; i < options->operand_count; i++) {
         const char *path = options->operands[i];
         struct error error;
+        bool is_empty;
 
-        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), &error)) {
+        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), &is_empty, &error)) {
             message_error(&error);
             status = STATUS_FAILED;
-        } else if (option_given(options, OPTION_VERBOSE)) {
+            continue;
+        }
+        if (is_empty)
+            message_warning("%s: holds nothing: there was nothing to take out of its image", path);
+        if (option_given(options, OPTION_VERBOSE)) {
             message_line(stdout, "%s: ok", path);
         }
     }

@@ -68,6 +68,11 @@ static const char *refuse_words(const char *directory, const char *words)
     return assert_refused(&command);
 }
 
+static struct command command_as_user(const char *directory, const char *words)
+{
+    return covsplit_command_as_user(sample.scratch, directory, words);
+}
+
 static bool same_time(struct stat a, struct stat b)
 {
     return a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec &&
@@ -136,6 +141,37 @@ START_TEST(test_hard_link)
     assert_same_files(other, sample.stripped);
     run_words(directory, 0, "join -o joined app");
     assert_same_files(path_join(directory, "joined"), sample.image);
+}
+END_TEST
+
+/* The image of another owner, who lets all write to it. Its mode is right already; where it would
+ * have to change, which only the owner may do, nothing is written at all. */
+START_TEST(test_hard_link_of_another_owner)
+{
+    static const struct {
+        mode_t mode;
+        int exit_code;
+    } cases[] = {{0777, 0}, {06777, 1}, {0755, 1}};
+    if (geteuid() != 0) {
+        return; /* there is no other owner */
+    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *directory = sample_directory(&sample);
+        char *image = sample_copy(&sample, directory, "app");
+        char *other = path_join(directory, "other");
+        ck_assert_int_eq(link(image, other), 0);
+        struct command command = command_as_user(directory, "split app");
+        ck_assert_int_eq(chmod(image, cases[i].mode), 0);
+        struct outcome outcome = command_run(&command);
+        ck_assert_msg(outcome_exited(&outcome, cases[i].exit_code), "%s",
+                      outcome_describe(&command, &outcome));
+        bool is_done = cases[i].exit_code == 0;
+        assert_same_files(image, is_done ? sample.stripped : sample.image);
+        ck_assert_uint_eq(file_status(image).st_mode & 07777, cases[i].mode);
+        ck_assert_uint_eq(file_status(image).st_ino, file_status(other).st_ino);
+        /* No file is left behind, and no sidecar of an image that is whole. */
+        ck_assert_uint_eq(directory_list(directory).count, is_done ? 3 : 2);
+    }
 }
 END_TEST
 
@@ -463,11 +499,6 @@ END_TEST
 
 /* ---- permissions and space ---- */
 
-static struct command command_as_user(const char *directory, const char *words)
-{
-    return covsplit_command_as_user(sample.scratch, directory, words);
-}
-
 START_TEST(test_unreadable_input)
 {
     char *directory = sample_directory(&sample);
@@ -623,6 +654,7 @@ int main(void)
     tcase_add_test(test_case, test_output_is_the_input);
     tcase_add_test(test_case, test_symbolic_link);
     tcase_add_test(test_case, test_hard_link);
+    tcase_add_test(test_case, test_hard_link_of_another_owner);
     tcase_add_test(test_case, test_mode_of_outputs);
     tcase_add_test(test_case, test_unchanged_outputs_keep_their_time);
     tcase_add_test(test_case, test_options_do_not_change_the_image);

@@ -158,6 +158,65 @@ START_TEST(test_names_without_data)
 }
 END_TEST
 
+/* Runs covsplit with words of a text; gives back what it says. */
+static const char *run(const char *directory, int exit_code, const char *words)
+{
+    return covsplit_run_words(directory, exit_code, words).errors;
+}
+
+/* Sidecars that hold nothing say so, and why. */
+START_TEST(test_empty_sidecars)
+{
+    static const char *const commands[] = {"merge", "correlate"};
+    run(scratch, 0, "split -o again --sidecar placeholder split");
+    file_write_text(path_join(scratch, "plain.c"), "int main(void) { return 0; }\n");
+    run_or_abort(scratch, "clang-19", "plain.c", "-o", "plain", NULL);
+    run(scratch, 0, "split -o plain.out --sidecar empty plain");
+    for (size_t i = 0; i < 2; i++) {
+        const char *words = text_format("%s -o no.profraw profiles/1.profraw", commands[i]);
+        assert_says(run(scratch, 1, text_format("%s --sidecar placeholder", words)),
+                    "error: placeholder: a placeholder");
+        assert_says(run(scratch, 1, text_format("%s --sidecar empty", words)),
+                    "error: empty: holds nothing");
+        ck_assert(!file_exists(path_join(scratch, "no.profraw")));
+    }
+    assert_says(run(scratch, 1, "verify placeholder"), "error: placeholder: is a placeholder");
+    assert_says(run(scratch, 0, "verify empty"), "warning: empty: holds nothing");
+    ck_assert_str_eq(run(scratch, 0, "verify --image plain.out empty"),
+                     run(scratch, 0, "verify empty"));
+}
+END_TEST
+
+/* Images whose data and names are in their debug information: nothing of them is in any sidecar,
+ * and the way to merge their profiles is another one. */
+START_TEST(test_debug_info)
+{
+    static const char *const options[] = {
+        "-fprofile-generate -mllvm -debug-info-correlate",
+        "-fprofile-instr-generate -mllvm -profile-correlate=debug-info",
+        "-fprofile-instr-generate -fcoverage-mapping -mllvm -profile-correlate=debug-info",
+    };
+    static const char way[] = "llvm-profdata merge --debug-info=";
+    file_write_text(path_join(scratch, "debug.c"), "int main(void) { return 0; }\n");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        run_or_abort(
+            scratch, "sh", "-c",
+            text_format("clang-%s -g %s debug.c -o debug", i == 0 ? "14" : "19", options[i]), NULL);
+        const char *errors = run(scratch, 0, "split -o debug.out --sidecar debug.side debug");
+        assert_says(errors, way);
+        ck_assert((strstr(errors, "nothing to take out") != NULL) == (i != 2));
+        run_or_abort(scratch, "sh", "-c", "LLVM_PROFILE_FILE=debug.profraw ./debug.out", NULL);
+        assert_says(run(scratch, 1, "merge --sidecar debug.side -o no.profraw debug.profraw"), way);
+        assert_says(run(scratch, 1, "correlate --sidecar debug.side -o no.profraw debug.profraw"),
+                    way);
+        ck_assert(!file_exists(path_join(scratch, "no.profraw")));
+        /* As it says. */
+        run_or_abort(scratch, i == 0 ? "llvm-profdata-14" : "llvm-profdata-19", "merge",
+                     "--debug-info=debug.out", "-o", "debug.profdata", "debug.profraw", NULL);
+    }
+}
+END_TEST
+
 START_TEST(test_usage)
 {
     assert_says(merge(NULL, "-o out profiles", 2), "ends neither in .profraw nor in .profdata");
@@ -333,6 +392,8 @@ int main(void)
     tcase_add_test(test_case, test_inputs);
     tcase_add_test(test_case, test_list_with_zeros);
     tcase_add_test(test_case, test_names_without_data);
+    tcase_add_test(test_case, test_empty_sidecars);
+    tcase_add_test(test_case, test_debug_info);
     tcase_add_test(test_case, test_usage);
     tcase_add_test(test_case, test_which_llvm_profdata);
     tcase_add_test(test_case, test_llvm_profdata_fails);

@@ -535,6 +535,56 @@ START_TEST(test_search_list)
 }
 END_TEST
 
+/* An image without a build ID knows of its UUID what its stub record has: 16 bytes, with zeros
+ * behind a shorter one. All commands find its sidecar, and none takes one of two that it may be. */
+START_TEST(test_search_any_size)
+{
+    static const char *const uuids[] = {"deadbeef", "deadbe00", "00112233445566778899aabbccddeeff",
+                                        "00112233445566778899aabbccddeeff44556677"};
+    static const char *const lines[] = {"join --store store -o joined out", "join -o joined out",
+                                        "correlate --store store -o full.profraw light.profraw",
+                                        "merge --store store -o merged.profraw light.profraw",
+                                        "run --store store -- cmp out object"};
+    char *directory = sample_directory(&sample);
+    file_write_text(path_join(directory, "plain.c"), "int main(void) { return 0; }\n");
+    run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping",
+                 "-Wl,--build-id=none", "plain.c", "-o", "plain", NULL);
+    /* Where names stay, nothing else has the UUID. */
+    for (size_t i = 0; i < 2 * sizeof uuids / sizeof *uuids; i++) {
+        const char *uuid = uuids[i / 2];
+        directory_remove(path_join(directory, "store"));
+        covsplit_run_words(directory, 0,
+                           text_format("split --uuid %s --sections covmap,covfun,data%s "
+                                       "--store store -o out plain",
+                                       uuid, i % 2 == 0 ? ",names" : ""));
+        covsplit_run_words(directory, 0, text_format("export --store store -o object %s", uuid));
+        run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=light.profraw ./out", NULL);
+        for (size_t j = 0; j < sizeof lines / sizeof *lines; j++) {
+            struct command command = covsplit_command(directory, NULL);
+            text_list_add_words(&command.arguments, lines[j]);
+            text_list_add_format(&command.environment, "COVSPLIT_STORE=/nowhere::%s/store",
+                                 directory);
+            struct outcome outcome = command_run(&command);
+            ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors[0] == '\0', "%s",
+                          outcome_describe(&command, &outcome));
+        }
+        struct verdict verdict = {0};
+        files_equal(path_join(directory, "joined"), path_join(directory, "plain"), &verdict);
+        verdict_assert(&verdict, uuid);
+    }
+    char *entry = store_entry(path_join(directory, "store"), uuids[3]);
+    file_copy(entry, store_entry(path_join(directory, "store"), text_format("%s00", uuids[3])));
+    for (size_t j = 0; j < 4; j++) {
+        struct command command = covsplit_command(directory, NULL);
+        text_list_add_words(&command.arguments, lines[j]);
+        text_list_add_format(&command.environment, "COVSPLIT_STORE=%s/store", directory);
+        struct outcome outcome = command_run(&command);
+        ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome_describe(&command, &outcome));
+        assert_contains(outcome.errors, "fits as well as");
+    }
+}
+END_TEST
+
 /* Where directories may be passed through but not listed, a sidecar is still found: its path is
  * the only one that is opened, however many there are. */
 START_TEST(test_search_lists_nothing)
@@ -579,6 +629,7 @@ int main(void)
     tcase_add_test(test_case, test_gc_warns_of_what_is_not_there);
     tcase_add_test(test_case, test_gc_other_files);
     tcase_add_test(test_case, test_search_list);
+    tcase_add_test(test_case, test_search_any_size);
     tcase_add_test(test_case, test_search_lists_nothing);
     return suite_run(suite);
 }

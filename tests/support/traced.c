@@ -7,15 +7,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void become(const struct command *command)
+static void become(const struct command *command, int errors)
 {
     int nowhere = open("/dev/null", O_RDWR);
-    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0 ||
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(errors, STDERR_FILENO) < 0 ||
         (command->directory != NULL && chdir(command->directory) != 0) ||
         ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
         _exit(2);
@@ -35,7 +37,7 @@ static pid_t run_to_stop(pid_t process, unsigned long stops, int *status)
     ck_assert_int_eq(waitpid(process, status, 0), process);
     ck_assert(WIFSTOPPED(*status)); /* at the exec */
     ptrace(PTRACE_SETOPTIONS, process, NULL,
-           PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACESYSGOOD);
+           PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD);
     for (unsigned long seen = 0; seen < stops;) {
         ptrace(PTRACE_SYSCALL, stopped, NULL, NULL);
         stopped = waitpid(-1, status, __WALL);
@@ -47,12 +49,31 @@ static pid_t run_to_stop(pid_t process, unsigned long stops, int *status)
     return stopped;
 }
 
-static struct traced trace(const struct command *command, unsigned long stops, bool is_killed,
+/* The signal that a thread has got; 0 where it has stopped for us alone. */
+static int signal_of_stop(int status)
+{
+    int number = WSTOPSIG(status);
+    return number == SIGSTOP || (number & ~0x80) == SIGTRAP ? 0 : number;
+}
+
+static const char *take_errors(int errors)
+{
+    char *text = text_format("%4096s", "");
+    ssize_t size = pread(errors, text, 4096, 0);
+    ck_assert_int_ge(size, 0);
+    text[size] = '\0';
+    close(errors);
+    return text;
+}
+
+/* `signal` as kill(2) takes it. */
+static struct traced trace(const struct command *command, unsigned long stops, int signal,
                            void (*act)(void *context), void *context)
 {
+    int errors = memfd_create("errors", MFD_CLOEXEC);
     pid_t process = fork();
     if (process == 0) {
-        become(command);
+        become(command, errors);
     }
     ck_assert_int_gt(process, 0);
     int status = 0;
@@ -60,34 +81,44 @@ static struct traced trace(const struct command *command, unsigned long stops, b
     if (stopped != 0 && act != NULL) {
         act(context);
     }
-    if (stopped != 0 && is_killed) {
-        kill(process, SIGKILL);
-    } else if (stopped != 0) {
+    if (stopped != 0) {
+        kill(process, signal);
+    }
+    if (stopped != 0 && signal != SIGKILL) {
         ptrace(PTRACE_DETACH, stopped, NULL, NULL);
     }
     for (int other = 0; stopped != 0;) {
-        pid_t ended = waitpid(-1, &other, __WALL);
-        if (ended < 0) {
+        pid_t changed = waitpid(-1, &other, __WALL);
+        if (changed < 0) {
             ck_assert_int_eq(errno, ECHILD);
             break;
         }
-        if (ended == process) {
+        if (WIFSTOPPED(other)) {
+            ptrace(PTRACE_DETACH, changed, NULL, (void *)(uintptr_t)signal_of_stop(other));
+        } else if (changed == process) {
             status = other;
         }
     }
     return (struct traced){
         .was_stopped = stopped != 0,
         .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+        .errors = take_errors(errors),
     };
 }
 
 struct traced command_trace(const struct command *command, unsigned long stops,
                             void (*act)(void *context), void *context)
 {
-    return trace(command, stops, false, act, context);
+    return trace(command, stops, 0, act, context);
+}
+
+struct traced command_trace_and_signal(const struct command *command, unsigned long stops,
+                                       int signal)
+{
+    return trace(command, stops, signal, NULL, NULL);
 }
 
 struct traced command_trace_and_kill(const struct command *command, unsigned long stops)
 {
-    return trace(command, stops, true, NULL, NULL);
+    return trace(command, stops, SIGKILL, NULL, NULL);
 }

@@ -2,10 +2,28 @@
  * Keep-lists: what a line may be, and which UUIDs a list has.
  */
 #include <check.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "split/keep_list.h"
+
+/* The linker puts this in the place of the function behind getline: it fails after so many lines.
+ */
+static long lines_left = -1;
+
+ssize_t __real___getdelim(char **line, size_t *capacity, int delimiter, FILE *stream);
+ssize_t __wrap___getdelim(char **line, size_t *capacity, int delimiter, FILE *stream);
+
+ssize_t __wrap___getdelim(char **line, size_t *capacity, int delimiter, FILE *stream)
+{
+    if (lines_left == 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    lines_left -= lines_left > 0;
+    return __real___getdelim(line, capacity, delimiter, stream);
+}
 
 static bool read_text(const char *text, size_t size, struct keep_list *list, struct error *error)
 {
@@ -58,6 +76,25 @@ START_TEST(test_forms_of_a_line)
         ck_assert(!has(&list, "10112233445566778899aabbccddeeff00112233"));
         keep_list_free(&list);
     }
+}
+END_TEST
+
+/* Without memory for a line the list does not end there: what is missing from it would be removed.
+ */
+START_TEST(test_no_memory)
+{
+    static const char text[] = LONG "\n00112233\n44556677\n";
+
+    for (lines_left = 0; lines_left < 3;) {
+        long lines = lines_left;
+        struct keep_list list;
+        struct error error = {0};
+
+        ck_assert_msg(!read_text(text, strlen(text), &list, &error), "%ld lines", lines);
+        ck_assert_msg(strstr(error.message, strerror(ENOMEM)) != NULL, "%s", error.message);
+        lines_left = lines + 1;
+    }
+    lines_left = -1;
 }
 END_TEST
 
@@ -160,6 +197,7 @@ int main(void)
 
     tcase_add_test(all, test_forms_of_a_line);
     tcase_add_test(all, test_bad_lines);
+    tcase_add_test(all, test_no_memory);
     tcase_add_test(all, test_prefixes);
     tcase_add_test(all, test_use_is_marked);
     tcase_add_test(all, test_many);
