@@ -85,6 +85,15 @@ static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options
                      name, options->level);
 }
 
+/* `size`: of what was to be compressed. */
+static bool compressing_failed(size_t result, const char *name, uint64_t size, struct error *error)
+{
+    return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation
+               ? error_out_of_memory(error, name, size)
+               : error_set(error, "%s: compressing failed: %s; use another version of libzstd",
+                           name, ZSTD_getErrorName(result));
+}
+
 /* Compresses one piece, or with ZSTD_e_end also all that zstd still holds. */
 static bool compress_piece(ZSTD_CCtx *context, struct bytes piece, ZSTD_EndDirective directive,
                            const char *name, struct buffer *compressed, struct error *error)
@@ -100,8 +109,7 @@ static bool compress_piece(ZSTD_CCtx *context, struct bytes piece, ZSTD_EndDirec
         output = (ZSTD_outBuffer){compressed->data, compressed->capacity, compressed->size};
         left = ZSTD_compressStream2(context, &output, &input, directive);
         if (ZSTD_isError(left))
-            return error_set(error, "%s: compressing failed: %s; free some memory and run again",
-                             name, ZSTD_getErrorName(left));
+            return compressing_failed(left, name, piece.size, error);
         compressed->size = output.pos;
     } while (directive == ZSTD_e_end ? left != 0 : input.pos < input.size);
     return true;
@@ -193,8 +201,7 @@ bool codec_compress_once(struct bytes source, int level, bool with_checksum, con
                                 (size_t)source.size);
     ZSTD_freeCCtx(zstd);
     if (ZSTD_isError(result))
-        return error_set(error, "%s: compressing failed: %s; free some memory and run again", name,
-                         ZSTD_getErrorName(result));
+        return compressing_failed(result, name, source.size, error);
     compressed->size += result;
     return true;
 }

@@ -279,19 +279,19 @@ static bool load_names(struct correlation *correlation, struct error *error)
     enum section_kind kind = correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES;
     const struct sidecar_section *section = sidecar_find(sidecar, kind);
     struct name_set set = {0};
-    struct error ignored;
-    bool are_known, done = true;
+    bool are_known = false, done;
 
-    are_known = section != NULL && sidecar_read_names(sidecar, section, true, &set, &ignored) &&
-                set.count != 0;
-    if (are_known)
+    correlation->has_names = section != NULL;
+    done = section == NULL || sidecar_read_names(sidecar, section, true, &set, error);
+    if (done && set.count != 0) {
+        are_known = true;
         done = name_set_encode(&set, &correlation->names) ||
                error_out_of_memory(error, sidecar_name(sidecar), set.text.size);
+    }
     name_set_free(&set);
-    correlation->has_names = section != NULL;
-    return are_known
-               ? done
-               : load_section(sidecar, kind, &correlation->names, &correlation->has_names, error);
+    if (are_known || (!done && error_is_of_memory(error)))
+        return done;
+    return load_section(sidecar, kind, &correlation->names, &correlation->has_names, error);
 }
 
 bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,

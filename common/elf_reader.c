@@ -61,7 +61,7 @@ bool elf_reader_compression_header(const struct elf_reader *file, struct bytes v
     return true;
 }
 
-/* What libelf relies on when it takes up a file, and reads without looking twice. */
+/* Sections are read by their headers alone, so it is these that must be there. */
 static bool header_is_sound(struct elf_reader *file)
 {
     const uint8_t *ident = file->bytes.data;
@@ -87,51 +87,74 @@ static bool header_is_sound(struct elf_reader *file)
                        &table);
 }
 
-/* Section headers, each checked against the file; then the names, which libelf looks up in a
- * section that is known to be sound by now. */
+static bool decode_section_header(const struct elf_reader *file, struct bytes entry,
+                                  GElf_Shdr *header)
+{
+    Elf32_Shdr narrow;
+
+    if (file->wide)
+        return decode(file, ELF_T_SHDR, entry, header, sizeof(*header));
+    if (!decode(file, ELF_T_SHDR, entry, &narrow, sizeof(narrow)))
+        return false;
+    *header = (GElf_Shdr){.sh_name = narrow.sh_name,
+                          .sh_type = narrow.sh_type,
+                          .sh_flags = narrow.sh_flags,
+                          .sh_addr = narrow.sh_addr,
+                          .sh_offset = narrow.sh_offset,
+                          .sh_size = narrow.sh_size,
+                          .sh_link = narrow.sh_link,
+                          .sh_info = narrow.sh_info,
+                          .sh_addralign = narrow.sh_addralign,
+                          .sh_entsize = narrow.sh_entsize};
+    return true;
+}
+
+/* The NUL-terminated text at the offset; NULL where there is none. */
+static const char *text_at(struct bytes texts, uint64_t offset)
+{
+    struct bytes rest;
+
+    if (!bytes_slice(texts, offset, texts.size < offset ? 0 : texts.size - offset, &rest) ||
+        rest.size == 0 || memchr(rest.data, '\0', (size_t)rest.size) == NULL)
+        return NULL;
+    return (const char *)rest.data;
+}
+
+/* Section headers, each checked against the file, and then their names. */
 static bool read_sections(struct elf_reader *file)
 {
-    const GElf_Shdr *names;
+    const struct elf_reader_section *names = &file->sections[file->header.e_shstrndx];
 
     for (size_t i = 0; i < file->header.e_shnum; i++) {
         struct elf_reader_section *section = &file->sections[i];
+        struct bytes entry;
 
-        section->libelf = elf_getscn(file->libelf, i);
-        if (gelf_getshdr(section->libelf, &section->header) == NULL ||
+        if (!bytes_slice(file->bytes, file->header.e_shoff + i * file->header.e_shentsize,
+                         file->header.e_shentsize, &entry) ||
+            !decode_section_header(file, entry, &section->header) ||
             (section->header.sh_type != SHT_NOBITS &&
              !bytes_slice(file->bytes, section->header.sh_offset, section->header.sh_size,
                           &section->stored)))
             return false;
     }
-    names = &file->sections[file->header.e_shstrndx].header;
-    if (names->sh_type != SHT_STRTAB || (names->sh_flags & SHF_COMPRESSED) != 0)
+    if (names->header.sh_type != SHT_STRTAB || (names->header.sh_flags & SHF_COMPRESSED) != 0)
         return false;
-    file->section_count = file->header.e_shnum;
-    for (size_t i = 0; i < file->section_count; i++) {
+    for (size_t i = 0; i < file->header.e_shnum; i++) {
         struct elf_reader_section *section = &file->sections[i];
 
-        section->name = elf_strptr(file->libelf, file->header.e_shstrndx, section->header.sh_name);
+        section->name = text_at(names->stored, section->header.sh_name);
         if (section->name == NULL)
             return false;
     }
+    file->section_count = file->header.e_shnum;
     return true;
 }
 
-/* False where the bytes are no ELF file, a damaged one, or one that no sidecar looks like. Closed
- * with file_close, whatever the result. */
 bool elf_reader_open(struct elf_reader *file, struct bytes bytes)
 {
     *file = (struct elf_reader){.bytes = bytes};
     elf_version(EV_CURRENT);
-    if (!header_is_sound(file))
-        return false;
-    file->libelf = elf_memory((char *)(uintptr_t)bytes.data, (size_t)bytes.size);
-    return file->libelf != NULL && read_sections(file);
-}
-
-void elf_reader_close(struct elf_reader *file)
-{
-    elf_end(file->libelf);
+    return header_is_sound(file) && read_sections(file);
 }
 
 const struct elf_reader_section *elf_reader_find(const struct elf_reader *file, const char *name)
@@ -148,26 +171,29 @@ const struct elf_reader_section *elf_reader_find(const struct elf_reader *file, 
     return found;
 }
 
-Elf_Data *elf_reader_notes(const struct elf_reader *file, const char *name)
+bool elf_reader_notes(const struct elf_reader *file, const char *name,
+                      struct sidecar_note_list *notes)
 {
     const struct elf_reader_section *section = elf_reader_find(file, name);
 
     if (section == NULL || section->header.sh_type != SHT_NOTE ||
         section->header.sh_addralign != SIDECAR_NOTE_ALIGNMENT ||
         (section->header.sh_flags & SHF_COMPRESSED) != 0 || section->stored.size == 0)
-        return NULL;
-    return elf_getdata(section->libelf, NULL);
+        return false;
+    *notes = (struct sidecar_note_list){section->stored, file->data_encoding == ELFDATA2MSB};
+    return true;
 }
 
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
 {
-    Elf_Data *data = elf_reader_notes(file, SIDECAR_BUILD_ID_SECTION);
+    struct sidecar_note_list notes;
     struct sidecar_note note;
     size_t offset = 0;
 
-    if (data == NULL || !sidecar_note_next(data, &offset, &note) ||
-        !sidecar_note_is_of(&note, ELF_NOTE_GNU) || note.type != NT_GNU_BUILD_ID ||
-        note.description.size == 0 || note.description.size > UUID_SIZE_MAX)
+    if (!elf_reader_notes(file, SIDECAR_BUILD_ID_SECTION, &notes) ||
+        !sidecar_note_next(&notes, &offset, &note) || !sidecar_note_is_of(&note, ELF_NOTE_GNU) ||
+        note.type != NT_GNU_BUILD_ID || note.description.size == 0 ||
+        note.description.size > UUID_SIZE_MAX)
         return false;
     memcpy(uuid->bytes, note.description.data, (size_t)note.description.size);
     uuid->size = (size_t)note.description.size;

@@ -1,9 +1,9 @@
 /*
  * Reading the small ELF files that covsplit makes (elf_writer.h), whoever has changed them since.
  *
- * libelf decodes every structure, but it trusts the numbers in a file more than a hostile one
- * deserves. So the ELF header is checked against the file before libelf sees the file, and each
- * section header before libelf is asked for a section's contents.
+ * libelf decodes every structure, but it is not given the file: it trusts the numbers in one more
+ * than a hostile one deserves. Nothing here takes memory, so that what a file is can always be
+ * told.
  */
 #ifndef COVSPLIT_COMMON_ELF_READER_H
 #define COVSPLIT_COMMON_ELF_READER_H
@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "common/bytes.h"
+#include "common/sidecar_note.h"
 #include "common/uuid.h"
 
 /* What covsplit writes has at most 13; more are no reason to refuse what a later version says of
@@ -22,8 +23,7 @@
 
 struct elf_reader_section {
     GElf_Shdr header;
-    Elf_Scn *libelf;
-    const char *name;    /* libelf's */
+    const char *name;    /* in the file */
     struct bytes stored; /* its bytes in the file; empty for SHT_NOBITS */
 };
 
@@ -32,21 +32,20 @@ struct elf_reader {
     bool wide;              /* ELFCLASS64 */
     unsigned data_encoding; /* ELFDATA2LSB or ELFDATA2MSB */
     GElf_Ehdr header;       /* only the members that are read, for ELFCLASS32 */
-    Elf *libelf;
     struct elf_reader_section sections[ELF_READER_SECTION_MAX];
     size_t section_count; /* the null section included */
 };
 
-/* False where the bytes are no ELF file, a damaged one, or one that covsplit makes none like. They
- * must outlive the reader, which is closed with elf_reader_close, whatever the result. */
+/* False where the bytes are no ELF file, a damaged one, or one that covsplit makes none like: the
+ * reader has no sections then. They must outlive the reader, which owns nothing. */
 bool elf_reader_open(struct elf_reader *file, struct bytes bytes);
-void elf_reader_close(struct elf_reader *file);
 
 /* NULL where there is none, or more than one, so that no two readers can see different things. */
 const struct elf_reader_section *elf_reader_find(const struct elf_reader *file, const char *name);
 
-/* The data of a section of notes; NULL where there is none. */
-Elf_Data *elf_reader_notes(const struct elf_reader *file, const char *name);
+/* The notes of a section; false where there is none of them. */
+bool elf_reader_notes(const struct elf_reader *file, const char *name,
+                      struct sidecar_note_list *notes);
 
 /* The UUID in .note.gnu.build-id; false where there is none, or none of a size that is known. */
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid);

@@ -11,10 +11,11 @@
 /* The note, if it is the first one. */
 static bool find_note(const struct elf_reader *file, struct sidecar_note *note)
 {
-    Elf_Data *data = elf_reader_notes(file, SIDECAR_NOTE_SECTION);
+    struct sidecar_note_list notes;
     size_t offset = 0;
 
-    return data != NULL && sidecar_note_next(data, &offset, note) &&
+    return elf_reader_notes(file, SIDECAR_NOTE_SECTION, &notes) &&
+           sidecar_note_next(&notes, &offset, note) &&
            sidecar_note_is_of(note, SIDECAR_NOTE_OWNER) && note->type == OBJECT_NOTE_TYPE;
 }
 
@@ -22,10 +23,8 @@ bool object_recognize(struct bytes bytes)
 {
     struct elf_reader file;
     struct sidecar_note note;
-    bool recognized = elf_reader_open(&file, bytes) && find_note(&file, &note);
 
-    elf_reader_close(&file);
-    return recognized;
+    return elf_reader_open(&file, bytes) && find_note(&file, &note);
 }
 
 static bool damaged(const char *name, struct error *error)
@@ -96,7 +95,6 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
            (elf_reader_build_id(&file, &facts->uuid) || damaged(name, error));
     facts->elf_class = file.wide ? ELFCLASS64 : ELFCLASS32;
     facts->machine = file.header.e_machine;
-    elf_reader_close(&file);
     return done;
 }
 

@@ -77,17 +77,11 @@ bool profile_identity(const struct profile *profile, const char *name, struct di
 {
     const struct profile_header *header = &profile->header;
     const uint64_t numbers[] = {
-        header->magic,
-        header->version,
-        header->num_data,
-        profile->big_endian,
-        profile->lightweight, /* or its stub was changed, and that is found out of each group */
-        header->num_counters,
-        header->num_bitmap_bytes,
-        profile->binary_ids.size,
-        header->names_size,
-        header->num_vtables,
-        header->vnames_size,
+        header->magic,        header->version,          header->num_data,
+        profile->big_endian,  profile->lightweight, /* or its stub was changed, and that is found
+                                                       out of each group */
+        header->num_counters, header->num_bitmap_bytes, profile->binary_ids.size,
+        header->names_size,   header->num_vtables,      header->vnames_size,
     };
     struct digest_stream *digest = digest_stream_new();
 

@@ -3,11 +3,12 @@
  */
 #include "common/sidecar_note.h"
 
-#include <gelf.h>
+#include <elf.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define HEADER_SIZE            12 /* of a note: n_namesz, n_descsz, n_type */
 #define FORMAT_SIZE            4
 #define IMAGE_SIZE             80 /* without the text; likewise KEPT_SIZE */
 #define REMOVED_SIZE           32
@@ -52,15 +53,12 @@ bool sidecar_note_append(struct buffer *encoded, bool big_endian, const char *ow
                          struct bytes description)
 {
     size_t owner_size = strlen(owner) + 1;
-    /* A note's header is three words in both classes. */
-    Elf32_Word words[3] = {(Elf32_Word)owner_size, (Elf32_Word)description.size, type};
-    uint8_t header[sizeof(words)];
-    Elf_Data from = {
-        .d_buf = words, .d_size = sizeof(words), .d_type = ELF_T_WORD, .d_version = EV_CURRENT};
-    Elf_Data to = {.d_buf = header, .d_size = sizeof(header), .d_version = EV_CURRENT};
+    uint8_t header[HEADER_SIZE];
 
-    return elf32_xlatetof(&to, &from, big_endian ? ELFDATA2MSB : ELFDATA2LSB) != NULL &&
-           buffer_append(encoded, header, sizeof(header)) &&
+    store_u32(header, (uint32_t)owner_size, big_endian);
+    store_u32(header + 4, (uint32_t)description.size, big_endian);
+    store_u32(header + 8, type, big_endian);
+    return buffer_append(encoded, header, sizeof(header)) &&
            buffer_append(encoded, owner, owner_size) &&
            buffer_append_zeros(encoded, PADDING(owner_size)) &&
            buffer_append(encoded, description.data, (size_t)description.size) &&
@@ -362,21 +360,31 @@ static bool take_note(struct decoder *decoder, const struct sidecar_note *note)
     }
 }
 
-bool sidecar_note_next(Elf_Data *data, size_t *offset, struct sidecar_note *note)
+/* Takes `size` bytes and the padding behind them, which the last note may come without. */
+static bool take_padded(struct bytes *rest, uint64_t size, struct bytes *part)
 {
-    struct bytes all = {data->d_buf, data->d_size};
-    size_t owner_offset, description_offset, next;
-    GElf_Nhdr header;
+    uint64_t padded = size + PADDING(size);
 
-    if (*offset >= data->d_size)
+    if (padded > rest->size)
+        padded = rest->size;
+    return bytes_slice(*rest, 0, size, part) &&
+           bytes_slice(*rest, padded, rest->size - padded, rest);
+}
+
+bool sidecar_note_next(const struct sidecar_note_list *list, size_t *offset,
+                       struct sidecar_note *note)
+{
+    const struct bytes all = list->bytes;
+    struct bytes rest, header;
+
+    if (!bytes_slice(all, *offset, all.size < *offset ? 0 : all.size - *offset, &rest) ||
+        !take_padded(&rest, HEADER_SIZE, &header) ||
+        !take_padded(&rest, load_u32(header.data, list->big_endian), &note->owner) ||
+        !take_padded(&rest, load_u32(header.data + 4, list->big_endian), &note->description))
         return false;
-    next = gelf_getnote(data, *offset, &header, &owner_offset, &description_offset);
-    if (next == 0 || !bytes_slice(all, owner_offset, header.n_namesz, &note->owner) ||
-        !bytes_slice(all, description_offset, header.n_descsz, &note->description))
-        return false;
-    note->type = header.n_type;
-    note->description_offset = description_offset;
-    *offset = next;
+    note->type = load_u32(header.data + 8, list->big_endian);
+    note->description_offset = (uint64_t)(note->description.data - all.data);
+    *offset = (size_t)(all.size - rest.size);
     return true;
 }
 
@@ -385,24 +393,24 @@ bool sidecar_note_is_of(const struct sidecar_note *note, const char *owner)
     return bytes_equal(note->owner, (struct bytes){(const uint8_t *)owner, strlen(owner) + 1});
 }
 
-bool sidecar_notes_recognize(Elf_Data *data)
+bool sidecar_notes_recognize(const struct sidecar_note_list *list)
 {
     size_t offset = 0;
     struct sidecar_note note;
 
-    return sidecar_note_next(data, &offset, &note) &&
+    return sidecar_note_next(list, &offset, &note) &&
            sidecar_note_is_of(&note, SIDECAR_NOTE_OWNER) && note.type == SIDECAR_NOTE_FORMAT;
 }
 
-static bool take_notes(struct decoder *decoder, Elf_Data *data)
+static bool take_notes(struct decoder *decoder, const struct sidecar_note_list *list)
 {
     const unsigned needed = SEEN(SIDECAR_NOTE_FORMAT) | SEEN(SIDECAR_NOTE_IMAGE) |
                             SEEN(SIDECAR_NOTE_INVERSE) | SEEN(SIDECAR_NOTE_SEAL);
     size_t offset = 0;
     struct sidecar_note note;
 
-    while (offset < data->d_size) {
-        if (!sidecar_note_next(data, &offset, &note))
+    while (offset < list->bytes.size) {
+        if (!sidecar_note_next(list, &offset, &note))
             return refuse(decoder, "a note runs over their end");
         if (sidecar_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(decoder, &note))
             return false;
@@ -412,15 +420,16 @@ static bool take_notes(struct decoder *decoder, Elf_Data *data)
     return true;
 }
 
-bool sidecar_notes_decode(Elf_Data *data, bool big_endian, const char *name,
+bool sidecar_notes_decode(const struct sidecar_note_list *list, const char *name,
                           struct sidecar_notes *notes, struct error *error)
 {
-    struct decoder decoder = {.notes = notes, .big = big_endian, .name = name, .error = error};
+    struct decoder decoder = {
+        .notes = notes, .big = list->big_endian, .name = name, .error = error};
 
     *notes = (struct sidecar_notes){0};
-    if (!sidecar_notes_recognize(data))
+    if (!sidecar_notes_recognize(list))
         return refuse(&decoder, "they do not start with the format version");
-    if (!take_notes(&decoder, data)) {
+    if (!take_notes(&decoder, list)) {
         sidecar_notes_free(notes);
         return false;
     }

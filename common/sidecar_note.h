@@ -61,7 +61,6 @@
 #ifndef COVSPLIT_COMMON_SIDECAR_NOTE_H
 #define COVSPLIT_COMMON_SIDECAR_NOTE_H
 
-#include <libelf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -128,19 +127,26 @@ struct sidecar_note {
     uint64_t description_offset; /* in the section */
 };
 
-/* Takes the note at *offset (0 for the first) from the data that elf_getdata gives for a section of
- * notes. False at the end, and where what is there is no whole note. */
-bool sidecar_note_next(Elf_Data *data, size_t *offset, struct sidecar_note *note);
+/* The contents of a section of notes, as they are in the file. */
+struct sidecar_note_list {
+    struct bytes bytes;
+    bool big_endian;
+};
+
+/* Takes the note at *offset (0 for the first) from the list. False at the end, and where what is
+ * there is no whole note. */
+bool sidecar_note_next(const struct sidecar_note_list *list, size_t *offset,
+                       struct sidecar_note *note);
 
 bool sidecar_note_is_of(const struct sidecar_note *note, const char *owner);
 
-/* Reads the section's data as elf_getdata gives it. Refuses other format versions. The texts are
- * new; freed with sidecar_notes_free. */
-bool sidecar_notes_decode(Elf_Data *data, bool big_endian, const char *name,
+/* Reads the notes of the section. Refuses other format versions. The texts are new; freed with
+ * sidecar_notes_free. */
+bool sidecar_notes_decode(const struct sidecar_note_list *list, const char *name,
                           struct sidecar_notes *notes, struct error *error);
 void sidecar_notes_free(struct sidecar_notes *notes);
 
-/* True where the data starts with the note that sidecars of every format version start with. */
-bool sidecar_notes_recognize(Elf_Data *data);
+/* True where they start with the note that sidecars of every format version start with. */
+bool sidecar_notes_recognize(const struct sidecar_note_list *list);
 
 #endif

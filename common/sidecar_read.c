@@ -1,9 +1,9 @@
 /*
  * Reading a sidecar: see sidecar.h.
  *
- * Nothing of libelf outlives sidecar_open: what was found is kept in structures of our own.
+ * The reader of the file does not outlive sidecar_open: what was found is kept in structures of our
+ * own.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,14 +16,10 @@
 bool sidecar_recognize(struct bytes bytes)
 {
     struct elf_reader file;
-    bool recognized = false;
+    struct sidecar_note_list notes;
 
-    if (elf_reader_open(&file, bytes)) {
-        Elf_Data *notes = elf_reader_notes(&file, SIDECAR_NOTE_SECTION);
-        recognized = notes != NULL && sidecar_notes_recognize(notes);
-    }
-    elf_reader_close(&file);
-    return recognized;
+    return elf_reader_open(&file, bytes) && elf_reader_notes(&file, SIDECAR_NOTE_SECTION, &notes) &&
+           sidecar_notes_recognize(&notes);
 }
 
 /* ---- opening ---- */
@@ -98,18 +94,15 @@ static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, s
 
 static bool read_notes(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
-    Elf_Data *data = elf_reader_notes(file, SIDECAR_NOTE_SECTION);
     struct sidecar_facts *facts = &sidecar->notes.facts;
+    struct sidecar_note_list notes;
 
-    if (data == NULL && errno == ENOMEM) /* of libelf: see sidecar_open */
-        return error_out_of_memory(error, sidecar->name, file->bytes.size);
-    if (data == NULL || !sidecar_notes_recognize(data))
+    if (!elf_reader_notes(file, SIDECAR_NOTE_SECTION, &notes) || !sidecar_notes_recognize(&notes))
         return error_set(error,
                          "%s: not a sidecar, or damaged beyond recognition; give the .covsplit "
                          "file that the split wrote",
                          sidecar->name);
-    if (!sidecar_notes_decode(data, file->data_encoding == ELFDATA2MSB, sidecar->name,
-                              &sidecar->notes, error) ||
+    if (!sidecar_notes_decode(&notes, sidecar->name, &sidecar->notes, error) ||
         !check_seal(sidecar, file, error))
         return false;
     facts->elf_class = file->wide ? ELFCLASS64 : ELFCLASS32;
@@ -241,12 +234,9 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     if (sidecar == NULL || sidecar->name == NULL || sidecar->references == NULL || file == NULL) {
         error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
     } else {
-        errno = 0; /* libelf does not tell why it fails in another way */
-        if (!elf_reader_open(file, bytes))
-            file->section_count = 0; /* read_notes then finds none, and says so */
+        elf_reader_open(file, bytes); /* where that fails read_notes finds none, and says so */
         done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
                read_all_sections(sidecar, file, error);
-        elf_reader_close(file);
     }
     free(file);
     if (!done) {

@@ -239,19 +239,20 @@ static void describe_split(struct coff_plan_state *state, struct split_image *sp
     image_plan_describe_split(state->plan, split);
 }
 
-bool coff_find_split(const struct input *input, struct split_image *split)
+bool coff_find_split(const struct input *input, struct split_image *split, struct error *error)
 {
     struct image_plan *plan = calloc(1, sizeof(*plan));
     struct coff_plan_state *state = calloc(1, sizeof(*state));
-    struct error ignored;
     bool found = false;
 
-    if (plan != NULL && state != NULL && coff_image_open(&state->image, input, &ignored)) {
+    if (plan == NULL || state == NULL) {
+        error_out_of_memory(error, input->path, sizeof(*plan) + sizeof(*state));
+    } else if (coff_image_open(&state->image, input, error)) {
         state->plan = plan;
         coff_guid(&state->image, &plan->facts.uuid);
-        if (find_sections(state, &ignored)) {
+        if (find_sections(state, error)) {
             coff_merged_find_stub(state);
-            found = find_out_whether_split(state, &found, &ignored) && found;
+            found = find_out_whether_split(state, &found, error) && found;
         }
         if (found)
             describe_split(state, split);

@@ -258,17 +258,18 @@ static void describe_split(struct elf_plan_state *state, struct split_image *spl
     image_plan_describe_split(state->plan, split);
 }
 
-bool elf_find_split(const struct input *input, struct split_image *split)
+bool elf_find_split(const struct input *input, struct split_image *split, struct error *error)
 {
     struct image_plan *plan = calloc(1, sizeof(*plan));
     struct elf_plan_state *state = calloc(1, sizeof(*state));
-    struct error ignored;
     bool found = false;
 
-    if (plan != NULL && state != NULL && elf_image_open(&state->image, input, &ignored)) {
+    if (plan == NULL || state == NULL) {
+        error_out_of_memory(error, input->path, sizeof(*plan) + sizeof(*state));
+    } else if (elf_image_open(&state->image, input, error)) {
         state->plan = plan;
-        found = find_sections(state, &ignored) && is_already_split(state) &&
-                elf_build_id(&state->image, &plan->facts.uuid, &ignored);
+        found = find_sections(state, error) && is_already_split(state) &&
+                elf_build_id(&state->image, &plan->facts.uuid, error);
         if (found)
             describe_split(state, split);
         elf_image_close(&state->image);

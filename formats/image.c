@@ -23,7 +23,7 @@ struct image_format_entry {
     bool (*is_linked)(struct bytes bytes);
     struct image_plan *(*plan)(const struct input *input, const struct image_options *options,
                                struct error *error);
-    bool (*find_split)(const struct input *input, struct split_image *split);
+    bool (*find_split)(const struct input *input, struct split_image *split, struct error *error);
     /* NULL where no second reader knows the format. */
     bool (*outline)(const struct input *input, struct buffer *outline, struct error *error);
 };
@@ -60,12 +60,13 @@ bool image_is_linked(struct bytes bytes)
     return format != NULL && (format->is_linked == NULL || format->is_linked(bytes));
 }
 
-bool image_find_split(const struct input *input, struct split_image *split)
+bool image_find_split(const struct input *input, struct split_image *split, struct error *error)
 {
     const struct image_format_entry *format = find_format(input->bytes);
 
     *split = (struct split_image){.uuid_is_stub = false};
-    return format != NULL && format->find_split(input, split);
+    error->number = 0;
+    return format != NULL && format->find_split(input, split, error);
 }
 
 /* Coverage mapping is of no use without names. Where all of it goes to the sidecar and names stay

@@ -92,8 +92,9 @@ struct split_image {
 };
 
 /* True where the input is a stripped image. Unlike a plan this costs little: headers are read, and
- * notes, but no symbols. */
-bool image_find_split(const struct input *input, struct split_image *split);
+ * notes, but no symbols. False where it is none, and where error_is_of_memory says that this
+ * could not be found out. */
+bool image_find_split(const struct input *input, struct split_image *split, struct error *error);
 
 /* What a reader of images sees in one, as lines of text: where it starts, its directories, its
  * sections. Appends nothing for a format whose outline nobody compares. */

@@ -200,14 +200,15 @@ static bool take_split_uuid(struct macho_plan_state *state)
                                       rest_of(state, SECTION_DATA));
 }
 
-bool macho_find_split(const struct input *input, struct split_image *split)
+bool macho_find_split(const struct input *input, struct split_image *split, struct error *error)
 {
     struct image_plan *plan = calloc(1, sizeof(*plan));
     struct macho_plan_state *state = calloc(1, sizeof(*state));
-    struct error ignored;
     bool found = false;
 
-    if (plan != NULL && state != NULL && macho_image_open(&state->image, input, &ignored)) {
+    if (plan == NULL || state == NULL) {
+        error_out_of_memory(error, input->path, sizeof(*plan) + sizeof(*state));
+    } else if (macho_image_open(&state->image, input, error)) {
         state->plan = plan;
         macho_uuid(&state->image, &plan->facts.uuid);
         find_sections(state);

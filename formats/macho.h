@@ -8,7 +8,7 @@
 
 bool macho_recognize(struct bytes bytes);
 bool macho_is_linked(struct bytes bytes);
-bool macho_find_split(const struct input *input, struct split_image *split);
+bool macho_find_split(const struct input *input, struct split_image *split, struct error *error);
 struct image_plan *macho_plan(const struct input *input, const struct image_options *options,
                               struct error *error);
 bool macho_outline(const struct input *input, struct buffer *outline, struct error *error);

@@ -4,6 +4,7 @@
  * A thin cover over common/sidecar.h, which does the work: it turns errors into objects of the
  * caller and keeps the types of the inside out of the public header.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,12 +21,17 @@ struct covsplit_error {
 
 /* For when there is no memory for an error: shared by all, never written, never freed. */
 static const covsplit_error no_memory = {
-    {.message = "libcovsplit: out of memory; free some and try again"},
+    {.message = "libcovsplit: out of memory; free some and try again", .number = ENOMEM},
 };
 
 const char *covsplit_error_message(const covsplit_error *error)
 {
     return error->error.message;
+}
+
+bool covsplit_error_is_of_memory(const covsplit_error *error)
+{
+    return error_is_of_memory(&error->error);
 }
 
 void covsplit_error_free(covsplit_error *error)

@@ -33,6 +33,8 @@ typedef struct covsplit_error covsplit_error;
 
 /* One line without a newline: "FILE: what is wrong; what to do". Lives as long as the error. */
 const char *covsplit_error_message(const covsplit_error *error);
+/* Whether memory ran out. That says nothing of the file: who goes on with others should stop. */
+bool covsplit_error_is_of_memory(const covsplit_error *error);
 /* NULL is allowed. */
 void covsplit_error_free(covsplit_error *error);
 

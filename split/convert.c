@@ -101,8 +101,10 @@ static bool find_kind(struct subject *subject, const struct input *input, struct
     bool done = true;
 
     watched = (struct watched){.bytes = input->bytes};
-    if (image_find_split(input, &subject->image))
+    if (image_find_split(input, &subject->image, error))
         subject->kind = SUBJECT_IMAGE;
+    else if (error_is_of_memory(error))
+        done = false;
     else if (universal_recognize(input->bytes))
         done = universal_subject_find(subject, input, error);
     else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))

@@ -27,21 +27,24 @@ struct universal_subject {
 
 /* ---- what a file is ---- */
 
-static bool find_slices(struct universal_subject *found, const struct input *input)
+/* True where any slice was split; else *error says why, where it is for want of memory. */
+static bool find_slices(struct universal_subject *found, const struct input *input,
+                        struct error *error)
 {
-    struct error ignored;
     bool any = false;
 
-    if (!universal_read(input->bytes, input->path, &found->universal, &ignored))
+    if (!universal_read(input->bytes, input->path, &found->universal, error))
         return false;
     for (size_t i = 0; i < found->universal.count; i++) {
         struct input part;
 
-        if (!universal_part(input, &found->universal.slices[i], &part, &ignored))
+        if (!universal_part(input, &found->universal.slices[i], &part, error))
             return false;
-        found->slices[i].is_split = image_find_split(&part, &found->slices[i].image);
+        found->slices[i].is_split = image_find_split(&part, &found->slices[i].image, error);
         any |= found->slices[i].is_split;
         universal_part_free(&part);
+        if (error_is_of_memory(error))
+            return false;
     }
     return any;
 }
@@ -52,14 +55,15 @@ bool universal_subject_find(struct subject *subject, const struct input *input, 
 
     if (found == NULL)
         return error_out_of_memory(error, input->path, sizeof(*found));
-    if (find_slices(found, input)) {
+    *error = (struct error){0};
+    if (find_slices(found, input, error)) {
         found->universal.header = (struct bytes){NULL, 0}; /* a view of what does not stay */
         subject->universal = found;
         subject->kind = SUBJECT_UNIVERSAL;
     } else {
         free(found);
     }
-    return true;
+    return !error_is_of_memory(error);
 }
 
 /* ---- slices ---- */

@@ -137,6 +137,10 @@ static int run_command(const struct command *command, int count, char **argument
     case PARSE_WRONG:
         message_usage(command->name, "%s", error.message);
         break;
+    case PARSE_FAILED:
+        message_error(&error);
+        status = STATUS_FAILED;
+        break;
     }
     return status;
 }

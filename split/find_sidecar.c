@@ -73,10 +73,13 @@ static void read_uuid(struct search *search)
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
     struct split_image split;
     struct image_plan *plan;
+    struct error why;
 
-    if (image_find_split(search->stripped, &split)) {
+    if (image_find_split(search->stripped, &split, &why)) {
         search->uuid = split.uuid;
         search->is_stub = split.uuid_is_stub;
+    } else if (error_is_of_memory(&why)) {
+        search->no_uuid = why;
     } else if ((plan = image_plan_make(search->stripped, &options, &search->no_uuid)) != NULL) {
         search->uuid = plan->facts.uuid;
         image_plan_free(plan);

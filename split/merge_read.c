@@ -268,6 +268,8 @@ static bool note_failure(struct reader *reader, const struct error *why)
     struct merge_failure *failures;
     struct error error;
 
+    if (error_is_of_memory(why)) /* which is no fault of the input */
+        return no_memory(merge, why);
     pthread_mutex_lock(&merge->lock);
     failures = realloc(merge->failures, (merge->failure_count + 1) * sizeof(*failures));
     if (failures != NULL) {
@@ -441,9 +443,17 @@ void merge_free(struct merge *merge)
 
 /* ---- groups of one image ---- */
 
+struct memory_sink {
+    struct buffer buffer;
+    bool has_failed; /* no memory */
+};
+
 static bool append_part(void *context, const void *data, size_t size)
 {
-    return buffer_append(context, data, size);
+    struct memory_sink *sink = context;
+
+    sink->has_failed = !buffer_append(&sink->buffer, data, size);
+    return !sink->has_failed;
 }
 
 /* The identity that the group's profiles have once they are correlated. */
@@ -455,7 +465,7 @@ static bool correlated_identity(const struct merge *merge, struct merge_group *g
     covsplit_error *reader_error = NULL;
     covsplit_profile *profile =
         covsplit_profile_open_memory(sum.data, (size_t)sum.size, name, &reader_error);
-    struct buffer full = {0};
+    struct memory_sink full = {.has_failed = false};
     struct profile parsed;
     bool done;
 
@@ -463,9 +473,12 @@ static bool correlated_identity(const struct merge *merge, struct merge_group *g
         !covsplit_profile_correlate(profile, group->sidecar, append_part, &full, &reader_error))
         done = error_from_reader(error, reader_error);
     else
-        done = profile_parse(buffer_view(&full), 0, name, &parsed, error) &&
+        done = profile_parse(buffer_view(&full.buffer), 0, name, &parsed, error) &&
                profile_identity(&parsed, name, identity, error);
-    buffer_free(&full);
+    /* The reader only knows that the sink stopped. */
+    if (full.has_failed)
+        error_out_of_memory(error, name, full.buffer.size);
+    buffer_free(&full.buffer);
     covsplit_profile_close(profile);
     return done;
 }

@@ -6,6 +6,8 @@
  */
 #include "split/message.h"
 
+#include <errno.h>
+
 void format_printable(struct error *line, const char *format, va_list arguments)
 {
     char text[ERROR_MESSAGE_MAX];
@@ -58,6 +60,8 @@ void message_line(FILE *stream, const char *format, ...)
 bool error_from_reader(struct error *error, covsplit_error *from)
 {
     error_set(error, "%s", covsplit_error_message(from));
+    if (covsplit_error_is_of_memory(from))
+        error->number = ENOMEM;
     covsplit_error_free(from);
     return false;
 }

@@ -349,8 +349,8 @@ enum parse_result parse_options(const struct command *command, int count, char *
     parsed->command = command;
     parsed->operands = calloc((size_t)count + 1, sizeof(*parsed->operands));
     if (parsed->operands == NULL) {
-        error_set(error, "no memory for the command line");
-        return PARSE_WRONG;
+        error_out_of_memory(error, "the command line", (size_t)count * sizeof(*parsed->operands));
+        return PARSE_FAILED;
     }
     if (parse_arguments(&cursor, parsed, error)) {
         if (parsed->values[OPTION_HELP].given)

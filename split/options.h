@@ -122,8 +122,9 @@ struct parsed_options {
 
 enum parse_result {
     PARSE_DONE,
-    PARSE_HELP,  /* --help was given: print it, run nothing */
-    PARSE_WRONG, /* the error says what is wrong with the command line */
+    PARSE_HELP,   /* --help was given: print it, run nothing */
+    PARSE_WRONG,  /* the error says what is wrong with the command line */
+    PARSE_FAILED, /* the error says why it could not be read */
 };
 
 /* Parses the `count` arguments that follow the subcommand's name. Unless the result is PARSE_DONE

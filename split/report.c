@@ -163,17 +163,17 @@ static bool ratio_of(const struct report_section *section, uint64_t *ten_thousan
 
 /* ---- text ---- */
 
-static void add_list_cell(struct table *table, const struct fact *fact)
+static bool add_list_cell(struct table *table, const struct fact *fact)
 {
     const char *word = (const char *)fact->text.data;
     struct buffer line = {0};
+    bool done = true;
 
     /* A cell holds no more than a message, however long a list from a file is. */
-    for (uint64_t i = 0; i < fact->number && line.size < ERROR_MESSAGE_MAX; i++) {
+    for (uint64_t i = 0; done && i < fact->number && line.size < ERROR_MESSAGE_MAX; i++) {
         size_t length = strlen(word);
 
-        if ((i != 0 && !buffer_append(&line, ", ", 2)) || !buffer_append(&line, word, length))
-            break;
+        done = (i == 0 || buffer_append(&line, ", ", 2)) && buffer_append(&line, word, length);
         word += length + 1;
     }
     if (fact->number == 0)
@@ -181,9 +181,11 @@ static void add_list_cell(struct table *table, const struct fact *fact)
     else
         table_cell(table, "%.*s", (int)line.size, (const char *)line.data);
     buffer_free(&line);
+    return done;
 }
 
-static void add_fact_row(struct table *table, const struct fact *fact)
+/* False: no memory. The table says that itself, but for what is made for a cell. */
+static bool add_fact_row(struct table *table, const struct fact *fact)
 {
     char human[HUMAN_SIZE_MAX];
 
@@ -207,9 +209,9 @@ static void add_fact_row(struct table *table, const struct fact *fact)
         table_cell(table, "%s", fact->number != 0 ? "yes" : "no");
         break;
     case FACT_LIST:
-        add_list_cell(table, fact);
-        break;
+        return add_list_cell(table, fact);
     }
+    return true;
 }
 
 static bool print_facts(const struct report *report, unsigned indentation, FILE *stream)
@@ -218,17 +220,17 @@ static bool print_facts(const struct report *report, unsigned indentation, FILE 
     struct table *table = table_new(columns, 2, indentation);
     size_t count;
     const struct fact *facts = facts_of(report, &count);
-    bool printed;
+    bool done = true;
 
     if (table == NULL)
         return false;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; done && i < count; i++) {
         if (facts[i].type != FACT_NONE || facts[i].text.size != 0)
-            add_fact_row(table, &facts[i]);
+            done = add_fact_row(table, &facts[i]);
     }
-    printed = table_print(table, stream);
+    done = done && table_print(table, stream);
     table_free(table);
-    return printed;
+    return done;
 }
 
 static void add_number_cell(struct table *table, struct report_number number, bool hexadecimal)

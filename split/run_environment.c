@@ -36,8 +36,7 @@ static bool find_directory(char directory[PATH_MAX], struct error *error)
 }
 
 /* The module's path without "..": what is in LD_PRELOAD is seen by many. NULL where it is not
- * there.
- */
+ * there, with an errno of ENOMEM where that is not known. */
 static char *find_below(const char *directory, const char *relative)
 {
     char *path, *found;
@@ -58,8 +57,10 @@ static char *name_by_descriptor(char *path, struct error *error)
 
     if (fd < 0)
         error_set_errno(error, errno, "%s: cannot be read", path);
-    else if (asprintf(&name, "/proc/%d/fd/%d", (int)getpid(), fd) < 0)
+    else if (asprintf(&name, "/proc/%d/fd/%d", (int)getpid(), fd) < 0) {
+        error_out_of_memory(error, path, PATH_MAX);
         name = NULL;
+    }
     free(path);
     return name;
 }
@@ -73,8 +74,12 @@ static char *find_module(struct error *error)
     if (!find_directory(directory, error))
         return NULL;
     path = find_below(directory, COVSPLIT_PRELOAD_INSTALLED);
-    if (path == NULL)
+    if (path == NULL && errno != ENOMEM)
         path = find_below(directory, COVSPLIT_PRELOAD_BUILT);
+    if (path == NULL && errno == ENOMEM) {
+        error_out_of_memory(error, directory, PATH_MAX);
+        return NULL;
+    }
     if (path == NULL) {
         error_set(error, "%s/%s: the preload module is missing; install covsplit again", directory,
                   COVSPLIT_PRELOAD_INSTALLED);

@@ -166,35 +166,41 @@ static void run_child(const char *path, bool is_pe, int to)
 
 /* ---- the parent ---- */
 
-static bool read_all(int from, struct buffer *text)
+/* *is_whole is false where the child says too much, or is not heard to the end. */
+static bool read_all(int from, struct buffer *text, bool *is_whole, const char *path,
+                     struct error *error)
 {
     char part[4096];
     ssize_t size;
 
-    while ((size = read(from, part, sizeof(part))) > 0) {
-        if (text->size > OUTLINE_MAX || !buffer_append(text, part, (size_t)size))
-            return false;
+    while ((size = read(from, part, sizeof(part))) > 0 && text->size <= OUTLINE_MAX) {
+        if (!buffer_append(text, part, (size_t)size))
+            return error_out_of_memory(error, path, text->size);
     }
-    return size == 0;
+    *is_whole = size == 0;
+    return true;
 }
 
-/* *result is what waitpid tells of the child. */
-static bool ask_child(const char *path, bool is_pe, struct buffer *text, int *result)
+/* *result is what waitpid tells of the child; *is_whole as in read_all, also where there is none.
+ */
+static bool ask_child(const char *path, bool is_pe, struct buffer *text, int *result,
+                      bool *is_whole, struct error *error)
 {
     int ends[2];
     pid_t child;
     bool done;
 
+    *is_whole = false;
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return false;
+        return true;
     child = fork();
     if (child == 0)
         run_child(path, is_pe, ends[1]);
     close(ends[1]);
-    done = child > 0 && read_all(ends[0], text);
+    done = child <= 0 || read_all(ends[0], text, is_whole, path, error);
     close(ends[0]);
     if (child > 0 && waitpid(child, result, 0) != child)
-        done = false;
+        *is_whole = false;
     return done;
 }
 
@@ -232,15 +238,14 @@ static bool ask(const char *path, bool is_pe, const struct buffer *ours, struct 
 {
     struct buffer theirs = {0};
     int result = 0;
-    bool agrees = true;
+    bool is_whole, agrees = ask_child(path, is_pe, &theirs, &result, &is_whole, error);
 
-    if (!ask_child(path, is_pe, &theirs, &result) || !WIFEXITED(result) ||
-        WEXITSTATUS(result) != CHILD_DONE)
+    if (agrees && (!is_whole || !WIFEXITED(result) || WEXITSTATUS(result) != CHILD_DONE))
         message_warning("%s: not read by a second reader: LIEF %s", path,
                         WIFEXITED(result) && WEXITSTATUS(result) == CHILD_NO_LIBRARY
                             ? "is not installed (" LIEF_LIBRARY ")"
                             : "cannot read it");
-    else
+    else if (agrees)
         agrees = compare(path, ours, &theirs, error);
     buffer_free(&theirs);
     return agrees;

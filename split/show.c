@@ -121,8 +121,8 @@ static void add_image_section(struct report *report, const struct image_section 
 
 /* The UUID as profiles and stores have it. One that a split would make of the image's digest is not
  * the image's own yet. */
-static void add_image_uuid(struct report *report, const struct input *input,
-                           const struct image_plan *plan)
+static bool add_image_uuid(struct report *report, const struct input *input,
+                           const struct image_plan *plan, struct error *error)
 {
     static const struct uuid none = {.size = 0};
     bool is_given = plan->facts.uuid_source == UUID_FROM_DIGEST;
@@ -130,23 +130,27 @@ static void add_image_uuid(struct report *report, const struct input *input,
 
     if (!is_given)
         add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
-    else if (!plan->already_split || !image_find_split(input, &split))
-        add_uuid(report, &none, "");
-    else
+    else if (plan->already_split && image_find_split(input, &split, error))
         add_uuid(report, &split.uuid, split.uuid_is_stub ? uuid_from_stub : uuid_from_tripwire);
+    else if (plan->already_split && error_is_of_memory(error))
+        return false;
+    else
+        add_uuid(report, &none, "");
+    return true;
 }
 
 static bool describe_image(const struct input *input, struct report *report, struct error *error)
 {
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
     struct image_plan *plan = image_plan_make(input, &options, error);
+    bool done;
 
     if (plan == NULL)
         return false;
     report_text(report, "kind", "kind", "image");
     report_text(report, "format", "format", image_format_name(plan->facts.format));
     add_machine(report, &plan->facts);
-    add_image_uuid(report, input, plan);
+    done = add_image_uuid(report, input, plan, error);
     add_raw_version(report, plan->facts.raw_version);
     report_size(report, "file_size", "file size", input->bytes.size);
     report_boolean(report, "already_split", "already split", plan->already_split);
@@ -158,7 +162,7 @@ static bool describe_image(const struct input *input, struct report *report, str
     for (size_t i = 0; i < plan->section_count; i++)
         add_image_section(report, &plan->sections[i], plan->already_split);
     image_plan_free(plan);
-    return true;
+    return done;
 }
 
 /* ---- sidecars ---- */

@@ -193,19 +193,20 @@ static bool replace_names(struct sidecar_section_source *sections, size_t count,
         struct sidecar_section_source *section = &sections[i];
         struct buffer *content = &contents[section->kind];
         struct name_set set = {0};
-        struct error ignored;
-        bool done = true;
+        bool done;
 
         if (!is_replaceable(section->kind, facts))
             continue;
-        if (name_set_read(&set, section->content, image_path, &ignored) && set.count != 0) {
-            done = name_set_encode(&set, content);
+        done = name_set_read(&set, section->content, image_path, error);
+        if (done && set.count != 0) {
+            done = name_set_encode(&set, content) ||
+                   error_out_of_memory(error, image_path, set.text.size);
             section->content = buffer_view(content);
             section->size = content->size;
         }
         name_set_free(&set);
-        if (!done)
-            return error_out_of_memory(error, image_path, section->size);
+        if (!done && error_is_of_memory(error))
+            return false;
     }
     return true;
 }
@@ -509,9 +510,8 @@ static bool pass_on(struct split *split, struct error *error)
     if (!input_unchanged(&split->image, error) || !output_sync(&split->stripped, error) ||
         !output_can_replace(&split->stripped, error))
         return false;
-    if (needs_placeholder && !output_commit(&split->sidecar, &result, error))
-        return false;
-    return output_commit(&split->stripped, &result, error);
+    return needs_placeholder ? commit_files(split, error)
+                             : output_commit(&split->stripped, &result, error);
 }
 
 /* The image is copied once, and its stripped form read twice to check it. */
@@ -536,8 +536,9 @@ bool split_prepare(struct split *split, struct error *error)
     };
 
     start_progress(split);
-    if (!give_uuid(split, error) || !choose_sidecar_path(split, error) ||
-        !create_outputs(split, error) || !write_stripped(split, error))
+    if (!split_prepare_to_tell(split, error) || !give_uuid(split, error) ||
+        !choose_sidecar_path(split, error) || !create_outputs(split, error) ||
+        !write_stripped(split, error))
         return false;
     if (split->plan->already_split)
         return true;
@@ -612,6 +613,7 @@ void split_end(struct split *split)
     image_plan_free(split->plan);
     input_close(&split->map);
     free(split->sidecar_path);
+    free(split->row_name);
 }
 
 bool split_is_needless(const struct split *split)

@@ -208,7 +208,7 @@ static void add_row(struct table *table, const struct split_row *row)
     char hex[UUID_HEX_MAX];
     double saved = (double)(row->size_before - row->size_after) / (double)row->size_before;
 
-    table_cell(table, "%s", row->name == NULL ? "" : row->name);
+    table_cell(table, "%s", row->name);
     table_cell(table, "%s", uuid_format(&row->uuid, hex));
     table_cell(table, "%s", human_size(row->size_before, before));
     table_cell(table, "%s", human_size(row->size_after, after));

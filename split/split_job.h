@@ -42,6 +42,7 @@ struct split {
     const char *whole_path; /* of the universal image that this one is a slice of; NULL: of none */
     const char *output_path;
     char *sidecar_path;
+    char *row_name;     /* for the report */
     struct input image; /* the caller's to open and close */
     struct input map;   /* empty where none is given */
     struct image_plan *plan;
@@ -67,8 +68,10 @@ void split_end(struct split *split);
 /* A warning, or a note for later. */
 void split_warn(const struct split *split, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Says what a split that is done has saved, where that is wanted. */
-void split_tell(const struct split *split, const char *name);
+/* Says what a split that is done has saved, where that is wanted. A report was prepared for it,
+ * when the split could still fail, and takes the sidecar's path over. */
+bool split_prepare_to_tell(struct split *split, struct error *error);
+void split_tell(struct split *split, const char *name);
 
 /* True where the image was only found, and there is nothing to do about it. */
 bool split_is_needless(const struct split *split);

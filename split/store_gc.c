@@ -115,19 +115,22 @@ static bool clean_entry(void *context, const struct store_entry *entry, struct e
 
 /* Those that are not empty, or not there, stay as they are. A split that was about to write to one
  * makes it again. */
-static void remove_empty_directories(const char *directory)
+static bool remove_empty_directories(const char *directory, struct error *error)
 {
     char *root = store_root(directory);
+    bool done = root != NULL;
 
-    for (unsigned first = 0; root != NULL && first < DIRECTORY_COUNT; first++) {
+    for (unsigned first = 0; done && first < DIRECTORY_COUNT; first++) {
         char *path;
 
-        if (asprintf(&path, "%s/%02x", root, first) < 0)
-            break;
-        rmdir(path);
-        free(path);
+        done = asprintf(&path, "%s/%02x", root, first) >= 0;
+        if (done) {
+            rmdir(path);
+            free(path);
+        }
     }
     free(root);
+    return done || error_out_of_memory(error, directory, strlen(directory));
 }
 
 /* ---- the keep-list ---- */
@@ -197,13 +200,12 @@ int command_store_gc(const struct parsed_options *options)
     if (!option_given(options, OPTION_OLDER_THAN) && !option_given(options, OPTION_KEEP_LIST))
         return message_usage("store gc", "neither '--older-than DAYS' nor '--keep-list FILE'");
     done = prepare(&cleaning, options, &error) &&
-           store_scan(directory, clean_entry, &cleaning, &error);
-    if (!done)
-        message_error(&error);
-    if (done && !cleaning.is_dry)
-        remove_empty_directories(directory);
+           store_scan(directory, clean_entry, &cleaning, &error) &&
+           (cleaning.is_dry || remove_empty_directories(directory, &error));
     if (done)
         report_total(&cleaning);
+    else
+        message_error(&error);
     keep_list_free(&cleaning.keep);
     return done && !cleaning.has_failed ? STATUS_DONE : STATUS_FAILED;
 }

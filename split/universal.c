@@ -221,10 +221,10 @@ static bool commit_all(struct universal_job *job, struct error *error)
     return false;
 }
 
-static void report(const struct universal_job *job)
+static void report(struct universal_job *job)
 {
     for (size_t i = 0; i < job->universal.count; i++) {
-        const struct split *split = &job->splits[i];
+        struct split *split = &job->splits[i];
 
         if (job->is_chosen[i] && split->plan->already_split)
             split_warn(split, "%s: split already; it is passed on unchanged", split->image_path);

@@ -26,15 +26,16 @@ struct universal_joining {
     struct output output;
 };
 
-static bool is_split(const struct input *part)
+/* What cannot be planned was not split, and is copied. */
+static bool find_out_whether_split(const struct input *part, bool *is_split, struct error *error)
 {
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
-    struct error ignored;
-    struct image_plan *plan = image_plan_make(part, &options, &ignored);
-    bool result = plan != NULL && plan->already_split;
+    struct image_plan *plan = image_plan_make(part, &options, error);
+    bool is_known = plan != NULL || !error_is_of_memory(error);
 
+    *is_split = plan != NULL && plan->already_split;
     image_plan_free(plan);
-    return result;
+    return is_known;
 }
 
 static bool open_sidecar(struct slice_join *join, uint64_t memory_limit, struct error *error)
@@ -67,10 +68,12 @@ static bool find_sidecars(struct universal_joining *joining, struct error *error
 
     for (size_t i = 0; i < joining->universal.count; i++) {
         struct slice_join *join = &joining->slices[i];
+        bool is_split;
 
-        if (!universal_part(joining->stripped, &joining->universal.slices[i], &join->part, error))
+        if (!universal_part(joining->stripped, &joining->universal.slices[i], &join->part, error) ||
+            !find_out_whether_split(&join->part, &is_split, error))
             return false;
-        if (!is_split(&join->part))
+        if (!is_split)
             continue;
         join->sidecar_path = find_sidecar(joining->options, &join->part, error);
         if (join->sidecar_path == NULL || !open_sidecar(join, memory_limit, error))
