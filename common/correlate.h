@@ -64,8 +64,8 @@ struct correlation_range {
 bool correlation_range(const struct correlation *correlation, uint64_t index,
                        struct correlation_range *range);
 
-/* Whether the sidecar is the one of the image that wrote the profile, and the stub record in that is
- * as the split has left it. `name` is the profile's. */
+/* Whether the sidecar is the one of the image that wrote the profile, and the stub record in that
+ * is as the split has left it. `name` is the profile's. */
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error);
 

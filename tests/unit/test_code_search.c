@@ -43,11 +43,10 @@ static void search(uint16_t machine, uint64_t first, uint64_t size)
     unlink(path);
     close(fd);
     found = 0;
-    ck_assert(code_search(
-        &(struct code_search){.input = &input,
-                              .machine = machine,
-                              .target = {.first = first, .size = size}},
-        &(struct code){input.bytes, ADDRESS}, note, NULL));
+    ck_assert(code_search(&(struct code_search){.input = &input,
+                                                .machine = machine,
+                                                .target = {.first = first, .size = size}},
+                          &(struct code){input.bytes, ADDRESS}, note, NULL));
     input_close(&input);
 }
 
