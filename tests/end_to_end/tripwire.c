@@ -14,6 +14,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/process.h"
 #include "tests/support/program.h"
+#include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
 
 #define VARIANT_TIMEOUT_SECONDS 600
@@ -142,7 +143,25 @@ static struct application build(const struct variant *variant)
     return application;
 }
 
-/* Runs the images of a directory; what they leave is in profiles-DIRECTORY. */
+static uint64_t counters_size(const char *path)
+{
+    struct raw_profile profile;
+    struct verdict verdict = {0};
+    ck_assert_msg(raw_profile_read(path, &profile, &verdict), "%s", verdict.problem);
+    uint64_t size = profile.counters.size;
+    raw_profile_free(&profile);
+    return size;
+}
+
+static int compare_counters(const void *a, const void *b)
+{
+    uint64_t left = counters_size(*(char *const *)a), right = counters_size(*(char *const *)b);
+    return left < right ? -1 : left > right;
+}
+
+/* Runs the images of a directory; what they leave is in profiles-DIRECTORY. Listed by the size of
+ * the counters, the images come in one order for the originals and the split ones: the order of
+ * binary IDs, which some versions of llvm-profdata write as they come. */
 static struct text_list run_all(const struct application *application, const char *directory)
 {
     char *profiles = text_format("profiles-%s", directory);
@@ -162,8 +181,9 @@ static struct text_list run_all(const struct application *application, const cha
     struct text_list names = directory_list(path_join(application->scratch, profiles));
     struct text_list paths = {0};
     for (size_t i = 0; i < names.count; i++) {
-        text_list_add(&paths, path_join(profiles, names.items[i]));
+        text_list_add_format(&paths, "%s/%s/%s", application->scratch, profiles, names.items[i]);
     }
+    qsort(paths.items, paths.count, sizeof *paths.items, compare_counters);
     free(profiles);
     return paths;
 }
