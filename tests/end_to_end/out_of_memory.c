@@ -52,6 +52,10 @@ static void make_elf(const char *inputs)
     struct variant other;
 
     program_build(&shared, inputs);
+    shared.kind = LINK_PIE;
+    shared.build_id = "none";
+    directory_create(path_join(inputs, "nameless"));
+    program_build(&shared, path_join(inputs, "nameless"));
     other = variant_create(files.sample.image, inputs, "other", 1, 1);
     run_or_abort(inputs, "mv", files.sample.image, "app", NULL);
     run_or_abort(inputs, "mv", files.sample.stripped, "stripped", NULL);
@@ -138,7 +142,7 @@ static const struct scenario {
     {.words = "split -j1 --portable -o out --sidecar side ../in/app"},
     {.words = "split -j1 --no-exact -o out --sidecar side ../in/app"},
     {.words = "split -j1 -v --uuid 00112233445566778899aabbccddeeff -o out --sidecar side "
-              "../in/app"},
+              "../in/nameless/program"},
     {.words = "split -j1 -o out --sidecar side ../in/libsecond.so"},
     {.words = "split -j1 app", .copied = "app"},
     {.words = "split -j1 --sidecar side stripped", .copied = "stripped side"},
