@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "common/name_set.h"
+#include "common/names.h"
 #include "common/tripwire.h"
 
 /* ---- fields of records ---- */
@@ -534,6 +535,26 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
     return true;
 }
 
+/* Without exact names the size that they had is not known for certain: covsplit of before tripwires
+ * made such sidecars of images whose records stay. */
+static bool is_name_ref(const struct correlation *correlation, uint64_t name_ref, const char *name,
+                        struct error *error)
+{
+    struct names names = {0};
+    bool is = false, done = names_read(&names, buffer_view(&correlation->names),
+                                       sidecar_name(correlation->sidecar), error);
+
+    if (done)
+        is = names_find(&names, name_ref) != NULL;
+    names_free(&names);
+    return is || !done
+               ? done
+               : error_set(error,
+                           "%s: its first record is of no function in %s, which does not say how "
+                           "large the names were (--no-exact); split the image again",
+                           name, sidecar_name(correlation->sidecar));
+}
+
 /* Records that stayed in the image are the profile's own, but for the first one's NameRef: see
  * tripwire_signature. */
 static bool put_name_ref_back(const struct correlation *correlation, const struct profile *profile,
@@ -550,6 +571,9 @@ static bool put_name_ref_back(const struct correlation *correlation, const struc
         return error_out_of_memory(error, name, profile->data.size);
     name_ref = load_u64(changed->data, profile->big_endian) -
                tripwire_signature(names->size, profile->names.size);
+    if (sidecar_facts(correlation->sidecar)->is_inexact &&
+        !is_name_ref(correlation, name_ref, name, error))
+        return false;
     store_u64(changed->data, name_ref, profile->big_endian);
     full->data = buffer_view(changed);
     return true;

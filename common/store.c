@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/file.h"
+
 char *store_root(const char *directory)
 {
     size_t length = strlen(directory);

@@ -402,8 +402,8 @@ bool coff_runtime_plan(struct coff_plan_state *state, struct error *error)
     if (coff_plan_removes(state, SECTION_NAMES) || coff_plan_removes(state, SECTION_DATA))
         keep_what_is_watched(state);
     names = coff_plan_removes(state, SECTION_NAMES) && check_names(state, &names_bounds);
-    data = coff_plan_removes(state, SECTION_DATA) && runtime_check_names_go(&runtime, names) &&
-           check_data(state, &data_bounds);
+    data = coff_plan_removes(state, SECTION_DATA) && check_data(state, &data_bounds) &&
+           runtime_check_names_go(&runtime, names);
     names = names && (data || find_first_record(state, &first_record));
     return ((!data || plan_data(state, &data_bounds)) &&
             (!names || plan_names(state, &names_bounds, first_record))) ||

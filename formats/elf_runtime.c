@@ -429,8 +429,8 @@ bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
     if (elf_plan_removes(state, SECTION_NAMES) || elf_plan_removes(state, SECTION_DATA))
         keep_what_is_watched(state);
     names = elf_plan_removes(state, SECTION_NAMES) && check_names(state);
-    data = elf_plan_removes(state, SECTION_DATA) && runtime_check_names_go(&runtime, names) &&
-           check_data(state) && remove_data_relocations(state);
+    data = elf_plan_removes(state, SECTION_DATA) && check_data(state) &&
+           runtime_check_names_go(&runtime, names) && remove_data_relocations(state);
     names = names && (data || check_first_record(state));
     if ((!names || rewrite_names(state)) && (!data || rewrite_data(state)) &&
         !state->plan->edits.has_no_memory)

@@ -327,8 +327,8 @@ bool macho_runtime_plan(struct macho_plan_state *state, struct error *error)
     if (macho_plan_removes(state, SECTION_NAMES) || macho_plan_removes(state, SECTION_DATA))
         keep_what_is_watched(state);
     names = macho_plan_removes(state, SECTION_NAMES) && check_names(state);
-    data = macho_plan_removes(state, SECTION_DATA) && runtime_check_names_go(&runtime, names) &&
-           check_data(state);
+    data = macho_plan_removes(state, SECTION_DATA) && check_data(state) &&
+           runtime_check_names_go(&runtime, names);
     names = names && (data || check_first_record(state));
     return ((!data || rewrite_data(state)) && (!names || plan_names(state))) ||
            cannot_rewrite(state, error);

@@ -6,8 +6,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* All functions of the runtime that others than itself can call are named so. */
-static const char *const own_prefixes[] = {"__llvm_", "lprof"};
+/* All functions of the runtime that others than itself can call are named so; behind the second of
+ * these is a capital letter. */
+#define PUBLIC_PREFIX "__llvm_"
+#define SHARED_PREFIX "lprof"
 /* Its static functions that look at records, alone or with what compilers may inline into them. */
 static const char *const own_names[] = {
     "mmapForContinuousMode",
@@ -75,10 +77,11 @@ static bool has_prefix(struct bytes name, const char *prefix)
 /* Compilers make parts of a function, and name them with a dot and more. */
 static bool is_own_name(struct bytes name)
 {
-    for (size_t i = 0; i < sizeof(own_prefixes) / sizeof(own_prefixes[0]); i++) {
-        if (has_prefix(name, own_prefixes[i]))
-            return true;
-    }
+    size_t shared = strlen(SHARED_PREFIX);
+
+    if (has_prefix(name, PUBLIC_PREFIX) || (has_prefix(name, SHARED_PREFIX) && name.size > shared &&
+                                            name.data[shared] >= 'A' && name.data[shared] <= 'Z'))
+        return true;
     for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++) {
         size_t size = strlen(own_names[i]);
 

@@ -28,10 +28,13 @@ bool memory_file_create(struct memory_file *file, const char *real_name, const a
 
 void memory_file_allow(struct memory_file *file, uint64_t more)
 {
-    uint64_t most = more > MEMORY_LIMIT_MOST ? more : MEMORY_LIMIT_MOST;
+    uint64_t most = more > MEMORY_LIMIT_MOST ? more : MEMORY_LIMIT_MOST, sum;
 
-    if (!add_fits(file->allowed, more, &file->allowed) || file->allowed > most)
-        file->allowed = most;
+    if (!add_fits(file->allowed, more, &sum) || sum > most)
+        sum = most;
+    /* What is there already was allowed. */
+    if (sum > file->allowed)
+        file->allowed = sum;
 }
 
 bool memory_file_write(void *context, const void *data, size_t size)

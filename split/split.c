@@ -308,7 +308,6 @@ static bool check_each(struct split *split, const struct sidecar *sidecar, struc
 static bool check_with(struct split *split, struct sidecar *sidecar, struct error *error)
 {
     sidecar_help_restore(sidecar, split->threads, split->memo);
-    sidecar_limit_memory(sidecar, UINT64_MAX); /* what is in it has been in memory */
     return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
                ? check_each(split, sidecar, error)
                : check_join(split, sidecar, error);
@@ -322,6 +321,8 @@ static bool check_outputs(struct split *split, struct error *error)
 
     if (done)
         sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
+    if (sidecar != NULL)
+        sidecar_limit_memory(sidecar, UINT64_MAX); /* what is in it has been in memory */
     done = sidecar != NULL && check_with(split, sidecar, error) &&
            input_unchanged(&split->image, error);
     sidecar_close(sidecar);

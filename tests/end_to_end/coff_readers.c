@@ -193,7 +193,7 @@ static void assert_image_refused(const struct cell *cell)
 /* All, and what leaves the records, as with value profiling, in profiles too; then such as leave no
  * more than some of the mapping or the names for llvm-cov to find. */
 static const char *const selections[] = {"", "--sections covmap,covfun,names", "--sections names",
-                                         "--sections covfun", "--sections covmap"};
+                                         "--sections covmap"};
 
 #define RUN_SELECTIONS 2
 

@@ -252,16 +252,17 @@ START_TEST(test_some_sections)
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *side = text_format("side-%s", words[i]);
         run_words(directory, 0,
-                  text_format("split --sections %s --sidecar side -o out app", words[i]));
-        struct elf_file sidecar = elf_file_read(path_join(directory, "side"));
+                  text_format("split --sections %s --sidecar %s -o out app", words[i], side));
+        struct elf_file sidecar = elf_file_read(path_join(directory, side));
         for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
             bool goes = i == j && goes_alone[i];
             ck_assert_msg((elf_file_section_file_size(&sidecar, names[j]) != 0) == goes,
                           "--sections %s and %s", words[i], names[j]);
         }
         elf_file_free(&sidecar);
-        run_words(directory, 0, "join --sidecar side -o joined out");
+        run_words(directory, 0, text_format("join --sidecar %s -o joined out", side));
         assert_same_files(path_join(directory, "joined"), sample.image);
         run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=p.profraw ./out 2; test $? = 3",
                      NULL);

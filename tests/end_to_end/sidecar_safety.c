@@ -53,7 +53,7 @@ START_TEST(test_mark_removed_by_strip)
     static const char *const tools[] = {"llvm-strip-19", "eu-strip", "strip"};
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
-    run(directory, 0, "split --sections covfun app");
+    run(directory, 0, "split --sections covmap,covfun app");
     file_copy(path_join(directory, "app.covsplit"), path_join(directory, "kept"));
     run_or_abort(directory, tools[_i], "app", NULL);
     struct command command = covsplit_command(directory, "split", "app", NULL);
