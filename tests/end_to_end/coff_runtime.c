@@ -283,6 +283,18 @@ START_TEST(test_merged_referenced)
 }
 END_TEST
 
+/* What is at the address of the first one is not what it was once names go, so these stay too. */
+START_TEST(test_merged_watched)
+{
+    const char *map = text_format("%s.map", windows_images[WINDOWS_IMAGE_MERGED]);
+    char *directory = windows_images_directory();
+    struct pe_file pe = pe_file_read(windows_images[WINDOWS_IMAGE_MERGED]);
+    struct pe_section part = pe_file_part(&pe, map, ".lprfd");
+    pe_store_u32(&pe, find_pointer(&pe), 0x40000000 + part.virtual_address + 64);
+    assert_names_stay(&pe, directory, "", ".lprfd stays");
+}
+END_TEST
+
 /* An image from which nothing but the records went still is known to be split, by its GUID or by a
  * record without a name. */
 START_TEST(test_merged_alone)
@@ -399,6 +411,7 @@ int main(void)
     tcase_add_loop_test(test_case, test_merged_unproven, 0, UNPROVEN_COUNT);
     tcase_add_test(test_case, test_merged_counters);
     tcase_add_loop_test(test_case, test_merged_referenced, 0, 2);
+    tcase_add_test(test_case, test_merged_watched);
     tcase_add_loop_test(test_case, test_merged_alone, 0, 2);
     tcase_add_test(test_case, test_merged_followed);
     tcase_add_test(test_case, test_merged_claimed);

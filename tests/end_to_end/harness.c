@@ -4,6 +4,7 @@
  * An image and profiles are broken by hand in each of the ways that the other suites look for, and
  * the checks must see it. The covsplit command has no part in this.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,14 +45,19 @@ static void assert_problem(const struct verdict *verdict, const char *part)
                   verdict->problem);
 }
 
-/* Writes the lightweight form of a profile by hand: one record in place of all, no names. */
+/* Bytes of the tripwire with a UUID of 20 bytes, and with its padding to a multiple of 8. */
+#define TRIPWIRE_SIZE   99
+#define TRIPWIRE_PADDED 104
+
+/* Writes the lightweight form of a profile by hand: one record in place of all, a tripwire in place
+ * of the names. */
 static void write_lightweight(const struct raw_profile *profile, const uint8_t *uuid,
                               const char *path)
 {
     uint8_t *bytes = calloc(profile->file.size, 1);
     ck_assert_ptr_nonnull(bytes);
     memcpy(bytes, profile->file.data, profile->header_size);
-    uint64_t fields[] = {1, 0};
+    uint64_t fields[] = {1, TRIPWIRE_SIZE};
     memcpy(bytes + 3 * sizeof *fields, &fields[0], sizeof *fields); /* records */
     memcpy(bytes + 9 * sizeof *fields, &fields[1], sizeof *fields); /* bytes of names, version 10 */
     uint64_t size = profile->header_size;
@@ -63,7 +69,14 @@ static void write_lightweight(const struct raw_profile *profile, const uint8_t *
     size += profile->record_size;
     memcpy(bytes + size, profile->counters.data, profile->counters.size);
     size += profile->counters.size;
-    file_write(path, bytes, size);
+    char text[TRIPWIRE_SIZE + 1] = "\x7f\x61\ncovsplit lightweight profile, UUID ";
+    for (size_t i = 0; i < 20; i++) {
+        snprintf(text + strlen(text), 3, "%02x", uuid[i]);
+    }
+    strcat(text, ": use covsplit merge\n");
+    ck_assert_uint_eq(strlen(text), TRIPWIRE_SIZE);
+    memcpy(bytes + size, text, TRIPWIRE_SIZE);
+    file_write(path, bytes, size + TRIPWIRE_PADDED);
     free(bytes);
 }
 
@@ -116,10 +129,16 @@ START_TEST(test_broken_profiles_fail)
     make_profiles(&trial, full, light);
 
     struct verdict counter = {0};
-    break_byte(profile, -8);
+    break_byte(profile, -TRIPWIRE_PADDED - 8);
     ck_assert(!profiles_agree(&trial, full, light, &counter));
     assert_problem(&counter, "the counters of program differ");
-    break_byte(profile, -8);
+    break_byte(profile, -TRIPWIRE_PADDED - 8);
+
+    struct verdict names = {0};
+    break_byte(profile, -TRIPWIRE_PADDED + 50);
+    ck_assert(!profiles_agree(&trial, full, light, &names));
+    assert_problem(&names, "are no tripwire");
+    break_byte(profile, -TRIPWIRE_PADDED + 50);
 
     struct verdict uuid = {0};
     break_byte(profile, 128 + 32);
@@ -135,11 +154,11 @@ START_TEST(test_broken_profiles_fail)
 
     struct verdict whole = {0};
     ck_assert(!profiles_agree(&trial, full, full, &whole));
-    assert_problem(&whole, "bytes of names");
+    assert_problem(&whole, "with 1 records were expected");
 
     struct verdict cut = {0};
     struct contents bytes = file_read(profile);
-    file_write(profile, bytes.data, bytes.size - 1);
+    file_write(profile, bytes.data, bytes.size - 8);
     ck_assert(!profiles_agree(&trial, full, light, &cut));
     assert_problem(&cut, "cut short");
     file_write(profile, bytes.data, 0);
