@@ -459,8 +459,7 @@ static bool plan_edits(struct coff_plan_state *state, struct error *error)
     struct image_plan *plan = state->plan;
 
     decide(state);
-    if (!image_plan_guard_mapping(plan, state->image.file, false))
-        return error_out_of_memory(error, state->image.path, TRIPWIRE_MAPPING_SIZE);
+    image_plan_pair_mapping(plan);
     if (!coff_runtime_plan(state, error))
         return false;
     if (!any_goes(plan))

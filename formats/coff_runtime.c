@@ -395,13 +395,15 @@ static bool plan_names(struct coff_plan_state *state, const struct bounds *bound
 bool coff_runtime_plan(struct coff_plan_state *state, struct error *error)
 {
     struct bounds data_bounds, names_bounds;
+    struct runtime_image runtime = runtime_image(state);
     uint64_t first_record = 0;
     bool data, names;
 
     if (coff_plan_removes(state, SECTION_NAMES) || coff_plan_removes(state, SECTION_DATA))
         keep_what_is_watched(state);
-    data = coff_plan_removes(state, SECTION_DATA) && check_data(state, &data_bounds);
     names = coff_plan_removes(state, SECTION_NAMES) && check_names(state, &names_bounds);
+    data = coff_plan_removes(state, SECTION_DATA) && runtime_check_names_go(&runtime, names) &&
+           check_data(state, &data_bounds);
     names = names && (data || find_first_record(state, &first_record));
     return ((!data || plan_data(state, &data_bounds)) &&
             (!names || plan_names(state, &names_bounds, first_record))) ||

@@ -353,8 +353,7 @@ static bool plan_edits(struct elf_plan_state *state, struct error *error)
     bool any = false;
 
     decide(state);
-    if (!image_plan_guard_mapping(plan, state->image.file, false))
-        return error_out_of_memory(error, state->image.path, TRIPWIRE_MAPPING_SIZE);
+    image_plan_pair_mapping(plan);
     if (!elf_runtime_plan(state, error))
         return false;
     for (size_t i = 0; i < plan->section_count; i++)

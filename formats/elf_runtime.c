@@ -200,21 +200,29 @@ static bool has_retained_relocations(const struct elf_plan_state *state, size_t 
     return false;
 }
 
+/* The bytes that the section header tells of in the file are those that the program has at the
+ * address. */
+static bool is_where_loaded(const struct elf_plan_state *state, size_t index)
+{
+    const GElf_Shdr *shdr = &state->image.shdrs[index];
+    size_t segment = elf_segment_of(&state->image, shdr->sh_addr, shdr->sh_size);
+
+    return segment != NO_INDEX && shdr->sh_addr - state->image.phdrs[segment].p_vaddr ==
+                                      shdr->sh_offset - state->image.phdrs[segment].p_offset;
+}
+
 static bool check_loaded(struct elf_plan_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
     size_t index = state->section_index[kind];
     const GElf_Shdr *shdr = &image->shdrs[index];
-    size_t segment = elf_segment_of(image, shdr->sh_addr, shdr->sh_size);
     const char *reason;
     struct runtime_image runtime = elf_runtime_image(state);
     struct reference_target target = {.first = shdr->sh_addr, .size = shdr->sh_size};
     uint64_t from;
 
     if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
-        segment == NO_INDEX ||
-        shdr->sh_addr - image->phdrs[segment].p_vaddr !=
-            shdr->sh_offset - image->phdrs[segment].p_offset)
+        !is_where_loaded(state, index))
         return elf_plan_keep(state, kind, "it is not loaded as covsplit expects");
     if (!elf_section_is_alone(state, kind))
         return false;
@@ -377,6 +385,8 @@ static bool check_first_record(struct elf_plan_state *state)
     if (index == NO_INDEX ||
         elf_section_bytes(&state->image, index).size < state->record_layout.record_size)
         return elf_plan_keep(state, SECTION_NAMES, "the image has no records beside it");
+    if (!is_where_loaded(state, index) || !elf_section_is_alone(state, SECTION_DATA))
+        return elf_plan_keep(state, SECTION_NAMES, "the records beside it are not where expected");
     records = elf_section_bytes(&state->image, index);
     name.first = state->image.shdrs[index].sh_addr;
     if (!records_have_value_sites(&state->record_layout, records, false) &&
@@ -413,14 +423,15 @@ static bool rewrite_data(struct elf_plan_state *state)
 
 bool elf_runtime_plan(struct elf_plan_state *state, struct error *error)
 {
+    struct runtime_image runtime = elf_runtime_image(state);
     bool data, names;
 
     if (elf_plan_removes(state, SECTION_NAMES) || elf_plan_removes(state, SECTION_DATA))
         keep_what_is_watched(state);
-    data = elf_plan_removes(state, SECTION_DATA) && check_data(state) &&
-           remove_data_relocations(state);
-    names = elf_plan_removes(state, SECTION_NAMES) && check_names(state) &&
-            (data || check_first_record(state));
+    names = elf_plan_removes(state, SECTION_NAMES) && check_names(state);
+    data = elf_plan_removes(state, SECTION_DATA) && runtime_check_names_go(&runtime, names) &&
+           check_data(state) && remove_data_relocations(state);
+    names = names && (data || check_first_record(state));
     if ((!names || rewrite_names(state)) && (!data || rewrite_data(state)) &&
         !state->plan->edits.has_no_memory)
         return true;

@@ -238,21 +238,17 @@ bool image_plan_take_split_uuid(struct image_plan *plan, struct bytes names, str
     return true;
 }
 
-bool image_plan_guard_mapping(struct image_plan *plan, struct bytes file, bool big_endian)
+void image_plan_pair_mapping(struct image_plan *plan)
 {
     const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
-    const struct image_section *covfun = image_plan_section(plan, SECTION_COVFUN);
-    uint8_t record[TRIPWIRE_MAPPING_SIZE];
-    struct bytes old;
+    struct image_section *covfun = image_plan_section(plan, SECTION_COVFUN);
 
-    if (covmap == NULL || covmap->fate != SECTION_STAYS || covmap->encoded || covfun == NULL ||
-        covfun->fate == SECTION_STAYS || covmap->size < sizeof(record) ||
-        !bytes_slice(file, covmap->offset, sizeof(record), &old))
-        return true;
-    tripwire_write_mapping(record, big_endian);
-    memcpy(record, old.data, sizeof(record) - sizeof(uint32_t));
-    return edit_overwrite_differences(&plan->edits, file, covmap->offset,
-                                      (struct bytes){record, sizeof(record)});
+    if (covmap == NULL || covmap->fate != SECTION_STAYS || covfun == NULL ||
+        covfun->fate == SECTION_STAYS)
+        return;
+    covfun->fate = SECTION_STAYS;
+    snprintf(covfun->reason, sizeof(covfun->reason),
+             "%s stays, and would read as a program without functions; remove both", covmap->name);
 }
 
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split)

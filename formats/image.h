@@ -126,9 +126,9 @@ bool image_plan_keep_signature(struct image_plan *plan, struct bytes file, uint6
 /* Of a stripped image: its UUID where facts.uuid has none, from the tripwire in `names` or from the
  * stub at the start of `data`; either may be empty. True where it is only what a stub has of it. */
 bool image_plan_take_split_uuid(struct image_plan *plan, struct bytes names, struct bytes data);
-/* Where only the functions' mapping goes, what stays would read as a program without functions: the
- * version in its first record becomes that of the tripwire. False where there is no memory. */
-bool image_plan_guard_mapping(struct image_plan *plan, struct bytes file, bool big_endian);
+/* The mapping of functions goes only where the file names of the mapping go too, which leave the
+ * tripwire: else it stays, with the reason. */
+void image_plan_pair_mapping(struct image_plan *plan);
 /* Says of a stripped image what the plan has found: its UUID and what stays. */
 void image_plan_describe_split(struct image_plan *plan, struct split_image *split);
 /* Lists the ranges of the sections that go. */

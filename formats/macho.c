@@ -289,8 +289,7 @@ static bool plan_edits(struct macho_plan_state *state, struct error *error)
 
     if (!decide(state, error))
         return false;
-    if (!image_plan_guard_mapping(plan, state->image.file, false))
-        return error_out_of_memory(error, state->image.path, TRIPWIRE_MAPPING_SIZE);
+    image_plan_pair_mapping(plan);
     if (!macho_runtime_plan(state, error))
         return false;
     image_plan_list_ranges(plan);

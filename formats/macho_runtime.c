@@ -321,13 +321,15 @@ static bool cannot_rewrite(const struct macho_plan_state *state, struct error *e
 
 bool macho_runtime_plan(struct macho_plan_state *state, struct error *error)
 {
+    struct runtime_image runtime = runtime_image(state);
     bool data, names;
 
     if (macho_plan_removes(state, SECTION_NAMES) || macho_plan_removes(state, SECTION_DATA))
         keep_what_is_watched(state);
-    data = macho_plan_removes(state, SECTION_DATA) && check_data(state);
-    names = macho_plan_removes(state, SECTION_NAMES) && check_names(state) &&
-            (data || check_first_record(state));
+    names = macho_plan_removes(state, SECTION_NAMES) && check_names(state);
+    data = macho_plan_removes(state, SECTION_DATA) && runtime_check_names_go(&runtime, names) &&
+           check_data(state);
+    names = names && (data || check_first_record(state));
     return ((!data || rewrite_data(state)) && (!names || plan_names(state))) ||
            cannot_rewrite(state, error);
 }

@@ -64,6 +64,14 @@ bool runtime_check_accessor(const struct runtime_image *image, enum section_kind
     return true;
 }
 
+bool runtime_check_names_go(const struct runtime_image *image, bool names_go)
+{
+    return names_go ||
+           runtime_keep(image, SECTION_DATA,
+                        "the names stay, and without its records nobody would see that a profile "
+                        "lacks them; remove both");
+}
+
 bool runtime_is_shared(const struct runtime_image *image, enum runtime_symbol symbol)
 {
     for (size_t i = 0; i < image->definition_count; i++) {

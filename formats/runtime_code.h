@@ -51,6 +51,10 @@ bool runtime_keep(const struct runtime_image *image, enum section_kind kind, con
 bool runtime_decode(const struct runtime_image *image, const struct runtime_definition *definition,
                     struct code *code, struct accessor *accessor);
 
+/* Records may go only where names go too, as these leave the tripwire by which a profile without
+ * its records is known: else the records stay, with the reason. */
+bool runtime_check_names_go(const struct runtime_image *image, bool names_go);
+
 /* Every definition of `symbol` must return `expected`, and there must be one. Where not, the
  * section `kind` stays, with the reason. */
 bool runtime_check_accessor(const struct runtime_image *image, enum section_kind kind,

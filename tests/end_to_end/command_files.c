@@ -247,6 +247,8 @@ START_TEST(test_some_sections)
     static const char *const names[] = {"__llvm_covmap", "__llvm_covfun", "__llvm_prf_names",
                                         "__llvm_prf_data"};
     static const char *const words[] = {"covmap", "covfun", "names", "data"};
+    /* The mapping of functions and the records go only with what leaves the tripwires. */
+    static const bool goes_alone[] = {true, false, true, false};
     char *directory = sample_directory(&sample);
     sample_copy(&sample, directory, "app");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -254,7 +256,8 @@ START_TEST(test_some_sections)
                   text_format("split --sections %s --sidecar side -o out app", words[i]));
         struct elf_file sidecar = elf_file_read(path_join(directory, "side"));
         for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
-            ck_assert_msg((elf_file_section_file_size(&sidecar, names[j]) != 0) == (i == j),
+            bool goes = i == j && goes_alone[i];
+            ck_assert_msg((elf_file_section_file_size(&sidecar, names[j]) != 0) == goes,
                           "--sections %s and %s", words[i], names[j]);
         }
         elf_file_free(&sidecar);

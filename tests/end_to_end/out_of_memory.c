@@ -49,17 +49,13 @@ static void make_elf(const char *inputs)
                              .language = LANGUAGE_CXX,
                              .optimization = "-O1",
                              .functions = RUN_FILES_FUNCTIONS};
-    struct program nameless = {.clang = "19",
-                               .linker = "lld",
-                               .kind = LINK_NO_PIE,
-                               .optimization = "-O1",
-                               .build_id = "none",
-                               .functions = RUN_FILES_FUNCTIONS};
     struct variant other;
 
     program_build(&shared, inputs);
+    shared.kind = LINK_PIE;
+    shared.build_id = "none";
     directory_create(path_join(inputs, "nameless"));
-    program_build(&nameless, path_join(inputs, "nameless"));
+    program_build(&shared, path_join(inputs, "nameless"));
     other = variant_create(files.sample.image, inputs, "other", 1, 1);
     run_or_abort(inputs, "mv", files.sample.image, "app", NULL);
     run_or_abort(inputs, "mv", files.sample.stripped, "stripped", NULL);
