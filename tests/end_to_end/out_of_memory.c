@@ -413,8 +413,8 @@ START_TEST(test_command)
         outcome_free(&outcome);
         runs++;
     }
-    printf("COUNT %s: %lu allocations, %u runs, %u faults\n", trial.scenario->words,
-           (unsigned long)count, runs, faults);
+    if (is_whole)
+        printf("%lu allocations: %s\n", (unsigned long)count, trial.scenario->words);
     fflush(stdout);
     ck_assert_msg(faults == 0, "%s: %u of %u runs", trial.scenario->words, faults, runs);
 }
