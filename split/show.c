@@ -282,13 +282,14 @@ static bool describe_object(const struct input *input, struct report *report, st
 
 /* ---- raw profiles ---- */
 
-static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content)
+static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
+                                const char *status)
 {
     struct report_section row = {
         .name = section_kind_name(kind),
         .kind = section_kind_word(kind),
         .size = report_known(content.size),
-        .status = "present",
+        .status = status,
         .reason = "",
     };
 
@@ -335,10 +336,11 @@ static void describe_profile(const struct profile *profile, struct report *repor
     report_number(report, "records", "records", profile->header.num_data);
     report_number(report, "counters", "counters", profile->header.num_counters);
     report_size(report, "value_data_size", "value data", profile->value_data.size);
-    add_profile_section(report, SECTION_DATA, profile->data);
-    add_profile_section(report, SECTION_COUNTERS, profile->counters);
-    add_profile_section(report, SECTION_BITMAP, profile->bitmap);
-    add_profile_section(report, SECTION_NAMES, profile->names);
+    add_profile_section(report, SECTION_DATA, profile->data, "present");
+    add_profile_section(report, SECTION_COUNTERS, profile->counters, "present");
+    add_profile_section(report, SECTION_BITMAP, profile->bitmap, "present");
+    add_profile_section(report, SECTION_NAMES, profile->names,
+                        profile->has_tripwire ? "tripwire" : "present");
 }
 
 /* A file may hold any number of profiles, so no report is kept for each: all are parsed here to see
