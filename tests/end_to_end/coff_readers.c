@@ -185,6 +185,9 @@ static void assert_image_refused(const struct cell *cell)
                                         reports[i], WINDOWS_PROGRAM);
         refuse(cell, words, "oad coverage");
         refuse(cell, text_format("%s -object original/" WINDOWS_PROGRAM, words), "oad coverage");
+        words = text_format("%s %s -instr-profile=full.profdata original/%s", cov, reports[i],
+                            WINDOWS_PROGRAM);
+        refuse(cell, text_format("%s -object stripped/" WINDOWS_PROGRAM, words), "oad coverage");
     }
 }
 
@@ -193,7 +196,7 @@ static void assert_image_refused(const struct cell *cell)
 /* All, and what leaves the records, as with value profiling, in profiles too; then such as leave no
  * more than some of the mapping or the names for llvm-cov to find. */
 static const char *const selections[] = {"", "--sections covmap,covfun,names", "--sections names",
-                                         "--sections covfun", "--sections covmap"};
+                                         "--sections covmap"};
 
 #define RUN_SELECTIONS 2
 
