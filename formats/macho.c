@@ -235,6 +235,8 @@ static bool check_mapping(struct macho_plan_state *state, enum section_kind kind
 
     if (section->size != 0 && !macho_section_in_file(section))
         return macho_plan_keep(state, kind, "it has no bytes in the file");
+    if (kind == SECTION_COVMAP && section->size < TRIPWIRE_MAPPING_SIZE)
+        return macho_plan_keep(state, kind, "it is shorter than the header of a record");
     if (macho_segment_may_have_fixups(&state->image, section->segment))
         return macho_plan_keep(state, kind, "dyld applies fixups to its segment");
     /* Of fixups that cannot be read none leads here: clang makes none. */

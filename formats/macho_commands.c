@@ -4,12 +4,13 @@
  * Their number and the size of all of them stay, so they are written over in place. What changes:
  * the file offsets of everything behind a cut, the sizes of segments in the file, the headers of
  * the sections that were emptied, and where one segment ends and the next begins if one was split.
- * Addresses of sections stay.
+ * Addresses of sections stay, but for those that hold a tripwire.
  */
 #include "formats/macho_plan.h"
 
 #include <string.h>
 
+#include "common/tripwire.h"
 #include "formats/macho_opcodes.h"
 #include "formats/macho_tables.h"
 
@@ -76,18 +77,29 @@ static void write_name(uint8_t *field, const char *name)
     memcpy(field, name, strlen(name));
 }
 
-static void write_names_place(struct macho_plan_state *state, uint8_t *header)
+static void write_place(struct macho_plan_state *state, uint8_t *header, uint64_t address,
+                        uint64_t offset)
 {
-    store_u64(header + SECTION_ADDR, macho_plan_names_address(state), false);
-    store_u32(header + SECTION_OFFSET, (uint32_t)map(state, macho_plan_names_offset(state)), false);
+    store_u64(header + SECTION_ADDR, address, false);
+    store_u32(header + SECTION_OFFSET, (uint32_t)map(state, offset), false);
+}
+
+/* Of a split segment it is one of zeros for all that load the image (see macho_layout.c). Readers
+ * know those by flags that say nothing else. */
+static void write_mapping_place(struct macho_plan_state *state, uint8_t *header)
+{
+    write_place(state, header, macho_plan_mapping_address(state), macho_plan_mapping_offset(state));
+    if (state->split_segment != MACHO_NONE)
+        store_u32(header + SECTION_FLAGS, S_ZEROFILL, false);
 }
 
 /* Bytes of a removed section that are left. */
 static uint64_t rest_size(const struct macho_plan_state *state, enum section_kind kind)
 {
-    return kind == SECTION_DATA    ? state->record_layout.record_size
-           : kind == SECTION_NAMES ? state->plan->tripwire_size
-                                   : 0;
+    return kind == SECTION_DATA     ? state->record_layout.record_size
+           : kind == SECTION_NAMES  ? state->plan->tripwire_size
+           : kind == SECTION_COVMAP ? TRIPWIRE_MAPPING_SIZE
+                                    : 0;
 }
 
 /* What is left of a removed section. Where nothing is, the section is one of zeros, as its memory
@@ -106,9 +118,10 @@ static void write_emptied_sections(struct macho_plan_state *state)
         store_u64(header + SECTION_BYTES, rest_size(state, planned->kind), false);
         store_u32(header + SECTION_RESERVED3, MACHO_EMPTIED_MARK, false);
         if (planned->kind == SECTION_NAMES)
-            write_names_place(state, header);
+            write_place(state, header, macho_plan_names_address(state),
+                        macho_plan_names_offset(state));
         if (planned->kind == SECTION_COVMAP)
-            write_name(header + SECTION_SECTNAME, MACHO_EMPTIED_MAPPING);
+            write_mapping_place(state, header);
         if (rest_size(state, planned->kind) != 0)
             continue;
         store_u32(header + SECTION_OFFSET, 0, false);

@@ -3,19 +3,26 @@
  *
  * A segment may have fewer bytes in the file than in memory: the rest is zero. So where the removed
  * bytes are the last ones of their segment in the file, whole pages of them just go, and the
- * segment's filesize says so. __LLVM_COV, which has nothing but the coverage mapping, then has no
- * bytes at all, and needs its load command no more. So where bytes come behind the removed ones of
- * __DATA, and __LLVM_COV is next, they get that load command, and the place of __LLVM_COV in
- * memory. The number of segments, of sections and of load commands stays, and so does every index
- * of theirs, but for the segment that fixups name. The two parts must not have one name: tools
- * count segments by the names of sections. Programs look for their sections by name, in __DATA, so
- * the part behind keeps that name, and the part in front, which has the counters, gets another one;
- * it is only split where nothing else is in it that anybody would look for.
+ * segment's filesize says so. __LLVM_COV, which has nothing but the coverage mapping, then needs no
+ * bytes but those of a tripwire, and with these elsewhere no load command. So where bytes come
+ * behind the removed ones of __DATA, and __LLVM_COV is next, they get that load command, and the
+ * place of __LLVM_COV in memory. The number of segments, of sections and of load commands stays,
+ * and so does every index of theirs, but for the segment that fixups name. The two parts must not
+ * have one name: tools count segments by the names of sections. Programs look for their sections by
+ * name, in __DATA, so the part behind keeps that name, and the part in front, which has the
+ * counters, gets another one; it is only split where nothing else is in it that anybody would look
+ * for.
  *
  * The tripwire that names leave (common/tripwire.h) has its place where it costs no page: behind
  * the stub, or in front of what was split off, on the page that the first byte of that is on. There
- * it serves LLVM's tools too, which take the first section of a segment for its start. Where no
- * section can stand there, the segment is not split.
+ * it serves LLVM's tools too, which take the first section of a segment for its start. Where it
+ * cannot stand there, the segment is not split.
+ *
+ * The mapping's tripwire is behind it then. Its section stays the last one of the segment, behind
+ * those of zeros, and is one itself: llvm-strip places the bytes of sections one behind the other,
+ * which would load them over those zeros. llvm-cov reads what a section's offset tells of, of any
+ * type. Where nothing was split, the tripwire is at the start of the mapping, and one page of
+ * __LLVM_COV stays for it.
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
@@ -26,6 +33,9 @@
 #include <string.h>
 
 #include "common/tripwire.h"
+
+/* Of the records in __llvm_covmap. */
+#define MAPPING_ALIGNMENT 8
 
 /* The first byte of the segment at or behind `offset` that has to stay; the end of the segment's
  * bytes where none has. */
@@ -188,13 +198,15 @@ static bool starts_nameless(const struct macho_plan_state *state, const struct m
 
 /* Whether the next segment loses all its bytes, and its load command can do for the rest of this
  * one. */
-static bool can_split(const struct macho_plan_state *state, size_t segment)
+static bool can_split(struct macho_plan_state *state, size_t segment)
 {
     const struct macho_segment *first = &state->image.segments[segment], *next = first + 1;
 
     return segment + 1 < state->image.segment_count &&
            strcmp(first->segname, MACHO_DATA_SEGMENT) == 0 &&
            strcmp(next->segname, MACHO_COVERAGE_SEGMENT) == 0 && next->filesize != 0 &&
+           macho_plan_removes(state, SECTION_COVMAP) &&
+           state->image.sections[state->section_index[SECTION_COVMAP]].segment == segment + 1 &&
            macho_plan_filesize(state, segment + 1) == 0 && ends_with_page(state, segment) &&
            next->vmaddr == first->vmaddr + first->vmsize &&
            next->fileoff == first->fileoff + first->filesize && next->initprot == first->initprot &&
@@ -213,8 +225,20 @@ static bool follows_stub(struct macho_plan_state *state)
            state->image.sections[names].segment == state->image.sections[data].segment;
 }
 
-/* Whether the tripwire can stand where the hole ends, since what is there goes, up to the end of
- * the names. Leaves a page more where it has no room. */
+/* Where the mapping's tripwire is behind that of the names, from the start of that. */
+static uint64_t mapping_behind_names(const struct macho_plan_state *state)
+{
+    return align_up(state->plan->tripwire_size, MAPPING_ALIGNMENT);
+}
+
+/* Bytes of the tripwires in front of what is split off. */
+static uint64_t tripwires_size(const struct macho_plan_state *state)
+{
+    return mapping_behind_names(state) + TRIPWIRE_MAPPING_SIZE;
+}
+
+/* Whether the tripwires can stand where the hole ends, since what is there goes, up to the end of
+ * the names. Leaves a page more where they have no room. */
 static bool make_room_behind(struct macho_plan_state *state, struct macho_hole *hole)
 {
     const struct image_section *names = image_plan_section(state->plan, SECTION_NAMES);
@@ -222,34 +246,13 @@ static bool make_room_behind(struct macho_plan_state *state, struct macho_hole *
     uint64_t page = state->image.page_size, names_end = names->offset + names->size;
     uint64_t start =
         follows_stub(state) ? data->offset + state->record_layout.record_size : names->offset;
-    uint64_t end = hole->offset + hole->size, room = end + state->plan->tripwire_size;
+    uint64_t end = hole->offset + hole->size, room = end + tripwires_size(state);
     uint64_t missing = room > names_end ? align_up(room - names_end, page) : 0;
 
     if (end > align_up(names_end, page) || missing >= hole->size || end - missing < start)
         return false;
     hole->size -= missing;
     return true;
-}
-
-static bool starts_section(const struct macho_plan_state *state, size_t segment, uint64_t offset)
-{
-    const struct macho_segment *holder = &state->image.segments[segment];
-    uint64_t address = holder->vmaddr + (offset - holder->fileoff);
-    size_t i = 0;
-
-    while (i < holder->section_count &&
-           state->image.sections[holder->first_section + i].addr < address)
-        i++;
-    return i < holder->section_count &&
-           state->image.sections[holder->first_section + i].addr == address;
-}
-
-/* Whether the segment behind the hole would begin with a section. */
-static bool begins_with_section(struct macho_plan_state *state, struct macho_hole *hole)
-{
-    return state->names_place == MACHO_NAMES_AT_SPLIT
-               ? make_room_behind(state, hole)
-               : starts_section(state, hole->segment, hole->offset + hole->size);
 }
 
 /* The largest hole that has bytes of its segment behind it. */
@@ -264,8 +267,9 @@ static struct macho_hole *largest_inner_hole(struct macho_hole *holes, size_t co
     return largest;
 }
 
-/* `problem` says why no segment can be split; NULL: one may be. */
-static void choose_holes(struct macho_plan_state *state, const char *problem)
+/* `problem` says why no segment can be split; NULL: one may be. Returns what has hindered it; NULL
+ * where one is split, or there is no need. */
+static const char *choose_holes(struct macho_plan_state *state, const char *problem)
 {
     struct macho_hole found[MACHO_HOLES_MAX];
     struct macho_hole *inner;
@@ -286,13 +290,14 @@ static void choose_holes(struct macho_plan_state *state, const char *problem)
             explain_hole(state, &found[i], "its segment cannot be cut twice");
     }
     if (inner == NULL)
-        return;
+        return NULL;
     if (problem == NULL && !can_split(state, inner->segment))
         problem = "other bytes of its segment come behind it, and there is no empty segment "
                   "__LLVM_COV next to it that could take them";
     if (problem == NULL && !starts_nameless(state, inner))
         problem = "its segment has sections on both sides that programs may look for by name";
-    if (problem == NULL && !begins_with_section(state, inner))
+    if (problem == NULL &&
+        (state->names_place != MACHO_NAMES_AT_SPLIT || !make_room_behind(state, inner)))
         problem = "no section would start where a new segment does, as LLVM's tools expect it";
     if (problem == NULL) {
         state->split_segment = inner->segment;
@@ -301,9 +306,39 @@ static void choose_holes(struct macho_plan_state *state, const char *problem)
     } else {
         explain_hole(state, inner, problem);
     }
+    return problem;
 }
 
-/* ---- the place of the tripwire ---- */
+/* ---- the places of the tripwires ---- */
+
+/* The section of the mapping that comes first, as what stays is where its segment starts: with the
+ * other one behind it, all the rest goes. */
+static const struct image_section *first_of_mapping(struct macho_plan_state *state)
+{
+    const struct image_section *covmap = image_plan_section(state->plan, SECTION_COVMAP);
+    const struct image_section *covfun = image_plan_section(state->plan, SECTION_COVFUN);
+    const struct macho_section *sections = state->image.sections;
+
+    return macho_plan_removes(state, SECTION_COVFUN) && covfun->offset < covmap->offset &&
+                   sections[state->section_index[SECTION_COVFUN]].segment ==
+                       sections[state->section_index[SECTION_COVMAP]].segment &&
+                   covfun->size >= TRIPWIRE_MAPPING_SIZE
+               ? covfun
+               : covmap;
+}
+
+uint64_t macho_plan_mapping_offset(struct macho_plan_state *state)
+{
+    return state->split_segment != MACHO_NONE ? state->split_fileoff + mapping_behind_names(state)
+                                              : first_of_mapping(state)->offset;
+}
+
+uint64_t macho_plan_mapping_address(struct macho_plan_state *state)
+{
+    return state->split_segment != MACHO_NONE
+               ? image_plan_section(state->plan, SECTION_COVMAP)->address
+               : first_of_mapping(state)->address;
+}
 
 uint64_t macho_plan_names_offset(struct macho_plan_state *state)
 {
@@ -342,8 +377,8 @@ static bool is_in_hole(const struct macho_plan_state *state, uint64_t offset, ui
     return false;
 }
 
-static void choose_with_names(struct macho_plan_state *state, enum macho_names_place place,
-                              uint64_t in_names, const char *problem)
+static const char *choose_with_names(struct macho_plan_state *state, enum macho_names_place place,
+                                     uint64_t in_names, const char *problem)
 {
     size_t tripwire = state->plan->tripwire_size;
 
@@ -351,7 +386,10 @@ static void choose_with_names(struct macho_plan_state *state, enum macho_names_p
     state->reserved[SECTION_NAMES] = in_names;
     state->reserved[SECTION_DATA] =
         state->record_layout.record_size + (place == MACHO_NAMES_BEHIND_STUB ? tripwire : 0);
-    choose_holes(state, problem);
+    if (macho_plan_removes(state, SECTION_COVMAP))
+        state->reserved[first_of_mapping(state)->kind] =
+            place == MACHO_NAMES_AT_SPLIT ? 0 : TRIPWIRE_MAPPING_SIZE;
+    return choose_holes(state, problem);
 }
 
 /* Tries the places by what they cost. Their own start costs names nothing where nothing is cut
@@ -361,7 +399,7 @@ static void place_names(struct macho_plan_state *state, const char *problem)
     size_t tripwire = state->plan->tripwire_size;
 
     if (tripwire != 0 && state->names_may_move) {
-        choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, problem);
+        problem = choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, problem);
         if (state->split_segment != MACHO_NONE)
             return;
     }
@@ -392,14 +430,14 @@ uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segmen
 
 /* ---- edits ---- */
 
-/* Zeros for [start, end) but for the holes, and the tripwire in front of a split. */
+/* Zeros for [start, end) but for the holes, and the tripwires in front of a split. */
 static bool fill_with_zeros(struct macho_plan_state *state, uint64_t start, uint64_t end)
 {
     struct edit_script *edits = &state->plan->edits;
-    uint64_t tripwire = state->split_fileoff, behind = tripwire + state->plan->tripwire_size;
+    uint64_t tripwires = state->split_fileoff, behind = tripwires + tripwires_size(state);
 
-    if (state->names_place == MACHO_NAMES_AT_SPLIT && start < behind && end > tripwire)
-        return (start >= tripwire || fill_with_zeros(state, start, tripwire)) &&
+    if (state->split_segment != MACHO_NONE && start < behind && end > tripwires)
+        return (start >= tripwires || fill_with_zeros(state, start, tripwires)) &&
                (end <= behind || fill_with_zeros(state, behind, end));
     for (size_t i = 0; i < state->hole_count && start < end; i++) {
         const struct macho_hole *hole = &state->holes[i];
@@ -425,9 +463,25 @@ static bool add_tripwire(struct macho_plan_state *state)
                         (struct bytes){unwritten, plan->tripwire_size});
 }
 
+/* With the padding behind the names' tripwire, if it is there. */
+static bool add_mapping_tripwire(struct macho_plan_state *state)
+{
+    uint8_t bytes[MAPPING_ALIGNMENT + TRIPWIRE_MAPPING_SIZE] = {0};
+    size_t padding = state->split_segment == MACHO_NONE
+                         ? 0
+                         : mapping_behind_names(state) - state->plan->tripwire_size;
+    size_t size = padding + TRIPWIRE_MAPPING_SIZE;
+
+    tripwire_write_mapping(bytes + padding, false);
+    return edit_replace(&state->plan->edits, macho_plan_mapping_offset(state) - padding, size,
+                        (struct bytes){bytes, size});
+}
+
 static bool add_edits(struct macho_plan_state *state)
 {
     if (macho_plan_removes(state, SECTION_NAMES) && !add_tripwire(state))
+        return false;
+    if (macho_plan_removes(state, SECTION_COVMAP) && !add_mapping_tripwire(state))
         return false;
     for (size_t i = 0; i < state->plan->section_count; i++) {
         const struct image_section *section = &state->plan->sections[i];

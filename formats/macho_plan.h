@@ -32,8 +32,9 @@
 #define MACHO_DATA_SEGMENT     "__DATA"
 /* What the first part of a split __DATA is called. */
 #define MACHO_PROFILE_SEGMENT "__LLVM_PRF"
-/* What __llvm_covmap is called once it is empty. Where it is just empty, llvm-cov of LLVM 14 to 19
- * reports a program without code; where it is not there, "no coverage data found". */
+/* What earlier versions of covsplit called __llvm_covmap, which they left empty: llvm-cov passes
+ * over such an image where it is given others too. Known so that such an image is known to be
+ * split. */
 #define MACHO_EMPTIED_MAPPING "__llvm_covsplit"
 
 struct macho_hole {
@@ -106,6 +107,9 @@ bool macho_plan_cuts(const struct macho_plan_state *state, uint64_t offset);
 /* Where the tripwire of the names is, as a file offset in the original, and its address. */
 uint64_t macho_plan_names_offset(struct macho_plan_state *state);
 uint64_t macho_plan_names_address(struct macho_plan_state *state);
+/* The same of the mapping's; where a segment is split it is not loaded at that address. */
+uint64_t macho_plan_mapping_offset(struct macho_plan_state *state);
+uint64_t macho_plan_mapping_address(struct macho_plan_state *state);
 /* Where the segment's bytes in the file end after the split, as an offset in the segment. */
 uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segment);
 

@@ -185,6 +185,9 @@ static void assert_image_refused(const struct cell *cell)
                                         reports[i], WINDOWS_PROGRAM);
         refuse(cell, words, "oad coverage");
         refuse(cell, text_format("%s -object original/" WINDOWS_PROGRAM, words), "oad coverage");
+        words = text_format("%s %s -instr-profile=full.profdata original/%s", cov, reports[i],
+                            WINDOWS_PROGRAM);
+        refuse(cell, text_format("%s -object stripped/" WINDOWS_PROGRAM, words), "oad coverage");
     }
 }
 

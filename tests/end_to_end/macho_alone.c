@@ -17,6 +17,7 @@
 #define TEST_TIMEOUT_SECONDS 300
 #define IMAGE                "image"
 #define STRIPPED             "stripped"
+#define OTHER                "other-%s"
 #define SIDECAR              "image.covsplit"
 #define READERS_MAX          8
 #define SIGNATURE_SHIFT      40
@@ -56,7 +57,8 @@ static const struct image_row {
     {"x86_64", true, false, "all"},
     {"x86_64", false, true, "covmap,covfun"},
     {"arm64", false, false, "covmap"},
-    {"arm64", false, false, "covfun"},
+    {"x86_64", true, false, "covmap"},
+    {"arm64", true, true, "covmap,covfun,names"},
     {"x86_64", true, true, "covmap,covfun,names"},
     {NULL, true, false, "all"},
 };
@@ -88,16 +90,33 @@ static void make_profile(const char *directory)
                  "nothing.proftext", "-o", "nothing.profdata", NULL);
 }
 
+/* Another program that was not split, of which a report would tell where the image is passed over.
+ */
+static void build_other(const char *directory, const char *architecture)
+{
+    struct darwin_program program = {
+        .clang = clang_version, .architecture = architecture, .functions = 1};
+    darwin_program_build(&program, directory, text_format(OTHER, architecture));
+}
+
+/* Alone, and in front of another program and behind it. */
 static bool check_image(const char *directory, const char *architecture, const char *reader,
                         struct verdict *verdict)
 {
     static const char *const reports[] = {"report", "show", "export"};
+    const char *tool = versioned_tool("llvm-cov", reader);
+    const char *other = text_format(OTHER, architecture);
+    const char *images[] = {STRIPPED,
+                            text_format(STRIPPED " -object %s -arch %s", other, architecture),
+                            text_format("%s -object " STRIPPED " -arch %s", other, architecture)};
     for (size_t i = 0; i < sizeof reports / sizeof *reports; i++) {
-        const char *words = text_format("%s -arch %s " STRIPPED " -instr-profile=nothing.profdata",
-                                        reports[i], architecture);
-        if (!expect_failure(directory, versioned_tool("llvm-cov", reader), words, "load coverage",
-                            verdict)) {
-            return false;
+        for (size_t j = 0; j < sizeof images / sizeof *images; j++) {
+            const char *words = text_format("%s -arch %s %s -instr-profile=nothing.profdata",
+                                            reports[i], architecture, images[j]);
+            if (!expect_failure(directory, tool, words, "nsupported coverage format version",
+                                verdict)) {
+                return false;
+            }
         }
     }
     return true;
@@ -110,6 +129,8 @@ START_TEST(test_images)
     struct verdict verdict = {0};
     char *directory = scratch_create("macho-alone");
     build_image(row, directory);
+    build_other(directory, "arm64");
+    build_other(directory, "x86_64");
     make_profile(directory);
     bool good = covsplit_expect(&verdict, 0, NULL, directory, "split", "--sections", row->sections,
                                 "-o", STRIPPED, IMAGE, NULL);
@@ -124,6 +145,54 @@ START_TEST(test_images)
 }
 END_TEST
 
+/* What leaves no tripwire itself would read as zero beside what stays, and stays too. */
+START_TEST(test_all_stays)
+{
+    static const struct image_row row = {"x86_64", false, true, "covfun,data"};
+    struct verdict verdict = {0};
+    const char *errors = "";
+    char *directory = scratch_create("macho-alone");
+    build_image(&row, directory);
+    bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "--sections",
+                                row.sections, "-o", STRIPPED, IMAGE, NULL) &&
+                ((strstr(errors, "__llvm_covfun stays: __llvm_covmap stays") != NULL &&
+                  strstr(errors, "__llvm_prf_data stays: the names stay") != NULL) ||
+                 verdict_fail(&verdict, "covsplit says: %s", errors)) &&
+                files_equal(path_join(directory, STRIPPED), path_join(directory, IMAGE), &verdict);
+    verdict_assert(&verdict, row.sections);
+    ck_assert(good);
+    scratch_remove(directory);
+}
+END_TEST
+
+#define OLD_MAPPING_NAME "__llvm_covsplit"
+
+/* What earlier versions left of the mapping, under another name, is known as well. */
+START_TEST(test_old_mapping)
+{
+    static const struct image_row row = {"x86_64", false, false, "covmap"};
+    struct verdict verdict = {0};
+    const char *errors = "";
+    char *directory = scratch_create("macho-alone");
+    build_image(&row, directory);
+    bool good = covsplit_expect(&verdict, 0, NULL, directory, "split", "--sections", row.sections,
+                                "-o", STRIPPED, IMAGE, NULL);
+    verdict_assert(&verdict, "split");
+    struct contents image = file_read(path_join(directory, STRIPPED));
+    uint8_t *name = memmem(image.data, image.size, "__llvm_covmap", strlen("__llvm_covmap"));
+    ck_assert_ptr_nonnull(name);
+    memcpy(name, OLD_MAPPING_NAME, strlen(OLD_MAPPING_NAME));
+    file_write(path_join(directory, STRIPPED), image.data, image.size);
+    contents_free(&image);
+    good = good && covsplit_expect(&verdict, 0, &errors, directory, "split", STRIPPED, NULL) &&
+           (strstr(errors, "split already") != NULL ||
+            verdict_fail(&verdict, "covsplit says: %s", errors));
+    verdict_assert(&verdict, OLD_MAPPING_NAME);
+    ck_assert(good);
+    scratch_remove(directory);
+}
+END_TEST
+
 /* ---- profiles ---- */
 
 /* No other data is behind the names in the file then. */
@@ -133,18 +202,13 @@ static const struct profile_row {
     struct darwin_program program;
     const char *sections;
     const char *uuid; /* --uuid */
-    bool has_text;    /* the tripwire tells the UUID */
 } profile_rows[] = {
-    {{.late_section = true}, "all", NULL, true},
-    {{.opcodes = true, .link_options = NAMES_LAST}, "all", NULL, true},
-    {{.kind = DARWIN_LIBRARY, .functions = SMALL_FUNCTIONS}, "all", NULL, true},
-    {{.late_section = true, .functions = SMALL_FUNCTIONS}, "names", NULL, true},
-    {{.opcodes = true, .functions = SMALL_FUNCTIONS}, "covmap,covfun,names", NULL, true},
-    {{.link_options = "-no_uuid", .functions = SMALL_FUNCTIONS}, "all", "0123456789", true},
-    {{.link_options = "-no_uuid", .functions = SMALL_FUNCTIONS},
-     "covmap,covfun,data",
-     "0123456789",
-     false},
+    {{.late_section = true}, "all", NULL},
+    {{.opcodes = true, .link_options = NAMES_LAST}, "all", NULL},
+    {{.kind = DARWIN_LIBRARY, .functions = SMALL_FUNCTIONS}, "all", NULL},
+    {{.late_section = true, .functions = SMALL_FUNCTIONS}, "names", NULL},
+    {{.opcodes = true, .functions = SMALL_FUNCTIONS}, "covmap,covfun,names", NULL},
+    {{.link_options = "-no_uuid", .functions = SMALL_FUNCTIONS}, "all", "0123456789"},
 };
 
 static void run_image(const char *directory, const char *image, const char *profile)
@@ -235,9 +299,7 @@ static bool check_uuid(const struct profile_row *row, const char *directory,
     if (row->uuid == NULL) {
         return true;
     }
-    const char *uuid =
-        text_format("\"%s%s\"", row->uuid, row->has_text ? "" : "0000000000000000000000");
-    const char *source = row->has_text ? "\"tripwire\"" : "\"stub record (first 16 bytes)\"";
+    const char *uuid = text_format("\"%s\"", row->uuid), *source = "\"tripwire\"";
     return check_show(directory, IMAGE, "null", "null", verdict) &&
            check_show(directory, STRIPPED, uuid, source, verdict) &&
            check_show(directory, "after.profraw", uuid, source, verdict);
@@ -298,6 +360,8 @@ int main(int argument_count, char **arguments)
     Suite *suite = suite_create(text_format("macho alone clang-%s", clang_version));
     TCase *test_case = suite_add_case(suite, "alone", TEST_TIMEOUT_SECONDS);
     tcase_add_loop_test(test_case, test_images, 0, sizeof image_rows / sizeof *image_rows);
+    tcase_add_test(test_case, test_all_stays);
+    tcase_add_test(test_case, test_old_mapping);
     tcase_add_loop_test(test_case, test_profiles, 0, sizeof profile_rows / sizeof *profile_rows);
     return suite_run(suite);
 }
