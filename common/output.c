@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,10 @@
 #include <unistd.h>
 
 /* Small writes are gathered up to this size, and files are copied in pieces of it. */
-#define PIECE_SIZE ((size_t)1 << 20)
+#define PIECE_SIZE       ((size_t)1 << 20)
+
+#define TEMPORARY_MARK   ".covsplit-"
+#define TEMPORARY_RANDOM 6 /* the X of mkostemp */
 
 /* ---- outputs: creation ---- */
 
@@ -47,6 +51,18 @@ bool output_can_replace(const struct output *output, struct error *error)
            file_report_change(output->path, error);
 }
 
+/* What has such a name is taken for unfinished, and removed. */
+static bool check_name(const struct output *output, struct error *error)
+{
+    const char *slash = strrchr(output->target, '/');
+
+    return file_temporary_final_length(slash == NULL ? output->target : slash + 1) == 0 ||
+           error_set(error,
+                     "%s: such names are for files that are not finished; give the output a name "
+                     "without '" TEMPORARY_MARK "'",
+                     output->path);
+}
+
 /* Decides which path the rename will replace. */
 static bool choose_target(struct output *output, const struct output_options *options,
                           struct error *error)
@@ -72,24 +88,24 @@ static bool choose_target(struct output *output, const struct output_options *op
     output->in_place = options->in_place != NULL;
     if (output->in_place)
         output->replaced = options->in_place->status;
-    return output_can_replace(output, error);
+    return check_name(output, error) && output_can_replace(output, error);
 }
-
-#define TEMPORARY_RANDOM 6 /* the X of mkostemp */
 
 size_t file_temporary_final_length(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
-    size_t length = strlen(name), random = length - TEMPORARY_RANDOM;
+    size_t length = strlen(name), mark = strlen(TEMPORARY_MARK);
+    size_t end = length - TEMPORARY_RANDOM - mark; /* of NAME */
 
-    if (length < TEMPORARY_RANDOM + 3 || name[0] != '.' || name[random - 1] != '.' ||
-        strspn(name + random, letters) != TEMPORARY_RANDOM)
+    if (length < 2 + mark + TEMPORARY_RANDOM || name[0] != '.' ||
+        memcmp(name + end, TEMPORARY_MARK, mark) != 0 ||
+        strspn(name + end + mark, letters) != TEMPORARY_RANDOM)
         return 0;
-    return random - 2;
+    return end - 1;
 }
 
-/* "DIRECTORY/.NAME.XXXXXX", in the directory of the target so that a rename cannot cross file
- * systems. */
+/* "DIRECTORY/.NAME.covsplit-XXXXXX", in the directory of the target so that a rename cannot cross
+ * file systems. */
 static char *temporary_template(const char *target)
 {
     const char *slash = strrchr(target, '/');
@@ -98,7 +114,8 @@ static char *temporary_template(const char *target)
     char *result = NULL;
 
     /* A name near NAME_MAX must not make the temporary one too long. */
-    if (asprintf(&result, "%.*s.%.200s.XXXXXX", directory_length, target, name) < 0)
+    if (asprintf(&result, "%.*s.%.200s" TEMPORARY_MARK "XXXXXX", directory_length, target, name) <
+        0)
         return NULL;
     return result;
 }
@@ -330,6 +347,51 @@ static const char *unnamed_path(const struct output *output, char *text)
     return text;
 }
 
+/* The time in which nobody else may decide what becomes of the file: see
+ * file_temporary_final_length. The lock is for the other threads, in which a handler can run
+ * meanwhile; where the file system has none, there is none. A file whose temporary name is in sight
+ * needs none unless the name is to stay: file systems without unnamed files are mostly those of a
+ * network, where a lock may take long. */
+struct naming {
+    bool is_locked;
+    sigset_t signals_before;
+};
+
+/* The other names of the file in place would not see a new one. */
+static bool overwrites(const struct output *output)
+{
+    return output->in_place && output->replaced.st_nlink > 1;
+}
+
+static void lock_output(const struct output *output, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+    fcntl(output->fd, F_OFD_SETLKW, &lock);
+}
+
+static struct naming naming_start(const struct output *output)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    struct naming naming = {.is_locked = output->temporary == NULL || overwrites(output)};
+    sigset_t signals;
+
+    sigfillset(&signals);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&signals, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, &naming.signals_before);
+    if (naming.is_locked)
+        lock_output(output, F_WRLCK);
+    return naming;
+}
+
+static void naming_end(const struct output *output, const struct naming *naming)
+{
+    if (naming->is_locked)
+        lock_output(output, F_UNLCK);
+    pthread_sigmask(SIG_SETMASK, &naming->signals_before, NULL);
+}
+
 /* 0, or an errno value. */
 static int give_temporary_name(struct output *output)
 {
@@ -411,31 +473,38 @@ static void sync_directory(const char *target)
     }
 }
 
+/* The file to write over, where nothing of what can be refused was, and the temporary name stays.
+ */
+static int open_target(struct output *output, struct error *error)
+{
+    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd >= 0 && set_mode(fd, output->mode) && hold_temporary(output))
+        return fd;
+    error_set_errno(error, errno, "%s: cannot be written", output->path);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 /* The old file keeps its inode and gets the new bytes, so that all its names see them. The finished
  * output has a name of its own meanwhile: whatever happens, one whole copy of it is on the disk.
- * All that can be refused is before the first byte. */
-static bool overwrite_target(struct output *output, enum output_result *result, struct error *error)
+ */
+static bool overwrite_target(struct output *output, int fd, enum output_result *result,
+                             struct error *error)
 {
     uint8_t *piece = malloc(PIECE_SIZE);
-    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     struct error cause;
     bool done;
 
-    if (piece == NULL)
+    if (piece == NULL) {
         done = error_out_of_memory(error, output->path, PIECE_SIZE);
-    else if (fd < 0 || !set_mode(fd, output->mode) || !hold_temporary(output))
-        done = error_set_errno(error, errno, "%s: cannot be written", output->path);
-    else if (!(done = copy_to(fd, output, piece, &cause))) {
+    } else if (!(done = copy_to(fd, output, piece, &cause))) {
         *result = OUTPUT_HALF_WRITTEN;
         error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
         forget_temporary(output);
     }
-    if (done) {
-        remove_temporary(output);
-        sync_directory(output->target);
-    }
-    if (fd >= 0)
-        close(fd);
+    remove_temporary(output);
     free(piece);
     return done;
 }
@@ -446,7 +515,6 @@ static int replace_target(struct output *output)
     if (rename(output->temporary, output->target) != 0)
         return errno;
     forget_temporary(output);
-    sync_directory(output->target);
     return 0;
 }
 
@@ -454,15 +522,27 @@ static int replace_target(struct output *output)
  * put another file there, and no rename depends on what it replaces. */
 static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
 {
+    struct naming naming = naming_start(output);
     int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
+    bool done = failure != 0 || output_can_replace(output, error);
+    int fd = -1;
 
-    if (failure == 0 && !output_can_replace(output, error))
-        return false;
-    if (failure == 0 && output->in_place && output->replaced.st_nlink > 1)
-        return overwrite_target(output, result, error);
-    if (failure == 0)
+    if (done && failure == 0 && overwrites(output))
+        done = (fd = open_target(output, error)) >= 0;
+    else if (done && failure == 0)
         failure = replace_target(output);
-    return failure == 0 || error_set_errno(error, failure, "%s: cannot be written", output->path);
+    if (failure != 0)
+        done = error_set_errno(error, failure, "%s: cannot be written", output->path);
+    if (!done)
+        remove_temporary(output);
+    naming_end(output, &naming);
+    if (fd >= 0) {
+        done = overwrite_target(output, fd, result, error);
+        close(fd);
+    }
+    if (done)
+        sync_directory(output->target);
+    return done;
 }
 
 bool output_commit(struct output *output, enum output_result *result, struct error *error)
@@ -506,11 +586,21 @@ static int take_free_name(struct output *output)
     return 0;
 }
 
+/* 0, or an errno value. A name that was given here goes again where it did not help. */
 static int take_name(struct output *output)
 {
-    int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
+    struct naming naming = naming_start(output);
+    bool is_unnamed = output->temporary == NULL;
+    int failure = is_unnamed ? give_temporary_name(output) : 0;
 
-    return failure != 0 ? failure : replace_target(output);
+    if (failure == 0)
+        failure = replace_target(output);
+    if (failure != 0 && is_unnamed)
+        remove_temporary(output);
+    naming_end(output, &naming);
+    if (failure == 0)
+        sync_directory(output->target);
+    return failure;
 }
 
 bool output_try_commit(struct output *output, bool replace, enum output_result *result,

@@ -26,24 +26,45 @@ struct link {
     char *output;
     bool was_there; /* before the link, as `before` says */
     struct stat before;
+    struct stat linked; /* what the command has written */
 };
 
 /* ---- the output ---- */
 
+static bool is_inode(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static bool is_changed(const struct stat *before, const struct stat *now)
+{
+    return now->st_size != before->st_size || now->st_mtim.tv_sec != before->st_mtim.tv_sec ||
+           now->st_mtim.tv_nsec != before->st_mtim.tv_nsec ||
+           now->st_ctim.tv_sec != before->st_ctim.tv_sec ||
+           now->st_ctim.tv_nsec != before->st_ctim.tv_nsec;
+}
+
 /* A file that is as it was before was not written by this command: a compiler without -o and a
  * link has a.out for its output, but writes no such file. */
-static bool is_written(const struct link *link)
+static bool is_written(struct link *link)
+{
+    const struct stat *now = &link->linked;
+
+    if (stat(link->output, &link->linked) != 0 || !S_ISREG(now->st_mode))
+        return false;
+    return !link->was_there || !is_inode(&link->before, now) || is_changed(&link->before, now);
+}
+
+/* Nobody may take it for the result. But by now it may be that of somebody else, which is not ours
+ * to remove. Of a file with several names, which is written over, some of the new bytes may be
+ * ours; there the others keep what it is. */
+static void remove_output(const struct link *link)
 {
     struct stat now;
 
-    if (stat(link->output, &now) != 0 || !S_ISREG(now.st_mode))
-        return false;
-    return !link->was_there || now.st_ino != link->before.st_ino ||
-           now.st_dev != link->before.st_dev || now.st_size != link->before.st_size ||
-           now.st_mtim.tv_sec != link->before.st_mtim.tv_sec ||
-           now.st_mtim.tv_nsec != link->before.st_mtim.tv_nsec ||
-           now.st_ctim.tv_sec != link->before.st_ctim.tv_sec ||
-           now.st_ctim.tv_nsec != link->before.st_ctim.tv_nsec;
+    if (stat(link->output, &now) == 0 && is_inode(&link->linked, &now) &&
+        (link->linked.st_nlink > 1 || !is_changed(&link->linked, &now)))
+        unlink(link->output);
 }
 
 static bool split_output(const struct link *link, struct error *error)
@@ -95,9 +116,8 @@ static bool run(struct link *link, int *status, struct error *error)
     if (*status != 0 || !is_written(link))
         return true;
     if (!split_output(link, error)) {
-        /* Nobody may take it for the result. A sidecar that is there is of an earlier image, which
-         * may need it. */
-        unlink(link->output);
+        /* A sidecar that is there is of an earlier image, which may need it. */
+        remove_output(link);
         return false;
     }
     number = child_held_signal(&child);

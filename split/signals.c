@@ -2,8 +2,11 @@
  * Signal handlers: see signals.h.
  *
  * An output has no name while it is written, so that there is nothing to clean up, unless the file
- * system makes it have one (output.h). Nobody keeps a list of those: the kernel has one, of the
- * files that this process has opened. Only what POSIX allows in a signal handler is used.
+ * system makes it have one. Nobody keeps a list of those: the kernel has one, of the files that
+ * this process has opened. Their names are such as no finished file has (output.h), so a file that
+ * is renamed while it is looked at is not taken for another: its old name is gone, its new one is
+ * let alone. A name that cannot be seen from the descriptor is only there as long as the file is
+ * locked. Only what POSIX allows in a signal handler is used, and locks, which are one system call.
  */
 #include "split/signals.h"
 
@@ -25,38 +28,70 @@ static pid_t owner;
 
 #define DESCRIPTORS_MAX 65536
 
-/* The path of the file behind a descriptor, as a string. */
-static bool find_path(int fd, char path[PATH_MAX])
-{
-    static const char directory[] = "/proc/self/fd/";
-    char link[sizeof(directory) + 10] = "";
-    char *start = link + sizeof(link) - 1;
-    ssize_t length;
+#define DESCRIPTOR_LINK "/proc/self/fd/"
 
+/* The link to the file behind a descriptor, as a string at the end of `text`. */
+static const char *name_link(int fd, char text[sizeof(DESCRIPTOR_LINK) + 10])
+{
+    char *start = text + sizeof(DESCRIPTOR_LINK) + 9;
+
+    *start = '\0';
     do
         *--start = (char)('0' + fd % 10);
     while ((fd /= 10) != 0);
-    start -= strlen(directory);
-    memcpy(start, directory, strlen(directory));
-    length = readlink(start, path, PATH_MAX);
+    start -= strlen(DESCRIPTOR_LINK);
+    memcpy(start, DESCRIPTOR_LINK, strlen(DESCRIPTOR_LINK));
+    return start;
+}
+
+/* The path of the file behind a descriptor, as a string. */
+static bool find_path(int fd, char path[PATH_MAX])
+{
+    char link[sizeof(DESCRIPTOR_LINK) + 10];
+    ssize_t length = readlink(name_link(fd, link), path, PATH_MAX);
+
     if (length <= 0 || length == PATH_MAX)
         return false;
     path[length] = '\0';
     return true;
 }
 
-/* An output of this process that has only a temporary name: it is open for both reading and
- * writing, as nothing else here is, and was not inherited. */
-static bool is_unfinished(int fd, char path[PATH_MAX])
+/* Outputs, as long as they are not finished, are open for both reading and writing, as nothing else
+ * here is, and were not inherited. */
+static bool is_output(int fd)
 {
-    const char *name;
     int flags = fcntl(fd, F_GETFD);
 
-    if (flags < 0 || (flags & FD_CLOEXEC) == 0 || (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDWR ||
-        !find_path(fd, path))
-        return false;
-    name = strrchr(path, '/');
+    return flags >= 0 && (flags & FD_CLOEXEC) != 0 && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+}
+
+static bool has_temporary_name(const char *path)
+{
+    const char *name = strrchr(path, '/');
+
     return name != NULL && file_temporary_final_length(name + 1) != 0;
+}
+
+/* Also of one that was given a name since. */
+static bool has_no_name(const char *path)
+{
+    static const char mark[] = " (deleted)";
+    size_t length = strlen(path);
+
+    return length >= strlen(mark) && strcmp(path + length - strlen(mark), mark) == 0;
+}
+
+/* Waits until no other thread is about to give the file its name, and none will: the lock goes with
+ * the process. It is one for readers, so that handlers in several threads do not wait for each
+ * other, and its descriptor is not taken for that of an output. */
+static void lock_for_good(int fd)
+{
+    char link[sizeof(DESCRIPTOR_LINK) + 10];
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    int own = open(name_link(fd, link), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (own >= 0)
+        fcntl(own, F_OFD_SETLKW, &lock);
 }
 
 static void remove_unfinished(void)
@@ -66,7 +101,11 @@ static void remove_unfinished(void)
     if (getpid() != owner)
         return;
     for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS_MAX; fd++) {
-        if (is_unfinished(fd, path))
+        if (!is_output(fd) || !find_path(fd, path) ||
+            (!has_temporary_name(path) && !has_no_name(path)))
+            continue;
+        lock_for_good(fd);
+        if (is_output(fd) && find_path(fd, path) && has_temporary_name(path))
             unlink(path);
     }
 }
@@ -164,7 +203,8 @@ static void ended(int number)
 
 void signals_prepare(void)
 {
-    static const int ending[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+    static const int ending[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGTERM,
+                                 SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
     struct sigaction lost = {.sa_sigaction = lost_mapped_file, .sa_flags = SA_SIGINFO};
     struct sigaction end = {.sa_handler = ended, .sa_flags = (int)SA_RESETHAND};
     struct sigaction before;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -144,6 +145,31 @@ START_TEST(test_join_in_place)
 }
 END_TEST
 
+/* A link that fails since its output has become that of another one, which stays. */
+START_TEST(test_link)
+{
+    char *directory = sample_directory(&sample);
+    struct replacing replacing = {
+        .directory = directory, .image = path_join(directory, "app"), .other = sample.stripped};
+    struct command command =
+        covsplit_command(directory, "link", "--", "sh", "../linker", "-o", "app", NULL);
+    unsigned long failed = 0;
+    struct traced traced = {.was_stopped = true};
+    file_write_text(path_join(sample.scratch, "linker"),
+                    text_format("rm -f app && cp %s app\n", sample.image));
+    for (unsigned long stops = START_STOPS; traced.was_stopped; stops += stride()) {
+        traced = command_trace(&command, stops, replace, &replacing);
+        if (traced.exit_code == 0) {
+            continue;
+        }
+        failed++;
+        ck_assert_msg(file_exists(replacing.image) && is_same(replacing.image, replacing.other),
+                      "stop %lu: %s", stops, traced.errors);
+    }
+    ck_assert_uint_gt(failed, 1);
+}
+END_TEST
+
 /* Not another file, but other contents, or another mode. */
 static void write_over(void *context)
 {
@@ -271,29 +297,68 @@ END_TEST
 
 /* ---- signals ---- */
 
-/* Where outputs have names while they are written, they go with the process. */
+struct place {
+    enum restriction restriction;
+    const char *name; /* of the image */
+    unsigned long step;
+};
+
+/* Where outputs have names while they are written, and where they get one for a moment. The last
+ * name is like that of an output that is being written, but it is that of a finished one. */
+static const struct place places[] = {
+    {RESTRICTION_NO_UNNAMED, "app", 7},
+    {RESTRICTION_NONE, "app", 1},
+    {RESTRICTION_NO_UNNAMED, ".prog.linux1", 1},
+};
+
+/* What is unfinished goes with the process, and nothing else. */
 START_TEST(test_ended_by_a_signal)
 {
-    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE};
+    static const int signals[] = {SIGTERM, SIGINT,  SIGHUP,  SIGPIPE, SIGQUIT,
+                                  SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
+    static const struct rlimit no_core = {0, 0};
+    const struct place *place = &places[_i];
+    unsigned long step = covsplit_is_sanitized() ? 29 : place->step;
     char *directory = sample_directory(&sample);
-    char *image = sample_copy(&sample, directory, "app");
-    struct command plain = covsplit_command(directory, "split", "-j1", "app", NULL);
-    struct command command = command_restrict(&plain, RESTRICTION_NO_UNNAMED);
+    char *image = sample_copy(&sample, directory, place->name);
+    char *sidecar = text_format("%s.covsplit", place->name);
+    struct command plain = covsplit_command(directory, "split", "-j1", place->name, NULL);
+    struct command command = place->restriction == RESTRICTION_NONE
+                                 ? plain
+                                 : command_restrict(&plain, place->restriction);
     unsigned long stops = START_STOPS, ended = 0;
     struct traced traced = {.was_stopped = true};
-    while (traced.was_stopped) {
+    ck_assert_int_eq(setrlimit(RLIMIT_CORE, &no_core), 0);
+    for (; traced.was_stopped; stops += step) {
         file_copy(sample.image, image);
-        unlink(path_join(directory, "app.covsplit"));
-        stops += 2 * stride() + 1;
-        traced = command_trace_and_signal(&command, stops, signals[stops % 4]);
+        unlink(path_join(directory, sidecar));
+        int number = signals[stops % (sizeof signals / sizeof *signals)];
+        traced = command_trace_and_signal(&command, stops, number);
+        ck_assert_msg(file_exists(image), "stop %lu: the image is lost", stops);
         struct text_list names = directory_list(directory);
         for (size_t i = 0; i < names.count; i++) {
-            ck_assert_msg(names.items[i][0] != '.', "stop %lu: %s", stops, names.items[i]);
+            ck_assert_msg(strcmp(names.items[i], place->name) == 0 ||
+                              strcmp(names.items[i], sidecar) == 0,
+                          "stop %lu, signal %d: %s", stops, number, names.items[i]);
         }
         ended += traced.exit_code == -1;
         ck_assert(traced.exit_code == -1 || traced.exit_code == 0);
     }
     ck_assert_uint_gt(ended, STOPS_MIN / 2 / stride());
+}
+END_TEST
+
+/* So no output gets a name by which it would be taken for unfinished. */
+START_TEST(test_name_of_unfinished)
+{
+    char *directory = sample_directory(&sample);
+    sample_copy(&sample, directory, "app");
+    struct outcome outcome =
+        covsplit_run_words(directory, 1, "split -o .other.covsplit-Ab01yz app");
+    ck_assert_msg(strstr(outcome.errors, ".other.covsplit-Ab01yz: such names are ") != NULL, "%s",
+                  outcome.errors);
+    ck_assert_uint_eq(directory_list(directory).count, 1);
+    covsplit_run_words(directory, 0, "split -o .other.covsplit-Ab01y app");
 }
 END_TEST
 
@@ -305,9 +370,11 @@ int main(int argument_count, char **arguments)
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_test(test_case, test_split_in_place);
     tcase_add_test(test_case, test_join_in_place);
+    tcase_add_test(test_case, test_link);
     tcase_add_loop_test(test_case, test_changed_in_place, 0, 2);
     tcase_add_loop_test(test_case, test_image_cut_short, 0, 2);
     tcase_add_test(test_case, test_large_input_cut_short);
-    tcase_add_test(test_case, test_ended_by_a_signal);
+    tcase_add_loop_test(test_case, test_ended_by_a_signal, 0, sizeof places / sizeof *places);
+    tcase_add_test(test_case, test_name_of_unfinished);
     return suite_run(suite);
 }

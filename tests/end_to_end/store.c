@@ -276,7 +276,7 @@ START_TEST(test_check_all_kinds)
     file_copy(entry_of(directory, 4), path_join(root, "ABC/00.covsplit"));
     file_write_text(path_join(root, "ABC/00.debug"), "of another tool");
     char *temporary =
-        text_format("%s/.build-id/%.2s/.%s.covsplit.Ab01yz", path_join(directory, "store"),
+        text_format("%s/.build-id/%.2s/.%s.covsplit.covsplit-Ab01yz", path_join(directory, "store"),
                     variants[4].uuid, variants[4].uuid + 2);
     file_write_text(temporary, "half a side");
 

@@ -225,26 +225,29 @@ START_TEST(test_scan_kinds)
     struct error error = {0};
 
     add_file("scan", "0a", "cd.covsplit");
-    add_file("scan", "0a", "CE.covsplit");         /* no search looks for upper case */
-    add_file("scan", "0a", "c-f0.covsplit");       /* nor for other spellings */
-    add_file("scan", "0a", "odd.covsplit");        /* no hexadecimal digits */
-    add_file("scan", "0a", "..covsplit.a0B1c2");   /* of UUID 0a */
-    add_file("scan", "0a", ".cd.covsplit.a0B1c2"); /* as mkostemp makes them */
-    add_file("scan", "0a", ".cd.covsplit.a0B1c");  /* one letter too few */
-    add_file("scan", "0a", ".cd.covsplit.a0B1-2"); /* a letter that it does not use */
-    add_file("scan", "0a", "cd.covsplit.a0B1c2");
-    add_file("scan", "0a", ".cd.debug.a0B1c2");
+    add_file("scan", "0a", "CE.covsplit");                  /* no search looks for upper case */
+    add_file("scan", "0a", "c-f0.covsplit");                /* nor for other spellings */
+    add_file("scan", "0a", "odd.covsplit");                 /* no hexadecimal digits */
+    add_file("scan", "0a", "..covsplit.covsplit-a0B1c2");   /* of UUID 0a */
+    add_file("scan", "0a", ".cd.covsplit.covsplit-a0B1c2"); /* as mkostemp makes them */
+    add_file("scan", "0a", ".cd.covsplit.covsplit-a0B1c");  /* one letter too few */
+    add_file("scan", "0a", ".cd.covsplit.covsplit-a0B1-2"); /* a letter that it does not use */
+    add_file("scan", "0a", "cd.covsplit.covsplit-a0B1c2");
+    add_file("scan", "0a", ".cd.covsplit.a0B1c2");
+    add_file("scan", "0a", ".cd.debug.covsplit-a0B1c2");
     add_file("scan", "0A", "cd.covsplit");
     add_file("scan", "0abc", "cd.covsplit");
     add_file("scan", "0abc", "cd.debug");
     add_file("scan", ".", "loose.covsplit");
     ck_assert_msg(store_scan(store_directory("scan"), note_entry, &seen, &error), "%s",
                   error.message);
-    ck_assert_str_eq(seen.text, "temporary 0a/..covsplit.a0B1c2;temporary 0a/.cd.covsplit.a0B1c2;"
-                                "stray 0a/CE.covsplit;stray 0a/c-f0.covsplit;"
-                                "sidecar 0a/cd.covsplit;stray 0a/odd.covsplit;"
-                                "stray loose.covsplit;stray 0A/cd.covsplit;"
-                                "stray 0abc/cd.covsplit;");
+    ck_assert_str_eq(
+        seen.text,
+        "temporary 0a/..covsplit.covsplit-a0B1c2;temporary 0a/.cd.covsplit.covsplit-a0B1c2;"
+        "stray 0a/CE.covsplit;stray 0a/c-f0.covsplit;"
+        "sidecar 0a/cd.covsplit;stray 0a/odd.covsplit;"
+        "stray loose.covsplit;stray 0A/cd.covsplit;"
+        "stray 0abc/cd.covsplit;");
 }
 END_TEST
 
