@@ -458,10 +458,11 @@ START_TEST(test_gc_other_files)
     char *directory = store_directory(1);
     char *root = path_join(directory, "store/.build-id");
     static const char *const stay[] = {
-        "77/88.debug",    "78/.99.covsplit.new000", "lost.covsplit",
-        "AB/cd.covsplit", "79/.00.covsplit.Ab01y-",
+        "77/88.debug",    "78/.99.covsplit.covsplit-new000", "lost.covsplit",
+        "AB/cd.covsplit", "79/.00.covsplit.covsplit-Ab01y-",
     };
-    static const char *const go[] = {"78/.88.covsplit.Ab01yz", "76/..covsplit.Ab01yz"};
+    static const char *const go[] = {"78/.88.covsplit.covsplit-Ab01yz",
+                                     "76/..covsplit.covsplit-Ab01yz"};
     static const char *const directories[] = {"76", "77", "78", "79", "AB", "7a", "CD"};
     for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) {
         directory_create(path_join(root, directories[i]));
