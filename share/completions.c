@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "common/section.h"
+#include "common/llvm/section.h"
 
 /* ---- what the table has ---- */
 

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "split/dispatch.h"
+#include "split/cli/dispatch.h"
 
 void print_bash_completion(const struct command_table *table, FILE *stream);
 void print_zsh_completion(const struct command_table *table, FILE *stream);

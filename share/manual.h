@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "split/dispatch.h"
+#include "split/cli/dispatch.h"
 
 /* Writes covsplit.1 and covsplit-NAME.1 for each subcommand (with '-' for the blank in "store gc")
  * into the directory. The sections that only people can write are in `examples`, as NAME.roff for

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "split/commands.h"
+#include "split/cli/commands.h"
 
 #define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
 #define THREADS_MAX    256

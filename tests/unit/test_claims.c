@@ -8,12 +8,12 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/compact/covfun_parts.h"
-#include "common/compact/name_text.h"
-#include "common/compact/token_text.h"
-#include "common/compact/transforms.h"
-#include "common/compact/zlib_text.h"
-#include "common/name_set.h"
+#include "common/codec/deflate/text.h"
+#include "common/codec/mapping/streams.h"
+#include "common/codec/names/text.h"
+#include "common/codec/names/token_text.h"
+#include "common/codec/transforms.h"
+#include "common/llvm/name_set.h"
 
 static const struct compact_context context = {.pointer_size = 8, .raw_version = 10, .threads = 2};
 

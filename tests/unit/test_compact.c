@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/compact.h"
-#include "common/compact/covfun_parts.h"
-#include "common/digest.h"
-#include "common/profile.h"
+#include "common/base/digest.h"
+#include "common/codec/compact.h"
+#include "common/codec/mapping/streams.h"
+#include "common/llvm/profile.h"
 #include "tests/unit/compact_maker.h"
 
 #define WHAT "sample: the section"

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/compact.h"
-#include "common/compact/covfun_parts.h"
+#include "common/codec/compact.h"
+#include "common/codec/mapping/streams.h"
 #include "tests/unit/mapping_maker.h"
 
 /* A section that needs no others. */

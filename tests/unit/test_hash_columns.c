@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/compact.h"
-#include "common/compact/function_hashes.h"
-#include "common/compact/hashes.h"
+#include "common/codec/compact.h"
+#include "common/codec/function_hashes.h"
+#include "common/codec/name_refs.h"
 #include "tests/support/random.h"
 
 /* ---- unused numbers ---- */

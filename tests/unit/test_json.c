@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "split/json.h"
+#include "split/cli/json.h"
 
 /* What the test writes into, and what came out. */
 static struct json_writer writer;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/members.h"
+#include "common/codec/name_lists.h"
 #include "tests/support/random.h"
 
 #define NAMES_MAX 400

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/compact.h"
-#include "common/compact/token_text.h"
-#include "common/compact/transforms.h"
-#include "common/name_set.h"
-#include "common/profile.h"
+#include "common/codec/compact.h"
+#include "common/codec/names/token_text.h"
+#include "common/codec/transforms.h"
+#include "common/llvm/name_set.h"
+#include "common/llvm/profile.h"
 #include "tests/unit/compact_maker.h"
 
 #define NEVER SIZE_MAX

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/md5.h"
-#include "common/name_set.h"
-#include "common/names.h"
+#include "common/base/md5.h"
+#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 #include "tests/support/random.h"
 #include "tests/unit/name_chunk.h"
 

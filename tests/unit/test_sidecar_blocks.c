@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/compact/compact.h"
-#include "common/name_set.h"
-#include "common/sidecar.h"
+#include "common/codec/compact.h"
+#include "common/llvm/name_set.h"
+#include "common/sidecar/sidecar.h"
 #include "tests/unit/compact_maker.h"
 #include "tests/unit/sidecar_sample.h"
 

@@ -3,7 +3,7 @@
  * the file, and no size in it may be believed.
  *
  * Most damage fails at the seal. So that the checks behind it are tried as well, there is a second
- * round in which the seal is put right again, by code of its own that follows sidecar_note.h.
+ * round in which the seal is put right again, by code of its own that follows sidecar/note.h.
  */
 #include <check.h>
 #include <elf.h>
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/name_set.h"
-#include "common/object.h"
-#include "common/sidecar_note.h"
+#include "common/llvm/name_set.h"
+#include "common/sidecar/note.h"
+#include "common/sidecar/object.h"
 #include "tests/support/random.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/name_text.h"
-#include "common/compact/token_text.h"
-#include "common/digest.h"
+#include "common/base/digest.h"
+#include "common/codec/names/text.h"
+#include "common/codec/names/token_text.h"
 #include "tests/support/random.h"
 
 #define ANY_SIZE ((uint64_t)1 << 30)

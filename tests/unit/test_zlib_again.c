@@ -8,8 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/compact/zlib_again.h"
-#include "common/compact/zlib_memo.h"
+#include "common/codec/deflate/memo.h"
+#include "common/codec/deflate/recompress.h"
 #include "tests/support/random.h"
 
 static const enum zlib_level levels[] = {ZLIB_LEVEL_DEFAULT, ZLIB_LEVEL_BEST};

@@ -1,0 +1,51 @@
+/*
+ * The sidecar that is there already, where a split wants to write one: whether it may be replaced,
+ * and whether it will do as it is.
+ */
+#ifndef COVSPLIT_SPLIT_SPLIT_EXISTING_H
+#define COVSPLIT_SPLIT_SPLIT_EXISTING_H
+
+#include <stdbool.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/sidecar/sidecar.h"
+
+struct existing {
+    const char *path;
+    bool is_there; /* something is */
+    struct input input;
+    struct sidecar *sidecar; /* NULL: it is none, or a damaged one */
+};
+
+/* Opens what is at the path, which must live as long. False where something is there that cannot be
+ * looked at: it may be what must not be replaced. Closed with existing_close, also then. */
+bool existing_open(struct existing *existing, const char *path, struct error *error);
+void existing_close(struct existing *existing);
+
+/* True for a file that a split must think about: all but a placeholder, which holds nothing. */
+bool existing_counts(const struct existing *existing);
+
+/* The image that is split. */
+struct new_split {
+    const char *image_path;
+    const struct sidecar_facts *facts; /* complete, with the digests */
+    bool takes_nothing_out;
+};
+
+/* Whether a split may write its sidecar there at all: not over what was taken out of the very image
+ * before. */
+bool existing_check_own(const struct existing *existing, const struct new_split *ours,
+                        struct error *error);
+
+/* Whether what a store has under the UUID (existing->is_there) stands for the same image and the
+ * same split of it, and can be read. That is all that counts: the name of the image, the
+ * compression level and other things that make the bytes differ do not. */
+bool existing_check_same(const struct existing *existing, const struct new_split *ours,
+                         struct error *error);
+
+/* Whether that is so, and besides it gives the original back, which ours would not: then it is to
+ * stay even where it could be replaced. */
+bool existing_is_better(const struct existing *existing, const struct new_split *ours);
+
+#endif
