@@ -21,6 +21,7 @@
 #include "common/llvm/name_set.h"
 #include "common/llvm/profile.h"
 #include "common/sidecar/sidecar.h"
+#include "common/sidecar/write.h"
 #include "common/store/store.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
