@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "reader/covsplit.h"
-
 /* Of a page. */
 #define NAME_SIZE 64
 /* When the pages were last looked through: the same sources give the same pages. */
@@ -96,8 +94,7 @@ static void print_title(FILE *stream, const char *name)
     fputs(".TH ", stream);
     for (; *name != '\0'; name++)
         fputc(*name >= 'a' && *name <= 'z' ? *name - 'a' + 'A' : *name, stream);
-    fprintf(stream, " 1 " DATE " \"covsplit %d.%d.%d\" \"covsplit\"\n", COVSPLIT_VERSION_MAJOR,
-            COVSPLIT_VERSION_MINOR, COVSPLIT_VERSION_PATCH);
+    fputs(" 1 " DATE " \"covsplit " COVSPLIT_VERSION "\" \"covsplit\"\n", stream);
     /* Options that are broken at the end of a line cannot be copied. */
     fputs(".nh\n.ad l\n", stream);
 }

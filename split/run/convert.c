@@ -19,10 +19,9 @@
 
 #include "common/base/file.h"
 #include "common/llvm/profile.h"
+#include "common/sidecar/object.h"
 #include "formats/container.h"
-#include "reader/covsplit.h"
 #include "split/cli/message.h"
-#include "split/cli/output_sink.h"
 #include "split/run/convert_universal.h"
 #include "split/run/memory_file.h"
 
@@ -107,7 +106,7 @@ static bool find_kind(struct subject *subject, const struct input *input, struct
         done = false;
     else if (universal_recognize(input->bytes))
         done = universal_subject_find(subject, input, error);
-    else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
+    else if (sidecar_recognize(input->bytes))
         subject->kind = SUBJECT_SIDECAR;
     else
         done = find_profiles(subject, input, error);
@@ -187,119 +186,108 @@ void subject_free(struct subject *subject)
 
 /* ---- profiles ---- */
 
-static bool convert_profile(const struct subject *subject, covsplit_profile *profile,
+static bool convert_profile(const struct subject *subject, const struct profile *profile,
                             struct run_sidecars *sidecars, struct memory_file *file,
                             struct error *error)
 {
-    struct run_sidecar *sidecar = NULL;
-    covsplit_error *reader_error = NULL;
+    const struct wanted wanted = {.profile = profile, .name = subject->name};
+    struct profile_sidecar *sidecar = NULL;
     bool done;
 
-    if (covsplit_profile_needs_sidecar(profile)) {
-        sidecar = run_sidecars_for_profile(sidecars, profile, subject->name, error);
+    if (profile_needs_sidecar(profile)) {
+        sidecar = run_sidecars_find(sidecars, &wanted, error);
         if (sidecar == NULL)
             return false;
     }
     memory_file_allow(file, subject->content.size);
     if (sidecar != NULL)
-        memory_file_allow(file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
-    done = memory_file_pad(file, file->size + profile_padding(file->size)) &&
-           covsplit_profile_correlate(profile, sidecar == NULL ? NULL : run_sidecar_opened(sidecar),
-                                      memory_file_write, file, &reader_error);
+        memory_file_allow(file, sidecar_memory_limit(sidecar->sidecar));
+    done =
+        memory_file_pad(file, file->size + profile_padding(file->size), error) &&
+        profile_sidecar_correlate(sidecar, profile, subject->name, memory_file_write, file, error);
     if (sidecar != NULL)
         run_sidecars_release(sidecars, sidecar);
-    return done || memory_file_failed(file, subject->name, reader_error, error);
+    return done;
 }
 
 /* Adds what sidecars there are for the profiles. Of several in a row of one image, each would add
- * the same. */
+ * the same. What is damaged is for the conversion to say. */
 static bool identify_profiles(const struct subject *subject, const struct run_sidecars *sidecars,
                               struct digest_stream *digest, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    covsplit_profile *profile = covsplit_profile_open_memory(
-        subject->content.data, subject->content.size, subject->name, &reader_error);
+    const struct bytes file = buffer_view(&subject->content);
     struct uuid uuid, last = {.size = 0};
-    bool found = profile != NULL, done = true;
+    enum profile_uuid_source source;
+    struct profile profile;
 
-    while (found && done) {
-        memset(&uuid, 0, sizeof(uuid));
-        uuid.size = covsplit_profile_uuid(profile, uuid.bytes, sizeof(uuid.bytes));
-        if (covsplit_profile_needs_sidecar(profile) &&
-            (uuid.size == 0 || uuid.size != last.size ||
-             memcmp(uuid.bytes, last.bytes, sizeof(uuid.bytes)) != 0))
-            done =
-                run_sidecars_identify_for_profile(sidecars, profile, subject->name, digest, error);
+    for (uint64_t offset = 0; profile_find_next(file, &offset); offset += profile.size) {
+        const struct wanted wanted = {.profile = &profile, .name = subject->name};
+
+        if (!profile_parse(file, offset, subject->name, &profile, error))
+            return !error_is_of_memory(error);
+        uuid = profile_uuid(&profile, &source);
+        if (profile_needs_sidecar(&profile) && (uuid.size == 0 || !uuid_equal(&uuid, &last)) &&
+            !run_sidecars_identify(sidecars, &wanted, digest, error))
+            return false;
         last = uuid;
-        /* What is damaged is for the conversion to say. */
-        found = covsplit_profile_next(profile, &found, &reader_error) && found;
     }
-    covsplit_profile_close(profile);
-    covsplit_error_free(reader_error);
-    return done;
+    return true;
 }
 
 static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
                              struct memory_file *file, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    covsplit_profile *profile = covsplit_profile_open_memory(
-        subject->content.data, subject->content.size, subject->name, &reader_error);
-    bool found = profile != NULL, done = found;
+    const struct bytes content = buffer_view(&subject->content);
+    struct profile profile;
+    uint64_t offset;
 
-    while (found && done) {
-        done = convert_profile(subject, profile, sidecars, file, error);
-        if (done)
-            done = covsplit_profile_next(profile, &found, &reader_error);
-    }
-    covsplit_profile_close(profile);
-    if (reader_error != NULL)
-        error_from_reader(error, reader_error);
-    return done;
+    if (!profile_find_first(content, subject->name, &offset, error))
+        return false;
+    do {
+        if (!profile_parse(content, offset, subject->name, &profile, error) ||
+            !convert_profile(subject, &profile, sidecars, file, error))
+            return false;
+        offset += profile.size;
+    } while (profile_find_next(content, &offset));
+    return true;
 }
 
 /* ---- images and sidecars ---- */
 
-static bool export_object(const struct subject *subject, covsplit_sidecar *sidecar,
-                          struct memory_file *file, struct error *error)
+static bool export_object(const struct sidecar *sidecar, struct memory_file *file,
+                          struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-
-    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
-    return covsplit_sidecar_export(sidecar, memory_file_write, file, &reader_error) ||
-           memory_file_failed(file, subject->name, reader_error, error);
+    memory_file_allow(file, sidecar_memory_limit(sidecar));
+    return object_write(sidecar, memory_file_write, file, error);
 }
 
-static bool has(const covsplit_sidecar *sidecar, const char *name)
+static bool has(const struct sidecar *sidecar, enum section_kind kind)
 {
-    covsplit_section section;
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
 
-    return covsplit_sidecar_find(sidecar, name, &section) && section.stored_size != 0;
+    return section != NULL && section->stored_size != 0;
 }
 
 /* Whether reports need nothing of the image, nor does binary correlation. What was not split off
  * (--sections, and what had to stay) is in the image alone. */
-static bool is_complete(const covsplit_sidecar *sidecar)
+static bool is_complete(const struct sidecar *sidecar)
 {
-    bool correlates = has(sidecar, "__llvm_covnames");
+    bool correlates = has(sidecar, SECTION_COVNAMES);
 
-    return has(sidecar, "__llvm_covmap") && has(sidecar, "__llvm_covfun") &&
-           (has(sidecar, "__llvm_prf_names") || correlates) &&
-           (!correlates || has(sidecar, "__llvm_covdata"));
+    return has(sidecar, SECTION_COVMAP) && has(sidecar, SECTION_COVFUN) &&
+           (has(sidecar, SECTION_NAMES) || correlates) &&
+           (!correlates || has(sidecar, SECTION_COVDATA));
 }
 
-static bool join_image(struct subject *subject, covsplit_sidecar *sidecar, struct memory_file *file,
-                       struct error *error)
+static bool join_image(struct subject *subject, const struct sidecar *sidecar,
+                       struct memory_file *file, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-
     if (!read_content(subject, error))
         return false;
-    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
+    memory_file_allow(file, sidecar_memory_limit(sidecar));
     memory_file_allow(file, subject->content.size);
-    return (covsplit_sidecar_restore(sidecar, subject->content.data, subject->content.size,
-                                     subject->name, memory_file_write, file, &reader_error) ||
-            memory_file_failed(file, subject->name, reader_error, error));
+    return sidecar_restore(sidecar, buffer_view(&subject->content), subject->name,
+                           memory_file_write, file, error);
 }
 
 /* The names of an image that a sidecar may be beside. */
@@ -315,17 +303,18 @@ static bool convert_image(struct subject *subject, struct run_sidecars *sidecars
                           struct memory_file *file, const char **what, struct error *error)
 {
     const char *names[3];
-    struct run_sidecar *sidecar;
+    const struct wanted wanted = {.image = &subject->image, .names = names, .name = subject->name};
+    struct profile_sidecar *sidecar;
     bool complete, done;
 
     list_names(subject, names);
-    sidecar = run_sidecars_for_image(sidecars, &subject->image, names, error);
+    sidecar = run_sidecars_find(sidecars, &wanted, error);
     if (sidecar == NULL)
         return false;
-    complete = is_complete(run_sidecar_opened(sidecar));
+    complete = is_complete(sidecar->sidecar);
     *what = complete ? "the object of its sidecar" : "the original image";
-    done = complete ? export_object(subject, run_sidecar_opened(sidecar), file, error)
-                    : join_image(subject, run_sidecar_opened(sidecar), file, error);
+    done = complete ? export_object(sidecar->sidecar, file, error)
+                    : join_image(subject, sidecar->sidecar, file, error);
     run_sidecars_release(sidecars, sidecar);
     return done;
 }
@@ -333,16 +322,14 @@ static bool convert_image(struct subject *subject, struct run_sidecars *sidecars
 static bool convert_sidecar(const struct subject *subject, const struct run_sidecars *sidecars,
                             struct memory_file *file, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(
-        subject->content.data, subject->content.size, subject->name, &reader_error);
+    struct sidecar *sidecar = sidecar_open(buffer_view(&subject->content), subject->name, error);
     bool done;
 
     if (sidecar == NULL)
-        return error_from_reader(error, reader_error);
-    run_sidecars_limit(sidecars, sidecar);
-    done = export_object(subject, sidecar, file, error);
-    covsplit_sidecar_close(sidecar);
+        return false;
+    run_sidecars_set_up(sidecars, sidecar);
+    done = export_object(sidecar, file, error);
+    sidecar_close(sidecar);
     return done;
 }
 
@@ -352,13 +339,14 @@ static bool identify_sidecars(const struct subject *subject, const struct run_si
                               struct digest_stream *digest, struct error *error)
 {
     const char *names[3];
+    const struct wanted wanted = {.image = &subject->image, .names = names, .name = subject->name};
 
     switch (subject->kind) {
     case SUBJECT_PROFILE:
         return identify_profiles(subject, sidecars, digest, error);
     case SUBJECT_IMAGE:
         list_names(subject, names);
-        return run_sidecars_identify_for_image(sidecars, &subject->image, names, digest, error);
+        return run_sidecars_identify(sidecars, &wanted, digest, error);
     case SUBJECT_UNIVERSAL:
         return identify_universal(subject, sidecars, digest, error);
     default:
@@ -408,12 +396,11 @@ bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomi
     struct memory_file file;
     bool done;
 
-    if (!memory_file_create(&file, subject->real_name, stop))
-        return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    if (!memory_file_create(&file, subject->name, subject->real_name, stop, error))
+        return false;
     memory_file_allow(&file, FRAME_SIZE_MAX);
-    done = convert_into(subject, sidecars, &file, &converted->what, error);
-    if (done && !memory_file_seal(&file, &subject->status))
-        done = error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    done = convert_into(subject, sidecars, &file, &converted->what, error) &&
+           memory_file_seal(&file, &subject->status, error);
     if (!done) {
         close(file.fd);
         return false;

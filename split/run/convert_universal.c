@@ -100,15 +100,16 @@ static void free_names(struct slice_names *names)
     free(names->texts[1]);
 }
 
-static struct run_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
-                                  size_t index, struct error *error)
+static struct profile_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
+                                      size_t index, struct error *error)
 {
-    struct run_sidecar *sidecar = NULL;
     struct slice_names names;
+    bool done = make_names(subject, index, &names, error);
+    const struct wanted wanted = {.image = &subject->universal->slices[index].image,
+                                  .names = names.list,
+                                  .name = names.list[0]};
+    struct profile_sidecar *sidecar = done ? run_sidecars_find(sidecars, &wanted, error) : NULL;
 
-    if (make_names(subject, index, &names, error))
-        sidecar = run_sidecars_for_image(sidecars, &subject->universal->slices[index].image,
-                                         names.list, error);
     free_names(&names);
     return sidecar;
 }
@@ -124,8 +125,13 @@ bool identify_universal(const struct subject *subject, const struct run_sidecars
 
         if (!slice->is_split)
             continue;
-        done = make_names(subject, i, &names, error) &&
-               run_sidecars_identify_for_image(sidecars, &slice->image, names.list, digest, error);
+        done = make_names(subject, i, &names, error);
+        if (done) {
+            const struct wanted wanted = {
+                .image = &slice->image, .names = names.list, .name = names.list[0]};
+
+            done = run_sidecars_identify(sidecars, &wanted, digest, error);
+        }
         free_names(&names);
     }
     return done;
@@ -140,14 +146,14 @@ static bool find_sizes(const struct subject *subject, struct run_sidecars *sidec
     for (size_t i = 0; i < original->count; i++) {
         struct universal_slice_subject *slice = &subject->universal->slices[i];
         struct error problem;
-        struct run_sidecar *sidecar = NULL;
+        struct profile_sidecar *sidecar = NULL;
 
         if (slice->is_split)
             sidecar = borrow(subject, sidecars, i, found == 0 ? error : &problem);
         slice->has_sidecar = sidecar != NULL;
         if (sidecar == NULL)
             continue;
-        original->slices[i].size = covsplit_sidecar_original_size(run_sidecar_opened(sidecar));
+        original->slices[i].size = sidecar_facts(sidecar->sidecar)->original_size;
         run_sidecars_release(sidecars, sidecar);
         found++;
     }
@@ -161,16 +167,13 @@ static bool find_sizes(const struct subject *subject, struct run_sidecars *sidec
 static bool join_slice(const struct subject *subject, struct run_sidecars *sidecars, size_t index,
                        struct bytes slice, struct memory_file *file, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    struct run_sidecar *sidecar = borrow(subject, sidecars, index, error);
+    struct profile_sidecar *sidecar = borrow(subject, sidecars, index, error);
     bool done;
 
     if (sidecar == NULL)
         return false;
-    memory_file_allow(file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
-    done = covsplit_sidecar_restore(run_sidecar_opened(sidecar), slice.data, (size_t)slice.size,
-                                    subject->name, memory_file_write, file, &reader_error) ||
-           memory_file_failed(file, subject->name, reader_error, error);
+    memory_file_allow(file, sidecar_memory_limit(sidecar->sidecar));
+    done = sidecar_restore(sidecar->sidecar, slice, subject->name, memory_file_write, file, error);
     run_sidecars_release(sidecars, sidecar);
     return done;
 }
@@ -180,8 +183,7 @@ static bool write_header(const struct subject *subject, const struct universal *
 {
     struct buffer header = {0};
     bool done = universal_append_header(original, &header)
-                    ? memory_file_write(file, header.data, header.size) ||
-                          memory_file_failed(file, subject->name, NULL, error)
+                    ? memory_file_write(file, buffer_view(&header), error)
                     : error_out_of_memory(error, subject->name, original->header.size);
 
     buffer_free(&header);
@@ -200,12 +202,11 @@ static bool write_slices(const struct subject *subject, struct run_sidecars *sid
 
         bytes_slice(buffer_view(&subject->content), stripped->slices[i].offset,
                     stripped->slices[i].size, &slice);
-        if (!memory_file_pad(file, original->slices[i].offset))
-            return memory_file_failed(file, subject->name, NULL, error);
+        if (!memory_file_pad(file, original->slices[i].offset, error))
+            return false;
         done = subject->universal->slices[i].has_sidecar
                    ? join_slice(subject, sidecars, i, slice, file, error)
-                   : memory_file_write(file, slice.data, (size_t)slice.size) ||
-                         memory_file_failed(file, subject->name, NULL, error);
+                   : memory_file_write(file, slice, error);
         if (!done)
             return false;
     }

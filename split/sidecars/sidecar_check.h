@@ -13,10 +13,10 @@
 
 /* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
  * be that of the UUID. `stripped`, if it is not NULL, is an image from which the sidecar must
- * restore the original. `memory_limit` is as in covsplit_sidecar_limit_memory. A placeholder is an
- * error; *is_empty: there was nothing to take out. */
+ * restore the original. Obeys OPTION_MEMORY_LIMIT and OPTION_THREADS. A placeholder is an error;
+ * *is_empty: there was nothing to take out. */
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
-                   uint64_t memory_limit, bool *is_empty, struct error *error);
+                   const struct parsed_options *options, bool *is_empty, struct error *error);
 
 /* Checks a whole store, and prints a line for each fault, a line for each good sidecar with
  * OPTION_VERBOSE, and the totals; obeys OPTION_THREADS and OPTION_MEMORY_LIMIT too. Returns an enum

@@ -1,35 +1,21 @@
 /*
  * covsplit join: the original image from a stripped one and its sidecar.
  *
- * The reader library does the work and checks the result's digest; the output gets its name only
- * after that.
+ * Restoring checks the result's digest; the output gets its name only after that.
  */
 #include <stdlib.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/output.h"
-#include "reader/covsplit.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
-#include "split/cli/output_sink.h"
 #include "split/split/universal.h"
 
 #define PERMISSION_BITS 07777
 
-static bool restore_into(struct output *output, const covsplit_sidecar *sidecar,
-                         const struct input *stripped, struct error *error)
-{
-    struct output_sink sink = {.output = output};
-    covsplit_error *reader_error = NULL;
-
-    return covsplit_sidecar_restore_file(sidecar, stripped->path, output_sink_write, &sink,
-                                         &reader_error) ||
-           output_sink_error(&sink, reader_error, error) || file_blame(stripped->path, error);
-}
-
-static bool write_original(const covsplit_sidecar *sidecar, const struct input *stripped,
+static bool write_original(const struct sidecar *sidecar, const struct input *stripped,
                            const char *path, struct error *error)
 {
     struct output output;
@@ -41,7 +27,9 @@ static bool write_original(const covsplit_sidecar *sidecar, const struct input *
 
     if (!output_create(&output, path, &output_options, error))
         return false;
-    if (!restore_into(&output, sidecar, stripped, error) || !input_unchanged(stripped, error)) {
+    if (!(sidecar_restore_input(sidecar, stripped, output_sink, &output, error) ||
+          file_blame(stripped->path, error)) ||
+        !input_unchanged(stripped, error)) {
         output_discard(&output);
         return false;
     }
@@ -52,19 +40,17 @@ static bool join(const struct parsed_options *options, const struct input *strip
                  const char *sidecar_path, struct error *error)
 {
     const char *output = option_text(options, OPTION_OUTPUT);
-    covsplit_error *reader_error = NULL;
-    covsplit_sidecar *sidecar;
+    struct sidecar *sidecar;
     bool done;
 
     if (paths_meet(sidecar_path, output))
         return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
                          output);
-    sidecar = covsplit_sidecar_open(sidecar_path, &reader_error);
+    sidecar = sidecar_read_for(options, sidecar_path, error);
     if (sidecar == NULL)
-        return error_from_reader(error, reader_error);
-    covsplit_sidecar_limit_memory(sidecar, option_number(options, OPTION_MEMORY_LIMIT));
+        return false;
     done = write_original(sidecar, stripped, output, error);
-    covsplit_sidecar_close(sidecar);
+    sidecar_close(sidecar);
     return done;
 }
 
