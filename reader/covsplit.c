@@ -6,12 +6,9 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/sidecar/object.h"
 #include "reader/internal.h"
-
-#define THREADS_MAX 8
 
 /* ---- errors ---- */
 
@@ -63,14 +60,6 @@ bool check_result(bool result, covsplit_error **out, const struct error *error)
 
 /* ---- sidecars ---- */
 
-/* How many threads may make zlib streams again, when a whole section of names is asked for. */
-static unsigned restore_threads(void)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-
-    return processors < 1 ? 1 : processors > THREADS_MAX ? THREADS_MAX : (unsigned)processors;
-}
-
 /* Takes the sidecar over; where there is none, *why says why. */
 static covsplit_sidecar *cover(struct sidecar *sidecar, const char *name, struct error *why,
                                covsplit_error **error)
@@ -79,7 +68,6 @@ static covsplit_sidecar *cover(struct sidecar *sidecar, const char *name, struct
 
     if (opened != NULL) {
         opened->sidecar = sidecar;
-        sidecar_help_restore(sidecar, restore_threads(), NULL);
         return opened;
     }
     if (sidecar != NULL)
@@ -140,6 +128,12 @@ void covsplit_sidecar_limit_memory(covsplit_sidecar *sidecar, uint64_t bytes)
 uint64_t covsplit_sidecar_memory_limit(const covsplit_sidecar *sidecar)
 {
     return sidecar_memory_limit(sidecar->sidecar);
+}
+
+void covsplit_sidecar_set_threads(covsplit_sidecar *sidecar, unsigned threads)
+{
+    if (threads != 0)
+        sidecar_help_restore(sidecar->sidecar, threads, NULL);
 }
 
 const uint8_t *covsplit_sidecar_uuid(const covsplit_sidecar *sidecar, size_t *size)
