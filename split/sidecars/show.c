@@ -30,13 +30,13 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
+#include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/machine_names.h"
 #include "split/cli/message.h"
 #include "split/cli/report.h"
-#include "split/split/universal.h"
 
 #define PROFILE_INDENTATION 2
 
@@ -492,44 +492,26 @@ static bool show_input(const struct input *input, struct showing *showing, struc
     return shown;
 }
 
-static void show_or_say_why_not(const struct input *input, struct showing *showing)
-{
-    struct error error;
-
-    if (show_input(input, showing, &error))
-        return;
-    message_error(&error);
-    showing->status = STATUS_FAILED;
-}
-
-/* Each slice is shown like a file of its own, FILE.ARCH. */
-static bool show_universal(const struct input *input, struct showing *showing, struct error *error)
-{
-    struct universal universal;
-    bool done = universal_read(input->bytes, input->path, &universal, error);
-
-    for (size_t i = 0; done && i < universal.count; i++) {
-        struct input part;
-
-        done = universal_part(input, &universal.slices[i], &part, error);
-        if (done)
-            show_or_say_why_not(&part, showing);
-        universal_part_free(&part);
-    }
-    return done;
-}
-
+/* Each slice of a universal image is shown like a file of its own, FILE.ARCH, also where another
+ * one cannot be. */
 static bool show_file(const char *path, struct showing *showing, struct error *error)
 {
     struct input input;
+    struct container container;
     bool done = true;
 
     if (!input_open(&input, path, error))
         return false;
-    if (universal_recognize(input.bytes))
-        done = show_universal(&input, showing, error);
-    else
-        show_or_say_why_not(&input, showing);
+    done = container_open(&container, &input, error);
+    for (size_t i = 0; done && i < container.count; i++) {
+        struct error problem;
+
+        if (show_input(&container.slices[i].input, showing, &problem))
+            continue;
+        message_error(&problem);
+        showing->status = STATUS_FAILED;
+    }
+    container_close(&container);
     input_close(&input);
     return done;
 }

@@ -1,126 +1,114 @@
 /*
- * covsplit verify: checks sidecars through the reader library, one after the other, and with
- * --image that joining would give the original and a second reader sees the same image; with
- * --store, all of a store.
+ * covsplit verify: checks sidecars, one after the other, and with --image that joining would give
+ * the original and a second reader sees the same image; with --store, all of a store.
  */
-#include <string.h>
-
 #include "common/base/error.h"
-#include "reader/covsplit.h"
+#include "common/base/file.h"
+#include "common/sidecar/sidecar.h"
+#include "formats/container.h"
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
 #include "split/sidecars/second_reader.h"
 #include "split/sidecars/sidecar_check.h"
-#include "split/split/universal.h"
 
 /* Only the digest at the end of the restoring counts here. */
-static bool drop_part(void *context, const void *data, size_t size)
+static bool drop_part(void *context, struct bytes part, struct error *error)
 {
     (void)context;
-    (void)data;
-    (void)size;
+    (void)part;
+    (void)error;
     return true;
 }
 
-static bool check_place(const covsplit_sidecar *sidecar, const char *path, const struct uuid *uuid,
-                        struct error *error)
+static bool check_place(const struct sidecar *sidecar, const struct uuid *uuid, struct error *error)
 {
-    struct uuid own = {.size = 0};
+    const struct uuid *own = &sidecar_facts(sidecar)->uuid;
     char hex[UUID_HEX_MAX];
-    const uint8_t *bytes = covsplit_sidecar_uuid(sidecar, &own.size);
 
-    memcpy(own.bytes, bytes, own.size);
-    return uuid_equal(&own, uuid) ||
+    return uuid_equal(own, uuid) ||
            error_set(error,
                      "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
                      "where it belongs",
-                     path, uuid_format(&own, hex));
+                     sidecar_name(sidecar), uuid_format(own, hex));
 }
 
-static bool check_not_placeholder(const covsplit_sidecar *sidecar, const char *path,
-                                  struct error *error)
+static bool check_not_placeholder(const struct sidecar *sidecar, struct error *error)
 {
-    return !covsplit_sidecar_is_placeholder(sidecar) ||
+    return !sidecar_facts(sidecar)->is_placeholder ||
            error_set(error,
                      "%s: is a placeholder, which holds nothing; split the original image again, "
                      "or remove it",
-                     path);
+                     sidecar_name(sidecar));
 }
 
 /* Neither a section nor a copy of one. */
-static bool holds_nothing(const covsplit_sidecar *sidecar)
+static bool holds_nothing(const struct sidecar *sidecar)
 {
-    covsplit_section section;
-
-    for (size_t i = 0; covsplit_sidecar_section(sidecar, i, &section); i++) {
-        if (section.stored_size != 0)
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        if (sidecar_section(sidecar, i)->stored_size != 0)
             return false;
     }
     return true;
 }
 
 /* The slice that a sidecar belongs to is the one that it can be joined with. */
-static bool restore_from_slice(const covsplit_sidecar *sidecar, const char *path,
-                               const struct input *stripped, struct error *error)
+static bool restore_from_slices(const struct sidecar *sidecar, const struct container *container,
+                                struct error *error)
 {
-    uint64_t size = covsplit_sidecar_stripped_size(sidecar);
-    covsplit_error *reader_error = NULL;
-    struct universal universal;
     bool done = false;
 
-    if (!universal_read(stripped->bytes, stripped->path, &universal, error))
-        return false;
-    error_set(error, "%s: belongs to no slice of %s; give the sidecar of a slice", path,
-              stripped->path);
-    for (size_t i = 0; i < universal.count && !done; i++) {
-        const struct universal_slice *slice = &universal.slices[i];
+    for (size_t i = 0; i < container->count && !done; i++) {
+        const struct input *slice = &container->slices[i].input;
 
-        if (slice->size != size)
+        if (container->is_universal && slice->bytes.size != sidecar_facts(sidecar)->stripped_size)
             continue;
-        done = covsplit_sidecar_restore(sidecar, stripped->bytes.data + slice->offset, (size_t)size,
-                                        stripped->path, drop_part, NULL, &reader_error);
-        if (!done)
-            error_from_reader(error, reader_error);
-        reader_error = NULL;
+        done = sidecar_restore_input(sidecar, slice, drop_part, NULL, error);
     }
-    return done && input_unchanged(stripped, error);
+    return done;
 }
 
-static bool check_join(const covsplit_sidecar *sidecar, const char *path, const char *stripped_path,
+static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
                        struct error *error)
 {
-    covsplit_error *reader_error = NULL;
     struct input stripped;
-    bool is_universal, done;
+    struct container container;
+    bool done;
 
     if (!input_open(&stripped, stripped_path, error))
         return false;
-    is_universal = universal_recognize(stripped.bytes);
-    done = !is_universal || restore_from_slice(sidecar, path, &stripped, error);
+    done = container_open(&container, &stripped, error);
+    if (done) {
+        error_set(error, "%s: belongs to no slice of %s; give the sidecar of a slice",
+                  sidecar_name(sidecar), stripped_path);
+        done = restore_from_slices(sidecar, &container, error) &&
+               input_unchanged(&stripped, error) &&
+               second_reader_agrees(&stripped, &container, error);
+    }
+    container_close(&container);
     input_close(&stripped);
-    if (!is_universal &&
-        !covsplit_sidecar_restore_file(sidecar, stripped_path, drop_part, NULL, &reader_error))
-        return error_from_reader(error, reader_error);
-    return done && second_reader_agrees(stripped_path, error);
+    return done;
 }
 
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
                    uint64_t memory_limit, bool *is_empty, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    covsplit_sidecar *sidecar = covsplit_sidecar_open(path, &reader_error);
+    struct input file;
+    struct sidecar *sidecar;
     bool good;
 
-    if (sidecar == NULL)
-        return error_from_reader(error, reader_error);
-    covsplit_sidecar_limit_memory(sidecar, memory_limit);
-    good =
-        (uuid == NULL || check_place(sidecar, path, uuid, error)) &&
-        check_not_placeholder(sidecar, path, error) &&
-        (covsplit_sidecar_verify(sidecar, &reader_error) || error_from_reader(error, reader_error));
-    *is_empty = holds_nothing(sidecar);
-    good = good && (stripped == NULL || check_join(sidecar, path, stripped, error));
-    covsplit_sidecar_close(sidecar);
+    if (!input_read(&file, path, error))
+        return false;
+    sidecar = sidecar_open(file.bytes, path, error);
+    good = sidecar != NULL;
+    if (good) {
+        sidecar_limit_memory(sidecar, memory_limit);
+        *is_empty = holds_nothing(sidecar);
+    }
+    good = good && (uuid == NULL || check_place(sidecar, uuid, error)) &&
+           check_not_placeholder(sidecar, error) && sidecar_verify(sidecar, error) &&
+           (stripped == NULL || check_join(sidecar, stripped, error));
+    sidecar_close(sidecar);
+    input_close(&file);
     return good;
 }
 

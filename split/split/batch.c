@@ -23,7 +23,7 @@
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/split/found_image.h"
-#include "split/split/job.h"
+#include "split/split/split_file.h"
 
 enum job_state {
     JOB_WAITING,
@@ -174,8 +174,8 @@ static void split_one(void *context, size_t index)
 {
     struct batch *batch = context;
     struct job *job = &batch->jobs[index];
-    bool done = job->is_repeated || split_image(batch->options, job->path, batch->threads_each,
-                                                &job->report, &job->error);
+    bool done = job->is_repeated || split_file(batch->options, job->path, batch->threads_each,
+                                               &job->report, &job->error);
 
     pthread_mutex_lock(&batch->lock);
     job->state = done ? JOB_DONE : JOB_FAILED;
