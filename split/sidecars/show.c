@@ -36,7 +36,7 @@
 #include "split/cli/json.h"
 #include "split/cli/machine_names.h"
 #include "split/cli/message.h"
-#include "split/cli/report.h"
+#include "split/sidecars/report.h"
 
 #define PROFILE_INDENTATION 2
 

@@ -1,7 +1,7 @@
 /*
  * Reports: see report.h.
  */
-#include "split/cli/report.h"
+#include "split/sidecars/report.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * damaged file leaves no half description behind. Adding to a report cannot fail for the caller: a
  * failed allocation is remembered, and printing then returns false.
  */
-#ifndef COVSPLIT_SPLIT_CLI_REPORT_H
-#define COVSPLIT_SPLIT_CLI_REPORT_H
+#ifndef COVSPLIT_SPLIT_SIDECARS_REPORT_H
+#define COVSPLIT_SPLIT_SIDECARS_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>
