@@ -29,6 +29,9 @@
 #define NO_LETTER '\0'
 
 /* Rows that many have in common. */
+#define SIDECAR(text)                                                                              \
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", text, .excludes = OPTION_STORE)
+#define STORE(text) VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", text)
 #define THREADS(what)                                                                              \
     VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",                                             \
           what " N threads (default: one a processor, at most 8)", .minimum = 1,                   \
@@ -40,10 +43,8 @@
 
 /* Rows that split and link have in common. */
 #define WHERE_THE_SIDECAR_GOES                                                                     \
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "write the sidecar to FILE",         \
-          .excludes = OPTION_STORE),                                                               \
-        VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",                                       \
-              "add the sidecar to the store DIR, under the image's UUID"),                         \
+    SIDECAR("write the sidecar to FILE"),                                                          \
+        STORE("add the sidecar to the store DIR, under the image's UUID"),                         \
         FLAG(OPTION_REPLACE, "replace", NO_LETTER,                                                 \
              "replace what the store has under the UUID, whatever it is"),                         \
         VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
@@ -57,9 +58,6 @@
              "a sidecar for reports alone, made faster: join will refuse it")
 
 /* Rows of what reads sidecars. */
-#define SIDECAR(text)                                                                              \
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", text, .excludes = OPTION_STORE)
-#define STORE(text)    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", text)
 #define LOOK_IN_STORE  STORE("look for the sidecar in the store DIR, by UUID")
 #define LOOK_IN_STORES STORE("look for sidecars in the store DIR, by UUID")
 #define MEMORY_LIMIT                                                                               \
@@ -128,8 +126,7 @@ static const struct option_description export_options[] = {
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
     SIDECAR("export this sidecar"),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "export sidecars of the store DIR: those of the UUIDs, or all"),
+    STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "overwrite files too that export did not make"),
     MEMORY_LIMIT,
     VERBOSE("print the paths in --debug-dir, and of what images they are"),
@@ -150,7 +147,7 @@ static const struct option_description show_options[] = {
 static const struct option_description verify_options[] = {
     VALUE(OPTION_IMAGE, TEXT, "image", NO_LETTER, "STRIPPED",
           "check too that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", "check all sidecars of the store DIR"),
+    STORE("check all sidecars of the store DIR"),
     MEMORY_LIMIT,
     VERBOSE("name the sidecars that are good"),
 };
