@@ -164,10 +164,10 @@ static bool write_sidecar_file(struct slice_split *split, const struct new_split
 
 /* ---- of an image that was split before ---- */
 
-/* It is passed on as it is, and its sidecar must not be replaced: it alone has the original's
- * sections. Only where there is none, a placeholder is written, since build tools expect the
- * outputs that they were told of; never to a store, which is only for real ones. */
-static bool pass_on(struct slice_split *split, struct error *error)
+/* Its sidecar must not be replaced: it alone has the original's sections. Only where there is none,
+ * a placeholder is written, since build tools expect the outputs that they were told of; never to a
+ * store, which is only for real ones. */
+static bool write_placeholder(struct slice_split *split, struct error *error)
 {
     struct existing_sidecar existing;
     bool is_known = existing_sidecar_open(&existing, split->sidecar_path, error);
@@ -177,15 +177,24 @@ static bool pass_on(struct slice_split *split, struct error *error)
     if (!is_known)
         return false;
     split->has_pending_sidecar = !is_there && !is_for_store(split->job);
-    progress_finish(&split->job->progress);
     split_warn(split->job, "%s: split already; it is passed on unchanged, and %s",
                split->image.path,
                is_there                     ? "the sidecar that is there is kept"
                : split->has_pending_sidecar ? "a placeholder takes the place of its sidecar"
                                             : "its sidecar is not in the store");
     split->plan->facts.is_placeholder = true;
-    return (!split->has_pending_sidecar || outputs_write_sidecar(split, error)) &&
-           input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
+    return !split->has_pending_sidecar || outputs_write_sidecar(split, error);
+}
+
+/* Of a universal image no build tool knows how many sidecars there are. */
+static bool pass_on(struct slice_split *split, struct error *error)
+{
+    progress_finish(&split->job->progress);
+    if (split->job->container.is_universal)
+        split_warn(split->job, "%s: split already; it is passed on unchanged", split->image.path);
+    else if (!write_placeholder(split, error))
+        return false;
+    return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
 /* ---- the whole ---- */
