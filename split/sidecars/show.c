@@ -388,8 +388,7 @@ static bool print_profiles(const struct input *input, struct json_writer *json, 
     bool done = true;
 
     if (json != NULL) {
-        json_key(json, "profiles");
-        json_begin_array(json);
+        json_begin_array(json, "profiles");
     }
     for (; done && profile_find_next(input->bytes, &offset); offset += profile.size)
         done = profile_parse(input->bytes, offset, input->path, &profile, error) &&
@@ -510,7 +509,7 @@ int command_show(const struct parsed_options *options)
                               .status = STATUS_DONE};
 
     if (showing.json != NULL)
-        json_begin_array(showing.json);
+        json_begin_array(showing.json, NULL);
     for (size_t i = 0; i < options->operand_count; i++) {
         struct error error;
 
