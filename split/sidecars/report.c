@@ -4,8 +4,15 @@
 #include "split/sidecars/report.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
+
+/* Of a text in memory, of which open_memstream(3) would not say that there was no memory for it. */
+static ssize_t append_text(void *context, const char *text, size_t size)
+{
+    struct buffer *buffer = context;
+
+    return buffer_append(buffer, text, size) ? (ssize_t)size : 0;
+}
 
 bool report_begin(struct report *report, struct json_writer *json, unsigned indentation)
 {
@@ -23,7 +30,7 @@ bool report_begin(struct report *report, struct json_writer *json, unsigned inde
         report->sections = table_new(sections, sizeof(sections) / sizeof(sections[0]), indentation);
         return report->facts != NULL && report->sections != NULL;
     }
-    stream = open_memstream(&report->text, &report->text_size);
+    stream = fopencookie(&report->text, "w", (cookie_io_functions_t){.write = append_text});
     if (stream == NULL)
         return false;
     report->json = json;
@@ -222,7 +229,7 @@ bool report_print(struct report *report)
         report->json = NULL;
         return false;
     }
-    fwrite(report->text, 1, report->text_size, report->json->stream);
+    fwrite(report->text.data, 1, report->text.size, report->json->stream);
     return true;
 }
 
@@ -234,7 +241,7 @@ void report_end(struct report *report)
         fclose(report->json->stream);
         *report->json = report->before;
     }
-    free(report->text);
+    buffer_free(&report->text);
     table_free(report->facts);
     table_free(report->sections);
 }
