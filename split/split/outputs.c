@@ -8,6 +8,7 @@
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
 #include "common/llvm/name_set.h"
+#include "common/sidecar/write.h"
 #include "split/split/report.h"
 
 /* Compressing a byte takes about as long as copying so many. */
