@@ -19,10 +19,8 @@
 
 #include "common/base/file.h"
 #include "common/llvm/profile.h"
-#include "common/sidecar/object.h"
-#include "formats/container.h"
 #include "split/cli/message.h"
-#include "split/run/convert_universal.h"
+#include "split/run/convert_image.h"
 #include "split/run/memory_file.h"
 
 /* A file that is read into memory must not be larger. */
@@ -100,12 +98,10 @@ static bool find_kind(struct subject *subject, const struct input *input, struct
     bool done = true;
 
     watched = (struct watched){.bytes = input->bytes};
-    if (image_find_split(input, &subject->image, error))
-        subject->kind = SUBJECT_IMAGE;
-    else if (error_is_of_memory(error))
+    if (!split_slices_find(subject, input, error))
         done = false;
-    else if (universal_recognize(input->bytes))
-        done = universal_subject_find(subject, input, error);
+    else if (subject->kind == SUBJECT_IMAGE)
+        done = true;
     else if (sidecar_recognize(input->bytes))
         subject->kind = SUBJECT_SIDECAR;
     else
@@ -181,7 +177,7 @@ bool subject_read(struct subject *subject, int fd, const char *name, const char 
 void subject_free(struct subject *subject)
 {
     buffer_free(&subject->content);
-    free(subject->universal);
+    free(subject->slices);
 }
 
 /* ---- profiles ---- */
@@ -252,72 +248,7 @@ static bool convert_profiles(const struct subject *subject, struct run_sidecars 
     return true;
 }
 
-/* ---- images and sidecars ---- */
-
-static bool export_object(const struct sidecar *sidecar, struct memory_file *file,
-                          struct error *error)
-{
-    memory_file_allow(file, sidecar_memory_limit(sidecar));
-    return object_write(sidecar, memory_file_write, file, error);
-}
-
-static bool has(const struct sidecar *sidecar, enum section_kind kind)
-{
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
-
-    return section != NULL && section->stored_size != 0;
-}
-
-/* Whether reports need nothing of the image, nor does binary correlation. What was not split off
- * (--sections, and what had to stay) is in the image alone. */
-static bool is_complete(const struct sidecar *sidecar)
-{
-    bool correlates = has(sidecar, SECTION_COVNAMES);
-
-    return has(sidecar, SECTION_COVMAP) && has(sidecar, SECTION_COVFUN) &&
-           (has(sidecar, SECTION_NAMES) || correlates) &&
-           (!correlates || has(sidecar, SECTION_COVDATA));
-}
-
-static bool join_image(struct subject *subject, const struct sidecar *sidecar,
-                       struct memory_file *file, struct error *error)
-{
-    if (!read_content(subject, error))
-        return false;
-    memory_file_allow(file, sidecar_memory_limit(sidecar));
-    memory_file_allow(file, subject->content.size);
-    return sidecar_restore(sidecar, buffer_view(&subject->content), subject->name,
-                           memory_file_write, file, error);
-}
-
-/* The names of an image that a sidecar may be beside. */
-static void list_names(const struct subject *subject, const char *names[3])
-{
-    names[0] = subject->name;
-    names[1] = names[2] = NULL;
-    if (subject->real_name[0] != '\0' && strcmp(subject->name, subject->real_name) != 0)
-        names[1] = subject->real_name;
-}
-
-static bool convert_image(struct subject *subject, struct run_sidecars *sidecars,
-                          struct memory_file *file, const char **what, struct error *error)
-{
-    const char *names[3];
-    const struct wanted wanted = {.image = &subject->image, .names = names, .name = subject->name};
-    struct profile_sidecar *sidecar;
-    bool complete, done;
-
-    list_names(subject, names);
-    sidecar = run_sidecars_find(sidecars, &wanted, error);
-    if (sidecar == NULL)
-        return false;
-    complete = is_complete(sidecar->sidecar);
-    *what = complete ? "the object of its sidecar" : "the original image";
-    done = complete ? export_object(sidecar->sidecar, file, error)
-                    : join_image(subject, sidecar->sidecar, file, error);
-    run_sidecars_release(sidecars, sidecar);
-    return done;
-}
+/* ---- sidecars ---- */
 
 static bool convert_sidecar(const struct subject *subject, const struct run_sidecars *sidecars,
                             struct memory_file *file, struct error *error)
@@ -328,7 +259,7 @@ static bool convert_sidecar(const struct subject *subject, const struct run_side
     if (sidecar == NULL)
         return false;
     run_sidecars_set_up(sidecars, sidecar);
-    done = export_object(sidecar, file, error);
+    done = convert_to_object(sidecar, file, error);
     sidecar_close(sidecar);
     return done;
 }
@@ -338,17 +269,11 @@ static bool convert_sidecar(const struct subject *subject, const struct run_side
 static bool identify_sidecars(const struct subject *subject, const struct run_sidecars *sidecars,
                               struct digest_stream *digest, struct error *error)
 {
-    const char *names[3];
-    const struct wanted wanted = {.image = &subject->image, .names = names, .name = subject->name};
-
     switch (subject->kind) {
     case SUBJECT_PROFILE:
         return identify_profiles(subject, sidecars, digest, error);
     case SUBJECT_IMAGE:
-        list_names(subject, names);
-        return run_sidecars_identify(sidecars, &wanted, digest, error);
-    case SUBJECT_UNIVERSAL:
-        return identify_universal(subject, sidecars, digest, error);
+        return split_slices_identify(subject, sidecars, digest, error);
     default:
         return true;
     }
@@ -378,13 +303,10 @@ static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
         *what = "the full raw profile";
         return convert_profiles(subject, sidecars, file, error);
     case SUBJECT_IMAGE:
-        return convert_image(subject, sidecars, file, what, error);
+        return convert_image(subject, sidecars, file, read_content, what, error);
     case SUBJECT_SIDECAR:
         *what = "its object";
         return convert_sidecar(subject, sidecars, file, error);
-    case SUBJECT_UNIVERSAL:
-        return read_content(subject, error) &&
-               convert_universal(subject, sidecars, file, what, error);
     default:
         return error_set(error, "%s: nothing to convert", subject->name);
     }

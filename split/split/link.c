@@ -18,8 +18,8 @@
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
 #include "split/split/found_image.h"
-#include "split/split/job.h"
 #include "split/split/link_output.h"
+#include "split/split/split_file.h"
 
 struct link {
     const struct parsed_options *options;
@@ -72,7 +72,7 @@ static bool split_output(const struct link *link, struct error *error)
     struct split_report report = {.was_found = true};
     bool done =
         !found_image_is_linked(link->output) ||
-        split_image(link->options, link->output, option_threads(link->options), &report, error);
+        split_file(link->options, link->output, option_threads(link->options), &report, error);
 
     split_report_print_notes(&report);
     if (option_given(link->options, OPTION_VERBOSE)) {
@@ -95,12 +95,7 @@ static bool run_link(const struct link *link, struct child *child, int *status, 
 
     if (!child_start(child, command, &number, error))
         return false;
-    if (number == 0) {
-        *status = child_wait(child);
-        return true;
-    }
-    waitpid(child->process, NULL, 0);
-    *status = child_report_not_run(command[0], number);
+    *status = number == 0 ? child_wait(child) : child_report_not_run(child, command[0], number);
     return true;
 }
 

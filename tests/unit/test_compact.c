@@ -10,6 +10,7 @@
 #include "common/codec/compact.h"
 #include "common/codec/mapping/streams.h"
 #include "common/llvm/profile.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/compact_maker.h"
 
 #define WHAT "sample: the section"
@@ -178,7 +179,7 @@ START_TEST(test_changed_section)
 {
     struct random_state random = random_start(1);
 
-    for (uint64_t seed = 0; seed < 200; seed++) {
+    for (uint64_t seed = 0; seed < rounds(200); seed++) {
         struct subject subject;
 
         makers[_i](&subject, seed);
@@ -368,7 +369,7 @@ START_TEST(test_changed_parts)
 {
     struct random_state random = random_start(4);
 
-    for (uint64_t seed = 0; seed < 2000; seed++) {
+    for (uint64_t seed = 0; seed < rounds(2000); seed++) {
         struct subject subject;
         struct compact_parts parts = {0};
         struct buffer again = {0};

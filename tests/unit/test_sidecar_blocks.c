@@ -16,6 +16,7 @@
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/write.h"
 #include "reader/covsplit.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/compact_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -251,7 +252,7 @@ START_TEST(test_damage)
     struct buffer damaged = {0};
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < (int)rounds(3000); i++) {
         struct buffer content = {0};
         struct error error = {0};
         struct sidecar *sidecar;
@@ -405,7 +406,7 @@ START_TEST(test_parts_of_every_form)
     unsigned errors = 0;
 
     ck_assert(name_set_read(&expected, buffer_view(&names), "names", &error));
-    for (int i = 0; i < FLIPS; i++) {
+    for (int i = 0; i < (int)rounds(FLIPS); i++) {
         uint64_t place = random_below(&random, stored.size);
         uint8_t bit = (uint8_t)(1u << random_below(&random, 8));
         struct sidecar *sidecar;
@@ -420,7 +421,7 @@ START_TEST(test_parts_of_every_form)
         sidecar_close(sidecar);
         stored.data[place] ^= bit;
     }
-    ck_assert_uint_gt(errors, FLIPS);
+    ck_assert_uint_gt(errors, rounds(FLIPS));
     name_set_free(&expected);
     buffer_free(&stored);
 }
@@ -452,6 +453,7 @@ int main(void)
     tcase_set_timeout(blocks, 300);
     tcase_add_unchecked_fixture(blocks, prepare, clean_up);
     tcase_add_loop_test(blocks, test_whole, 0, 3);
+    tcase_add_test(blocks, test_library_starts_threads_when_told);
     tcase_add_test(blocks, test_threads_change_nothing);
     tcase_add_test(blocks, test_parts);
     tcase_add_test(blocks, test_parts_outside);
