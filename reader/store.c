@@ -66,34 +66,20 @@ static covsplit_sidecar *open_match(struct store_match *match, covsplit_error **
     return sidecar;
 }
 
-/* match.path is NULL, and the error set, where nothing is found. */
-static struct store_match finish(bool found, struct store_match match, const struct error *why,
-                                 covsplit_error **error)
-{
-    if (!found) {
-        free(match.path);
-        match.path = NULL;
-        report_error(error, why);
-    }
-    return match;
-}
-
 static struct store_match match_uuid(const covsplit_store *store, const uint8_t *uuid, size_t size,
                                      covsplit_error **error)
 {
     struct uuid wanted = {.size = size < UUID_SIZE_MAX ? size : UUID_SIZE_MAX};
     struct store_match match = {0};
     struct error why = {0};
-    bool found = false;
 
     memcpy(wanted.bytes, uuid, wanted.size);
     if (size == 0 || size > UUID_SIZE_MAX)
         error_set(&why, "no UUID has %zu bytes; give 1 to %d", size, UUID_SIZE_MAX);
-    else if (store_list_find(&store->list, &wanted, STORE_EXACT, &match, &why) &&
-             (match.path != NULL ||
-              store_list_find(&store->list, &wanted, STORE_PREFIX, &match, &why)))
-        found = match.path != NULL || store_list_not_found(&store->list, &wanted, NULL, &why);
-    return finish(found, match, &why, error);
+    else
+        match = store_list_find_only(&store->list, &wanted, &why);
+    check_result(match.path != NULL, error, &why);
+    return match;
 }
 
 static struct store_match match_profile(const covsplit_store *store,
@@ -104,16 +90,22 @@ static struct store_match match_profile(const covsplit_store *store,
     struct error why = {0};
     enum profile_uuid_source source;
     struct uuid uuid, first = profile_uuid(&profile->profile, &source);
-    bool is_stub, found = true;
+    bool found = true;
 
     if (first.size == 0)
         found = profile_has_no_uuid(&profile->profile, profile->name, &why);
-    while (found && match.path == NULL && profile_next_uuid(&uuids, &uuid, &is_stub))
+    while (found && match.path == NULL && profile_next_uuid(&uuids, &uuid, &source))
         found =
-            store_list_find(&store->list, &uuid, is_stub ? STORE_STUB : STORE_EXACT, &match, &why);
+            store_list_find(&store->list, &uuid,
+                            source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT, &match, &why);
     if (found && match.path == NULL)
         found = store_list_not_found(&store->list, &first, profile->name, &why);
-    return finish(found, match, &why, error);
+    if (!found) {
+        free(match.path);
+        match.path = NULL;
+    }
+    check_result(found, error, &why);
+    return match;
 }
 
 char *covsplit_store_path(const covsplit_store *store, const uint8_t *uuid, size_t size,

@@ -164,20 +164,20 @@ enum profile_uuid_source {
     PROFILE_UUID_STUB,      /* 16 bytes of the stub record: cut short or filled up with zeros */
 };
 
-/* The UUID of the image that wrote the profile, from the first of these that it has. Size 0: it
- * does not tell. */
-struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source);
-
-/* Goes through the UUIDs that the sidecar of a profile may have, the surest first. Starts as
- * {.profile = ...}. */
+/* Goes through the UUIDs that the image may have which wrote the profile, the surest first. Starts
+ * as {.profile = ...}. */
 struct profile_uuids {
     const struct profile *profile;
-    bool has_begun, has_ended;
+    enum profile_uuid_source last;
     struct bytes rest; /* of the binary IDs */
 };
 
-/* False at the end. *is_stub: the UUID is only what a stub record has of it (uuid.h). */
-bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid, bool *is_stub);
+/* False at the end. */
+bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid,
+                       enum profile_uuid_source *source);
+
+/* The first of them. Size 0: the profile does not tell. */
+struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source);
 
 /* The error for a profile that has none. Returns false. */
 bool profile_has_no_uuid(const struct profile *profile, const char *name, struct error *error);

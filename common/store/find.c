@@ -146,6 +146,20 @@ bool store_list_not_found(const struct store_list *list, const struct uuid *uuid
                      name, uuid_format(uuid, hex), names.message);
 }
 
+struct store_match store_list_find_only(const struct store_list *list, const struct uuid *uuid,
+                                        struct error *error)
+{
+    struct store_match match = {0};
+
+    if (store_list_find(list, uuid, STORE_EXACT, &match, error) &&
+        (match.path != NULL || store_list_find(list, uuid, STORE_PREFIX, &match, error)) &&
+        (match.path != NULL || store_list_not_found(list, uuid, NULL, error)))
+        return match;
+    free(match.path);
+    match.path = NULL;
+    return match;
+}
+
 bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uuid *named,
                       struct error *error)
 {

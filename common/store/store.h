@@ -57,6 +57,11 @@ void store_list_close(struct store_list *list);
 bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
                      struct store_match *match, struct error *error);
 
+/* The sidecar of that UUID, or of the only one that begins so. NULL with an error where there is
+ * none, as below. */
+struct store_match store_list_find_only(const struct store_list *list, const struct uuid *uuid,
+                                        struct error *error);
+
 /* The error for where that finds nothing; `name` is of what wants the sidecar, or NULL. Returns
  * false. */
 bool store_list_not_found(const struct store_list *list, const struct uuid *uuid, const char *name,

@@ -85,12 +85,13 @@ struct store_match find_for_profile(const struct store_list *stores, const struc
     struct store_match match = {0};
     enum profile_uuid_source source;
     struct uuid uuid, first = profile_uuid(profile, &source);
-    bool is_stub, done = true;
+    bool done = true;
 
     if (first.size == 0)
         done = profile_has_no_uuid(profile, name, error);
-    while (done && match.path == NULL && profile_next_uuid(&uuids, &uuid, &is_stub))
-        done = store_list_find(stores, &uuid, is_stub ? STORE_STUB : STORE_EXACT, &match, error);
+    while (done && match.path == NULL && profile_next_uuid(&uuids, &uuid, &source))
+        done = store_list_find(
+            stores, &uuid, source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT, &match, error);
     if (done && match.path == NULL)
         store_list_not_found(stores, &first, name, error);
     if (!done) {

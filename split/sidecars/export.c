@@ -202,13 +202,10 @@ static void export_from(struct export *export, const char *path, const struct uu
 /* Of the UUID, or of the only one that begins so. */
 static void export_found(struct export *export, const struct uuid *uuid)
 {
-    const struct store_list *stores = &export->places.stores;
-    struct store_match match = {0};
     struct error error = {0};
+    struct store_match match = store_list_find_only(&export->places.stores, uuid, &error);
 
-    if (store_list_find(stores, uuid, STORE_EXACT, &match, &error) &&
-        (match.path != NULL || store_list_find(stores, uuid, STORE_PREFIX, &match, &error)) &&
-        (match.path != NULL || store_list_not_found(stores, uuid, NULL, &error))) {
+    if (match.path != NULL) {
         export_from(export, match.path, &match.uuid);
     } else {
         progress_add(&export->progress, UNITS_PER_SIDECAR);

@@ -20,7 +20,6 @@
 #define PERMISSION_BITS 07777
 
 struct slice_join {
-    struct input file; /* of the sidecar */
     char *sidecar_path;
     struct sidecar *sidecar; /* NULL: the slice is copied */
 };
@@ -53,11 +52,7 @@ static bool open_sidecar(struct slice_join *join, const struct parsed_options *o
     if (paths_meet(join->sidecar_path, option_text(options, OPTION_OUTPUT)))
         return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
                          join->sidecar_path);
-    if (!input_read(&join->file, join->sidecar_path, error))
-        return false;
-    join->sidecar = sidecar_open(join->file.bytes, join->sidecar_path, error);
-    if (join->sidecar != NULL)
-        sidecar_limit_memory(join->sidecar, option_number(options, OPTION_MEMORY_LIMIT));
+    join->sidecar = sidecar_read_for(options, join->sidecar_path, error);
     return join->sidecar != NULL;
 }
 
@@ -154,15 +149,12 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
 
     joining->options = options;
     joining->output.fd = -1;
-    for (size_t i = 0; i < SLICES_MAX; i++)
-        joining->slices[i].file.fd = -1;
     if (!input_open(&joining->stripped, options->operands[0], error))
         return false;
     done = container_open(&joining->container, &joining->stripped, error) &&
            find_sidecars(joining, error) && write_original(joining, error);
     for (size_t i = 0; i < SLICES_MAX; i++) {
         sidecar_close(joining->slices[i].sidecar);
-        input_close(&joining->slices[i].file);
         free(joining->slices[i].sidecar_path);
     }
     output_discard(&joining->output);
