@@ -35,10 +35,10 @@
  * 301, 401 and 402 were others, before the first release. */
 enum compact_type {
     COMPACT_NAMES_2 = 0x6c760102,
-    COMPACT_DATA_2 = 0x6c760202,
+    COMPACT_DATA_2 = 0x6c760203,
     COMPACT_COVMAP_2 = 0x6c760302,
-    COMPACT_COVFUN_3 = 0x6c760403,
-    COMPACT_COVFUN_4 = 0x6c760404, /* blocks of COMPACT_COVFUN_3 */
+    COMPACT_COVFUN_3 = 0x6c760405,
+    COMPACT_COVFUN_4 = 0x6c760406, /* blocks of COMPACT_COVFUN_3 */
 };
 
 /* A section that is larger should be cut into blocks of about this size. */

@@ -1,5 +1,5 @@
 /*
- * Columns of hashes: see codec/name_refs.h.
+ * NameRefs by number: see codec/name_refs.h.
  */
 #include "common/codec/name_refs.h"
 
@@ -7,13 +7,12 @@
 #include "common/codec/compact.h"
 
 enum name_code {
-    NAME_NEXT,
-    NAME_LEFT, /* and NAME_PLACES - 1 more */
-    NAME_NONE = NAME_LEFT + NAME_PLACES,
-    NAME_REPEATED,
-    NAME_OF_DATA,
-    NAME_FAR,
-    NAME_NEAR,
+    NAME_NEXT = 0,
+    NAME_LEFT = 1, /* and NAME_PLACES - 1 more */
+    NAME_NONE = 5,
+    NAME_OF_DATA = 6,
+    NAME_FAR = 7,
+    NAME_NEAR = 8,
 };
 
 /* Differences that go into the byte. Were there more of them, each would be too rare for its byte
@@ -38,14 +37,12 @@ bool name_numbers_make(struct number_table *table, const struct name_table *name
 bool name_numbers_start_reading(struct name_numbers *numbers, const struct compact_context *context)
 {
     *numbers = (struct name_numbers){.names = context->names};
-    return unused_numbers_start(&numbers->unused,
-                                context->names == NULL ? 0 : context->names->count);
+    return true;
 }
 
 bool name_numbers_start_writing(struct name_numbers *numbers, const struct compact_context *context)
 {
-    if (!name_numbers_start_reading(numbers, context))
-        return false;
+    *numbers = (struct name_numbers){.names = context->names};
     numbers->by_reference = context->name_numbers;
     if (numbers->by_reference != NULL)
         return true;
@@ -56,7 +53,6 @@ bool name_numbers_start_writing(struct name_numbers *numbers, const struct compa
 void name_numbers_free(struct name_numbers *numbers)
 {
     number_table_free(&numbers->own);
-    unused_numbers_free(&numbers->unused);
 }
 
 /* Takes a place off the list, or the last one where there are too many, and puts in front the one
@@ -72,48 +68,11 @@ static void leave(struct name_numbers *numbers, unsigned place)
     numbers->left[0] = numbers->next;
 }
 
-static bool use(struct name_numbers *numbers, uint64_t number)
-{
-    numbers->next = number + 1;
-    return unused_numbers_use(&numbers->unused, number);
-}
-
 static bool put_code(struct buffer *column, unsigned code)
 {
     uint8_t byte = (uint8_t)code;
 
     return buffer_append(column, &byte, 1);
-}
-
-static bool is_first_from(const struct name_numbers *numbers, uint64_t from, uint64_t number)
-{
-    uint64_t found;
-
-    return unused_numbers_find(&numbers->unused, from, 0, &found) && found == number;
-}
-
-static bool put_new(struct name_numbers *numbers, uint64_t number, struct buffer *column,
-                    struct buffer *others)
-{
-    uint64_t difference;
-    bool done;
-
-    if (is_first_from(numbers, numbers->next, number))
-        return put_code(column, NAME_NEXT) && use(numbers, number);
-    for (unsigned i = 0; i < numbers->left_count; i++) {
-        if (is_first_from(numbers, numbers->left[i], number)) {
-            leave(numbers, i);
-            return put_code(column, NAME_LEFT + i) && use(numbers, number);
-        }
-    }
-    difference = zigzag(unused_numbers_below(&numbers->unused, number) -
-                        unused_numbers_below(&numbers->unused, numbers->next));
-    if (difference < NEAR_COUNT)
-        done = put_code(column, NAME_NEAR + (unsigned)difference);
-    else
-        done = put_code(column, NAME_FAR) && buffer_append_uleb128(others, difference);
-    leave(numbers, numbers->left_count);
-    return done && use(numbers, number);
 }
 
 /* The number behind that of the first record of the data with the NameRef before. */
@@ -124,74 +83,98 @@ static uint64_t next_record(const struct name_numbers *numbers)
     return data_hashes_find_record(numbers->data, numbers->before, &record) ? record + 1 : 0;
 }
 
-/* A name that has come, or none. */
-static bool put_other(struct name_numbers *numbers, uint64_t reference, uint64_t number,
-                      bool has_name, struct buffer *column, struct buffer *others)
+/* How far the record of the data is from the one that is expected. False where there is none. */
+static bool find_in_data(const struct name_numbers *numbers, uint64_t reference,
+                         uint64_t *difference)
 {
-    uint64_t record, expected = numbers->next_repeated;
-    uint8_t bytes[8];
+    uint64_t record;
 
-    if (numbers->data != NULL && data_hashes_find_record(numbers->data, reference, &record))
-        return put_code(column, NAME_OF_DATA) &&
-               buffer_append_uleb128(others, zigzag(record - next_record(numbers)));
-    if (!has_name) {
-        store_u64(bytes, reference, false);
-        return put_code(column, NAME_NONE) && buffer_append(others, bytes, sizeof(bytes));
+    if (numbers->data == NULL || !data_hashes_find_record(numbers->data, reference, &record))
+        return false;
+    *difference = zigzag(record - next_record(numbers));
+    return true;
+}
+
+/* The code of a name; *difference is what FAR and OF_DATA tell. */
+static unsigned choose(const struct name_numbers *numbers, uint64_t reference, uint64_t number,
+                       uint64_t *difference)
+{
+    uint64_t in_data;
+
+    if (number == numbers->next)
+        return NAME_NEXT;
+    for (unsigned i = 0; i < numbers->left_count; i++) {
+        if (numbers->left[i] == number)
+            return NAME_LEFT + i;
     }
-    numbers->next_repeated = number + 1;
-    return put_code(column, NAME_REPEATED) &&
-           buffer_append_uleb128(others, zigzag(number - expected));
+    *difference = zigzag(number - numbers->next);
+    if (*difference < NEAR_COUNT)
+        return NAME_NEAR + (unsigned)*difference;
+    if (!find_in_data(numbers, reference, &in_data) || in_data > *difference)
+        return NAME_FAR;
+    *difference = in_data;
+    return NAME_OF_DATA;
+}
+
+/* The name with that number comes, by its code. */
+static void use(struct name_numbers *numbers, unsigned code, uint64_t number)
+{
+    if (code == NAME_OF_DATA)
+        return;
+    if (code >= NAME_LEFT && code < NAME_LEFT + NAME_PLACES)
+        leave(numbers, code - NAME_LEFT);
+    else if (code != NAME_NEXT)
+        leave(numbers, numbers->left_count);
+    numbers->next = number + 1;
 }
 
 bool name_numbers_put(struct name_numbers *numbers, uint64_t reference, struct buffer *column,
                       struct buffer *others)
 {
-    uint64_t number = 0;
-    bool has_name = number_table_find(numbers->by_reference, reference, &number);
-    bool done = has_name && !unused_numbers_is_used(&numbers->unused, number)
-                    ? put_new(numbers, number, column, others)
-                    : put_other(numbers, reference, number, has_name, column, others);
+    uint64_t number = 0, difference = 0;
+    unsigned code = NAME_NONE;
+    uint8_t bytes[8];
+    bool done;
 
+    if (number_table_find(numbers->by_reference, reference, &number))
+        code = choose(numbers, reference, number, &difference);
+    else if (find_in_data(numbers, reference, &difference))
+        code = NAME_OF_DATA;
+    done = put_code(column, code);
+    if (code == NAME_NONE) {
+        store_u64(bytes, reference, false);
+        done = done && buffer_append(others, bytes, sizeof(bytes));
+    } else {
+        if (code == NAME_FAR || code == NAME_OF_DATA)
+            done = done && buffer_append_uleb128(others, difference);
+        use(numbers, code, number);
+    }
     numbers->before = reference;
     return done;
 }
 
-/* A name that has not come. */
-static enum compact_result take_new(struct name_numbers *numbers, unsigned code,
-                                    struct bytes *others, uint64_t *number)
+static bool take_number_of(struct name_numbers *numbers, unsigned code, struct bytes *others,
+                           uint64_t *number)
 {
-    uint64_t from = numbers->next, difference = 0;
+    uint64_t difference = code - NAME_NEAR;
 
-    if (code >= NAME_LEFT && code < NAME_LEFT + NAME_PLACES) {
+    if (code == NAME_NEXT) {
+        *number = numbers->next;
+    } else if (code < NAME_LEFT + NAME_PLACES) {
         if (code - NAME_LEFT >= numbers->left_count)
-            return COMPACT_UNFIT;
-        from = numbers->left[code - NAME_LEFT];
-        leave(numbers, code - NAME_LEFT);
-    } else if (code != NAME_NEXT) {
-        difference = code - NAME_NEAR;
+            return false;
+        *number = numbers->left[code - NAME_LEFT];
+    } else {
         if (code == NAME_FAR && !take_number(others, &difference))
-            return COMPACT_UNFIT;
-        difference = unzigzag(difference);
-        leave(numbers, numbers->left_count);
+            return false;
+        *number = numbers->next + unzigzag(difference);
     }
-    if (!unused_numbers_find(&numbers->unused, from, difference, number))
-        return COMPACT_UNFIT;
-    return use(numbers, *number) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    use(numbers, code, *number);
+    return numbers->names != NULL && *number < numbers->names->count;
 }
 
-/* A name that has come. */
-static bool take_repeated(struct name_numbers *numbers, struct bytes *others, uint64_t *number)
-{
-    if (!take_number(others, number))
-        return false;
-    *number = numbers->next_repeated + unzigzag(*number);
-    if (*number >= numbers->unused.count)
-        return false;
-    numbers->next_repeated = *number + 1;
-    return true;
-}
-
-static bool take_of_data(struct name_numbers *numbers, struct bytes *others, uint64_t *reference)
+static bool take_of_data(const struct name_numbers *numbers, struct bytes *others,
+                         uint64_t *reference)
 {
     uint64_t difference;
 
@@ -212,27 +195,23 @@ enum compact_result name_numbers_take(struct name_numbers *numbers, struct bytes
                                       struct bytes *others, uint64_t *reference)
 {
     const uint8_t *code = take_bytes(column, 1);
-    enum compact_result result = COMPACT_DONE;
-    bool has_number = true, done = true;
     uint64_t number;
+    bool done;
 
     if (code == NULL)
         return COMPACT_UNFIT;
-    if (*code == NAME_NONE || *code == NAME_OF_DATA) {
-        has_number = false;
-        done = *code == NAME_NONE ? take_without_name(others, reference)
-                                  : take_of_data(numbers, others, reference);
-    } else if (*code == NAME_REPEATED) {
-        done = take_repeated(numbers, others, &number);
+    if (*code == NAME_NONE) {
+        done = take_without_name(others, reference);
+    } else if (*code == NAME_OF_DATA) {
+        done = take_of_data(numbers, others, reference);
     } else {
-        result = take_new(numbers, *code, others, &number);
+        done = take_number_of(numbers, *code, others, &number);
+        if (done)
+            *reference = numbers->names->references[number];
     }
-    if (!done || result != COMPACT_DONE)
-        return done ? result : COMPACT_UNFIT;
-    if (has_number)
-        *reference = numbers->names->references[number];
-    numbers->before = *reference;
-    return COMPACT_DONE;
+    if (done)
+        numbers->before = *reference;
+    return done ? COMPACT_DONE : COMPACT_UNFIT;
 }
 
 bool hash_put(uint64_t hash, struct buffer *sizes, struct buffer *bytes)

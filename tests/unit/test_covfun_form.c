@@ -185,35 +185,8 @@ START_TEST(test_all_parts_are_used)
 }
 END_TEST
 
-/* An inline function has a mapping without counters where it is not used, and another one where it
- * is: both start in the same place, which is told once. Not so that of another function. */
-START_TEST(test_place_of_name)
-{
-    /* A file, no expressions, a region: its counter, and where it is. */
-    static const uint8_t unused[] = {1, 5, 0, 1, 0, 40, 17, 3, 2};
-    static const uint8_t used[] = {1, 6, 0, 1, 1, 40, 17, 3, 2};
-
-    for (uint64_t name = 1; name <= 2; name++) {
-        struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
-                                  .context = {.pointer_size = 8, .raw_version = 10}};
-        struct compact_parts parts = {0};
-
-        add_record(&subject.section, 1, (struct bytes){unused, sizeof(unused)});
-        add_record(&subject.section, name, (struct bytes){used, sizeof(used)});
-        ck_assert_int_eq(
-            subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
-            COMPACT_DONE);
-        ck_assert_uint_eq(parts.parts[COVFUN_FIRST_COLUMN_ZERO].size, 1);
-        ck_assert_uint_eq(parts.parts[COVFUN_FIRST_COLUMN].size, name - 1);
-        ck_assert(parts_come_back(&subject, &parts));
-        compact_parts_free(&parts);
-        free_subject(&subject);
-    }
-}
-END_TEST
-
-/* Lines that add up to more than 32 bits start again from 0, and a first region that is nowhere has
- * the place of a name that has not come. The page says so, for what else is told of them. */
+/* Lines that add up to more than 32 bits start again from 0. The page says so, for what else is told
+ * of them. */
 START_TEST(test_lines_start_again)
 {
     /* A file, no expressions, and regions of counter 0: all but the first start, or end, many lines
@@ -230,7 +203,6 @@ START_TEST(test_lines_start_again)
         subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
         COMPACT_DONE);
     ck_assert_uint_eq(parts.parts[COVFUN_RAW].size, 0);
-    ck_assert_uint_eq(parts.parts[COVFUN_FIRST_COLUMN].size, 0);
     ck_assert(parts_come_back(&subject, &parts));
     compact_parts_free(&parts);
     free_subject(&subject);
@@ -248,7 +220,6 @@ int main(void)
     tcase_add_test(test_case, test_many_regions);
     tcase_add_test(test_case, test_claimed_regions);
     tcase_add_test(test_case, test_all_parts_are_used);
-    tcase_add_test(test_case, test_place_of_name);
     tcase_add_test(test_case, test_lines_start_again);
     suite_add_tcase(suite, test_case);
     runner = srunner_create(suite);

@@ -21,9 +21,6 @@
  *     4        a counter that has not come: the zigzag of its number less the one behind the
  *              highest that has come is in COVFUN_COUNTER_NUMBERS
  *     5 to 68  the value at this place, less 5, in the list
- *     128 to 159
- *              of the counters that have not come, in ascending order, the one at this place,
- *              less 128
  *     255      the value that came so many values before the last one; the number is in
  *              COVFUN_COUNTER_NUMBERS
  */
@@ -68,11 +65,8 @@ enum counter_token {
     TOKEN_ADD = COUNTER_ADD,
     TOKEN_NUMBER = 4,
     TOKEN_RECENT = 5,
-    TOKEN_UNSEEN = 128,
     TOKEN_OLD = 255,
 };
-
-#define TOKENS_UNSEEN 32
 
 /* Numbers of values. */
 #define VALUE_ZERO  0

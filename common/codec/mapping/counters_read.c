@@ -53,20 +53,6 @@ static uint32_t add_expression(struct counters *counters, struct covfun_columns 
 
 /* ---- what no symbol tells ---- */
 
-/* Of the numbers that have not come, in ascending order, the one at this place; some are above
- * those of which that is known. */
-static uint64_t unseen_number(const struct counters *counters, unsigned place)
-{
-    uint64_t unseen = ~counters->seen;
-
-    while (place > 0 && unseen != 0) {
-        unseen &= unseen - 1;
-        place--;
-    }
-    return counters->lowest +
-           (unseen != 0 ? (unsigned)__builtin_ctzll(unseen) : (uint64_t)COUNTERS_SEEN + place);
-}
-
 static uint32_t hear_old(struct counters *counters, struct covfun_columns *columns)
 {
     uint64_t back = covfun_take(columns, COVFUN_COUNTER_NUMBERS);
@@ -105,8 +91,6 @@ static uint32_t hear(struct counters *counters, struct covfun_columns *columns, 
     case TOKEN_OLD:
         return hear_old(counters, columns);
     default:
-        if (token >= TOKEN_UNSEEN && token - TOKEN_UNSEEN < TOKENS_UNSEEN)
-            return add_number(counters, columns, unseen_number(counters, token - TOKEN_UNSEEN));
         if (place >= recent_count(&counters->recent, COUNTERS_RECENT))
             return refuse(columns);
         return (uint32_t)recent_touch(&counters->recent, place);

@@ -246,17 +246,8 @@ static bool tell_old(struct counters *counters, struct compact_parts *parts, uns
 static bool tell_number(const struct counters *counters, struct compact_parts *parts, unsigned part,
                         uint32_t number)
 {
-    uint32_t above = number - counters->lowest;
-
     if (number == counters->lowest)
         return covfun_put_byte(parts, part, TOKEN_LOWEST);
-    if (number > counters->lowest && above < COUNTERS_SEEN && (counters->seen >> above & 1) == 0) {
-        uint64_t below = counters->seen & ((UINT64_C(1) << above) - 1);
-        unsigned place = above - (unsigned)__builtin_popcountll(below);
-
-        if (place < TOKENS_UNSEEN)
-            return covfun_put_byte(parts, part, TOKEN_UNSEEN + place);
-    }
     return covfun_put_byte(parts, part, TOKEN_NUMBER) &&
            covfun_put(parts, COVFUN_COUNTER_NUMBERS,
                       zigzag((uint64_t)number - counters->highest - 1));

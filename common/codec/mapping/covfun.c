@@ -42,10 +42,6 @@
  * byte, and a difference that takes more bytes than both numbers do. */
 #define PARTS_PER_BYTE 16
 
-/* Names of the data for each record, up to which an array for all of them is worth it: it is made
- * anew for each block, and a hostile sidecar may have many small ones, and much data. */
-#define NAMES_PER_RECORD 4
-
 enum {
     NAME_REF_OFFSET = 0,
     DATA_SIZE_OFFSET = 8,
@@ -144,7 +140,7 @@ static enum compact_result put_mapping(struct encoder *encoder, const struct rec
         return put_raw_mapping(encoder, bytes) ? COMPACT_DONE : COMPACT_NO_MEMORY;
     return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_NEW) &&
                    regions_put(&encoder->regions, &encoder->counters, &encoder->mapping,
-                               record->name_ref, encoder->parts)
+                               encoder->parts)
                ? COMPACT_DONE
                : COMPACT_NO_MEMORY;
 }
@@ -283,7 +279,7 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
 }
 
 /* Puts a mapping together. `limit`: how much the section may still grow. */
-static enum compact_result make_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
+static enum compact_result make_mapping(struct decoder *decoder, uint64_t limit,
                                         struct buffer *section)
 {
     enum compact_result result;
@@ -291,7 +287,7 @@ static enum compact_result make_mapping(struct decoder *decoder, uint64_t name_r
     mapping_clear(&decoder->mapping);
     if (!counters_start(&decoder->counters))
         return COMPACT_NO_MEMORY;
-    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, name_ref, limit,
+    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
                           &decoder->mapping);
     if (result == COMPACT_DONE)
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
@@ -334,7 +330,7 @@ static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, str
                                                                     : COMPACT_NO_MEMORY;
 }
 
-static enum compact_result get_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
+static enum compact_result get_mapping(struct decoder *decoder, uint64_t limit,
                                        struct buffer *section)
 {
     struct known_mapping known = {.offset = section->size};
@@ -345,7 +341,7 @@ static enum compact_result get_mapping(struct decoder *decoder, uint64_t name_re
         return COMPACT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
-    result = code == MAPPING_NEW ? make_mapping(decoder, name_ref, limit, section)
+    result = code == MAPPING_NEW ? make_mapping(decoder, limit, section)
                                  : copy_raw(decoder, limit, section);
     if (result != COMPACT_DONE)
         return result;
@@ -375,7 +371,7 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
         return COMPACT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
         return COMPACT_NO_MEMORY;
-    result = get_mapping(decoder, record.name_ref, left - HEADER_SIZE, section);
+    result = get_mapping(decoder, left - HEADER_SIZE, section);
     if (result != COMPACT_DONE)
         return result;
     header = section->data + start;
@@ -384,14 +380,6 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     store_u64(header + FUNC_HASH_OFFSET, record.func_hash, big);
     store_u64(header + FILENAMES_REF_OFFSET, record.filenames_ref, big);
     return COMPACT_DONE;
-}
-
-/* The data, where it has not many more names than there are records to come; else NULL. */
-static const struct data_hashes *data_of_like_size(const struct decoder *decoder)
-{
-    uint64_t records = decoder->name_numbers.size;
-
-    return decoder->data->by_reference.count / NAMES_PER_RECORD <= records ? decoder->data : NULL;
 }
 
 static enum compact_result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
@@ -407,8 +395,7 @@ static enum compact_result decode_all(struct decoder *decoder, struct bytes rest
             return COMPACT_NO_MEMORY;
     }
     decoder->names.data = decoder->data;
-    result =
-        regions_start_reading(&decoder->regions, data_of_like_size(decoder), &decoder->columns);
+    result = regions_start_reading(&decoder->regions, &decoder->columns);
     if (result != COMPACT_DONE)
         return result;
     while (decoder->name_numbers.size != 0) {

@@ -7,19 +7,10 @@
 #include "common/base/numbers.h"
 #include "common/codec/mapping/regions.h"
 
-enum compact_result regions_start_reading(struct regions *regions, const struct data_hashes *data,
-                                          struct covfun_columns *columns)
+enum compact_result regions_start_reading(struct regions *regions, struct covfun_columns *columns)
 {
-    if (!regions_start(regions))
-        return COMPACT_NO_MEMORY;
-    if (data != NULL && data->by_reference.count != 0) {
-        regions->data = data;
-        regions->first_places_of_data =
-            calloc((size_t)data->by_reference.count, sizeof(*regions->first_places_of_data));
-        if (regions->first_places_of_data == NULL)
-            return COMPACT_NO_MEMORY;
-    }
-    return pattern_table_take(&regions->patterns, columns);
+    return regions_start(regions) ? pattern_table_take(&regions->patterns, columns)
+                                  : COMPACT_NO_MEMORY;
 }
 
 /* ---- places ---- */
@@ -46,19 +37,6 @@ static void take_first_start(struct regions *regions, struct covfun_columns *col
         columns, regions->first_line + unzigzag(covfun_take(columns, COVFUN_FIRST_LINE + is_zero)));
     region->column = covfun_take_32(columns, COVFUN_FIRST_COLUMN + is_zero);
     regions->first_line = region->line;
-}
-
-/* The place of the last mapping of the same name. */
-static void take_place_of_name(struct regions *regions, struct covfun_columns *columns,
-                               struct region *region, bool is_main)
-{
-    const struct first_place *place = regions->first_place;
-
-    columns->broken |= !is_main;
-    region->line = regions->first_line = place->line;
-    region->column = place->column;
-    region->lines = place->lines;
-    region->column_end = place->column_end;
 }
 
 /* A column on another line: a usual one, or one that is next in the part. */
@@ -136,25 +114,8 @@ static inline void take_place(struct regions *regions, struct covfun_columns *co
     struct region_place *place = &regions->place;
 
     *closed = VALUE_ZERO;
-    if (pattern->closed == CLOSED_SAME_PLACE) {
-        const struct region *other = region - pattern->start;
-
-        if (pattern->start > index) {
-            columns->broken = true;
-            return;
-        }
-        region->line = 0;
-        region->column = other->column;
-        region->lines = other->lines;
-        region->column_end = other->column_end;
-        return;
-    }
     if ((pattern->closed == CLOSED_FIRST) != (index == 0)) {
         columns->broken = true;
-        return;
-    }
-    if (index == 0 && pattern->start == FIRST_OF_NAME) {
-        take_place_of_name(regions, columns, region, is_main);
         return;
     }
     if (index == 0) {
@@ -176,9 +137,6 @@ static inline void take_place(struct regions *regions, struct covfun_columns *co
         take_start(regions, columns, region, anchor, pattern->start);
     }
     take_end(regions, columns, region, index, pattern->end);
-    if (index == 0 && is_main)
-        *regions->first_place =
-            (struct first_place){region->line, region->column, region->lines, region->column_end};
 }
 
 /* ---- operands ---- */
@@ -212,13 +170,11 @@ static void take_expansion(struct regions *regions, struct covfun_columns *colum
     }
 }
 
-/* Takes what the region has; `condition` is the value of a branch's. Returns the value of code, and
- * VALUE_ZERO else. */
+/* Takes what the region has. Returns the value of code, and VALUE_ZERO else. */
 static inline uint32_t take_operands(struct regions *regions, struct counters *counters,
                                      struct covfun_columns *columns, struct region *region,
                                      struct region_at at, unsigned part,
-                                     struct counter_context context, uint32_t condition,
-                                     const uint8_t symbols[2])
+                                     struct counter_context context, const uint8_t symbols[2])
 {
     uint32_t value = VALUE_ZERO;
 
@@ -233,7 +189,7 @@ static inline uint32_t take_operands(struct regions *regions, struct counters *c
         break;
     case REGION_BRANCH:
     case REGION_MCDC_BRANCH:
-        counters_take_branch(counters, columns, condition, symbols, at.in_mapping,
+        counters_take_branch(counters, columns, context.enclosing, symbols, at.in_mapping,
                              region->operands);
         take_numbers(columns, region);
         break;
@@ -278,8 +234,7 @@ static inline void take_new_region(struct regions *regions, struct counters *cou
 {
     struct region_place *place = &regions->place;
     struct counter_context context;
-    bool is_same = pattern->closed == CLOSED_SAME_PLACE;
-    uint32_t condition, value;
+    uint32_t value;
 
     region->kind = pattern->kind;
     region->is_gap = pattern->is_gap;
@@ -287,12 +242,10 @@ static inline void take_new_region(struct regions *regions, struct counters *cou
     if (columns->broken)
         return;
     context.enclosing = region_enclosing(place, file_value);
-    condition =
-        is_same ? place->values[(at.index - pattern->start) % REGION_VALUES] : context.enclosing;
     value = take_operands(regions, counters, columns, region, at,
                           region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context,
-                          condition, pattern->symbols);
-    regions_pass(regions, region, at.index, value, context.enclosing, is_same);
+                          pattern->symbols);
+    regions_pass(regions, region, value, context.enclosing);
 }
 
 /* Takes regions until the file has no more. */
@@ -353,7 +306,7 @@ static enum compact_result take_known_regions(struct regions *regions, struct co
         for (unsigned i = 0; i < told; i++)
             symbols[i] = covfun_take_byte(columns, COVFUN_KNOWN_SYMBOLS);
         value = take_operands(regions, counters, columns, region, at, COVFUN_COUNTER_KNOWN, context,
-                              context.enclosing, symbols);
+                              symbols);
         if (at.index == 0)
             context.enclosing = value;
     }
@@ -435,14 +388,13 @@ static enum compact_result take_file(struct regions *regions, struct counters *c
 }
 
 enum compact_result regions_take(struct regions *regions, struct counters *counters,
-                                 struct covfun_columns *columns, uint64_t name_ref, uint64_t limit,
+                                 struct covfun_columns *columns, uint64_t limit,
                                  struct mapping *mapping)
 {
     uint32_t count = covfun_take_32(columns, COVFUN_FILE_COUNTS);
     enum compact_result result = COMPACT_DONE;
 
-    if (!regions_start_mapping(regions, name_ref))
-        return COMPACT_NO_MEMORY;
+    regions_start_mapping(regions);
     for (uint64_t i = 0; result == COMPACT_DONE; i++) {
         if (i == (count == 0 ? 1 + regions->expansions : (uint64_t)count - 1))
             break;

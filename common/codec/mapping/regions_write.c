@@ -20,21 +20,6 @@ bool regions_finish_writing(struct regions *regions, struct compact_parts *parts
 
 /* ---- places ---- */
 
-/* How many regions before there is one at the same place; 0: none. */
-static unsigned same_place(const struct region *region, size_t index)
-{
-    for (unsigned back = 1; back <= SAME_PLACE_MAX && back <= index; back++) {
-        const struct region *other = region - back;
-
-        if (region[1 - (int)back].line != 0)
-            return 0;
-        if (other->column == region->column && other->lines == region->lines &&
-            other->column_end == region->column_end)
-            return back;
-    }
-    return 0;
-}
-
 /* Closes what ends at `start` or before it, but not more than CLOSED_MAX; the number of what was
  * closed, the last end in *anchor, which is as it was where there is none, and its value. */
 static unsigned close_ends(struct region_place *place, uint64_t start, uint64_t *anchor,
@@ -53,19 +38,8 @@ static unsigned close_ends(struct region_place *place, uint64_t start, uint64_t 
     return closed;
 }
 
-/* Whether the mapping starts with a region where the last one of the same name did. */
-static bool has_place_of_name(struct regions *regions, const struct region *region)
-{
-    struct first_place before = *regions->first_place;
-    struct first_place place = {region->line, region->column, region->lines, region->column_end};
-
-    *regions->first_place = place;
-    return memcmp(&place, &before, sizeof(place)) == 0;
-}
-
 static bool put_first_start(struct regions *regions, struct compact_parts *parts,
-                            const struct region *region, bool is_main,
-                            struct region_pattern *pattern)
+                            const struct region *region, bool is_main)
 {
     bool is_zero = region->kind == REGION_ZERO;
     uint64_t difference = (uint64_t)region->line - regions->first_line;
@@ -74,10 +48,6 @@ static bool put_first_start(struct regions *regions, struct compact_parts *parts
         return covfun_put(parts, COVFUN_OTHER_FIRST_LINE, region->line) &&
                covfun_put(parts, COVFUN_OTHER_FIRST_COLUMN, region->column);
     regions->first_line = region->line;
-    if (has_place_of_name(regions, region)) {
-        pattern->start = FIRST_OF_NAME;
-        return true;
-    }
     return covfun_put(parts, COVFUN_FIRST_LINE + is_zero, zigzag(difference)) &&
            covfun_put(parts, COVFUN_FIRST_COLUMN + is_zero, region->column);
 }
@@ -144,19 +114,10 @@ static bool put_place(struct regions *regions, struct compact_parts *parts,
     struct region_place *place = &regions->place;
 
     *closed = VALUE_ZERO;
-    if (region_class(region) == PLACE_BRANCH) {
-        pattern->start = (uint8_t)same_place(region, index);
-        if (pattern->start != 0) {
-            pattern->closed = CLOSED_SAME_PLACE;
-            return true;
-        }
-    }
     if (index == 0) {
         pattern->closed = CLOSED_FIRST;
-        if (!put_first_start(regions, parts, region, is_main, pattern))
+        if (!put_first_start(regions, parts, region, is_main))
             return false;
-        if (pattern->start == FIRST_OF_NAME)
-            return true;
     } else {
         uint64_t anchor = place->line | (region - 1)->column;
 
@@ -201,11 +162,11 @@ static bool put_expansion(struct regions *regions, struct compact_parts *parts,
            regions_expand(regions, file, enclosing, list);
 }
 
-/* Puts what the region has; `condition` is the value of a branch's. *value is that of code. */
+/* Puts what the region has. *value is that of code. */
 static bool put_operands(struct regions *regions, struct counters *counters,
                          struct compact_parts *parts, const struct region *region,
                          struct region_at at, unsigned part, struct counter_context context,
-                         uint32_t condition, uint8_t symbols[2], uint32_t *value)
+                         uint8_t symbols[2], uint32_t *value)
 {
     *value = VALUE_ZERO;
     switch (region->kind) {
@@ -216,7 +177,7 @@ static bool put_operands(struct regions *regions, struct counters *counters,
         return put_expansion(regions, parts, region, at, context.enclosing, &symbols[0]);
     case REGION_BRANCH:
     case REGION_MCDC_BRANCH:
-        return counters_put_branch(counters, parts, condition, region->operands, symbols) &&
+        return counters_put_branch(counters, parts, context.enclosing, region->operands, symbols) &&
                put_numbers(parts, region);
     default:
         return put_numbers(parts, region);
@@ -231,20 +192,16 @@ static bool put_new_region(struct regions *regions, struct counters *counters,
 {
     struct region_pattern pattern = {.kind = region->kind, .is_gap = region->is_gap};
     struct counter_context context;
-    uint32_t condition, value;
-    bool is_same;
+    uint32_t value;
 
     if (!put_place(regions, parts, region, at.index, at.is_main, &pattern, &context.closed))
         return false;
-    is_same = pattern.closed == CLOSED_SAME_PLACE;
     context.enclosing = region_enclosing(&regions->place, file_value);
-    condition = is_same ? regions->place.values[(at.index - pattern.start) % REGION_VALUES]
-                        : context.enclosing;
     if (!put_operands(regions, counters, parts, region, at,
-                      region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context, condition,
+                      region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context,
                       pattern.symbols, &value))
         return false;
-    regions_pass(regions, region, at.index, value, context.enclosing, is_same);
+    regions_pass(regions, region, value, context.enclosing);
     return pattern_table_add(&regions->patterns, pattern_pack(&pattern));
 }
 
@@ -273,7 +230,7 @@ static bool put_known_regions(struct regions *regions, struct counters *counters
         uint32_t value;
 
         if (!put_operands(regions, counters, parts, region, at, COVFUN_COUNTER_KNOWN, context,
-                          context.enclosing, symbols, &value))
+                          symbols, &value))
             return false;
         for (unsigned i = 0; i < told; i++) {
             if (!covfun_put_byte(parts, COVFUN_KNOWN_SYMBOLS, symbols[i]))
@@ -353,13 +310,12 @@ static bool is_expanded(const struct mapping *mapping)
 }
 
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
-                 uint64_t name_ref, struct compact_parts *parts)
+                 struct compact_parts *parts)
 {
     const struct region *first = mapping->regions;
     bool done;
 
-    if (!regions_start_mapping(regions, name_ref))
-        return false;
+    regions_start_mapping(regions);
     done = covfun_put(parts, COVFUN_FILE_COUNTS,
                       is_expanded(mapping) ? 0 : (uint64_t)mapping->file_count + 1);
     for (size_t i = 0; done && i < mapping->file_count; i++) {
