@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-#include "common/llvm/name_set.h"
+#include "common/codec/names/chunks.h"
+#include "common/llvm/names.h"
 
 /* Those that others need first. */
 static const enum section_kind order[] = {SECTION_NAMES,   SECTION_COVNAMES, SECTION_DATA,
@@ -17,14 +18,14 @@ static const enum section_kind order[] = {SECTION_NAMES,   SECTION_COVNAMES, SEC
 
 #define ORDER_COUNT (sizeof(order) / sizeof(order[0]))
 
-static struct compact_context context_of(const struct sidecar_facts *facts, unsigned threads,
-                                         struct zlib_memo *memo)
+static struct transform_context context_of(const struct sidecar_facts *facts, unsigned threads,
+                                           struct memo *memo)
 {
-    return (struct compact_context){.big_endian = facts->elf_data == ELFDATA2MSB,
-                                    .pointer_size = (unsigned)facts->pointer_size,
-                                    .raw_version = facts->raw_version,
-                                    .threads = threads,
-                                    .memo = memo};
+    return (struct transform_context){.big_endian = facts->elf_data == ELFDATA2MSB,
+                                      .pointer_size = (unsigned)facts->pointer_size,
+                                      .raw_version = facts->raw_version,
+                                      .threads = threads,
+                                      .memo = memo};
 }
 
 static bool is_names(enum section_kind kind)
@@ -46,27 +47,27 @@ static const struct sidecar_section_source *find_source(const struct sidecar_sou
 
 /* Takes the names from their packed form, as a reader will. The first section of names counts. */
 static bool take_names(struct sidecar_compact *compact, enum section_kind kind, uint64_t size,
-                       struct compact_context *context, struct name_table *names, const char *name,
+                       struct transform_context *context, struct names *names, const char *name,
                        struct error *error)
 {
     if (context->names != NULL)
         return true;
-    if (!compact_decode_names(context, buffer_view(&compact->sections[kind].packed), size, name,
-                              section_kind_name(kind), names, NULL, error))
+    if (!names_decode(context, buffer_view(&compact->sections[kind].packed), size, name,
+                      section_kind_name(kind), names, NULL, error))
         return false;
     context->names = names;
     context->sources.names = digest_of(buffer_view(&compact->sections[kind].packed));
-    return name_table_hash(names, context->threads) ||
+    return names_index(names, context->threads) ||
            error_out_of_memory(error, name, names->text.size);
 }
 
 static bool encode_section(struct sidecar_compact *compact,
                            const struct sidecar_section_source *section,
-                           const struct codec_options *codec, struct compact_context *context,
-                           struct name_table *names, const char *name, struct error *error)
+                           const struct codec_options *codec, struct transform_context *context,
+                           struct names *names, const char *name, struct error *error)
 {
-    const struct compact_transform *transform =
-        compact_transform_for(section->kind, section->content.size > context->block_size);
+    const struct transform *transform =
+        transform_for(section->kind, section->content.size > context->block_size);
     bool fits;
 
     if (section->kind == SECTION_DATA) {
@@ -75,8 +76,8 @@ static bool encode_section(struct sidecar_compact *compact,
     }
     if (transform == NULL)
         return true;
-    if (!compact_encode(transform, context, section->content, codec, name,
-                        &compact->sections[section->kind].packed, &fits, error))
+    if (!codec_encode(transform, context, section->content, codec, name,
+                      &compact->sections[section->kind].packed, &fits, error))
         return false;
     if (!fits)
         return true;
@@ -89,19 +90,19 @@ bool sidecar_compact_encode(struct sidecar_compact *compact, const struct sideca
                             const struct sidecar_write_options *options, const char *name,
                             struct error *error)
 {
-    struct compact_context context = context_of(&source->facts, options->threads, options->memo);
+    struct transform_context context = context_of(&source->facts, options->threads, options->memo);
     struct codec_options codec = {.level = options->level, .threads = options->threads};
-    struct name_table names = {0};
+    struct names names = {0};
     bool done = true;
 
-    context.block_size = options->block_size != 0 ? options->block_size : COMPACT_BLOCK_SIZE;
+    context.block_size = options->block_size != 0 ? options->block_size : TRANSFORM_BLOCK_SIZE;
     for (size_t i = 0; done && i < ORDER_COUNT; i++) {
         const struct sidecar_section_source *section = find_source(source, order[i]);
 
         if (section != NULL && section->content.size != 0)
             done = encode_section(compact, section, &codec, &context, &names, name, error);
     }
-    name_table_free(&names);
+    names_free(&names);
     return done;
 }
 
@@ -135,27 +136,26 @@ static const struct sidecar_content *names_content(const struct sidecar *sidecar
 
 void sidecar_references_free(struct sidecar_references *references)
 {
-    struct name_table *known;
+    struct names *known;
 
     if (references == NULL)
         return;
     known = atomic_load(&references->known);
     if (known != NULL)
-        name_table_free(known);
+        names_free(known);
     free(known);
     free(references);
 }
 
 /* Keeps the NameRefs of the names that others need, which they are taken from. */
-static bool keep_references(const struct sidecar *sidecar, struct name_table *names,
-                            struct error *error)
+static bool keep_references(const struct sidecar *sidecar, struct names *names, struct error *error)
 {
-    struct name_table *kept, *known = atomic_load(&sidecar->references->known);
+    struct names *kept, *known = atomic_load(&sidecar->references->known);
 
     if (known != NULL)
         return true;
     kept = calloc(1, sizeof(*kept));
-    if (kept == NULL || !name_table_hash(names, sidecar->threads)) {
+    if (kept == NULL || !names_hash(names, sidecar->threads)) {
         free(kept);
         return error_out_of_memory(error, sidecar->name, names->text.size);
     }
@@ -164,33 +164,33 @@ static bool keep_references(const struct sidecar *sidecar, struct name_table *na
     names->references = NULL;
     /* Another thread may have been faster. */
     if (!atomic_compare_exchange_strong(&sidecar->references->known, &known, kept)) {
-        name_table_free(kept);
+        names_free(kept);
         free(kept);
     }
     return true;
 }
 
 /* The names that others need, without their text. */
-static bool load_names(const struct sidecar *sidecar, struct compact_context *context,
+static bool load_names(const struct sidecar *sidecar, struct transform_context *context,
                        struct error *error)
 {
     const struct sidecar_content *content = names_content(sidecar);
-    struct name_table names;
+    struct names names;
     bool done = true;
 
     if (content == NULL)
         return true;
     if (atomic_load(&sidecar->references->known) == NULL) {
-        done = compact_decode_names(context, content->frame, content->size, sidecar->name,
-                                    content->what, &names, NULL, error) &&
+        done = names_decode(context, content->frame, content->size, sidecar->name, content->what,
+                            &names, NULL, error) &&
                keep_references(sidecar, &names, error);
-        name_table_free(&names);
+        names_free(&names);
     }
     context->names = atomic_load(&sidecar->references->known);
     return done;
 }
 
-static bool load_data(const struct sidecar *sidecar, struct compact_context *context,
+static bool load_data(const struct sidecar *sidecar, struct transform_context *context,
                       struct buffer *data, struct error *error)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, SECTION_DATA);
@@ -200,8 +200,8 @@ static bool load_data(const struct sidecar *sidecar, struct compact_context *con
         return true;
     /* What needs data has the names already that data needs. */
     if (content->transform != NULL && context->names != NULL)
-        done = compact_decode(content->transform, context, content->frame, content->size,
-                              sidecar->name, content->what, data, error) &&
+        done = codec_decode(content->transform, context, content->frame, content->size,
+                            sidecar->name, content->what, data, error) &&
                sidecar_content_check(sidecar, content, buffer_view(data), error);
     else
         done = sidecar_content_load(sidecar, content, data, error);
@@ -211,11 +211,11 @@ static bool load_data(const struct sidecar *sidecar, struct compact_context *con
     return true;
 }
 
-static struct compact_context reader_context(const struct sidecar *sidecar)
+static struct transform_context reader_context(const struct sidecar *sidecar)
 {
     const struct sidecar_content *names = names_content(sidecar);
     const struct sidecar_content *data = content_of_kind(sidecar, SECTION_DATA);
-    struct compact_context context =
+    struct transform_context context =
         context_of(&sidecar->notes.facts, sidecar->threads, sidecar->memo);
 
     context.memory_limit = sidecar->memory_limit;
@@ -246,11 +246,11 @@ void sidecar_compact_reader_free(struct sidecar_compact_reader *reader)
 static bool recall(const struct sidecar *sidecar, const struct sidecar_content *content,
                    struct buffer *loaded, bool *found, struct error *error)
 {
-    struct compact_context context = reader_context(sidecar);
+    struct transform_context context = reader_context(sidecar);
     struct buffer data = {0};
     bool done = (!content->transform->needs_data || load_data(sidecar, &context, &data, error)) &&
-                compact_recall(content->transform, &context, content->frame, content->size,
-                               sidecar->name, content->what, loaded, found, error);
+                codec_recall(content->transform, &context, content->frame, content->size,
+                             sidecar->name, content->what, loaded, found, error);
 
     buffer_free(&data);
     return done;
@@ -261,8 +261,8 @@ static bool decode(const struct sidecar *sidecar, const struct sidecar_content *
 {
     struct sidecar_compact_reader reader;
     bool done = sidecar_compact_reader_open(&reader, sidecar, content, error) &&
-                compact_decode(content->transform, &reader.context, content->frame, content->size,
-                               sidecar->name, content->what, loaded, error);
+                codec_decode(content->transform, &reader.context, content->frame, content->size,
+                             sidecar->name, content->what, loaded, error);
 
     sidecar_compact_reader_free(&reader);
     return done;
@@ -280,28 +280,27 @@ bool sidecar_compact_load(const struct sidecar *sidecar, const struct sidecar_co
 
 /* *taken is false where that does not give all names, or an empty one, which is none. */
 static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
-                          bool for_others, struct name_set *set, bool *taken, struct error *error)
+                          bool for_others, struct names *set, bool *taken, struct error *error)
 {
-    const struct compact_context context = {.memory_limit = sidecar->memory_limit};
-    struct name_table names;
-    bool done = compact_decode_names(&context, content->frame, content->size, sidecar->name,
-                                     content->what, &names, taken, error);
+    const struct transform_context context = {.memory_limit = sidecar->memory_limit};
+    struct names names;
+    bool done = names_decode(&context, content->frame, content->size, sidecar->name, content->what,
+                             &names, taken, error);
 
     if (done && for_others && content == names_content(sidecar))
         done = keep_references(sidecar, &names, error);
     for (size_t i = 0; *taken && i < names.count; i++)
-        *taken = name_table_get(&names, i).size != 0;
+        *taken = names_get(&names, i).size != 0;
     if (done && *taken) {
-        set->text = names.text;
-        set->count = names.count;
-        names.text = (struct buffer){0};
+        *set = names;
+        names = (struct names){0};
     }
-    name_table_free(&names);
+    names_free(&names);
     return done;
 }
 
 bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        bool for_others, struct name_set *set, struct error *error)
+                        bool for_others, struct names *set, struct error *error)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, section->kind);
     struct buffer loaded = {0};
@@ -309,10 +308,10 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_sect
     bool done = content == NULL || content->transform == NULL ||
                 take_distinct(sidecar, content, for_others, set, &taken, error);
 
-    set->memory_limit = sidecar->memory_limit;
     if (done && !taken)
         done = sidecar_read_section(sidecar, section, &loaded, error) &&
-               name_set_read(set, buffer_view(&loaded), sidecar->name, error);
+               names_add_section(set, buffer_view(&loaded), sidecar->memory_limit, sidecar->name,
+                                 error);
     buffer_free(&loaded);
     return done;
 }

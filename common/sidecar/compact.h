@@ -6,13 +6,13 @@
 
 #include <stdbool.h>
 
-#include "common/codec/compact.h"
+#include "common/codec/registry.h"
 #include "common/sidecar/file.h"
 
 /* The packed sections of a sidecar to be, by kind. Starts as {0}. */
 struct sidecar_compact {
     struct {
-        const struct compact_transform *transform; /* NULL: the section does not fit any */
+        const struct transform *transform; /* NULL: the section does not fit any */
         struct buffer packed;
     } sections[SECTION_KIND_MAX + 1];
 };
@@ -26,7 +26,7 @@ void sidecar_compact_free(struct sidecar_compact *compact);
 
 /* What decoding a section takes of other sections. Start from {0}. */
 struct sidecar_compact_reader {
-    struct compact_context context;
+    struct transform_context context;
     struct buffer data;
 };
 

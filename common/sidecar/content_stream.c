@@ -16,7 +16,7 @@ struct content_stream {
     struct bytes rest; /* of `loaded` */
     /* Behind it come the blocks from `next` on, of so many bytes. */
     struct sidecar_compact_reader reader;
-    struct compact_blocks blocks;
+    struct blocks blocks;
     size_t next;
     uint64_t left;
     const char *name;
@@ -28,8 +28,8 @@ static bool open_blocks(struct content_stream *stream, const struct sidecar *sid
 {
     stream->left = content->size;
     return sidecar_compact_reader_open(&stream->reader, sidecar, content, error) &&
-           compact_blocks_open(&stream->blocks, content->transform, &stream->reader.context,
-                               content->frame, content->size, stream->name, stream->what, error);
+           blocks_open(&stream->blocks, content->transform, &stream->reader.context, content->frame,
+                       content->size, stream->name, stream->what, error);
 }
 
 static bool open_content(struct content_stream *stream, const struct sidecar *sidecar,
@@ -82,7 +82,7 @@ static bool load_blocks(struct content_stream *stream, struct error *error)
     if (count > threads)
         count = threads == 0 ? 1 : threads;
     stream->loaded.size = 0;
-    if (!compact_blocks_decode(&stream->blocks, stream->next, count, &stream->loaded, error))
+    if (!blocks_decode(&stream->blocks, stream->next, count, &stream->loaded, error))
         return false;
     stream->rest = buffer_view(&stream->loaded);
     stream->next += count;
@@ -175,7 +175,7 @@ void content_stream_free(struct content_stream *stream)
     if (stream == NULL)
         return;
     codec_stream_free(stream->zstd);
-    compact_blocks_close(&stream->blocks);
+    blocks_close(&stream->blocks);
     sidecar_compact_reader_free(&stream->reader);
     buffer_free(&stream->loaded);
     free(stream);

@@ -129,7 +129,7 @@ static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidec
     if (type == ELFCOMPRESS_ZSTD)
         return true;
     if (section_kind_of_name(content->what, &kind))
-        content->transform = compact_transform_of(type, kind);
+        content->transform = transform_of(type, kind);
     return content->transform != NULL ||
            error_set(error,
                      "%s: %s is stored in a form (ch_type 0x%" PRIx32
@@ -246,7 +246,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     return sidecar;
 }
 
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib_memo *memo)
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo)
 {
     sidecar->threads = threads;
     sidecar->memo = memo;

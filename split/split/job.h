@@ -50,7 +50,7 @@ struct split {
     struct output sidecar;
     uint64_t sidecar_size; /* bytes; of the one that is kept, or written */
     struct progress progress;
-    struct zlib_memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
+    struct memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
     struct buffer names[SECTION_KIND_MAX + 1]; /* with --no-exact, what replaces them, by kind */
 };
 

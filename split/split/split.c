@@ -18,7 +18,7 @@
 #include "common/codec/deflate/memo.h"
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 #include "common/llvm/profile.h"
 #include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
@@ -192,19 +192,19 @@ static bool replace_names(struct sidecar_section_source *sections, size_t count,
     for (size_t i = 0; i < count; i++) {
         struct sidecar_section_source *section = &sections[i];
         struct buffer *content = &contents[section->kind];
-        struct name_set set = {0};
+        struct names set = {0};
         bool done;
 
         if (!is_replaceable(section->kind, facts))
             continue;
-        done = name_set_read(&set, section->content, image_path, error);
+        done = names_add_section(&set, section->content, 0, image_path, error);
         if (done && set.count != 0) {
-            done = name_set_encode(&set, content) ||
+            done = names_encode(&set, content) ||
                    error_out_of_memory(error, image_path, set.text.size);
             section->content = buffer_view(content);
             section->size = content->size;
         }
-        name_set_free(&set);
+        names_free(&set);
         if (!done && error_is_of_memory(error))
             return false;
     }
@@ -599,7 +599,7 @@ struct split split_start(const struct parsed_options *options, const char *image
         .stripped = {.fd = -1},
         .sidecar = {.fd = -1},
         /* Without one, streams are made twice. */
-        .memo = zlib_memo_new(),
+        .memo = memo_new(),
     };
 }
 
@@ -608,7 +608,7 @@ void split_end(struct split *split)
     progress_finish(&split->progress);
     output_discard(&split->stripped);
     output_discard(&split->sidecar);
-    zlib_memo_free(split->memo);
+    memo_free(split->memo);
     for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
         buffer_free(&split->names[i]);
     image_plan_free(split->plan);

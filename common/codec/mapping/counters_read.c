@@ -40,13 +40,12 @@ static uint32_t add_expression(struct counters *counters, struct covfun_columns 
                                uint32_t tag, uint32_t left, uint32_t right)
 {
     uint32_t node;
-    enum compact_result result =
-        counter_nodes_add(&counters->nodes, tag, counters->values[left].counter,
-                          counters->values[right].counter, &node);
+    enum result result = counter_nodes_add(&counters->nodes, tag, counters->values[left].counter,
+                                           counters->values[right].counter, &node);
 
-    if (result == COMPACT_NO_MEMORY)
+    if (result == RESULT_NO_MEMORY)
         columns->no_memory = true;
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return refuse(columns);
     return add(counters, columns, node << COUNTER_TAG_BITS | tag);
 }
@@ -226,19 +225,19 @@ static uint32_t *operand_of(struct mapping *mapping, uint32_t root)
     return &mapping->regions[root / REGION_COUNTERS_MAX].operands[root % REGION_COUNTERS_MAX];
 }
 
-enum compact_result counters_finish_reading(struct counters *counters, struct mapping *mapping,
-                                            uint64_t limit)
+enum result counters_finish_reading(struct counters *counters, struct mapping *mapping,
+                                    uint64_t limit)
 {
     const uint32_t *roots = (const uint32_t *)(void *)counters->roots.data;
     size_t count = counters->roots.size / sizeof(*roots);
 
     if (counters->highest > UINT32_MAX >> COUNTER_TAG_BITS)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     for (size_t i = 0; i < count; i++) {
-        enum compact_result result =
+        enum result result =
             counter_nodes_enter(&counters->nodes, *operand_of(mapping, roots[i]), limit);
 
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
     }
     for (size_t i = 0; i < count; i++) {
@@ -246,5 +245,5 @@ enum compact_result counters_finish_reading(struct counters *counters, struct ma
 
         *operand = counter_nodes_final(&counters->nodes, *operand);
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }

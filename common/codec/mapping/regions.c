@@ -9,7 +9,7 @@
 
 void regions_free(struct regions *regions)
 {
-    number_table_free(&regions->shape_numbers);
+    intern_table_free(&regions->shape_numbers);
     buffer_free(&regions->key);
     free(regions->shapes);
     mapping_free(&regions->shape_regions);

@@ -24,7 +24,7 @@
  *   COVFUN_FIRST_LINE    the line of a mapping's first region: the zigzag of it less that of the
  *                        one before (of code that is never executed in COVFUN_FIRST_LINE_ZERO); of
  *                        other files' the line, in COVFUN_OTHER_FIRST_LINE
- *   COVFUN_FIRST_COLUMN  and in two parts likewise the columns
+ *   COVFUN_FIRST_COLUMN  and in two streams likewise the columns
  *   COVFUN_LINE, COVFUN_COLUMN
  *                        by class: lines behind the anchor's, and columns that are not usual
  *   COVFUN_COLUMN_ON_LINE
@@ -36,12 +36,12 @@
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
 
+#include "common/base/intern_table.h"
 #include "common/codec/mapping/counters.h"
 #include "common/codec/mapping/open_ends.h"
 #include "common/codec/mapping/pattern_table.h"
 #include "common/codec/mapping/shape_lists.h"
 #include "common/codec/mapping/usual_columns.h"
-#include "common/codec/number_table.h"
 
 /* The regions of a file that was expanded: the places of those of a macro are the same wherever it
  * is used. */
@@ -68,7 +68,7 @@ struct region_place {
 
 /* Goes from one mapping to the next. Starts as {0}; freed with regions_free. */
 struct regions {
-    struct number_table shape_numbers; /* writing: from the digest of a shape to its number */
+    struct intern_table shape_numbers; /* writing: from the digest of a shape to its number */
     struct buffer key;
     struct region_shape *shapes; /* reading */
     size_t shape_count, shape_capacity;
@@ -178,19 +178,18 @@ bool regions_start_writing(struct regions *regions);
 
 /* Puts a mapping for which counters_start_writing was called. False: no memory. */
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
-                 struct compact_parts *parts);
+                 struct streams *streams);
 
 /* Puts the patterns of all mappings. False: no memory. */
-bool regions_finish_writing(struct regions *regions, struct compact_parts *parts);
+bool regions_finish_writing(struct regions *regions, struct streams *streams);
 
 /* ---- reading ---- */
 
 /* Takes what comes before all mappings. */
-enum compact_result regions_start_reading(struct regions *regions, struct covfun_columns *columns);
+enum result regions_start_reading(struct regions *regions, struct covfun_columns *columns);
 
 /* Takes a mapping of `limit` bytes at most, all but its expressions. */
-enum compact_result regions_take(struct regions *regions, struct counters *counters,
-                                 struct covfun_columns *columns, uint64_t limit,
-                                 struct mapping *mapping);
+enum result regions_take(struct regions *regions, struct counters *counters,
+                         struct covfun_columns *columns, uint64_t limit, struct mapping *mapping);
 
 #endif

@@ -8,10 +8,10 @@
 #include "common/base/numbers.h"
 #include "common/codec/mapping/regions.h"
 
-enum compact_result regions_start_reading(struct regions *regions, struct covfun_columns *columns)
+enum result regions_start_reading(struct regions *regions, struct covfun_columns *columns)
 {
     return regions_start(regions) ? pattern_table_take(&regions->patterns, columns)
-                                  : COMPACT_NO_MEMORY;
+                                  : RESULT_NO_MEMORY;
 }
 
 /* ---- places ---- */
@@ -203,16 +203,16 @@ static inline uint32_t take_operands(struct regions *regions, struct counters *c
 /* ---- files ---- */
 
 /* Room for so many regions more, and for their counters. */
-static enum compact_result reserve(struct counters *counters, struct mapping *mapping,
-                                   uint64_t limit, size_t more)
+static enum result reserve(struct counters *counters, struct mapping *mapping, uint64_t limit,
+                           size_t more)
 {
     uint64_t most = (uint64_t)mapping->region_count + more;
 
     if (most * REGION_SIZE_MIN > limit || most > MAPPING_COUNT_MAX)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     return mapping_reserve_regions(mapping, more) && counters_reserve(counters, more)
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
 /* How many regions the mapping may have before room for more must be asked for. */
@@ -250,10 +250,10 @@ static inline void take_new_region(struct regions *regions, struct counters *cou
 }
 
 /* Takes regions until the file has no more. */
-static enum compact_result take_new_regions(struct regions *regions, struct counters *counters,
-                                            struct covfun_columns *columns, uint64_t limit,
-                                            struct mapping *mapping, struct region_at at,
-                                            uint32_t file_value)
+static enum result take_new_regions(struct regions *regions, struct counters *counters,
+                                    struct covfun_columns *columns, uint64_t limit,
+                                    struct mapping *mapping, struct region_at at,
+                                    uint32_t file_value)
 {
     size_t room = reserved(counters, mapping, limit);
 
@@ -263,13 +263,13 @@ static enum compact_result take_new_regions(struct regions *regions, struct coun
         const struct region_pattern *pattern = pattern_take(&regions->patterns, columns, &unlisted);
 
         if (columns->broken)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         if (pattern->kind == REGION_KINDS)
-            return COMPACT_DONE;
+            return RESULT_OK;
         if (mapping->region_count >= room) {
-            enum compact_result result = reserve(counters, mapping, limit, 1);
+            enum result result = reserve(counters, mapping, limit, 1);
 
-            if (result != COMPACT_DONE)
+            if (result != RESULT_OK)
                 return result;
             room = reserved(counters, mapping, limit);
         }
@@ -277,21 +277,21 @@ static enum compact_result take_new_regions(struct regions *regions, struct coun
         take_new_region(regions, counters, columns, &mapping->regions[at.in_mapping], at,
                         file_value, pattern);
         if (columns->broken)
-            return columns->no_memory ? COMPACT_NO_MEMORY : COMPACT_UNFIT;
+            return columns->no_memory ? RESULT_NO_MEMORY : RESULT_UNFIT;
     }
 }
 
-static enum compact_result take_known_regions(struct regions *regions, struct counters *counters,
-                                              struct covfun_columns *columns, uint64_t limit,
-                                              struct mapping *mapping, struct region_at at,
-                                              uint32_t file_value)
+static enum result take_known_regions(struct regions *regions, struct counters *counters,
+                                      struct covfun_columns *columns, uint64_t limit,
+                                      struct mapping *mapping, struct region_at at,
+                                      uint32_t file_value)
 {
     const struct region_shape *shape = &regions->shapes[at.shape];
     struct counter_context context = {file_value, VALUE_ZERO};
     size_t first = mapping->region_count;
-    enum compact_result result = reserve(counters, mapping, limit, shape->count);
+    enum result result = reserve(counters, mapping, limit, shape->count);
 
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     if (shape->count != 0)
         memcpy(mapping->regions + first, regions->shape_regions.regions + shape->first,
@@ -311,7 +311,7 @@ static enum compact_result take_known_regions(struct regions *regions, struct co
         if (at.index == 0)
             context.enclosing = value;
     }
-    return !columns->broken ? COMPACT_DONE : columns->no_memory ? COMPACT_NO_MEMORY : COMPACT_UNFIT;
+    return !columns->broken ? RESULT_OK : columns->no_memory ? RESULT_NO_MEMORY : RESULT_UNFIT;
 }
 
 /* Keeps the regions of the mapping from `first` on as a shape. */
@@ -332,8 +332,8 @@ static bool add_shape(struct regions *regions, const struct mapping *mapping, si
 }
 
 /* Takes which shape a file has. A new one has no regions yet. */
-static enum compact_result take_shape(struct regions *regions, struct covfun_columns *columns,
-                                      uint32_t list_number, size_t *shape, bool *is_new)
+static enum result take_shape(struct regions *regions, struct covfun_columns *columns,
+                              uint32_t list_number, size_t *shape, bool *is_new)
 {
     struct shape_list list = shape_list_get(&regions->lists, list_number);
     uint64_t code = covfun_take(columns, COVFUN_SHAPES), ago;
@@ -343,65 +343,64 @@ static enum compact_result take_shape(struct regions *regions, struct covfun_col
     if (code == 0) {
         if (!array_make_room((void **)&regions->shapes, &regions->shape_capacity,
                              regions->shape_count, 1, sizeof(*regions->shapes)))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         *shape = regions->shape_count++;
         regions->shapes[*shape] = (struct region_shape){0, 0};
     } else if (code == 1) {
         ago = covfun_take(columns, COVFUN_OLDER_SHAPES);
         if (ago == 0 || ago > regions->shape_count)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         *shape = regions->shape_count - (size_t)ago;
     } else {
         if (code - 2 >= list.size || list.shapes[code - 2] == 0)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         place = (unsigned)(code - 2);
         *shape = list.shapes[place] - 1;
     }
     shape_list_touch(list, *shape, place);
-    return columns->broken ? COMPACT_UNFIT : COMPACT_DONE;
+    return columns->broken ? RESULT_UNFIT : RESULT_OK;
 }
 
-static enum compact_result take_file(struct regions *regions, struct counters *counters,
-                                     struct covfun_columns *columns, uint64_t limit,
-                                     struct mapping *mapping, size_t file)
+static enum result take_file(struct regions *regions, struct counters *counters,
+                             struct covfun_columns *columns, uint64_t limit,
+                             struct mapping *mapping, size_t file)
 {
     struct file_origin origin = regions_origin(regions, file);
     struct region_at at = {.is_main = file == 0};
     size_t first = mapping->region_count;
-    enum compact_result result = COMPACT_DONE;
+    enum result result = RESULT_OK;
     bool is_new = true;
 
     if (!mapping_add_file(mapping,
                           covfun_take_32(columns, at.is_main ? COVFUN_FILES : COVFUN_OTHER_FILES)))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     if (!at.is_main)
         result = take_shape(regions, columns, origin.list, &at.shape, &is_new);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result =
             is_new
                 ? take_new_regions(regions, counters, columns, limit, mapping, at, origin.value)
                 : take_known_regions(regions, counters, columns, limit, mapping, at, origin.value);
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     mapping->region_counts[file] = (uint32_t)(mapping->region_count - first);
-    return at.is_main || !is_new || add_shape(regions, mapping, first) ? COMPACT_DONE
-                                                                       : COMPACT_NO_MEMORY;
+    return at.is_main || !is_new || add_shape(regions, mapping, first) ? RESULT_OK
+                                                                       : RESULT_NO_MEMORY;
 }
 
-enum compact_result regions_take(struct regions *regions, struct counters *counters,
-                                 struct covfun_columns *columns, uint64_t limit,
-                                 struct mapping *mapping)
+enum result regions_take(struct regions *regions, struct counters *counters,
+                         struct covfun_columns *columns, uint64_t limit, struct mapping *mapping)
 {
     uint32_t count = covfun_take_32(columns, COVFUN_FILE_COUNTS);
-    enum compact_result result = COMPACT_DONE;
+    enum result result = RESULT_OK;
 
     regions_start_mapping(regions);
-    for (uint64_t i = 0; result == COMPACT_DONE; i++) {
+    for (uint64_t i = 0; result == RESULT_OK; i++) {
         if (i == (count == 0 ? 1 + regions->expansions : (uint64_t)count - 1))
             break;
         if (columns->broken || i == limit || i == MAPPING_COUNT_MAX)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         result = take_file(regions, counters, columns, limit, mapping, (size_t)i);
     }
-    return result == COMPACT_DONE && columns->broken ? COMPACT_UNFIT : result;
+    return result == RESULT_OK && columns->broken ? RESULT_UNFIT : result;
 }
