@@ -20,6 +20,7 @@
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
 #include "split/sidecars/sidecar_check.h"
+#include "split/sidecars/store_check.h"
 
 #define LEFTOVER_SECONDS 86400 /* a file that is being written is not left over */
 

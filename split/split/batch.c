@@ -22,7 +22,7 @@
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/split/found_image.h"
-#include "split/split/job.h"
+#include "split/split/split_file.h"
 
 struct job {
     const char *path;
@@ -152,7 +152,7 @@ static void split_one(void *context, void *added)
 
     job->has_failed =
         !job->is_repeated &&
-        !split_image(batch->options, job->path, batch->threads_each, &job->report, &job->error);
+        !split_file(batch->options, job->path, batch->threads_each, &job->report, &job->error);
 }
 
 static void retire_job(void *context, void *done)
