@@ -170,6 +170,15 @@ bool profile_find_next(struct bytes file, uint64_t *offset)
     return *offset < file.size;
 }
 
+bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, struct error *error)
+{
+    *offset = 0;
+    return profile_find_next(file, offset) ||
+           error_set(error,
+                     "%s: empty: the program ended before it wrote its profile; run it again",
+                     name);
+}
+
 /* ---- the header ---- */
 
 static bool read_header(struct bytes bytes, const char *name, struct profile *profile,
@@ -354,6 +363,45 @@ struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source
         *source = PROFILE_UUID_STUB;
     }
     return uuid;
+}
+
+bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid, bool *is_stub)
+{
+    const struct profile *profile = uuids->profile;
+    enum profile_uuid_source source;
+    struct bytes binary_id;
+
+    *is_stub = false;
+    if (!uuids->has_begun) {
+        uuids->has_begun = true;
+        uuids->rest = profile->binary_ids;
+        *uuid = profile_uuid(profile, &source);
+        uuids->has_ended = uuid->size == 0 || source == PROFILE_UUID_TRIPWIRE;
+        if (uuids->has_ended)
+            return uuid->size != 0;
+    }
+    while (!uuids->has_ended && profile_take_binary_id(profile, &uuids->rest, &binary_id)) {
+        *uuid = (struct uuid){.size = (size_t)binary_id.size};
+        if (binary_id.size > UUID_SIZE_MAX)
+            continue;
+        memcpy(uuid->bytes, binary_id.data, uuid->size);
+        return true;
+    }
+    if (uuids->has_ended || !profile->lightweight)
+        return false;
+    uuids->has_ended = *is_stub = true;
+    *uuid = (struct uuid){.size = UUID_STUB_SIZE};
+    memcpy(uuid->bytes, profile->stub_uuid, UUID_STUB_SIZE);
+    return true;
+}
+
+bool profile_has_no_uuid(const struct profile *profile, const char *name, struct error *error)
+{
+    return error_set(error, "%s: does not tell which image wrote it%s", name,
+                     profile->header.num_data != 0
+                         ? "; give --sidecar"
+                         : " (one built with -profile-correlate); give --sidecar, or run "
+                           "'llvm-profdata merge --binary-file=IMAGE' on it");
 }
 
 /* ---- value data and the stub ---- */

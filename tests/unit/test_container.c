@@ -151,7 +151,7 @@ START_TEST(test_written_as_it_was)
         put(0, 0x7f454c46);
     ck_assert(open_file());
     ck_assert(container_lay_out(&container, "image", &error));
-    ck_assert(container_write(&container, "image", write_part, write_slice, NULL, &error));
+    ck_assert(container_write(&container, "image", write_part, NULL, write_slice, NULL, &error));
     ck_assert_uint_eq(written.size, FILE_SIZE);
     ck_assert_mem_eq(written.data, file, FILE_SIZE);
     container_close(&container);

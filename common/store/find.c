@@ -1,35 +1,12 @@
 /*
- * Paths and searches in stores: see store.h.
+ * Searches in stores: see store.h.
  */
-#include "common/store/store.h"
-
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/file.h"
-
-char *store_root(const char *directory)
-{
-    size_t length = strlen(directory);
-    const char *separator = length != 0 && directory[length - 1] == '/' ? "" : "/";
-    char *root;
-
-    return asprintf(&root, "%s%s.build-id", directory, separator) < 0 ? NULL : root;
-}
-
-char *store_path(const char *directory, const struct uuid *uuid)
-{
-    char hex[UUID_HEX_MAX];
-    char *root = store_root(directory), *path = NULL;
-
-    uuid_format(uuid, hex);
-    if (root != NULL && asprintf(&path, "%s/%.2s/%s" STORE_SUFFIX, root, hex, hex + 2) < 0)
-        path = NULL;
-    free(root);
-    return path;
-}
+#include "common/store/store.h"
 
 /* Whether the UUID in the store is one that is looked for. */
 static bool fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
@@ -72,29 +49,6 @@ static bool find_exact(const char *directory, const struct uuid *uuid, struct st
     return add_match(match, uuid, path, error);
 }
 
-bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid)
-{
-    char hex[UUID_HEX_MAX], canonical[UUID_HEX_MAX];
-    size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
-
-    if (length < suffix || length - suffix + 3 > sizeof(hex) ||
-        strcmp(name + length - suffix, STORE_SUFFIX) != 0)
-        return false;
-    snprintf(hex, sizeof(hex), "%02x%.*s", first, (int)(length - suffix), name);
-    return uuid_parse(hex, uuid) && strcmp(uuid_format(uuid, canonical), hex) == 0;
-}
-
-bool store_read_names(const char *path, bool (*filter)(const char *name),
-                      struct directory_names *names, struct error *error)
-{
-    if (directory_names_read(path, filter, names, error))
-        return true;
-    if (error->number != ENOENT && error->number != ENOTDIR)
-        return false;
-    directory_names_free(names);
-    return true;
-}
-
 /* Among the names that there are in the directory of the UUID's first byte. */
 static bool search(const char *directory, const struct directory_names *names,
                    const struct uuid *wanted, enum store_query query, struct store_match *match,
@@ -129,4 +83,77 @@ bool store_find(const char *directory, const struct uuid *uuid, enum store_query
     directory_names_free(&names);
     free(path);
     return done;
+}
+
+/* ---- lists ---- */
+
+/* In the list's own text. One without a name is none. */
+static bool add_directory(struct store_list *list, char *directory)
+{
+    if (directory[0] == '\0')
+        return true;
+    if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
+        return false;
+    list->directories[list->count++] = directory;
+    return true;
+}
+
+bool store_list_open(struct store_list *list, const char *text, bool is_list, struct error *error)
+{
+    char *rest = strdup(text), *directory;
+    bool done = rest != NULL;
+
+    *list = (struct store_list){.text = rest};
+    while (done && (directory = strsep(&rest, is_list ? ":" : "")) != NULL)
+        done = add_directory(list, directory);
+    return done || error_out_of_memory(error, text, strlen(text));
+}
+
+void store_list_close(struct store_list *list)
+{
+    free(list->directories);
+    free(list->text);
+    *list = (struct store_list){0};
+}
+
+bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
+                     struct store_match *match, struct error *error)
+{
+    /* Of the whole UUID there is one sidecar, and the first store has it. */
+    for (size_t i = 0; i < list->count && (query != STORE_EXACT || match->path == NULL); i++) {
+        if (!store_find(list->directories[i], uuid, query, match, error))
+            return false;
+    }
+    return true;
+}
+
+bool store_list_not_found(const struct store_list *list, const struct uuid *uuid, const char *name,
+                          struct error *error)
+{
+    char hex[UUID_HEX_MAX];
+    struct error names, before;
+
+    /* Cut where it is too long. */
+    error_set(&names, "%s", list->count == 0 ? "no directory" : list->directories[0]);
+    for (size_t i = 1; i < list->count; i++) {
+        before = names;
+        error_set(&names, "%.300s, %s", before.message, list->directories[i]);
+    }
+    if (name == NULL)
+        return error_set(error, "%.600s: no sidecar of UUID %s; give another store", names.message,
+                         uuid_format(uuid, hex));
+    return error_set(error, "%s: no sidecar for its UUID %s in %.600s; give --sidecar or --store",
+                     name, uuid_format(uuid, hex), names.message);
+}
+
+bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uuid *named,
+                      struct error *error)
+{
+    char hex[UUID_HEX_MAX];
+
+    return uuid_equal(uuid, named) ||
+           error_set(error,
+                     "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
+                     "where it belongs",
+                     path, uuid_format(uuid, hex));
 }
