@@ -27,7 +27,7 @@ struct slice_split {
     bool has_pending_sidecar; /* which gets its name together with the image */
     uint64_t sidecar_size;    /* bytes; of the one that is kept, or written */
     char *row_name;           /* for the report */
-    struct zlib_memo *memo;   /* of what the sidecar's making has proved; NULL: nothing */
+    struct memo *memo;        /* of what the sidecar's making has proved; NULL: nothing */
     struct buffer names[SECTION_KIND_MAX + 1]; /* with --no-exact, what replaces them, by kind */
 };
 

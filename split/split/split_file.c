@@ -67,7 +67,7 @@ static bool plan_slice(struct slice_split *split, struct error *error)
     if (split->row_name == NULL)
         return error_out_of_memory(error, split->image.path, strlen(split->image.path));
     /* Without one, streams are made twice. */
-    split->memo = zlib_memo_new();
+    split->memo = memo_new();
     return true;
 }
 
@@ -239,7 +239,7 @@ static void end_slice(struct slice_split *split)
 {
     output_discard(&split->stripped);
     output_discard(&split->sidecar);
-    zlib_memo_free(split->memo);
+    memo_free(split->memo);
     for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
         buffer_free(&split->names[i]);
     image_plan_free(split->plan);
