@@ -179,14 +179,6 @@ struct joining {
     struct container container; /* as in the stripped image, and later as in the original */
 };
 
-/* A container_sink. */
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    struct joining *joining = context;
-
-    return memory_file_write(joining->file, part, error);
-}
-
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
 {
@@ -196,7 +188,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
     bool done;
 
     if (!joining->subject->slices->slices[index].has_sidecar)
-        return write_part(joining, slice, error);
+        return memory_file_write(joining->file, slice, error);
     sidecar = borrow(joining->subject, joining->sidecars, index, error);
     if (sidecar == NULL)
         return false;
@@ -260,8 +252,8 @@ static bool join(const struct subject *subject, struct run_sidecars *sidecars,
                 container_lay_out(&joining.container, subject->name, error);
 
     memory_file_allow(file, subject->content.size);
-    done = done && container_write(&joining.container, subject->name, write_part, write_slice,
-                                   &joining, error);
+    done = done && container_write(&joining.container, subject->name, memory_file_write, file,
+                                   write_slice, &joining, error);
     container_close(&joining.container);
     *what = lacks_some ? "the original image, but for slices that have no sidecar"
                        : "the original image";

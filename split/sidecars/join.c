@@ -106,23 +106,16 @@ static bool find_sidecars(struct joining *joining, struct error *error)
 
 /* ---- the original ---- */
 
-/* A container_sink, and a sidecar_sink. */
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    struct joining *joining = context;
-
-    return output_write(&joining->output, part, error);
-}
-
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
 {
     struct joining *joining = context;
     const struct input *stripped = &joining->container.slices[index].input;
     const struct sidecar *sidecar = joining->slices[index].sidecar;
+    struct output *output = &joining->output;
 
-    return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, write_part, joining, error)
-                            : output_write(&joining->output, stripped->bytes, error)) ||
+    return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, output_sink, output, error)
+                            : output_write(output, stripped->bytes, error)) ||
            file_blame(joining->stripped.path, error);
 }
 
@@ -138,8 +131,8 @@ static bool write_original(struct joining *joining, struct error *error)
 
     return container_lay_out(&joining->container, stripped->path, error) &&
            output_create(&joining->output, path, &output_options, error) &&
-           container_write(&joining->container, stripped->path, write_part, write_slice, joining,
-                           error) &&
+           container_write(&joining->container, stripped->path, output_sink, &joining->output,
+                           write_slice, joining, error) &&
            input_unchanged(stripped, error) && output_commit(&joining->output, &result, error);
 }
 

@@ -10,7 +10,7 @@
 #include "split/cli/find_sidecar.h"
 #include "split/sidecars/second_reader.h"
 
-/* Only the digest at the end of the restoring counts here. */
+/* A bytes_sink. Only the digest at the end of the restoring counts here. */
 static bool drop_part(void *context, struct bytes part, struct error *error)
 {
     (void)context;
