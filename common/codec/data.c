@@ -32,7 +32,7 @@ enum part {
     PART_NAMES,
     PART_OTHER_NAMES,
     PART_FUNCTIONS,
-    PART_COUNTER_PTR = PART_FUNCTIONS + FUNCTION_COLUMNS,
+    PART_COUNTER_PTR = PART_FUNCTIONS + FUNCTION_STREAMS,
     PART_FUNCTION_POINTER,
     PART_VALUES,
     PART_NUM_VALUE_SITES,
@@ -42,7 +42,7 @@ enum part {
     PART_COUNT,
 };
 
-/* A record has 40 bytes at least, and ten numbers of up to ten bytes tell it. */
+/* A record has 40 bytes at least, and ten numbers of up to ten bytes put_value it. */
 #define STREAMS_PER_BYTE 16
 
 #define NAME_REF_OFFSET  0

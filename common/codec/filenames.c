@@ -48,7 +48,7 @@ struct record {
 
 struct encoder {
     const struct transform_context *context;
-    struct member_writer members;
+    struct name_list_writer members;
     struct buffer records;
     uint64_t record_count;
     struct buffer text; /* of the record at hand */
@@ -72,12 +72,12 @@ static bool put_names(struct encoder *encoder, struct bytes text)
 {
     uint64_t size;
 
-    member_writer_start_list(&encoder->members);
+    name_list_writer_start_list(&encoder->members);
     while (bytes_take_uleb128(&text, &size)) {
         struct bytes name = {text.data, size};
 
         take_bytes(&text, size);
-        if (!member_writer_put(&encoder->members, name))
+        if (!name_list_writer_put(&encoder->members, name))
             return false;
     }
     return true;
@@ -109,7 +109,7 @@ static enum result encode_list(struct encoder *encoder, struct bytes list, struc
     record->form = ZLIB_FORM_NONE;
     encoder->text.size = 0;
     if (stored != 0)
-        result = zlib_text_prove(list, size, &encoder->text, &record->form);
+        result = zlib_text_inflate(list, size, &encoder->text, &record->form);
     if (result != RESULT_OK)
         return result;
     text = stored != 0 ? buffer_view(&encoder->text) : list;
@@ -161,7 +161,7 @@ static enum result encode_all(struct encoder *encoder, struct bytes section,
         if (result == RESULT_UNFIT)
             break;
     }
-    if (encoder->record_count == 0 || !member_writer_finish(&encoder->members, &width))
+    if (encoder->record_count == 0 || !name_list_writer_finish(&encoder->members, &width))
         return RESULT_UNFIT;
     return buffer_append_uleb128(records, width) &&
                    buffer_append_uleb128(records, encoder->record_count) &&
@@ -180,12 +180,12 @@ static enum result encode(const struct transform_context *context, struct bytes 
     enum result result;
 
     streams->count = PART_COUNT;
-    encoder.members = (struct member_writer){.kinds = &streams->stream[PART_KINDS],
-                                             .others = &streams->stream[PART_OTHERS]};
+    encoder.members = (struct name_list_writer){.codes = &streams->stream[PART_KINDS],
+                                                .numbers = &streams->stream[PART_OTHERS]};
     result = encode_all(&encoder, section, streams);
     streams->stream[PART_TEXT] = encoder.members.names.text;
     encoder.members.names.text = (struct buffer){0};
-    member_writer_free(&encoder.members);
+    name_list_writer_free(&encoder.members);
     buffer_free(&encoder.records);
     buffer_free(&encoder.text);
     return result;
@@ -196,7 +196,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
 struct decoder {
     const struct transform_context *context;
     struct names names;
-    struct member_reader reader;
+    struct name_list_reader reader;
     struct bytes records;
     uint64_t inflated_left; /* how much all texts may still be */
     struct buffer text;     /* of the record at hand */
@@ -230,12 +230,12 @@ static bool take_record(struct decoder *decoder, struct record *record)
 static enum result gather_text(struct decoder *decoder, uint64_t count)
 {
     decoder->text.size = 0;
-    member_reader_start_list(&decoder->reader);
+    name_list_reader_start_list(&decoder->reader);
     for (uint64_t i = 0; i < count; i++) {
         struct bytes name;
         uint64_t number;
 
-        if (!member_reader_take(&decoder->reader, &number))
+        if (!name_list_reader_take(&decoder->reader, &number))
             return RESULT_UNFIT;
         name = names_get(&decoder->names, (size_t)number);
         if (name.size + 1 > decoder->inflated_left)
@@ -266,8 +266,8 @@ static enum result decode_record(struct decoder *decoder, uint64_t left, struct 
     result = gather_text(decoder, record.name_count);
     decoder->list.size = 0;
     if (result == RESULT_OK)
-        result = zlib_text_again(decoder->context->memo, buffer_view(&decoder->text), record.form,
-                                 left, &decoder->list);
+        result = zlib_text_recompress(decoder->context->memo, buffer_view(&decoder->text),
+                                      record.form, left, &decoder->list);
     if (result != RESULT_OK)
         return result;
     done = buffer_append_uleb128(&front, record.name_count) &&
@@ -295,7 +295,7 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
     size_t start = section->size;
     uint64_t count;
 
-    if (!member_reader_take_width(&decoder->reader, &decoder->records) ||
+    if (!name_list_reader_take_width(&decoder->reader, &decoder->records) ||
         !bytes_take_uleb128(&decoder->records, &count))
         return RESULT_UNFIT;
     for (uint64_t i = 0; i < count; i++) {
@@ -307,7 +307,7 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
         if (!record_padding_append(section, start, size))
             return RESULT_NO_MEMORY;
     }
-    if (!member_reader_at_end(&decoder->reader) || rest.size != size - (section->size - start))
+    if (!name_list_reader_at_end(&decoder->reader) || rest.size != size - (section->size - start))
         return RESULT_UNFIT;
     return rest.size == 0 || buffer_append(section, rest.data, (size_t)rest.size)
                ? RESULT_OK
@@ -325,16 +325,16 @@ static enum result decode(const struct transform_context *context, struct stream
         return RESULT_UNFIT;
     decoder.inflated_left = zlib_text_limit(streams->stream, PART_OTHERS + 1, size);
     result = names_take_text(&decoder.names, &streams->stream[PART_TEXT]);
-    if (result == RESULT_OK && !member_reader_start(&decoder.reader, decoder.names.count,
-                                                    buffer_view(&streams->stream[PART_KINDS]),
-                                                    buffer_view(&streams->stream[PART_OTHERS])))
+    if (result == RESULT_OK && !name_list_reader_start(&decoder.reader, decoder.names.count,
+                                                       buffer_view(&streams->stream[PART_KINDS]),
+                                                       buffer_view(&streams->stream[PART_OTHERS])))
         result = RESULT_NO_MEMORY;
     if (result == RESULT_OK)
         result = decode_all(&decoder, buffer_view(&streams->stream[PART_REST]), size, section);
     /* The text was taken over; it is the streams' again. */
     streams->stream[PART_TEXT] = decoder.names.text;
     decoder.names.text = (struct buffer){0};
-    member_reader_free(&decoder.reader);
+    name_list_reader_free(&decoder.reader);
     names_free(&decoder.names);
     buffer_free(&decoder.text);
     buffer_free(&decoder.list);

@@ -1,8 +1,8 @@
 /*
  * FuncHash and NumCounters of profile data's records, as columns.
  *
- * Both tell of a function's control flow, and the number follows from the hash. So a pair of them
- * is told once, however many functions have it. Clang's hash of a function with at most ten
+ * Both put_value of a function's control flow, and the number follows from the hash. So a pair of
+ * them is told once, however many functions have it. Clang's hash of a function with at most ten
  * statements that matter is these statements, six bits each; that of one with more is an MD5. The
  * former is told a byte for a statement, so that zstd sees them.
  */
@@ -17,7 +17,7 @@
 #include "common/base/result.h"
 
 /* All numbers are unsigned LEB128, but for bytes where it says so. */
-enum function_column {
+enum function_stream {
     /* Of each record a byte: 0 where the pair is new and comes once; 1 where it is new; else it is
      * a pair that was told with 1, and what follows gives its number, counted from 0: 2 to 201, and
      * it is this less 2; 202 to 254, and it is this less 202, times 256, plus the next byte, plus
@@ -30,7 +30,7 @@ enum function_column {
     /* The numbers of counters of new pairs: of those with digits, and of the others. */
     FUNCTION_COUNTERS,
     FUNCTION_COUNTERS_OF_HASHES,
-    FUNCTION_COLUMNS,
+    FUNCTION_STREAMS,
 };
 
 struct function_hash {
@@ -51,11 +51,11 @@ void function_writer_free(struct function_writer *writer);
 /* Adds the next record. False: no memory. */
 bool function_writer_add(struct function_writer *writer, struct function_hash function);
 
-/* Appends all records to the FUNCTION_COLUMNS columns. False: no memory. */
+/* Appends all records to the FUNCTION_STREAMS columns. False: no memory. */
 bool function_writer_finish(const struct function_writer *writer, struct buffer *columns);
 
 struct function_reader {
-    struct bytes columns[FUNCTION_COLUMNS]; /* what is left of them */
+    struct bytes columns[FUNCTION_STREAMS]; /* what is left of them */
     struct buffer known;                    /* struct function_hash; freed by the caller */
 };
 

@@ -14,7 +14,7 @@
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/write.h"
-#include "tests/unit/compact_maker.h"
+#include "tests/unit/section_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
 #define BLOCK_SIZE 3000

@@ -229,7 +229,7 @@ START_TEST(test_longer_than_it_says)
 }
 END_TEST
 
-/* ---- both ways ---- */
+/* ---- both sides ---- */
 
 static void comes_back(const struct buffer *text, enum token_rule rule)
 {

@@ -70,7 +70,7 @@ struct encoder {
     struct piece *pieces;
     size_t count;
     size_t capacity;
-    struct member_writer members;
+    struct name_list_writer members;
     struct streams *streams;
 };
 
@@ -139,7 +139,7 @@ static void prove_piece(void *context, size_t index)
 
     if (piece->form != ZLIB_FORM_BEST)
         return;
-    piece->result = zlib_text_prove(piece->stream, piece->claimed, &piece->text, &form);
+    piece->result = zlib_text_inflate(piece->stream, piece->claimed, &piece->text, &form);
     piece->form = piece->result == RESULT_OK ? form : FORM_BYTES;
     if (piece->result == RESULT_UNFIT)
         piece->result = RESULT_OK;
@@ -171,9 +171,9 @@ static enum result add_names(struct encoder *encoder, struct piece *piece)
     struct bytes rest = text_of(piece), name;
     bool at_end = false;
 
-    member_writer_start_list(&encoder->members);
+    name_list_writer_start_list(&encoder->members);
     while (take_name(&rest, &at_end, &name)) {
-        if (!member_writer_put(&encoder->members, name))
+        if (!name_list_writer_put(&encoder->members, name))
             return RESULT_NO_MEMORY;
         piece->name_count++;
     }
@@ -186,7 +186,7 @@ static enum result put_pieces(struct encoder *encoder)
     unsigned width;
     bool done;
 
-    if (encoder->members.names.count == 0 || !member_writer_finish(&encoder->members, &width))
+    if (encoder->members.names.count == 0 || !name_list_writer_finish(&encoder->members, &width))
         return RESULT_UNFIT;
     done = buffer_append_uleb128(pieces, width) && buffer_append_uleb128(pieces, encoder->count);
     for (size_t i = 0; done && i < encoder->count; i++) {
@@ -207,7 +207,7 @@ static enum result encode_all(struct encoder *encoder, struct bytes section)
     enum result put;
 
     encoder->members =
-        (struct member_writer){.kinds = &streams[PART_KINDS], .others = &streams[PART_OTHERS]};
+        (struct name_list_writer){.codes = &streams[PART_KINDS], .numbers = &streams[PART_OTHERS]};
     if (!find_pieces(encoder, section))
         return RESULT_NO_MEMORY;
     parallel_run(encoder->count, encoder->context->threads, prove_piece, encoder);
@@ -239,7 +239,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
     for (size_t i = 0; i < encoder.count; i++)
         buffer_free(&encoder.pieces[i].text);
     free(encoder.pieces);
-    member_writer_free(&encoder.members);
+    name_list_writer_free(&encoder.members);
     return result;
 }
 
@@ -258,7 +258,7 @@ struct plan {
 struct decoder {
     const struct transform_context *context;
     struct names names;
-    struct member_reader reader;
+    struct name_list_reader reader;
     uint32_t *members; /* numbers of the names of all chunks */
     uint32_t *next;    /* where those of the next chunk go */
     struct plan *plans;
@@ -273,12 +273,12 @@ struct decoder {
 /* Finds a chunk's names without copying any: how large is it? */
 static bool measure_chunk(struct decoder *decoder, struct plan *plan)
 {
-    member_reader_start_list(&decoder->reader);
+    name_list_reader_start_list(&decoder->reader);
     plan->members = decoder->next;
     for (uint64_t i = 0; i < plan->size; i++) {
         uint64_t number, size;
 
-        if (!member_reader_take(&decoder->reader, &number))
+        if (!name_list_reader_take(&decoder->reader, &number))
             return false;
         size = names_get(&decoder->names, (size_t)number).size + 1;
         if (size > decoder->inflated_left)
@@ -309,7 +309,7 @@ static enum result take_plans(struct decoder *decoder, struct bytes pieces)
 {
     uint64_t count;
 
-    if (!member_reader_take_width(&decoder->reader, &pieces) ||
+    if (!name_list_reader_take_width(&decoder->reader, &pieces) ||
         !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2 || count > decoder->size)
         return RESULT_UNFIT;
     decoder->plans = calloc((size_t)count + 1, sizeof(*decoder->plans));
@@ -320,7 +320,7 @@ static enum result take_plans(struct decoder *decoder, struct bytes pieces)
         if (!take_plan(decoder, &pieces, &decoder->plans[i]))
             return decoder->is_over_limit ? RESULT_OVER_LIMIT : RESULT_UNFIT;
     }
-    return member_reader_at_end(&decoder->reader) ? RESULT_OK : RESULT_UNFIT;
+    return name_list_reader_at_end(&decoder->reader) ? RESULT_OK : RESULT_UNFIT;
 }
 
 /* Puts a chunk's text together; it has been measured. */
@@ -352,8 +352,9 @@ static void make_stream(void *context, size_t index)
         return;
     plan->result = RESULT_NO_MEMORY;
     if (gather_text(decoder, plan, &text))
-        plan->result = zlib_text_again(decoder->context->memo, buffer_view(&text),
-                                       (enum zlib_form)plan->form, decoder->size, &plan->stream);
+        plan->result =
+            zlib_text_recompress(decoder->context->memo, buffer_view(&text),
+                                 (enum zlib_form)plan->form, decoder->size, &plan->stream);
     atomic_fetch_add(&decoder->stream_size, plan->stream.size);
     buffer_free(&text);
 }
@@ -419,9 +420,10 @@ static enum result start_decoder(struct decoder *decoder, const struct buffer *s
     decoder->inflated_left = zlib_text_limit(streams, PART_OTHERS + 1, decoder->size);
     decoder->members = malloc((count + 1) * sizeof(*decoder->members));
     decoder->next = decoder->members;
-    return decoder->members != NULL && member_reader_start(&decoder->reader, decoder->names.count,
-                                                           buffer_view(&streams[PART_KINDS]),
-                                                           buffer_view(&streams[PART_OTHERS]))
+    return decoder->members != NULL &&
+                   name_list_reader_start(&decoder->reader, decoder->names.count,
+                                          buffer_view(&streams[PART_KINDS]),
+                                          buffer_view(&streams[PART_OTHERS]))
                ? RESULT_OK
                : RESULT_NO_MEMORY;
 }
@@ -444,7 +446,7 @@ static enum result decode(const struct transform_context *context, struct stream
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
     free(decoder.members);
-    member_reader_free(&decoder.reader);
+    name_list_reader_free(&decoder.reader);
     names_free(&decoder.names);
     return result;
 }

@@ -279,7 +279,7 @@ static struct function_hash random_function(struct random_state *random)
 
 static void free_columns(struct buffer *columns)
 {
-    for (size_t i = 0; i < FUNCTION_COLUMNS; i++)
+    for (size_t i = 0; i < FUNCTION_STREAMS; i++)
         buffer_free(&columns[i]);
 }
 
@@ -296,19 +296,19 @@ static void put_functions(const struct function_hash *functions, size_t count,
 
 static void check_functions(const struct function_hash *functions, size_t count)
 {
-    struct buffer columns[FUNCTION_COLUMNS] = {0};
+    struct buffer columns[FUNCTION_STREAMS] = {0};
     struct function_reader reader = {0};
     struct function_hash function;
 
     put_functions(functions, count, columns);
-    for (size_t i = 0; i < FUNCTION_COLUMNS; i++)
+    for (size_t i = 0; i < FUNCTION_STREAMS; i++)
         reader.columns[i] = buffer_view(&columns[i]);
     for (size_t i = 0; i < count; i++) {
         ck_assert_int_eq(function_reader_take(&reader, &function), RESULT_OK);
         ck_assert_uint_eq(function.hash, functions[i].hash);
         ck_assert_uint_eq(function.counters, functions[i].counters);
     }
-    for (size_t i = 0; i < FUNCTION_COLUMNS; i++)
+    for (size_t i = 0; i < FUNCTION_STREAMS; i++)
         ck_assert_uint_eq(reader.columns[i].size, 0);
     ck_assert_int_eq(function_reader_take(&reader, &function), RESULT_UNFIT);
     buffer_free(&reader.known);
@@ -347,17 +347,17 @@ START_TEST(test_form_of_functions)
     static const struct {
         const char *bytes;
         size_t size;
-    } expected[FUNCTION_COLUMNS] = {
+    } expected[FUNCTION_STREAMS] = {
         {"\1\2\0\0\0\0\0", 7},
         {"\4\43\0\4\43\0\0\100\77\77\77\77\77\77\77\77\77\77\0\100", 20},
         {"\1\20\0\0\0\0\0\0\0\0\0\0\0\0\0\20", 16},
         {"\5\6\1\2", 4},
         {"\254\2\1", 3},
     };
-    struct buffer columns[FUNCTION_COLUMNS] = {0};
+    struct buffer columns[FUNCTION_STREAMS] = {0};
 
     put_functions(functions, sizeof(functions) / sizeof(functions[0]), columns);
-    for (size_t i = 0; i < FUNCTION_COLUMNS; i++) {
+    for (size_t i = 0; i < FUNCTION_STREAMS; i++) {
         ck_assert_uint_eq(columns[i].size, expected[i].size);
         ck_assert_mem_eq(columns[i].data, expected[i].bytes, expected[i].size);
     }
@@ -388,7 +388,7 @@ START_TEST(test_form_of_known_functions)
     for (size_t i = 0; i < KINDS; i++)
         functions[i] = functions[KINDS + 1 + i] = (struct function_hash){.hash = i, .counters = 1};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct buffer columns[FUNCTION_COLUMNS] = {0};
+        struct buffer columns[FUNCTION_STREAMS] = {0};
 
         functions[KINDS] = functions[cases[i].number];
         put_functions(functions, 2 * KINDS + 1, columns);
@@ -402,14 +402,14 @@ END_TEST
 START_TEST(test_hostile_functions)
 {
     struct random_state random = random_start(13);
-    uint8_t bytes[FUNCTION_COLUMNS][400];
+    uint8_t bytes[FUNCTION_STREAMS][400];
 
     for (unsigned turn = 0; turn < 4000; turn++) {
         struct function_reader reader = {0};
         struct function_hash function;
         enum result result;
 
-        for (size_t i = 0; i < FUNCTION_COLUMNS; i++) {
+        for (size_t i = 0; i < FUNCTION_STREAMS; i++) {
             fill(&random, bytes[i], sizeof(bytes[i]), (turn >> i) % 2 == 0 ? 256 : 5);
             reader.columns[i] = (struct bytes){bytes[i], random_below(&random, sizeof(bytes[i]))};
         }
