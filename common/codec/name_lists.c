@@ -20,7 +20,7 @@ static void start_list(struct name_list_state *state)
     state->resumed = NONE;
 }
 
-static bool came(const struct name_list_state *state, uint64_t number)
+static bool is_in_list(const struct name_list_state *state, uint64_t number)
 {
     return number < state->new_number && state->lists[number] == state->list;
 }
@@ -29,21 +29,21 @@ static uint64_t expected(const struct name_list_state *state)
 {
     uint64_t number = state->next;
 
-    for (unsigned i = 0; i < NAME_SKIPPED_MAX && came(state, number); i++)
+    for (unsigned i = 0; i < NAME_SKIPPED_MAX && is_in_list(state, number); i++)
         number++;
     return number;
 }
 
-/* What is left so far; NONE: nothing, or it has come. */
-static uint64_t left(const struct name_list_state *state)
+/* The name to resume at; NONE: there is none, or it has come. */
+static uint64_t to_resume(const struct name_list_state *state)
 {
-    return state->resumed != NONE && !came(state, state->resumed) ? state->resumed : NONE;
+    return state->resumed != NONE && !is_in_list(state, state->resumed) ? state->resumed : NONE;
 }
 
-/* Enters a member, which `next` was expected in the place of. */
+/* Enters a name, which `next` was expected in the place of. */
 static void enter(struct name_list_state *state, uint64_t number, uint64_t next)
 {
-    if (number != next && next < state->new_number && !came(state, next))
+    if (number != next && next < state->new_number && !is_in_list(state, next))
         state->resumed = next;
     state->new_number += number == state->new_number;
     state->lists[number] = state->list;
@@ -79,7 +79,7 @@ bool name_list_writer_put(struct name_list_writer *writer, struct bytes name)
         return false;
     code = number == next                ? NAME_EXPECTED
            : number == state->new_number ? NAME_NEW
-           : number == left(state)       ? NAME_RESUMED
+           : number == to_resume(state)  ? NAME_RESUMED
                                          : NAME_NUMBERED;
     enter(state, number, next);
     store_u32(bytes, (uint32_t)number, false);
@@ -133,7 +133,7 @@ void name_list_reader_start_list(struct name_list_reader *reader)
     start_list(&reader->state);
 }
 
-static bool take_other(struct name_list_reader *reader, uint64_t *number)
+static bool take_numbered(struct name_list_reader *reader, uint64_t *number)
 {
     const uint8_t *bytes = take_bytes(&reader->numbers, reader->width);
 
@@ -159,10 +159,10 @@ bool name_list_reader_take(struct name_list_reader *reader, uint64_t *number)
         *number = state->new_number;
         break;
     case NAME_RESUMED:
-        *number = left(state);
+        *number = to_resume(state);
         break;
     case NAME_NUMBERED:
-        if (!take_other(reader, number))
+        if (!take_numbered(reader, number))
             return false;
         break;
     default:

@@ -1,11 +1,11 @@
 /*
- * Lists of names that have many names in common: each name once, and the lists as numbers.
+ * Lists of names that have many names in common: each name once, and the lists as codes ("Lists of
+ * names" in docs/sidecar-format.md).
  *
- * Names are numbered in the order in which they come first in any list. Headers bring the same
- * names in the same order, so the one behind the name before is expected mostly. A function that
- * is emitted where it is used, though, comes only if it has not come in this list: those that have
- * are passed over. And where a list leaves what was expected, as for such functions, it may come
- * back to just that.
+ * Headers bring the same names in the same order, so the name behind the one before is expected
+ * mostly. A function that is emitted where it is used, though, comes only if it is not in this list
+ * yet: those that are, are skipped. And where a list leaves what was expected, as for such
+ * functions, it may resume just there.
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAME_LISTS_H
 #define COVSPLIT_COMMON_CODEC_NAME_LISTS_H
@@ -17,17 +17,12 @@
 #include "common/base/bytes.h"
 #include "common/llvm/names.h"
 
-/* Of each name of a list one byte tells which one it is. Stored in sidecars. */
+/* Stored in sidecars. */
 enum name_list_code {
-    /* The one behind the name before in the list (at first: name 0); but of those from there on
-     * that have come in this list, NAME_SKIPPED_MAX at most are passed over. Where that one has
-     * not come in any list, it is the next new one. */
-    NAME_EXPECTED,
-    NAME_NEW, /* the first that has not come in any list */
-    /* The last one that was expected where the code was another, and that had come in some list but
-     * not in this one; it has not come in this list since. */
-    NAME_RESUMED,
-    NAME_NUMBERED, /* it is told by its number: bytes of the width at hand, low byte first */
+    NAME_EXPECTED = 0,
+    NAME_NEW = 1,
+    NAME_RESUMED = 2,
+    NAME_NUMBERED = 3,
 };
 
 #define NAME_SKIPPED_MAX 16
@@ -48,7 +43,7 @@ struct name_list_state {
 
 /* Starts with its two buffers; freed with name_list_writer_free. */
 struct name_list_writer {
-    struct buffer *codes;   /* a byte for each member */
+    struct buffer *codes;
     struct buffer *numbers; /* numbers of NAME_WIDTH_MAX bytes, up to name_list_writer_finish */
     struct names names;     /* the distinct ones */
     struct name_list_state state;
@@ -79,7 +74,7 @@ bool name_list_reader_start(struct name_list_reader *reader, size_t count, struc
                             struct bytes numbers);
 void name_list_reader_free(struct name_list_reader *reader);
 
-/* Takes the width that the writer told. False: there is none such. */
+/* Takes the width. False: there is none such. */
 bool name_list_reader_take_width(struct name_list_reader *reader, struct bytes *from);
 
 void name_list_reader_start_list(struct name_list_reader *reader);

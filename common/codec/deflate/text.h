@@ -28,7 +28,7 @@ enum zlib_form {
 enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer *text,
                               enum zlib_form *form);
 
-/* How many bytes the texts of a section may have together, which these streams of it put_value:
+/* How many bytes the texts of a section may have together, which these streams of it make:
  * bounds the time and the memory that a hostile sidecar can take. */
 uint64_t zlib_text_limit(const struct buffer *streams, size_t count, uint64_t section_size);
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Where more are open, the outermost one is forgotten. Stored in sidecars, in a way. */
+/* Where more are active, the outermost one is forgotten. The form depends on it. */
 #define ACTIVE_ENDS_MAX 32
 
 /* The line, counted from the file's first region, in the high half, and the column. */

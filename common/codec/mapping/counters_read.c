@@ -50,7 +50,7 @@ static uint32_t add_expression(struct counters *counters, struct stream_cursors 
     return add(counters, cursors, node << COUNTER_TAG_BITS | tag);
 }
 
-/* ---- what no symbol tells ---- */
+/* ---- tokens ---- */
 
 static uint32_t take_old_value(struct counters *counters, struct stream_cursors *cursors)
 {
@@ -64,10 +64,10 @@ static uint32_t take_old_value(struct counters *counters, struct stream_cursors 
     return value;
 }
 
-static uint32_t take_value(struct counters *counters, struct stream_cursors *cursors, unsigned part,
-                           unsigned level)
+static uint32_t take_value(struct counters *counters, struct stream_cursors *cursors,
+                           unsigned stream, unsigned level)
 {
-    uint8_t token = stream_take_byte(cursors, part);
+    uint8_t token = stream_take_byte(cursors, stream);
     size_t place = (size_t)token - TOKEN_MTF;
     uint32_t left, right;
 
@@ -123,7 +123,7 @@ static uint32_t take_loop(struct counters *counters, struct stream_cursors *curs
 }
 
 static inline uint32_t take_code(struct counters *counters, struct stream_cursors *cursors,
-                                 unsigned part, struct counter_context context, uint8_t symbol)
+                                 unsigned stream, struct counter_context context, uint8_t symbol)
 {
     switch (symbol) {
     case SYMBOL_ZERO:
@@ -148,15 +148,15 @@ static inline uint32_t take_code(struct counters *counters, struct stream_cursor
     case SYMBOL_LOOP:
         return take_loop(counters, cursors, context.enclosing);
     case SYMBOL_TOKEN:
-        return take_value(counters, cursors, part, 0);
+        return take_value(counters, cursors, stream, 0);
     default:
         return take_mtf(counters, cursors, symbol);
     }
 }
 
-/* A way of a branch that is not what is left of the condition's counter. */
+/* A counter of a branch that is not what is left of the condition's counter. */
 static inline uint32_t take_side(struct counters *counters, struct stream_cursors *cursors,
-                                 unsigned part, uint8_t symbol)
+                                 unsigned stream, uint8_t symbol)
 {
     switch (symbol) {
     case SYMBOL_ZERO:
@@ -166,7 +166,7 @@ static inline uint32_t take_side(struct counters *counters, struct stream_cursor
     case SYMBOL_NEXT:
         return add_number(counters, cursors, counters->highest + UINT64_C(1));
     case SYMBOL_TOKEN:
-        return take_value(counters, cursors, part, 0);
+        return take_value(counters, cursors, stream, 0);
     default:
         return take_mtf(counters, cursors, symbol);
     }
@@ -192,10 +192,10 @@ static inline uint32_t operand(struct counters *counters, uint32_t value, size_t
 }
 
 uint32_t counters_take_code(struct counters *counters, struct stream_cursors *cursors,
-                            unsigned part, struct counter_context context, uint8_t symbol,
+                            unsigned stream, struct counter_context context, uint8_t symbol,
                             size_t index, uint32_t *value)
 {
-    *value = take_code(counters, cursors, part, context, symbol);
+    *value = take_code(counters, cursors, stream, context, symbol);
     return operand(counters, *value, index, 0);
 }
 

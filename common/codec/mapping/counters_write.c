@@ -1,5 +1,5 @@
 /*
- * Counters of regions, as they are told: see counters.h.
+ * Counters of regions, as they are written: see counters.h.
  */
 #include "common/base/array.h"
 #include "common/codec/mapping/counters.h"
@@ -224,58 +224,58 @@ static bool add(struct counters *counters, uint32_t counter, uint32_t *value)
     return true;
 }
 
-/* ---- what no symbol tells ---- */
+/* ---- tokens ---- */
 
-static bool put_value(struct counters *counters, struct streams *streams, unsigned part,
+static bool put_value(struct counters *counters, struct streams *streams, unsigned stream,
                       uint32_t counter, uint32_t *value);
 
-static bool put_old_value(struct counters *counters, struct streams *streams, unsigned part,
+static bool put_old_value(struct counters *counters, struct streams *streams, unsigned stream,
                           uint32_t value)
 {
     size_t place = mtf_find(&counters->mtf, COUNTERS_MTF, value);
 
     if (place != mtf_count(&counters->mtf, COUNTERS_MTF)) {
         mtf_touch(&counters->mtf, place);
-        return stream_put_byte(streams, part, TOKEN_MTF + (unsigned)place);
+        return stream_put_byte(streams, stream, TOKEN_MTF + (unsigned)place);
     }
     mtf_add(&counters->mtf, COUNTERS_MTF, value);
-    return stream_put_byte(streams, part, TOKEN_OLD) &&
+    return stream_put_byte(streams, stream, TOKEN_OLD) &&
            stream_put(streams, STREAM_COUNTER_OPERANDS, counters->value_count - 1 - value);
 }
 
-static bool put_number(const struct counters *counters, struct streams *streams, unsigned part,
+static bool put_number(const struct counters *counters, struct streams *streams, unsigned stream,
                        uint32_t number)
 {
     if (number == counters->lowest)
-        return stream_put_byte(streams, part, TOKEN_LOWEST);
-    return stream_put_byte(streams, part, TOKEN_NUMBER) &&
+        return stream_put_byte(streams, stream, TOKEN_LOWEST);
+    return stream_put_byte(streams, stream, TOKEN_NUMBER) &&
            stream_put(streams, STREAM_COUNTER_OPERANDS,
                       zigzag((uint64_t)number - counters->highest - 1));
 }
 
-static bool put_expression(struct counters *counters, struct streams *streams, unsigned part,
+static bool put_expression(struct counters *counters, struct streams *streams, unsigned stream,
                            uint32_t counter)
 {
     const struct counter_node *node = &counters->nodes.nodes[COUNTER_INDEX(counter)];
     uint32_t side;
 
-    return stream_put_byte(streams, part, COUNTER_TAG(counter)) &&
+    return stream_put_byte(streams, stream, COUNTER_TAG(counter)) &&
            put_value(counters, streams, STREAM_RIGHT_COUNTERS, node->right, &side) &&
            put_value(counters, streams, STREAM_LEFT_COUNTERS, node->left, &side);
 }
 
-static bool put_value(struct counters *counters, struct streams *streams, unsigned part,
+static bool put_value(struct counters *counters, struct streams *streams, unsigned stream,
                       uint32_t counter, uint32_t *value)
 {
     *value = value_of(counters, counter);
     if (*value == VALUE_ZERO)
-        return stream_put_byte(streams, part, TOKEN_ZERO);
+        return stream_put_byte(streams, stream, TOKEN_ZERO);
     if (*value != VALUE_NONE)
-        return put_old_value(counters, streams, part, *value);
+        return put_old_value(counters, streams, stream, *value);
     if (counter_is_expression(counter)) {
-        if (!put_expression(counters, streams, part, counter))
+        if (!put_expression(counters, streams, stream, counter))
             return false;
-    } else if (!put_number(counters, streams, part, COUNTER_INDEX(counter))) {
+    } else if (!put_number(counters, streams, stream, COUNTER_INDEX(counter))) {
         return false;
     }
     return add(counters, counter, value);
@@ -309,7 +309,7 @@ static uint8_t symbol_of_mtf(struct counters *counters, uint32_t value)
     return SYMBOL_TOKEN;
 }
 
-/* The symbol of what is told by its number: SYMBOL_TOKEN for all others. */
+/* The symbol of a counter by its number: SYMBOL_TOKEN for all others. */
 static uint8_t symbol_of_number(const struct counters *counters, uint32_t counter)
 {
     if (counter == counter_of_number(counters->lowest))
@@ -346,7 +346,7 @@ static uint8_t symbol_of_new_code(const struct counters *counters, struct counte
     return symbol_of_number(counters, counter);
 }
 
-bool counters_put_code(struct counters *counters, struct streams *streams, unsigned part,
+bool counters_put_code(struct counters *counters, struct streams *streams, unsigned stream,
                        struct counter_context context, uint32_t counter, uint8_t *symbol,
                        uint32_t *value)
 {
@@ -364,18 +364,19 @@ bool counters_put_code(struct counters *counters, struct streams *streams, unsig
             *symbol = symbol_of_mtf(counters, *value);
         else
             counters_touch(counters, *value);
-        return *symbol != SYMBOL_TOKEN || put_value(counters, streams, part, counter, value);
+        return *symbol != SYMBOL_TOKEN || put_value(counters, streams, stream, counter, value);
     }
     *symbol = symbol_of_new_code(counters, context, counter);
     if (*symbol == SYMBOL_TOKEN)
-        return put_value(counters, streams, part, counter, value);
+        return put_value(counters, streams, stream, counter, value);
     if (*symbol == SYMBOL_LOOP && !add(counters, counter_of_number(counters->lowest), &lowest))
         return false;
     return add(counters, counter, value);
 }
 
-/* One way of a branch; `other` is the value of the other one, VALUE_NONE where it has not come. */
-static bool put_side(struct counters *counters, struct streams *streams, unsigned part,
+/* One counter of a branch; `other` is the value of the other one, VALUE_NONE where it has not come.
+ */
+static bool put_side(struct counters *counters, struct streams *streams, unsigned stream,
                      uint32_t counter, uint32_t condition, uint32_t other, uint8_t *symbol,
                      uint32_t *value)
 {
@@ -385,17 +386,17 @@ static bool put_side(struct counters *counters, struct streams *streams, unsigne
         return true;
     if (*value != VALUE_NONE) {
         *symbol = symbol_of_mtf(counters, *value);
-        return *symbol != SYMBOL_TOKEN || put_value(counters, streams, part, counter, value);
+        return *symbol != SYMBOL_TOKEN || put_value(counters, streams, stream, counter, value);
     }
     if (other != VALUE_NONE && is_made_of(counters, counter, COUNTER_SUBTRACT, condition, other))
         *symbol = SYMBOL_DIFFERENCE;
     else
         *symbol = symbol_of_number(counters, counter);
-    return *symbol == SYMBOL_TOKEN ? put_value(counters, streams, part, counter, value)
+    return *symbol == SYMBOL_TOKEN ? put_value(counters, streams, stream, counter, value)
                                    : add(counters, counter, value);
 }
 
-/* Whether the first way, which has not come, is the condition less the second one. */
+/* Whether the first counter, which has not come, is the condition less the second one. */
 static bool is_rest(const struct counters *counters, uint32_t condition, uint32_t first,
                     uint32_t second)
 {

@@ -3,7 +3,7 @@
  *
  * Who writes code indents it, so a region that starts or ends on another line does so in few
  * columns, as counted from that in which the block ends that is around it. Which ones those are is
- * another matter in each project: so they are counted, and the two that came most often are told
+ * another matter in each project: so they are counted, and the two that came most often are stored
  * without their number. They change only when there were 8 uses, 16, 32 and so on, so that what
  * stands for a column stays the same.
  */
@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Stored in sidecars, in a way. */
+/* The form depends on it. */
 #define FREQUENT_COLUMNS    2
 #define FREQUENT_LOWEST     (-8)
 #define FREQUENT_COUNTED    32 /* those that are counted, from the lowest on */

@@ -1,5 +1,5 @@
 /*
- * Lists of what came last, the last one first, each once: a reader moves what it is told to the
+ * Lists of what came last, the last one first, each once: a reader moves what it uses to the
  * front. They are kept with the front at the end of an array that is longer than the list, so that
  * what is new costs a store, and what came a moment ago moves next to nothing.
  */

@@ -1,8 +1,5 @@
 /*
  * Patterns of regions as bytes: see pattern_table.h.
- *
- * In STREAM_PATTERN_TABLE both groups of patterns, those with a byte and those with two, are in
- * ascending order, each told as the difference to the one before it in its group.
  */
 #include "common/codec/mapping/pattern_table.h"
 

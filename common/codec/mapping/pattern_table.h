@@ -1,7 +1,7 @@
 /*
  * The patterns of regions (region_pattern.h) as bytes.
  *
- * A table has those that come, the most frequent ones first; a pattern is told by its number in it,
+ * A table has those that come, the most frequent ones first; a pattern is a number in it,
  * in one byte or two. There are three streams more than that of the numbers: the table, the second
  * bytes, and patterns that have no place in the table, as they are.
  */
@@ -12,8 +12,8 @@
 #include "common/codec/mapping/region_pattern.h"
 #include "common/codec/mapping/streams.h"
 
-/* Patterns with a byte of their own; those that two bytes put_value; and the byte of those that are
- * told as they are. Stored in sidecars. */
+/* Patterns with a byte of their own; those that two bytes stand for; and the byte of those that are
+ * stored as they are. Stored in sidecars. */
 #define PATTERNS_SHORT     240
 #define PATTERNS_LONG      (15 * 256)
 #define PATTERN_AS_IT_IS   255
@@ -46,8 +46,8 @@ bool pattern_table_put(struct pattern_table *table, struct streams *streams);
 /* Takes the table. */
 enum result pattern_table_take(struct pattern_table *table, struct stream_cursors *cursors);
 
-/* Takes a pattern that a byte alone does not put_value; *room is for it. NULL, with the columns
- * broken, where there is none. */
+/* Takes a pattern that a byte alone does not stand for; *room is for it. NULL, with the cursors'
+ * result, where there is none. */
 const struct region_pattern *pattern_take_long(const struct pattern_table *table,
                                                struct stream_cursors *cursors, uint8_t first,
                                                struct region_pattern *room);

@@ -1,25 +1,9 @@
 /*
- * The coverage mapping of functions, version 3.
+ * Function records of the coverage mapping: "The mapping of functions" in docs/sidecar-format.md.
  *
- * The section is a run of records, each aligned to 8 bytes (LLVM's CoverageMappingFormat, versions
- * 4 to 7): NameRef (64 bits), DataSize (32), FuncHash (64), FilenamesRef (64), packed, and DataSize
- * bytes of mapping. NameRef follows from the names, FuncHash from the data; of the FilenamesRefs
- * there is one for each translation unit. Mappings that are the same, as those of a template's
- * instances are, are stored once. How mappings are taken apart is told in regions.h and
- * counters.h.
- *
- * Parts (mapping/streams.h), of each record:
- *   STREAM_NAME_REF_CODES, STREAM_NAME_REF_OPERANDS
- *                        NameRef, as name_refs_put writes it
- *   STREAM_FUNC_HASH_CODES    a byte: 0 where FuncHash is that of the first data record with the
- *                        NameRef; 1 where it is 0; else 2, and the hash is in
- * STREAM_FUNC_HASH_SIZES and STREAM_FUNC_HASH_BYTES as hash_put writes it
- *   STREAM_FILENAMES_REF_CODES     0 where FilenamesRef is that of the record before; 1 where it is
- * new, and in STREAM_FILENAMES_REFS (8 bytes, low one first); else 2 plus the number that it had
- * when it was new STREAM_MAPPING_CODES      0 where the mapping is new and taken apart; 1 where it
- * is new and in STREAM_RAW_MAPPINGS as it is, its size being the next number in
- * STREAM_MAPPING_CODES; else 1 plus how many new mappings ago it was new STREAM_REST          what
- * follows the last record that is of this form, as it is
+ * NameRef follows from the names, FuncHash from the data; of the FilenamesRefs there is one for
+ * each translation unit. Mappings that are the same, as those of a template's instances are, are
+ * stored once. How mappings are taken apart is in regions.h and counters.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,8 +21,8 @@
 /* What a mapping is written into may be so much larger than what is written. */
 #define MAPPING_ROOM ((uint64_t)16 << 10)
 
-/* A number of the section takes one byte at least, and what tells it hardly more than ten: its own
- * byte, and a difference that takes more bytes than both numbers do. */
+/* A number of the section takes one byte at least, and what stands for it hardly more than ten: its
+ * own byte, and a difference that takes more bytes than both numbers do. */
 #define STREAMS_PER_BYTE 16
 
 enum {

@@ -1,10 +1,10 @@
 /*
- * Patterns: all of a region that is chosen from a few sides, in one number.
+ * Patterns: all of a region that is chosen from a few cases, in one number.
  *
  * Code has a grammar, and so have its regions: a condition is followed by a branch in the same
- * place, whose sides are a new counter and what is left of the condition's; then by a gap, one
+ * place, whose counters are a new one and what is left of the condition's; then by a gap, one
  * column behind; then by code which starts where the gap ends and has the branch's counter. Such
- * choices follow from each other, within a region as from one to the next, so they are told
+ * choices follow from each other, within a region as from one to the next, so they are stored
  * together: few hundred patterns are nearly all that there are, and zstd finds their sequences
  * again. Only what cannot be foretold is a number of its own.
  */
@@ -19,20 +19,21 @@
 /* All values below are stored in sidecars. */
 
 /* How many of the ends that were open behind the start of the region before (active_ends.h) are not
- * behind this one's: those are closed. The last of them, or else the start of the region before, is
- * the anchor that the start is counted from. One number says that this is the first region of its
- * file, the start of which is told. */
+ * behind this one's: those are completed. The last of them, or else the start of the region before,
+ * is the anchor that the start is counted from. One number says that this is the first region of
+ * its file, the start of which is stored. */
 #define COMPLETED_MAX   29
 #define COMPLETED_FIRST 30
 
 /* Where a region starts. */
 enum region_start {
     START_NEAR = 0,    /* on the anchor's line, 0 to 4 columns further on */
-    START_ON_LINE = 5, /* on the anchor's line, the column is told */
-    /* On the next line: in one of the frequent columns (frequent_columns.h), or the column is told.
+    START_ON_LINE = 5, /* on the anchor's line, the column is stored */
+    /* On the next line: in one of the frequent columns (frequent_columns.h), or the column is
+     * stored.
      */
     START_LINE = 6,
-    START_LINES = 9, /* the number of lines is told; columns likewise */
+    START_LINES = 9, /* the number of lines is stored; columns likewise */
     START_FORMS = 12,
 };
 
@@ -40,10 +41,10 @@ enum region_start {
 enum region_end {
     END_ACTIVE = 1,  /* where the innermost region ends that is open, to the 15th one */
     END_NEAR = 16,   /* on its line, 0 or 1 columns behind its start */
-    END_LENGTH = 18, /* on its line, the length is told */
-    /* On the next line: in one of the frequent cursors, or the column is told. */
+    END_LENGTH = 18, /* on its line, the length is stored */
+    /* On the next line: in one of the frequent columns, or the column is stored. */
     END_LINE = 19,
-    END_LINES = 22, /* the number of lines is told; columns likewise */
+    END_LINES = 22, /* the number of lines is stored; columns likewise */
     END_FORMS = 25,
 };
 

@@ -37,8 +37,8 @@ void regions_start_mapping(struct regions *regions)
 
 void regions_start_file(struct regions *regions)
 {
-    regions->place.active.count = 0;
-    regions->place.line = 0;
+    regions->file.active.count = 0;
+    regions->file.line = 0;
 }
 
 struct file_origin regions_origin(const struct regions *regions, size_t file)

@@ -1,36 +1,10 @@
 /*
- * The files and regions of mappings, but for the counters.
+ * The files and regions of mappings, but for the counters: "The mapping of functions" in
+ * docs/sidecar-format.md.
  *
- * Of a mapping there is told how many files it has, and then file by file: the number of its name;
- * of all but the first file its *template*, which is the kinds and places of its regions; and where
- * the template is new, for each region its pattern (region_pattern.h) with what that leaves open,
- * and a pattern that says that there are no more. A region of a template that has come has only
- * operands.
- *
- * Parts, with numbers as unsigned LEB128:
- *   STREAM_FILE_COUNTS   0 where there is a file for each region that is an expansion, and one
- *                        more; else 1 plus the number of files
- *   STREAM_MAIN_FILES         the number of the first file's name; those of others are in
- *                        STREAM_EXPANDED_FILES
- *   STREAM_TEMPLATE_CODES        for all files but the first: 0 where the template is new; 1 where
- * it came as many templates ago as the next number in STREAM_TEMPLATE_DISTANCES says; else 2 plus
- * its place in the list of what is expected (template_lists.h) STREAM_TEMPLATE_SYMBOLS of regions
- * whose template is known: the symbols of counters; of expansions 0 where their file is the next
- * one, else 1 STREAM_EXPANSION_DISTANCES    of an expansion whose file is not the next one: the
- * zigzag of how much further on it is. The next one is that behind the highest that was expanded
- *   STREAM_REGION_OPERANDS      all that is neither a counter nor a file
- * and of places what the pattern says:
- *   STREAM_FIRST_LINES    the line of a mapping's first region: the zigzag of it less that of the
- *                        one before (of code that is never executed in STREAM_FIRST_ZERO_LINES); of
- *                        other files' the line, in STREAM_EXPANDED_FIRST_LINES
- *   STREAM_FIRST_COLUMNS  and in two streams likewise the columns
- *   STREAM_START_LINES, STREAM_START_COLUMNS
- *                        by class: lines behind the anchor's, and columns that are not frequent
- *   STREAM_START_DISTANCES
- *                        by class: the zigzag of the column less the anchor's
- *   STREAM_NUM_LINES, STREAM_END_COLUMNS, STREAM_LENGTHS
- *                        by class: lines and columns of ends, and the zigzag of the end's column
- *                        less the start's
+ * Of each file but the first, the *template* is stored, which is the kinds and source ranges of its
+ * regions: what a macro expands to is the same wherever it is used. Where the template is new, each
+ * region has its pattern (region_pattern.h), with what that leaves open.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
@@ -56,7 +30,7 @@ struct file_origin {
     uint32_t list;    /* of templates */
 };
 
-/* Of files with higher numbers nothing is known. Stored in sidecars, in a way. */
+/* Of files with higher numbers nothing is known. The form depends on it. */
 #define FILE_ORIGINS_MAX 16384
 
 /* Where a region of a new template is, and what that says of those that follow. */
@@ -81,7 +55,7 @@ struct regions {
     size_t origin_count;
     uint64_t next_file;
     uint64_t expansions; /* that have come */
-    struct file_state place;
+    struct file_state file;
     /* Through all mappings: of starts on another line than the anchor, and of ends on another line
      * than the start, by class. */
     struct frequent_columns starts[START_CLASSES], ends[END_CLASSES];
@@ -109,31 +83,31 @@ static inline unsigned region_end_class(const struct region *region, size_t inde
     return index == 0 && class != CLASS_ZERO ? CLASS_FIRST : class;
 }
 
-static inline uint64_t region_start(const struct file_state *place, const struct region *region)
+static inline uint64_t region_start(const struct file_state *file, const struct region *region)
 {
-    return place->line | region->column;
+    return file->line | region->column;
 }
 
-static inline uint64_t region_end_position(const struct file_state *place,
+static inline uint64_t region_end_position(const struct file_state *file,
                                            const struct region *region)
 {
-    return (place->line + ((uint64_t)region->num_lines << 32)) | region->column_end;
+    return (file->line + ((uint64_t)region->num_lines << 32)) | region->column_end;
 }
 
-/* The column that frequent columns are counted from: that in which the innermost open region ends.
+/* The column that frequent columns are counted from: that in which the innermost active region
+ * ends.
  */
-static inline uint32_t region_base_column(const struct file_state *place)
+static inline uint32_t region_base_column(const struct file_state *file)
 {
-    const struct active_end *end = active_ends_get(&place->active, 1);
+    const struct active_end *end = active_ends_get(&file->active, 1);
 
     return end != NULL ? (uint32_t)end->place : 0;
 }
 
 /* Code that starts here has mostly this counter; `file_value` is that of the whole file. */
-static inline uint32_t region_enclosing(const struct file_state *place, uint32_t file_value)
+static inline uint32_t region_enclosing(const struct file_state *file, uint32_t file_value)
 {
-    return place->active.count != 0 ? place->active.ends[place->active.count - 1].value
-                                    : file_value;
+    return file->active.count != 0 ? file->active.ends[file->active.count - 1].value : file_value;
 }
 
 /* Starts. False: no memory. */
@@ -145,15 +119,15 @@ void regions_start_mapping(struct regions *regions);
 /* Starts a file. */
 void regions_start_file(struct regions *regions);
 
-/* A region, whose value is known, has been told: what that says of others. */
+/* A region, whose value is known, has been coded: what that says of others. */
 static inline void regions_pass(struct regions *regions, const struct region *region,
                                 uint32_t value, uint32_t enclosing)
 {
-    struct file_state *place = &regions->place;
+    struct file_state *file = &regions->file;
 
     if (region->kind != REGION_CODE)
         value = region->kind == REGION_ZERO ? VALUE_ZERO : enclosing;
-    active_ends_add(&place->active, region_end_position(place, region), value);
+    active_ends_add(&file->active, region_end_position(file, region), value);
 }
 
 /* What is known of a file; of the first one, and of those that were not expanded, the function's

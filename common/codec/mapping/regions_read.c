@@ -42,14 +42,13 @@ static void take_first_start(struct regions *regions, struct stream_cursors *cur
 }
 
 /* A column on another line: a frequent one, or one that is next in the part. */
-static inline uint32_t take_column(const struct file_state *place,
-                                   struct frequent_columns *frequent,
-                                   struct stream_cursors *cursors, unsigned part, unsigned which)
+static inline uint32_t take_column(const struct file_state *file, struct frequent_columns *frequent,
+                                   struct stream_cursors *cursors, unsigned stream, unsigned which)
 {
-    uint32_t base = region_base_column(place), column;
+    uint32_t base = region_base_column(file), column;
 
     column = which == FREQUENT_COLUMNS
-                 ? stream_take_32(cursors, part)
+                 ? stream_take_32(cursors, stream)
                  : check_32(cursors, base + (uint64_t)frequent->frequent[which]);
     frequent_columns_use(frequent, (int64_t)column - base);
     return column;
@@ -59,7 +58,7 @@ static inline uint32_t take_column(const struct file_state *place,
 static inline void take_start(struct regions *regions, struct stream_cursors *cursors,
                               struct region *region, uint64_t anchor, uint8_t form)
 {
-    struct file_state *place = &regions->place;
+    struct file_state *file = &regions->file;
     unsigned class = region_class(region);
     uint64_t start = anchor;
 
@@ -74,29 +73,29 @@ static inline void take_start(struct regions *regions, struct stream_cursors *cu
             form < START_LINES ? 1 : stream_take_32(cursors, STREAM_START_LINES + class);
 
         start = ((anchor >> 32) + lines) << 32;
-        start |= take_column(place, &regions->starts[class], cursors, STREAM_START_COLUMNS + class,
+        start |= take_column(file, &regions->starts[class], cursors, STREAM_START_COLUMNS + class,
                              (unsigned)(form - START_LINE) % (START_LINES - START_LINE));
     }
-    region->line = (uint32_t)((start >> 32) - (place->line >> 32));
+    region->line = (uint32_t)((start >> 32) - (file->line >> 32));
     region->column = (uint32_t)start;
-    place->line = start >> 32 << 32;
+    file->line = start >> 32 << 32;
 }
 
 static inline void take_end(struct regions *regions, struct stream_cursors *cursors,
                             struct region *region, size_t index, uint8_t form)
 {
-    const struct file_state *place = &regions->place;
+    const struct file_state *file = &regions->file;
     unsigned class = region_end_class(region, index);
 
     if (form < END_NEAR) {
         const struct active_end *end =
-            active_ends_get(&place->active, (size_t)form - END_ACTIVE + 1);
+            active_ends_get(&file->active, (size_t)form - END_ACTIVE + 1);
 
         if (end == NULL) {
             cursors->result = RESULT_UNFIT;
             return;
         }
-        region->num_lines = (uint32_t)((end->place >> 32) - (place->line >> 32));
+        region->num_lines = (uint32_t)((end->place >> 32) - (file->line >> 32));
         region->column_end = (uint32_t)end->place;
     } else if (form < END_LINE) {
         uint64_t length = form < END_LENGTH
@@ -109,17 +108,18 @@ static inline void take_end(struct regions *regions, struct stream_cursors *curs
         region->num_lines =
             form < END_LINES ? 1 : stream_take_32(cursors, STREAM_NUM_LINES + class);
         region->column_end =
-            take_column(place, &regions->ends[class], cursors, STREAM_END_COLUMNS + class,
+            take_column(file, &regions->ends[class], cursors, STREAM_END_COLUMNS + class,
                         (unsigned)(form - END_LINE) % (END_LINES - END_LINE));
     }
 }
 
-/* The place of a region; *closed is the value of what it closed last, or VALUE_ZERO. */
-static inline void take_place(struct regions *regions, struct stream_cursors *cursors,
+/* The source range of a region; *completed is the value of what it completed last, or VALUE_ZERO.
+ */
+static inline void take_range(struct regions *regions, struct stream_cursors *cursors,
                               struct region *region, size_t index, bool is_main,
                               const struct region_pattern *pattern, uint32_t *completed)
 {
-    struct file_state *place = &regions->place;
+    struct file_state *file = &regions->file;
 
     *completed = VALUE_ZERO;
     if ((pattern->completed == COMPLETED_FIRST) != (index == 0)) {
@@ -129,18 +129,18 @@ static inline void take_place(struct regions *regions, struct stream_cursors *cu
     if (index == 0) {
         take_first_start(regions, cursors, region, is_main);
     } else {
-        uint64_t anchor = place->line | (region - 1)->column;
+        uint64_t anchor = file->line | (region - 1)->column;
 
-        if (pattern->completed > place->active.count) {
+        if (pattern->completed > file->active.count) {
             cursors->result = RESULT_UNFIT;
             return;
         }
         if (pattern->completed != 0) {
-            const struct active_end *end = active_ends_get(&place->active, pattern->completed);
+            const struct active_end *end = active_ends_get(&file->active, pattern->completed);
 
             anchor = end->place;
             *completed = end->value;
-            place->active.count -= pattern->completed;
+            file->active.count -= pattern->completed;
         }
         take_start(regions, cursors, region, anchor, pattern->start);
     }
@@ -181,7 +181,7 @@ static void take_expansion(struct regions *regions, struct stream_cursors *curso
 /* Takes what the region has. Returns the value of code, and VALUE_ZERO else. */
 static inline uint32_t take_operands(struct regions *regions, struct counters *counters,
                                      struct stream_cursors *cursors, struct region *region,
-                                     struct region_at at, unsigned part,
+                                     struct region_at at, unsigned stream,
                                      struct counter_context context, const uint8_t symbols[2])
 {
     uint32_t value = VALUE_ZERO;
@@ -189,8 +189,8 @@ static inline uint32_t take_operands(struct regions *regions, struct counters *c
     region->operands[0] = 0;
     switch (region->kind) {
     case REGION_CODE:
-        region->operands[0] =
-            counters_take_code(counters, cursors, part, context, symbols[0], at.in_mapping, &value);
+        region->operands[0] = counters_take_code(counters, cursors, stream, context, symbols[0],
+                                                 at.in_mapping, &value);
         break;
     case REGION_EXPANSION:
         take_expansion(regions, cursors, region, at, context.enclosing, symbols[0]);
@@ -240,16 +240,16 @@ static inline void take_new_region(struct regions *regions, struct counters *cou
                                    struct region_at at, uint32_t file_value,
                                    const struct region_pattern *pattern)
 {
-    struct file_state *place = &regions->place;
+    struct file_state *file = &regions->file;
     struct counter_context context;
     uint32_t value;
 
     region->kind = pattern->kind;
     region->is_gap = pattern->is_gap;
-    take_place(regions, cursors, region, at.index, at.is_main, pattern, &context.completed);
+    take_range(regions, cursors, region, at.index, at.is_main, pattern, &context.completed);
     if (cursors->result != RESULT_OK)
         return;
-    context.enclosing = region_enclosing(place, file_value);
+    context.enclosing = region_enclosing(file, file_value);
     value = take_operands(regions, counters, cursors, region, at,
                           region->is_gap ? STREAM_GAP_COUNTERS : STREAM_CODE_COUNTERS, context,
                           pattern->symbols);

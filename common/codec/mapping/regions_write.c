@@ -1,5 +1,5 @@
 /*
- * Files and regions, as they are told: see regions.h.
+ * Files and regions, as they are written: see regions.h.
  */
 #include <string.h>
 
@@ -19,12 +19,12 @@ bool regions_finish_writing(struct regions *regions, struct streams *streams)
 
 /* ---- places ---- */
 
-/* Closes what ends at `start` or before it, but not more than COMPLETED_MAX; the number of what was
- * completed, the last end in *anchor, which is as it was where there is none, and its value. */
-static unsigned complete_ends(struct file_state *place, uint64_t start, uint64_t *anchor,
+/* Completes what ends at `start` or before it, but not more than COMPLETED_MAX; the number of what
+ * was completed, the last end in *anchor, which is as it was where there is none, and its value. */
+static unsigned complete_ends(struct file_state *file, uint64_t start, uint64_t *anchor,
                               uint32_t *value)
 {
-    struct active_ends *active = &place->active;
+    struct active_ends *active = &file->active;
     unsigned completed = 0;
 
     while (active->count != 0 && active->ends[active->count - 1].place <= start &&
@@ -52,24 +52,24 @@ static bool put_first_start(struct regions *regions, struct streams *streams,
            stream_put(streams, STREAM_FIRST_COLUMNS + is_zero, region->column);
 }
 
-/* Which of the frequent columns that is. */
-static unsigned find_frequent(const struct file_state *place, struct frequent_columns *columns,
+/* Which of the frequent columns a column is. */
+static unsigned find_frequent(const struct file_state *file, struct frequent_columns *columns,
                               uint32_t column)
 {
-    int64_t difference = (int64_t)column - region_base_column(place);
+    int64_t difference = (int64_t)column - region_base_column(file);
     unsigned frequent = frequent_columns_find(columns, difference);
 
     frequent_columns_use(columns, difference);
     return frequent;
 }
 
-/* What is told of the start, counted from the anchor. */
+/* Stores the start, counted from the anchor. */
 static bool put_start(struct regions *regions, struct streams *streams, const struct region *region,
                       uint64_t anchor, uint8_t *form)
 {
-    const struct file_state *place = &regions->place;
+    const struct file_state *file = &regions->file;
     unsigned class = region_class(region), frequent;
-    uint32_t lines = (uint32_t)((place->line >> 32) - (anchor >> 32));
+    uint32_t lines = (uint32_t)((file->line >> 32) - (anchor >> 32));
     uint64_t columns = (uint64_t)region->column - (uint32_t)anchor;
 
     if (lines == 0) {
@@ -77,7 +77,7 @@ static bool put_start(struct regions *regions, struct streams *streams, const st
         return *form != START_ON_LINE ||
                stream_put(streams, STREAM_START_DISTANCES + class, zigzag(columns));
     }
-    frequent = find_frequent(place, &regions->starts[class], region->column);
+    frequent = find_frequent(file, &regions->starts[class], region->column);
     *form = (uint8_t)((lines == 1 ? START_LINE : START_LINES) + frequent);
     return (lines == 1 || stream_put(streams, STREAM_START_LINES + class, lines)) &&
            (frequent != FREQUENT_COLUMNS ||
@@ -87,10 +87,10 @@ static bool put_start(struct regions *regions, struct streams *streams, const st
 static bool put_end(struct regions *regions, struct streams *streams, const struct region *region,
                     size_t index, uint8_t *form)
 {
-    const struct file_state *place = &regions->place;
+    const struct file_state *file = &regions->file;
     unsigned class = region_end_class(region, index), frequent;
     size_t open =
-        index == 0 ? 0 : active_ends_find(&place->active, region_end_position(place, region));
+        index == 0 ? 0 : active_ends_find(&file->active, region_end_position(file, region));
     uint64_t length = (uint64_t)region->column_end - region->column;
 
     if (open != 0 && open <= END_ACTIVE_MAX) {
@@ -101,7 +101,7 @@ static bool put_end(struct regions *regions, struct streams *streams, const stru
         *form = (uint8_t)(length < 2 ? END_NEAR + length : END_LENGTH);
         return length < 2 || stream_put(streams, STREAM_LENGTHS + class, zigzag(length));
     }
-    frequent = find_frequent(place, &regions->ends[class], region->column_end);
+    frequent = find_frequent(file, &regions->ends[class], region->column_end);
     *form = (uint8_t)((region->num_lines == 1 ? END_LINE : END_LINES) + frequent);
     return (region->num_lines == 1 ||
             stream_put(streams, STREAM_NUM_LINES + class, region->num_lines)) &&
@@ -109,12 +109,13 @@ static bool put_end(struct regions *regions, struct streams *streams, const stru
             stream_put(streams, STREAM_END_COLUMNS + class, region->column_end));
 }
 
-/* The place of a region; *closed is the value of what it closed last, or VALUE_ZERO. */
-static bool put_place(struct regions *regions, struct streams *streams, const struct region *region,
+/* The source range of a region; *completed is the value of what it completed last, or VALUE_ZERO.
+ */
+static bool put_range(struct regions *regions, struct streams *streams, const struct region *region,
                       size_t index, bool is_main, struct region_pattern *pattern,
                       uint32_t *completed)
 {
-    struct file_state *place = &regions->place;
+    struct file_state *file = &regions->file;
 
     *completed = VALUE_ZERO;
     if (index == 0) {
@@ -122,11 +123,11 @@ static bool put_place(struct regions *regions, struct streams *streams, const st
         if (!put_first_start(regions, streams, region, is_main))
             return false;
     } else {
-        uint64_t anchor = place->line | (region - 1)->column;
+        uint64_t anchor = file->line | (region - 1)->column;
 
-        place->line += (uint64_t)region->line << 32;
+        file->line += (uint64_t)region->line << 32;
         pattern->completed =
-            (uint8_t)complete_ends(place, region_start(place, region), &anchor, completed);
+            (uint8_t)complete_ends(file, region_start(file, region), &anchor, completed);
         if (!put_start(regions, streams, region, anchor, &pattern->start))
             return false;
     }
@@ -168,14 +169,14 @@ static bool put_expansion(struct regions *regions, struct streams *streams,
 /* Puts what the region has. *value is that of code. */
 static bool put_operands(struct regions *regions, struct counters *counters,
                          struct streams *streams, const struct region *region, struct region_at at,
-                         unsigned part, struct counter_context context, uint8_t symbols[2],
+                         unsigned stream, struct counter_context context, uint8_t symbols[2],
                          uint32_t *value)
 {
     *value = VALUE_ZERO;
     switch (region->kind) {
     case REGION_CODE:
-        return counters_put_code(counters, streams, part, context, region->operands[0], &symbols[0],
-                                 value);
+        return counters_put_code(counters, streams, stream, context, region->operands[0],
+                                 &symbols[0], value);
     case REGION_EXPANSION:
         return put_expansion(regions, streams, region, at, context.enclosing, &symbols[0]);
     case REGION_BRANCH:
@@ -198,9 +199,9 @@ static bool put_new_region(struct regions *regions, struct counters *counters,
     struct counter_context context;
     uint32_t value;
 
-    if (!put_place(regions, streams, region, at.index, at.is_main, &pattern, &context.completed))
+    if (!put_range(regions, streams, region, at.index, at.is_main, &pattern, &context.completed))
         return false;
-    context.enclosing = region_enclosing(&regions->place, file_value);
+    context.enclosing = region_enclosing(&regions->file, file_value);
     if (!put_operands(regions, counters, streams, region, at,
                       region->is_gap ? STREAM_GAP_COUNTERS : STREAM_CODE_COUNTERS, context,
                       pattern.symbols, &value))

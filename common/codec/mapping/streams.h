@@ -7,7 +7,7 @@
 #include "common/codec/streams.h"
 #include "common/llvm/mapping.h"
 
-/* Stored in sidecars, in a way: the classes of source ranges have streams of their own. */
+/* Stored in sidecars: the classes of source ranges have streams of their own. */
 enum range_class {
     CLASS_CODE = 0,
     CLASS_GAP = 1,

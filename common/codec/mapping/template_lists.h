@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Stored in sidecars, in a way. */
+/* The form depends on it. */
 #define TEMPLATE_LENGTHS      64 /* lists for regions of a length of up to 62, and for all others */
 #define TEMPLATE_LENGTH_OTHER 63
 #define TEMPLATES_OF_A_LENGTH 32 /* in a list */
