@@ -33,8 +33,8 @@ struct slice_split {
 
 struct split_job {
     const struct parsed_options *options;
-    struct split_report *report; /* NULL: the file is the only one, and messages are printed */
-    unsigned threads;            /* to compress with */
+    struct split_report *report;
+    unsigned threads; /* to compress with */
     const char *output_path;
     struct input file;
     struct input map;           /* empty where none is given */

@@ -9,6 +9,7 @@
 #include "common/edit/inverse.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/write.h"
+#include "split/split/report.h"
 
 /* Compressing a byte takes about as long as copying so many. */
 #define COMPRESSION_WEIGHT 20
@@ -22,7 +23,7 @@ static void start_progress(struct slice_split *split)
 
     for (size_t i = 0; i < split->plan->range_count; i++)
         work += COMPRESSION_WEIGHT * split->plan->ranges[i].size;
-    if (split->job->report == NULL)
+    if (split->job->report->shows_progress)
         progress_start(&split->job->progress, split->image.path, work);
     split->image.released = progress_add;
     split->image.released_context = &split->job->progress;

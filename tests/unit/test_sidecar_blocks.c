@@ -14,6 +14,7 @@
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/write.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/section_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -195,7 +196,7 @@ START_TEST(test_damage)
     struct buffer damaged = {0};
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < (int)rounds(3000); i++) {
         struct buffer content = {0};
         struct error error = {0};
         struct sidecar *sidecar;
@@ -349,7 +350,7 @@ START_TEST(test_parts_of_every_form)
     unsigned errors = 0;
 
     ck_assert(names_add_section(&expected, buffer_view(&names), 0, "names", &error));
-    for (int i = 0; i < FLIPS; i++) {
+    for (int i = 0; i < (int)rounds(FLIPS); i++) {
         uint64_t place = random_below(&random, stored.size);
         uint8_t bit = (uint8_t)(1u << random_below(&random, 8));
         struct sidecar *sidecar;
@@ -364,7 +365,7 @@ START_TEST(test_parts_of_every_form)
         sidecar_close(sidecar);
         stored.data[place] ^= bit;
     }
-    ck_assert_uint_gt(errors, FLIPS);
+    ck_assert_uint_gt(errors, rounds(FLIPS));
     names_free(&expected);
     buffer_free(&stored);
 }

@@ -16,6 +16,7 @@
 #include "common/sidecar/note.h"
 #include "common/sidecar/object.h"
 #include "tests/support/random.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -154,7 +155,7 @@ START_TEST(test_every_byte)
     size_t harmless = 0;
 
     ck_assert(try_everything(sample, buffer_view(&file)));
-    for (size_t i = 0; i < file.size; i++) {
+    for (size_t i = 0; i < file.size; i += rounds_step()) {
         for (size_t j = 0; j < sizeof(flips); j++) {
             file.data[i] ^= flips[j];
             harmless += try_everything(sample, buffer_view(&file));
@@ -262,7 +263,7 @@ START_TEST(test_random_damage_with_a_good_seal)
     const uint64_t sizes[] = {64, layout.notes_size, 64 * layout.count, file.size};
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    for (int round = 0; round < 2500; round++) {
+    for (int round = 0; round < (int)rounds(2500); round++) {
         uint64_t changes = 1 + random_below(&random, 3);
 
         memcpy(damaged.data, file.data, file.size);

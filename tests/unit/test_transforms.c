@@ -12,6 +12,7 @@
 #include "common/codec/names/chunks.h"
 #include "common/codec/registry.h"
 #include "common/llvm/profile.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/section_maker.h"
 
 #define WHAT "sample: the section"
@@ -179,7 +180,7 @@ START_TEST(test_changed_section)
 {
     struct random_state random = random_start(1);
 
-    for (uint64_t seed = 0; seed < 200; seed++) {
+    for (uint64_t seed = 0; seed < rounds(200); seed++) {
         struct subject subject;
 
         makers[_i](&subject, seed);
@@ -369,7 +370,7 @@ START_TEST(test_changed_parts)
 {
     struct random_state random = random_start(4);
 
-    for (uint64_t seed = 0; seed < 2000; seed++) {
+    for (uint64_t seed = 0; seed < rounds(2000); seed++) {
         struct subject subject;
         struct streams streams = {0};
         struct buffer again = {0};
