@@ -2,7 +2,7 @@
  * Sections that are cut into blocks, each of which is decoded without the others.
  *
  * A large section is worked on by several threads at a time, in memory for their blocks alone, and
- * a part of it is read without the rest. Each block holds whole records, and is in the form of
+ * a piece of it is read without the rest. Each block holds whole records, and is in the form of
  * another transform as if it were a section.
  *
  * The packed form is in docs/sidecar-format.md ("Blocks").

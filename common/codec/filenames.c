@@ -1,19 +1,8 @@
 /*
- * File names of the coverage mapping, version 2.
+ * Filenames of the coverage mapping: "Filenames" in docs/sidecar-format.md.
  *
- * The section is a run of records, one a translation unit, each aligned to 8 bytes (LLVM's
- * CoverageMappingFormat, versions 4 to 7): NRecords, FilenamesSize, CoverageSize and Version, 32
- * bits each, then FilenamesSize bytes: the number of file names, the size of their text and the
- * size of its zlib stream (0: none) as unsigned LEB128, and then the text or the stream. The text
- * is of each name its size as unsigned LEB128, and the name. A header is named in every translation
- * unit that has it, so each name is stored once.
- *
- * Parts:
- *   0  the distinct names, in the order in which they come first, each with a byte 1 behind it
- *   1, 2  the names of all records, as codec/name_lists.h has it: their kinds, and the numbers of
- * others 3  the width of these numbers, the number of records, and of each record NRecords,
- *      CoverageSize, Version, the form of its text (deflate/text.h), its number of names, as
- * unsigned LEB128 4  what follows the last record that is of this form, as it is
+ * A header is named in every translation unit that has it, so each filename is stored once, and of
+ * the records only which ones they have.
  */
 #include <string.h>
 
@@ -24,13 +13,13 @@
 #include "common/codec/transforms.h"
 #include "common/llvm/names.h"
 
-enum part {
-    PART_TEXT,
-    PART_KINDS,
-    PART_OTHERS,
-    PART_RECORDS,
-    PART_REST,
-    PART_COUNT,
+enum stream {
+    STREAM_FILENAMES = 0,
+    STREAM_LIST_CODES = 1,
+    STREAM_LIST_NUMBERS = 2,
+    STREAM_RECORDS = 3,
+    STREAM_REST = 4,
+    STREAM_COUNT = 5,
 };
 
 #define HEADER_SIZE 16
@@ -48,7 +37,7 @@ struct record {
 
 struct encoder {
     const struct transform_context *context;
-    struct member_writer members;
+    struct name_list_writer lists;
     struct buffer records;
     uint64_t record_count;
     struct buffer text; /* of the record at hand */
@@ -72,12 +61,12 @@ static bool put_names(struct encoder *encoder, struct bytes text)
 {
     uint64_t size;
 
-    member_writer_start_list(&encoder->members);
+    name_list_writer_start_list(&encoder->lists);
     while (bytes_take_uleb128(&text, &size)) {
         struct bytes name = {text.data, size};
 
         take_bytes(&text, size);
-        if (!member_writer_put(&encoder->members, name))
+        if (!name_list_writer_put(&encoder->lists, name))
             return false;
     }
     return true;
@@ -109,7 +98,7 @@ static enum result encode_list(struct encoder *encoder, struct bytes list, struc
     record->form = ZLIB_FORM_NONE;
     encoder->text.size = 0;
     if (stored != 0)
-        result = zlib_text_prove(list, size, &encoder->text, &record->form);
+        result = zlib_text_inflate(list, size, &encoder->text, &record->form);
     if (result != RESULT_OK)
         return result;
     text = stored != 0 ? buffer_view(&encoder->text) : list;
@@ -149,7 +138,7 @@ static enum result encode_record(struct encoder *encoder, struct bytes section, 
 static enum result encode_all(struct encoder *encoder, struct bytes section,
                               struct streams *streams)
 {
-    struct buffer *records = &streams->stream[PART_RECORDS];
+    struct buffer *records = &streams->stream[STREAM_RECORDS];
     uint64_t offset = 0;
     unsigned width;
 
@@ -161,13 +150,13 @@ static enum result encode_all(struct encoder *encoder, struct bytes section,
         if (result == RESULT_UNFIT)
             break;
     }
-    if (encoder->record_count == 0 || !member_writer_finish(&encoder->members, &width))
+    if (encoder->record_count == 0 || !name_list_writer_finish(&encoder->lists, &width))
         return RESULT_UNFIT;
     return buffer_append_uleb128(records, width) &&
                    buffer_append_uleb128(records, encoder->record_count) &&
                    buffer_append(records, encoder->records.data, encoder->records.size) &&
                    (offset == section.size ||
-                    buffer_append(&streams->stream[PART_REST], section.data + offset,
+                    buffer_append(&streams->stream[STREAM_REST], section.data + offset,
                                   (size_t)(section.size - offset)))
                ? RESULT_OK
                : RESULT_NO_MEMORY;
@@ -179,13 +168,13 @@ static enum result encode(const struct transform_context *context, struct bytes 
     struct encoder encoder = {.context = context};
     enum result result;
 
-    streams->count = PART_COUNT;
-    encoder.members = (struct member_writer){.kinds = &streams->stream[PART_KINDS],
-                                             .others = &streams->stream[PART_OTHERS]};
+    streams->count = STREAM_COUNT;
+    encoder.lists = (struct name_list_writer){.codes = &streams->stream[STREAM_LIST_CODES],
+                                              .numbers = &streams->stream[STREAM_LIST_NUMBERS]};
     result = encode_all(&encoder, section, streams);
-    streams->stream[PART_TEXT] = encoder.members.names.text;
-    encoder.members.names.text = (struct buffer){0};
-    member_writer_free(&encoder.members);
+    streams->stream[STREAM_FILENAMES] = encoder.lists.names.text;
+    encoder.lists.names.text = (struct buffer){0};
+    name_list_writer_free(&encoder.lists);
     buffer_free(&encoder.records);
     buffer_free(&encoder.text);
     return result;
@@ -196,7 +185,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
 struct decoder {
     const struct transform_context *context;
     struct names names;
-    struct member_reader reader;
+    struct name_list_reader reader;
     struct bytes records;
     uint64_t inflated_left; /* how much all texts may still be */
     struct buffer text;     /* of the record at hand */
@@ -230,12 +219,12 @@ static bool take_record(struct decoder *decoder, struct record *record)
 static enum result gather_text(struct decoder *decoder, uint64_t count)
 {
     decoder->text.size = 0;
-    member_reader_start_list(&decoder->reader);
+    name_list_reader_start_list(&decoder->reader);
     for (uint64_t i = 0; i < count; i++) {
         struct bytes name;
         uint64_t number;
 
-        if (!member_reader_take(&decoder->reader, &number))
+        if (!name_list_reader_take(&decoder->reader, &number))
             return RESULT_UNFIT;
         name = names_get(&decoder->names, (size_t)number);
         if (name.size + 1 > decoder->inflated_left)
@@ -266,8 +255,8 @@ static enum result decode_record(struct decoder *decoder, uint64_t left, struct 
     result = gather_text(decoder, record.name_count);
     decoder->list.size = 0;
     if (result == RESULT_OK)
-        result = zlib_text_again(decoder->context->memo, buffer_view(&decoder->text), record.form,
-                                 left, &decoder->list);
+        result = zlib_text_recompress(decoder->context->memo, buffer_view(&decoder->text),
+                                      record.form, left, &decoder->list);
     if (result != RESULT_OK)
         return result;
     done = buffer_append_uleb128(&front, record.name_count) &&
@@ -295,7 +284,7 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
     size_t start = section->size;
     uint64_t count;
 
-    if (!member_reader_take_width(&decoder->reader, &decoder->records) ||
+    if (!name_list_reader_take_width(&decoder->reader, &decoder->records) ||
         !bytes_take_uleb128(&decoder->records, &count))
         return RESULT_UNFIT;
     for (uint64_t i = 0; i < count; i++) {
@@ -307,7 +296,7 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
         if (!record_padding_append(section, start, size))
             return RESULT_NO_MEMORY;
     }
-    if (!member_reader_at_end(&decoder->reader) || rest.size != size - (section->size - start))
+    if (!name_list_reader_at_end(&decoder->reader) || rest.size != size - (section->size - start))
         return RESULT_UNFIT;
     return rest.size == 0 || buffer_append(section, rest.data, (size_t)rest.size)
                ? RESULT_OK
@@ -318,23 +307,24 @@ static enum result decode(const struct transform_context *context, struct stream
                           uint64_t size, struct buffer *section)
 {
     struct decoder decoder = {.context = context,
-                              .records = buffer_view(&streams->stream[PART_RECORDS])};
+                              .records = buffer_view(&streams->stream[STREAM_RECORDS])};
     enum result result;
 
-    if (streams->count != PART_COUNT)
+    if (streams->count != STREAM_COUNT)
         return RESULT_UNFIT;
-    decoder.inflated_left = zlib_text_limit(streams->stream, PART_OTHERS + 1, size);
-    result = names_take_text(&decoder.names, &streams->stream[PART_TEXT]);
-    if (result == RESULT_OK && !member_reader_start(&decoder.reader, decoder.names.count,
-                                                    buffer_view(&streams->stream[PART_KINDS]),
-                                                    buffer_view(&streams->stream[PART_OTHERS])))
+    decoder.inflated_left = zlib_text_limit(streams->stream, STREAM_LIST_NUMBERS + 1, size);
+    result = names_take_text(&decoder.names, &streams->stream[STREAM_FILENAMES]);
+    if (result == RESULT_OK &&
+        !name_list_reader_start(&decoder.reader, decoder.names.count,
+                                buffer_view(&streams->stream[STREAM_LIST_CODES]),
+                                buffer_view(&streams->stream[STREAM_LIST_NUMBERS])))
         result = RESULT_NO_MEMORY;
     if (result == RESULT_OK)
-        result = decode_all(&decoder, buffer_view(&streams->stream[PART_REST]), size, section);
+        result = decode_all(&decoder, buffer_view(&streams->stream[STREAM_REST]), size, section);
     /* The text was taken over; it is the streams' again. */
-    streams->stream[PART_TEXT] = decoder.names.text;
+    streams->stream[STREAM_FILENAMES] = decoder.names.text;
     decoder.names.text = (struct buffer){0};
-    member_reader_free(&decoder.reader);
+    name_list_reader_free(&decoder.reader);
     names_free(&decoder.names);
     buffer_free(&decoder.text);
     buffer_free(&decoder.list);

@@ -6,9 +6,9 @@
 #include "common/base/numbers.h"
 
 enum function_code {
-    CODE_ONCE,
-    CODE_NEW,
-    CODE_KNOWN,
+    CODE_ONCE = 0,
+    CODE_NEW = 1,
+    CODE_KNOWN = 2,
     CODE_TWO_BYTES = 202,
     CODE_NUMBER = 255,
 };
@@ -52,21 +52,21 @@ bool function_writer_add(struct function_writer *writer, struct function_hash fu
     return buffer_append(&writer->records, &stored, sizeof(stored));
 }
 
-static bool put_byte(struct buffer *column, uint64_t value)
+static bool put_byte(struct buffer *stream, uint64_t value)
 {
     uint8_t byte = (uint8_t)value;
 
-    return buffer_append(column, &byte, 1);
+    return buffer_append(stream, &byte, 1);
 }
 
-static bool put_known(struct buffer *column, uint64_t number)
+static bool put_known(struct buffer *stream, uint64_t number)
 {
     if (number < ONE_BYTE_COUNT)
-        return put_byte(column, CODE_KNOWN + number);
+        return put_byte(stream, CODE_KNOWN + number);
     number -= ONE_BYTE_COUNT;
     if (number < TWO_BYTES_COUNT)
-        return put_byte(column, CODE_TWO_BYTES + number / 256) && put_byte(column, number % 256);
-    return put_byte(column, CODE_NUMBER) && buffer_append_uleb128(column, number - TWO_BYTES_COUNT);
+        return put_byte(stream, CODE_TWO_BYTES + number / 256) && put_byte(stream, number % 256);
+    return put_byte(stream, CODE_NUMBER) && buffer_append_uleb128(stream, number - TWO_BYTES_COUNT);
 }
 
 /* The digits, with 0 behind them, and how many bytes that is; 0 where the hash has none. */
@@ -89,26 +89,26 @@ static size_t digits_of(uint64_t hash, uint8_t digits[DIGITS_MAX + 1])
     return size;
 }
 
-static bool put_new(struct buffer *columns, const struct function_hash *function)
+static bool put_new(struct buffer *streams, const struct function_hash *function)
 {
     uint8_t digits[DIGITS_MAX + 1], bytes[8];
     size_t size = digits_of(function->hash, digits);
 
     if (size != 0)
-        return buffer_append(&columns[FUNCTION_DIGITS], digits, size) &&
-               buffer_append_uleb128(&columns[FUNCTION_COUNTERS], function->counters);
+        return buffer_append(&streams[FUNCTION_DIGITS], digits, size) &&
+               buffer_append_uleb128(&streams[FUNCTION_COUNTERS], function->counters);
     store_u64(bytes, function->hash, false);
-    return put_byte(&columns[FUNCTION_DIGITS], DIGIT_NONE) &&
-           buffer_append(&columns[FUNCTION_HASHES], bytes, sizeof(bytes)) &&
-           buffer_append_uleb128(&columns[FUNCTION_COUNTERS_OF_HASHES], function->counters);
+    return put_byte(&streams[FUNCTION_DIGITS], DIGIT_NONE) &&
+           buffer_append(&streams[FUNCTION_HASHES], bytes, sizeof(bytes)) &&
+           buffer_append_uleb128(&streams[FUNCTION_COUNTERS_OF_HASHES], function->counters);
 }
 
-bool function_writer_finish(const struct function_writer *writer, struct buffer *columns)
+bool function_writer_finish(const struct function_writer *writer, struct buffer *streams)
 {
     const struct kind *kinds = (const struct kind *)(const void *)writer->kinds.data;
     const uint32_t *records = (const uint32_t *)(const void *)writer->records.data;
     struct buffer known = {0}; /* uint32_t, by number of a pair: what it is known as */
-    struct buffer *codes = &columns[FUNCTION_CODES];
+    struct buffer *codes = &streams[FUNCTION_CODES];
     uint32_t seen = 0, seen_often = 0;
     bool done = buffer_reserve(&known, writer->pairs.count * sizeof(uint32_t));
 
@@ -125,7 +125,7 @@ bool function_writer_finish(const struct function_writer *writer, struct buffer 
         if (kinds[records[i]].records > 1)
             seen_often++;
         done = put_byte(codes, kinds[records[i]].records > 1 ? CODE_NEW : CODE_ONCE) &&
-               put_new(columns, &kinds[records[i]].function);
+               put_new(streams, &kinds[records[i]].function);
     }
     buffer_free(&known);
     return done;
@@ -133,25 +133,25 @@ bool function_writer_finish(const struct function_writer *writer, struct buffer 
 
 /* ---- reading ---- */
 
-static bool take_new(struct bytes *columns, struct function_hash *function)
+static bool take_new(struct bytes *streams, struct function_hash *function)
 {
-    struct bytes *counters = &columns[FUNCTION_COUNTERS];
-    const uint8_t *digit = take_bytes(&columns[FUNCTION_DIGITS], 1), *bytes;
+    struct bytes *counters = &streams[FUNCTION_COUNTERS];
+    const uint8_t *digit = take_bytes(&streams[FUNCTION_DIGITS], 1), *bytes;
     uint64_t number;
 
     function->hash = 0;
     if (digit != NULL && *digit == DIGIT_NONE) {
-        bytes = take_bytes(&columns[FUNCTION_HASHES], 8);
+        bytes = take_bytes(&streams[FUNCTION_HASHES], 8);
         if (bytes == NULL)
             return false;
         function->hash = load_u64(bytes, false);
-        counters = &columns[FUNCTION_COUNTERS_OF_HASHES];
+        counters = &streams[FUNCTION_COUNTERS_OF_HASHES];
     } else {
         for (unsigned i = 0; digit != NULL && *digit != 0; i++) {
             if (i == DIGITS_MAX || *digit >= DIGIT_NONE)
                 return false;
             function->hash = function->hash << DIGIT_BITS | *digit;
-            digit = take_bytes(&columns[FUNCTION_DIGITS], 1);
+            digit = take_bytes(&streams[FUNCTION_DIGITS], 1);
         }
     }
     if (digit == NULL || !take_number(counters, &number) || number > UINT32_MAX)
@@ -180,7 +180,7 @@ static bool take_known(struct bytes *codes, unsigned code, uint64_t *number)
 
 enum result function_reader_take(struct function_reader *reader, struct function_hash *function)
 {
-    struct bytes *codes = &reader->columns[FUNCTION_CODES];
+    struct bytes *codes = &reader->streams[FUNCTION_CODES];
     const struct function_hash *known;
     const uint8_t *code = take_bytes(codes, 1);
     uint64_t number;
@@ -188,7 +188,7 @@ enum result function_reader_take(struct function_reader *reader, struct function
     if (code == NULL)
         return RESULT_UNFIT;
     if (*code < CODE_KNOWN) {
-        if (!take_new(reader->columns, function))
+        if (!take_new(reader->streams, function))
             return RESULT_UNFIT;
         return *code == CODE_ONCE || buffer_append(&reader->known, function, sizeof(*function))
                    ? RESULT_OK

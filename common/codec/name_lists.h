@@ -1,11 +1,11 @@
 /*
- * Lists of names that have many names in common: each name once, and the lists as numbers.
+ * Lists of names that have many names in common: each name once, and the lists as codes ("Lists of
+ * names" in docs/sidecar-format.md).
  *
- * Names are numbered in the order in which they come first in any list. Headers bring the same
- * names in the same order, so the one behind the name before is expected mostly. A function that
- * is emitted where it is used, though, comes only if it has not come in this list: those that have
- * are passed over. And where a list leaves what was expected, as for such functions, it may come
- * back to just that.
+ * Headers bring the same names in the same order, so the name behind the one before is expected
+ * mostly. A function that is emitted where it is used, though, comes only if it is not in this list
+ * yet: those that are, are skipped. And where a list leaves what was expected, as for such
+ * functions, it may resume just there.
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAME_LISTS_H
 #define COVSPLIT_COMMON_CODEC_NAME_LISTS_H
@@ -17,76 +17,71 @@
 #include "common/base/bytes.h"
 #include "common/llvm/names.h"
 
-/* Of each name of a list one byte tells which one it is. Stored in sidecars. */
-enum member_kind {
-    /* The one behind the name before in the list (at first: name 0); but of those from there on
-     * that have come in this list, MEMBER_PASSED_MAX at most are passed over. Where that one has
-     * not come in any list, it is the next new one. */
-    MEMBER_EXPECTED,
-    MEMBER_NEW, /* the first that has not come in any list */
-    /* The last one that was expected where the kind was another, and that had come in some list but
-     * not in this one; it has not come in this list since. */
-    MEMBER_LEFT,
-    MEMBER_OTHER, /* it is told by its number: bytes of the width at hand, low byte first */
+/* Stored in sidecars. */
+enum name_list_code {
+    NAME_EXPECTED = 0,
+    NAME_NEW = 1,
+    NAME_RESUMED = 2,
+    NAME_NUMBERED = 3,
 };
 
-#define MEMBER_PASSED_MAX 16
+#define NAME_SKIPPED_MAX 16
 
-#define MEMBER_WIDTH_MIN  2
-#define MEMBER_WIDTH_MAX  4
+#define NAME_WIDTH_MIN   2
+#define NAME_WIDTH_MAX   4
 
 /* What both sides know. */
-struct member_state {
+struct name_list_state {
     uint32_t *lists; /* of each name: the list that it came in last */
     uint64_t new_number;
-    uint32_t list; /* counted from 1 */
-    uint64_t next; /* behind the name before */
-    uint64_t left; /* UINT64_MAX: none */
+    uint32_t list;    /* counted from 1 */
+    uint64_t next;    /* behind the name before */
+    uint64_t resumed; /* UINT64_MAX: none */
 };
 
 /* ---- writing ---- */
 
-/* Starts with its two buffers; freed with member_writer_free. */
-struct member_writer {
-    struct buffer *kinds;  /* a byte for each member */
-    struct buffer *others; /* numbers of MEMBER_WIDTH_MAX bytes, up to member_writer_finish */
-    struct names names;    /* the distinct ones */
-    struct member_state state;
+/* Starts with its two buffers; freed with name_list_writer_free. */
+struct name_list_writer {
+    struct buffer *codes;
+    struct buffer *numbers; /* numbers of NAME_WIDTH_MAX bytes, up to name_list_writer_finish */
+    struct names names;     /* the distinct ones */
+    struct name_list_state state;
     size_t capacity; /* of state.lists */
 };
 
-void member_writer_free(struct member_writer *writer);
+void name_list_writer_free(struct name_list_writer *writer);
 
-void member_writer_start_list(struct member_writer *writer);
+void name_list_writer_start_list(struct name_list_writer *writer);
 /* False: no memory. */
-bool member_writer_put(struct member_writer *writer, struct bytes name);
+bool name_list_writer_put(struct name_list_writer *writer, struct bytes name);
 
 /* Brings the numbers to the least width that there is for so many names. False: there is none. */
-bool member_writer_finish(struct member_writer *writer, unsigned *width);
+bool name_list_writer_finish(struct name_list_writer *writer, unsigned *width);
 
 /* ---- reading ---- */
 
-struct member_reader {
-    struct bytes kinds;  /* those that are left */
-    struct bytes others; /* likewise */
+struct name_list_reader {
+    struct bytes codes;   /* those that are left */
+    struct bytes numbers; /* likewise */
     unsigned width;
     uint64_t count; /* names */
-    struct member_state state;
+    struct name_list_state state;
 };
 
-/* False: no memory. Freed with member_reader_free, also after a failure. */
-bool member_reader_start(struct member_reader *reader, size_t count, struct bytes kinds,
-                         struct bytes others);
-void member_reader_free(struct member_reader *reader);
+/* False: no memory. Freed with name_list_reader_free, also after a failure. */
+bool name_list_reader_start(struct name_list_reader *reader, size_t count, struct bytes codes,
+                            struct bytes numbers);
+void name_list_reader_free(struct name_list_reader *reader);
 
-/* Takes the width that the writer told. False: there is none such. */
-bool member_reader_take_width(struct member_reader *reader, struct bytes *from);
+/* Takes the width. False: there is none such. */
+bool name_list_reader_take_width(struct name_list_reader *reader, struct bytes *from);
 
-void member_reader_start_list(struct member_reader *reader);
+void name_list_reader_start_list(struct name_list_reader *reader);
 /* The next name's number. False where there is none, or none of a name. */
-bool member_reader_take(struct member_reader *reader, uint64_t *number);
+bool name_list_reader_take(struct name_list_reader *reader, uint64_t *number);
 
 /* Whether nothing is left. */
-bool member_reader_at_end(const struct member_reader *reader);
+bool name_list_reader_at_end(const struct name_list_reader *reader);
 
 #endif

@@ -16,7 +16,7 @@
 #include "common/codec/data_records.h"
 #include "common/llvm/names.h"
 
-/* Runs that are remembered. Stored in sidecars, in a way. */
+/* Runs that are remembered. The form depends on it. */
 #define NAME_REF_RUNS 4
 
 /* Starts with the names (NULL: none), indexed for writing, and the data of the mapping (NULL:

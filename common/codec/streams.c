@@ -6,7 +6,7 @@
 #include "common/base/memory_limit.h"
 #include "common/base/parallel.h"
 
-/* No zstd frame of a part is smaller. */
+/* No zstd frame of a stream is smaller. */
 #define FRAME_SIZE_MIN 10
 
 void streams_free(struct streams *streams)
@@ -35,12 +35,12 @@ struct packer {
     const struct streams *streams;
     int level;
     const char *name;
-    struct buffer frames[STREAMS_MAX]; /* empty: the part is stored as it is */
+    struct buffer frames[STREAMS_MAX]; /* empty: the stream is stored as it is */
     struct error errors[STREAMS_MAX];
     bool done[STREAMS_MAX];
 };
 
-static void pack_part(void *context, size_t index)
+static void pack_stream(void *context, size_t index)
 {
     struct packer *packer = context;
     const struct buffer *part = &packer->streams->stream[index];
@@ -77,7 +77,7 @@ bool streams_pack(const struct streams *streams, const struct codec_options *opt
     struct packer packer = {.streams = streams, .level = options->level, .name = name};
     bool done = true;
 
-    parallel_run(streams->count, options->threads, pack_part, &packer);
+    parallel_run(streams->count, options->threads, pack_stream, &packer);
     for (size_t i = 0; done && i < streams->count; i++) {
         done = packer.done[i];
         if (!done)
@@ -94,8 +94,7 @@ bool streams_pack(const struct streams *streams, const struct codec_options *opt
 
 static bool damaged(const char *name, const char *what, struct error *error)
 {
-    return error_set(error,
-                     "%s: %s is damaged (its streams do not fit together); get an intact copy",
+    return error_set(error, "%s: %s is damaged (its parts do not fit together); get an intact copy",
                      name, what);
 }
 
@@ -104,10 +103,10 @@ static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
     return bytes_slice(*from, 0, size, taken) && bytes_slice(*from, size, from->size - size, from);
 }
 
-/* A part, stored as it is (`stored` is 0) or as a frame, from the front of what is packed. */
-static bool unpack_part(struct codec_stream **stream, struct bytes bytes, uint64_t stored,
-                        uint64_t size, const char *name, const char *what, struct buffer *part,
-                        struct error *error)
+/* A stream, stored as it is (`stored` is 0) or as a frame, from the front of what is packed. */
+static bool unpack_stream(struct codec_stream **stream, struct bytes bytes, uint64_t stored,
+                          uint64_t size, const char *name, const char *what, struct buffer *part,
+                          struct error *error)
 {
     if (stored != 0)
         return codec_decompress_next(stream, bytes, size, name, what, part, error);
@@ -115,12 +114,12 @@ static bool unpack_part(struct codec_stream **stream, struct bytes bytes, uint64
            error_out_of_memory(error, name, bytes.size);
 }
 
-static bool is_wanted(uint64_t wanted, size_t part)
+static bool is_wanted(uint64_t wanted, size_t index)
 {
-    return part >= 64 || (wanted >> part & 1) != 0;
+    return index >= 64 || (wanted >> index & 1) != 0;
 }
 
-/* Takes the number of streams and their sizes off the front. stored[i] is 0 for a part that is
+/* Takes the number of streams and their sizes off the front. stored[i] is 0 for a stream that is
  * stored as it is. */
 static bool take_sizes(struct bytes *packed, uint64_t wanted, const struct streams_limits *limits,
                        const char *name, const char *what, struct streams *streams,
@@ -161,8 +160,8 @@ bool streams_unpack(struct bytes packed, uint64_t wanted, const struct streams_l
         if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes)) {
             done = damaged(name, what, error);
         } else if (is_wanted(wanted, i)) {
-            done = unpack_part(&stream, bytes, stored[i], sizes[i], name, what, &streams->stream[i],
-                               error);
+            done = unpack_stream(&stream, bytes, stored[i], sizes[i], name, what,
+                                 &streams->stream[i], error);
             if (i < 64 && stored[i] != 0 && codec_has_checksum(bytes))
                 streams->checked |= UINT64_C(1) << i;
         }

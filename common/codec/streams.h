@@ -1,11 +1,8 @@
 /*
  * The streams that a transform takes a section apart into, and their compressed form.
  *
- * Each part holds numbers or texts of one kind, so that zstd finds them like each other. Packed,
- * the streams are, with numbers as unsigned LEB128:
- *     number of streams,
- *     for each: its size, and unless that is 0 its stored size (0: stored as it is),
- *     for each: its bytes, or a zstd frame that names its size.
+ * Each stream holds numbers or texts of one kind, so that zstd finds them like each other. The
+ * packed form is in docs/sidecar-format.md ("Compact forms").
  */
 #ifndef COVSPLIT_COMMON_CODEC_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_STREAMS_H
@@ -53,7 +50,7 @@ struct streams_limits {
     uint64_t memory;  /* those that are unpacked (memory_limit.h) */
 };
 
-/* Unpacks those streams whose bits are set in `wanted`, and all from part 64 on; the others are
+/* Unpacks those streams whose bits are set in `wanted`, and all from stream 64 on; the others are
  * empty. Messages are as those of codec_stream_open. Freed with streams_free, also after a
  * failure. */
 bool streams_unpack(struct bytes packed, uint64_t wanted, const struct streams_limits *limits,

@@ -146,7 +146,7 @@ static inline bool take_region(struct reader *reader, struct region *region)
         }
     }
     if (!take(reader, &region->line) || !take(reader, &region->column) ||
-        !take(reader, &region->lines) || !take(reader, &region->column_end))
+        !take(reader, &region->num_lines) || !take(reader, &region->column_end))
         return false;
     region->is_gap = (region->column_end & GAP_BIT) != 0;
     region->column_end &= ~GAP_BIT;
@@ -224,8 +224,8 @@ enum result mapping_read(struct mapping *mapping, struct bytes bytes)
 
 #define REGION_SIZE_MAX ((1 + REGION_OPERANDS_MAX + 4) * NUMBER_32_SIZE_MAX)
 
-/* The first number of a region: its first operand, as some kinds have it there, and bits that tell
- * the kind. */
+/* The first number of a region: its first operand, as some kinds have it there, and bits that
+ * put_value the kind. */
 static inline uint32_t header_of(const struct region *region)
 {
     static const struct {
@@ -253,9 +253,9 @@ static inline uint8_t *put_place(uint8_t *to, const struct region *region)
     const uint32_t gap_bytes = UINT32_C(0x08808080);
     uint32_t is_gap = region->is_gap;
 
-    if ((region->line | region->column | region->lines | region->column_end) < 0x80) {
+    if ((region->line | region->column | region->num_lines | region->column_end) < 0x80) {
         store_u32(to,
-                  region->line | region->column << 8 | region->lines << 16 |
+                  region->line | region->column << 8 | region->num_lines << 16 |
                       (region->column_end | is_gap << 7) << 24,
                   false);
         store_u32(to + 4, gap_bytes, false);
@@ -263,7 +263,7 @@ static inline uint8_t *put_place(uint8_t *to, const struct region *region)
     }
     to = put_32(to, region->line);
     to = put_32(to, region->column);
-    to = put_32(to, region->lines);
+    to = put_32(to, region->num_lines);
     return put_32(to, region->column_end | is_gap << 31);
 }
 

@@ -52,10 +52,10 @@ struct region {
     bool is_gap;
     uint32_t line; /* more than that of the region before in the same file */
     uint32_t column;
-    uint32_t lines; /* how many lines further on it ends */
+    uint32_t num_lines; /* how many lines further on it ends */
     uint32_t column_end;
-    /* Code: its counter. Expansion: a file. Branches: the counters of both ways, and of MC/DC three
-     * numbers more. Decision: two numbers. */
+    /* Code: its counter. Expansion: a file. Branches: the counters of both sides, and of MC/DC
+     * three numbers more. Decision: two numbers. */
     uint32_t operands[REGION_OPERANDS_MAX];
 };
 

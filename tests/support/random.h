@@ -5,6 +5,7 @@
 #ifndef COVSPLIT_TESTS_SUPPORT_RANDOM_H
 #define COVSPLIT_TESTS_SUPPORT_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct random_state {
@@ -30,6 +31,14 @@ static inline uint64_t random_next(struct random_state *random)
 static inline uint64_t random_below(struct random_state *random, uint64_t limit)
 {
     return random_next(random) % limit;
+}
+
+/* Bytes that are less than `limit`. */
+static inline void random_fill(struct random_state *random, uint8_t *bytes, size_t size,
+                               unsigned limit)
+{
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (uint8_t)random_below(random, limit);
 }
 
 #endif

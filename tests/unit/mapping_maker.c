@@ -26,7 +26,7 @@ struct maker_region {
     uint64_t more[5]; /* behind the header */
     unsigned more_count;
     unsigned counters; /* how many of those, the first, are counters */
-    uint64_t line, column, lines, column_end;
+    uint64_t line, column, num_lines, column_end;
 };
 
 struct function {
@@ -160,14 +160,14 @@ static void set_place(struct function *function, struct maker_region *region, si
 
     region->line = index == 0 ? below(function, 3000) : below(function, 3);
     region->column = below(function, 200);
-    region->lines = below(function, 3);
+    region->num_lines = below(function, 3);
     region->column_end = below(function, 200);
     if (region->has_counter && below(function, 4) == 0)
         region->column_end |= 0x80000000u;
     if (index != 0 && below(function, 2) == 0) {
         region->line = 0;
         region->column = before->column;
-        region->lines = before->lines;
+        region->num_lines = before->num_lines;
         region->column_end = before->column_end & 0x7fffffff;
     }
 }
@@ -188,7 +188,7 @@ static void make_regions(struct function *function)
             /* Macros look the same wherever they are used. */
             if (file != 0 && below(function, 2) == 0) {
                 region->line = 77 + i;
-                region->column = region->lines = 1;
+                region->column = region->num_lines = 1;
                 region->column_end = 9;
             }
         }
@@ -211,7 +211,7 @@ static void put_region(const struct function *function, const struct maker_regio
         put(bytes, i < region->counters ? final(function, region->more[i]) : region->more[i]);
     put(bytes, region->line);
     put(bytes, region->column);
-    put(bytes, region->lines);
+    put(bytes, region->num_lines);
     put(bytes, region->column_end);
 }
 

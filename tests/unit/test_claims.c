@@ -29,7 +29,7 @@ static const struct {
     {SECTION_NAMES, 6, 64},
     {SECTION_DATA, 13, 16},
     {SECTION_COVMAP, 4, 64},
-    {SECTION_COVFUN, COVFUN_RAW, 16},
+    {SECTION_COVFUN, STREAM_RAW_MAPPINGS, 16},
 };
 
 /* Zeros take next to nothing in a sidecar, so streams that are larger than a section can make them

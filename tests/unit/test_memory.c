@@ -13,7 +13,7 @@
 #include "common/codec/transforms.h"
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
-#include "tests/unit/compact_maker.h"
+#include "tests/unit/section_maker.h"
 
 #define NEVER SIZE_MAX
 

@@ -17,7 +17,7 @@
 #include "common/sidecar/write.h"
 #include "reader/covsplit.h"
 #include "tests/support/rounds.h"
-#include "tests/unit/compact_maker.h"
+#include "tests/unit/section_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
 #define BLOCK_SIZE 3000

@@ -449,7 +449,7 @@ END_TEST
 
 /* ---- sizes ---- */
 
-/* A sanitizer's shadow memory is larger than any limit. gcc and clang say so in different ways. */
+/* A sanitizer's shadow memory is larger than any limit. gcc and clang say so in different sides. */
 #if defined(__SANITIZE_ADDRESS__)
 #define IS_SANITIZED true
 #elif defined(__has_feature)

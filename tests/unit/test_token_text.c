@@ -229,7 +229,7 @@ START_TEST(test_longer_than_it_says)
 }
 END_TEST
 
-/* ---- both ways ---- */
+/* ---- both sides ---- */
 
 static void comes_back(const struct buffer *text, enum token_rule rule)
 {
@@ -382,14 +382,14 @@ START_TEST(test_changed_parts)
     for (uint64_t seed = 0; seed < 1000; seed++) {
         struct random_state random = random_start(seed);
         struct buffer text = random_names(&random, 1 + (size_t)random_below(&random, 20));
-        struct buffer streams[NAME_TEXT_PARTS] = {0};
+        struct buffer streams[NAME_TEXT_STREAMS] = {0};
         struct names names;
 
         ck_assert_int_eq(name_text_encode(buffer_view(&text), streams), RESULT_OK);
-        damage(&random, &streams[random_below(&random, NAME_TEXT_PARTS)]);
+        damage(&random, &streams[random_below(&random, NAME_TEXT_STREAMS)]);
         name_text_decode(streams, ANY_SIZE, UINT64_MAX, &names);
         names_free(&names);
-        for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
+        for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
             buffer_free(&streams[i]);
         buffer_free(&text);
     }
@@ -399,7 +399,7 @@ END_TEST
 /* A long token, named many times, costs a byte each time: more than the streams are worth. */
 START_TEST(test_out_of_proportion)
 {
-    struct buffer text = {0}, streams[NAME_TEXT_PARTS] = {0};
+    struct buffer text = {0}, streams[NAME_TEXT_STREAMS] = {0};
     struct names names;
 
     for (unsigned i = 0; i < 3000; i++) {
@@ -411,7 +411,7 @@ START_TEST(test_out_of_proportion)
     ck_assert_int_eq(name_text_encode(buffer_view(&text), streams), RESULT_OK);
     ck_assert_int_eq(name_text_decode(streams, ANY_SIZE, UINT64_MAX, &names), RESULT_UNFIT);
     names_free(&names);
-    for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
+    for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
         buffer_free(&streams[i]);
     buffer_free(&text);
 }
@@ -424,7 +424,7 @@ START_TEST(test_out_of_proportion_to_section)
         uint64_t section_size;
         enum result result;
     } sections[] = {{ANY_SIZE, RESULT_OK}, {30000, RESULT_OK}, {20000, RESULT_UNFIT}};
-    struct buffer text = {0}, streams[NAME_TEXT_PARTS] = {0};
+    struct buffer text = {0}, streams[NAME_TEXT_STREAMS] = {0};
     char name[400];
 
     snprintf(name, sizeof(name), "_Z300%0300dv\1", 0);
@@ -439,7 +439,7 @@ START_TEST(test_out_of_proportion_to_section)
                          sections[i].result);
         names_free(&names);
     }
-    for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
+    for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
         buffer_free(&streams[i]);
     buffer_free(&text);
 }
@@ -455,10 +455,10 @@ START_TEST(test_form_stays)
     ck_assert_ptr_nonnull(stream);
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct random_state random = random_start(seed);
-        struct buffer names = random_names(&random, 200), streams[NAME_TEXT_PARTS] = {0};
+        struct buffer names = random_names(&random, 200), streams[NAME_TEXT_STREAMS] = {0};
 
         ck_assert_int_eq(name_text_encode(buffer_view(&names), streams), RESULT_OK);
-        for (size_t i = 0; i < NAME_TEXT_PARTS; i++) {
+        for (size_t i = 0; i < NAME_TEXT_STREAMS; i++) {
             digest_stream_add(stream, buffer_view(&streams[i]));
             buffer_free(&streams[i]);
         }

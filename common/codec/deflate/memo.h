@@ -1,5 +1,5 @@
 /*
- * What a split has proved: texts, by their digests, and the streams that zlib_again makes of them;
+ * What a split has proved: texts, by their digests, and the streams that recompress makes of them;
  * and what a section was taken apart into, by its digest, and the section that came of it.
  *
  * A split decodes everything once, to prove that it comes back. When the same bytes come out of the
@@ -21,7 +21,7 @@ struct memo;
 struct memo *memo_new(void);
 void memo_free(struct memo *memo);
 
-/* Remembers that zlib_again makes this stream of this text. The stream is viewed, not copied, and
+/* Remembers that recompress makes this stream of this text. The stream is viewed, not copied, and
  * must outlive the memo. False: no memory. */
 bool memo_add(struct memo *memo, struct bytes text, enum zlib_level level, struct bytes stream);
 

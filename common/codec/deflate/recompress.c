@@ -88,7 +88,7 @@ static const struct effort *effort_of(enum zlib_level level)
     return NULL;
 }
 
-bool zlib_again_level(struct bytes stream, enum zlib_level *level)
+bool recompress_level(struct bytes stream, enum zlib_level *level)
 {
     for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]); i++) {
         if (stream.size >= 2 && memcmp(stream.data, efforts[i].header, 2) == 0) {
@@ -412,7 +412,7 @@ static bool deflate_all(struct matcher *matcher)
     return end_block(matcher, place, true);
 }
 
-enum result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
+enum result recompress(struct bytes text, enum zlib_level level, uint64_t most,
                        struct buffer *stream)
 {
     const struct effort *effort = effort_of(level);
@@ -420,7 +420,7 @@ enum result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
     uint8_t sum[4];
     bool done;
 
-    if (effort == NULL || text.size >= ZLIB_AGAIN_SIZE_MAX)
+    if (effort == NULL || text.size >= RECOMPRESS_SIZE_MAX)
         return RESULT_UNFIT;
     matcher = malloc(sizeof(*matcher));
     if (matcher == NULL)

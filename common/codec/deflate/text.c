@@ -24,14 +24,14 @@ static enum zlib_level level_of(enum zlib_form form)
     return form == ZLIB_FORM_BEST ? ZLIB_LEVEL_BEST : ZLIB_LEVEL_DEFAULT;
 }
 
-enum result zlib_text_prove(struct bytes stream, uint64_t size, struct buffer *text,
-                            enum zlib_form *form)
+enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer *text,
+                              enum zlib_form *form)
 {
     struct buffer again = {0};
     enum zlib_level level;
     enum result result;
 
-    if (size >= ZLIB_AGAIN_SIZE_MAX || !zlib_again_level(stream, &level))
+    if (size >= RECOMPRESS_SIZE_MAX || !recompress_level(stream, &level))
         return RESULT_UNFIT;
     switch (inflate_exactly(stream, size, text)) {
     case INFLATE_DAMAGED:
@@ -41,7 +41,7 @@ enum result zlib_text_prove(struct bytes stream, uint64_t size, struct buffer *t
     case INFLATE_DONE:
         break;
     }
-    result = zlib_again(buffer_view(text), level, stream.size, &again);
+    result = recompress(buffer_view(text), level, stream.size, &again);
     if (result == RESULT_OK && !bytes_equal(buffer_view(&again), stream))
         result = RESULT_UNFIT;
     buffer_free(&again);
@@ -57,13 +57,13 @@ enum result zlib_text_remember(struct memo *memo, struct bytes text, enum zlib_f
     return memo_add(memo, text, level_of(form), stream) ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
-enum result zlib_text_again(struct memo *memo, struct bytes text, enum zlib_form form,
-                            uint64_t most, struct buffer *stream)
+enum result zlib_text_recompress(struct memo *memo, struct bytes text, enum zlib_form form,
+                                 uint64_t most, struct buffer *stream)
 {
     struct bytes known = text;
 
     if (form != ZLIB_FORM_NONE && (memo == NULL || !memo_find(memo, text, level_of(form), &known)))
-        return zlib_again(text, level_of(form), most, stream);
+        return recompress(text, level_of(form), most, stream);
     if (known.size > most)
         return RESULT_UNFIT;
     return buffer_append(stream, known.data, (size_t)known.size) ? RESULT_OK : RESULT_NO_MEMORY;

@@ -24,12 +24,12 @@ enum zlib_form {
 #define ZLIB_TEXT_STREAMS_PER_BYTE 64
 
 /* Appends the text of a stream that claims to hold `size` bytes, and finds its form. Unfit where
- * the stream is damaged, or is not what zlib_again makes of the text. */
-enum result zlib_text_prove(struct bytes stream, uint64_t size, struct buffer *text,
-                            enum zlib_form *form);
+ * the stream is damaged, or is not what recompress makes of the text. */
+enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer *text,
+                              enum zlib_form *form);
 
-/* How many bytes the texts of a section may have together, which these streams of it tell: bounds
- * the time and the memory that a hostile sidecar can take. */
+/* How many bytes the texts of a section may have together, which these streams of it make:
+ * bounds the time and the memory that a hostile sidecar can take. */
 uint64_t zlib_text_limit(const struct buffer *streams, size_t count, uint64_t section_size);
 
 /* Enters what was proved, unless the memo is NULL. */
@@ -37,7 +37,7 @@ enum result zlib_text_remember(struct memo *memo, struct bytes text, enum zlib_f
                                struct bytes stream);
 
 /* Appends the text in its form. Unfit where that is more than `most` bytes. */
-enum result zlib_text_again(struct memo *memo, struct bytes text, enum zlib_form form,
-                            uint64_t most, struct buffer *stream);
+enum result zlib_text_recompress(struct memo *memo, struct bytes text, enum zlib_form form,
+                                 uint64_t most, struct buffer *stream);
 
 #endif

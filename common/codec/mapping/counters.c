@@ -29,7 +29,7 @@ bool counters_start(struct counters *counters)
     counters->highest = 0;
     counters->seen = 0;
     counters->last_true = counters->last_false = VALUE_ZERO;
-    recent_start(&counters->recent);
+    mtf_start(&counters->mtf);
     if (!array_make_room((void **)&counters->values, &counters->value_capacity, 0, 2,
                          sizeof(*counters->values)))
         return false;

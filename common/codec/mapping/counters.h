@@ -1,38 +1,24 @@
 /*
- * The counters of a mapping's regions, and the table of expressions that follows from them.
+ * The counters of a mapping's regions, and the list of expressions that follows from them:
+ * "Counters" in docs/sidecar-format.md.
  *
- * The table is not stored, since it follows from what each region's counter is, as a tree
- * (mapping/expressions.h). A mapping whose table is another one is not taken apart.
+ * The list is not stored, since it follows from what each region's counter is, as a tree
+ * (expressions.h). A mapping whose list is another one is not taken apart.
  *
- * Counters and expressions that have come in a mapping are *values*, numbered in the order in which
- * they came; value 0 is the counter zero, and value 1 the function's own counter, number 0, which
- * is there from the start. The *two ways* of a branch are remembered as each other's other way. Of
- * plain counters the numbers that have come are remembered, so that the lowest number that has not
- * come, and the one behind the highest, can be told without it. A list has the last 64 values that
- * were told, the last one first.
- *
- * What a region's counter is follows mostly from where the region is, and is told by a symbol,
- * which is a part of the region's pattern. Where it is SYMBOL_TOLD, there is a byte in one of the
- * streams:
- *     0        zero
- *     1        the lowest counter that has not come
- *     2, 3     an expression that has not come, a subtraction or an addition: its right and then
- *              its left side are told in the same way in streams of their own
- *     4        a counter that has not come: the zigzag of its number less the one behind the
- *              highest that has come is in COVFUN_COUNTER_NUMBERS
- *     5 to 68  the value at this place, less 5, in the list
- *     255      the value that came so many values before the last one; the number is in
- *              COVFUN_COUNTER_NUMBERS
+ * Counters and expressions are *values*, by number; value 0 is zero, and value 1 the function's own
+ * counter, number 0. What a region's counter is follows mostly from where the region is, and is a
+ * symbol, which is a part of the region's pattern. Where the symbol is SYMBOL_TOKEN, there is a
+ * token in one of the streams.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_COUNTERS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_COUNTERS_H
 
 #include "common/base/array.h"
 #include "common/codec/mapping/expressions.h"
-#include "common/codec/mapping/recent.h"
+#include "common/codec/mapping/move_to_front.h"
 #include "common/codec/mapping/streams.h"
 
-#define COUNTERS_RECENT 64
+#define COUNTERS_MTF 64
 
 /* How far above the lowest counter that has not come it is known which ones have. */
 #define COUNTERS_SEEN 64
@@ -43,21 +29,21 @@ enum counter_symbol {
     SYMBOL_ENCLOSING = 1, /* that of the innermost region that is open */
     SYMBOL_LOWEST = 2,    /* the lowest counter that has not come */
     SYMBOL_NEXT = 3,      /* the one behind the highest that has come */
-    SYMBOL_CLOSED = 4,    /* that of the region that was closed last */
-    SYMBOL_OTHER_WAY = 5, /* the other way of that one */
-    SYMBOL_TRUE = 6,      /* the ways of the last branch */
+    SYMBOL_COMPLETED = 4, /* that of the region that was completed last */
+    SYMBOL_OPPOSITE = 5,  /* its opposite */
+    SYMBOL_TRUE = 6,      /* the counters of the last branch */
     SYMBOL_FALSE = 7,
-    /* A new expression. Code: the enclosing one less the closed one. The ways of a branch: that of
-     * the condition less the other way. */
+    /* A new expression. Code: the enclosing one less the completed one. Of a branch: that of the
+     * condition less the other one. */
     SYMBOL_DIFFERENCE = 8,
     /* A new expression: the enclosing one plus the lowest counter that has not come, which comes by
      * that. */
     SYMBOL_LOOP = 9,
-    SYMBOL_RECENT = 10, /* one of the first three in the list */
-    SYMBOL_TOLD = 31,
+    SYMBOL_MTF = 10, /* one of the first three in the list */
+    SYMBOL_TOKEN = 31,
 };
 
-#define SYMBOLS_RECENT 3
+#define SYMBOLS_MTF 3
 
 enum counter_token {
     TOKEN_ZERO = 0,
@@ -65,7 +51,7 @@ enum counter_token {
     TOKEN_SUBTRACT = COUNTER_SUBTRACT,
     TOKEN_ADD = COUNTER_ADD,
     TOKEN_NUMBER = 4,
-    TOKEN_RECENT = 5,
+    TOKEN_MTF = 5,
     TOKEN_OLD = 255,
 };
 
@@ -75,8 +61,8 @@ enum counter_token {
 #define VALUE_NONE  UINT32_MAX
 
 struct counter_value {
-    uint32_t counter;   /* as in mapping/expressions.h */
-    uint32_t other_way; /* a value; VALUE_ZERO: none is known */
+    uint32_t counter;  /* as in mapping/expressions.h */
+    uint32_t opposite; /* a value; VALUE_ZERO: none is known */
 };
 
 /* Starts as {0}; is used for one mapping after the other; freed with counters_free. */
@@ -84,7 +70,7 @@ struct counters {
     struct counter_nodes nodes;
     struct counter_value *values;
     size_t value_count, value_capacity;
-    struct recent recent;           /* values */
+    struct mtf mtf;                 /* values */
     uint32_t last_true, last_false; /* values */
     uint32_t lowest;                /* the lowest number that has not come */
     uint32_t highest;               /* that has come; reading: it may be too high */
@@ -106,7 +92,7 @@ struct counters {
 /* What a region's counter may follow from, as values. */
 struct counter_context {
     uint32_t enclosing;
-    uint32_t closed; /* VALUE_ZERO: none was closed */
+    uint32_t completed; /* VALUE_ZERO: none was completed */
 };
 
 void counters_free(struct counters *counters);
@@ -125,32 +111,32 @@ static inline bool counters_add(struct counters *counters, uint32_t counter, uin
                          counters->value_count, 1, sizeof(*counters->values)))
         return false;
     counters->values[counters->value_count++] = (struct counter_value){counter, VALUE_ZERO};
-    recent_add(&counters->recent, COUNTERS_RECENT, *value);
+    mtf_add(&counters->mtf, COUNTERS_MTF, *value);
     return true;
 }
 
 /* Brings a value that has come to the front. */
 static inline void counters_touch(struct counters *counters, uint32_t value)
 {
-    size_t place = recent_find(&counters->recent, COUNTERS_RECENT, value);
+    size_t place = mtf_find(&counters->mtf, COUNTERS_MTF, value);
 
-    if (place == recent_count(&counters->recent, COUNTERS_RECENT))
-        recent_add(&counters->recent, COUNTERS_RECENT, value);
+    if (place == mtf_count(&counters->mtf, COUNTERS_MTF))
+        mtf_add(&counters->mtf, COUNTERS_MTF, value);
     else
-        recent_touch(&counters->recent, place);
+        mtf_touch(&counters->mtf, place);
 }
 
-/* Remembers the ways of a branch. */
-static inline void counters_set_ways(struct counters *counters, uint32_t true_value,
-                                     uint32_t false_value)
+/* Remembers the counters of a branch. */
+static inline void counters_set_branch(struct counters *counters, uint32_t true_value,
+                                       uint32_t false_value)
 {
     counters->last_true = true_value;
     counters->last_false = false_value;
-    /* The counter zero has no other way: it would be that of any code that is never executed. */
+    /* The counter zero has no opposite: it would be that of any code that is never executed. */
     if (true_value != VALUE_ZERO)
-        counters->values[true_value].other_way = false_value;
+        counters->values[true_value].opposite = false_value;
     if (false_value != VALUE_ZERO)
-        counters->values[false_value].other_way = true_value;
+        counters->values[false_value].opposite = true_value;
 }
 
 /* A plain counter comes. */
@@ -181,14 +167,14 @@ static inline uint32_t counter_of_number(uint32_t number)
 enum result counters_start_writing(struct counters *counters, const struct mapping *mapping);
 
 /* The symbol, and the value, of the counter that the mapping has for code; what the symbol does not
- * tell goes to the part. False: no memory. */
-bool counters_put_code(struct counters *counters, struct streams *streams, unsigned part,
+ * stand for goes to the stream. False: no memory. */
+bool counters_put_code(struct counters *counters, struct streams *streams, unsigned stream,
                        struct counter_context context, uint32_t counter, uint8_t *symbol,
                        uint32_t *value);
 
-/* The symbols of both ways of a branch, from the value of its condition. False: no memory. */
+/* The symbols of both sides of a branch, from the value of its condition. False: no memory. */
 bool counters_put_branch(struct counters *counters, struct streams *streams, uint32_t condition,
-                         const uint32_t ways[2], uint8_t symbols[2]);
+                         const uint32_t sides[2], uint8_t symbols[2]);
 
 /* ---- reading ---- */
 
@@ -203,19 +189,19 @@ static inline size_t counters_room(const struct counters *counters)
 }
 
 /* Takes the counter of code which is the mapping's region `index`; it is one of this module's until
- * counters_finish_reading. There is room for it. Zero, with the columns broken, where there is
+ * counters_finish_reading. There is room for it. Zero, with the cursors' result, where there is
  * none. */
-uint32_t counters_take_code(struct counters *counters, struct covfun_columns *columns,
-                            unsigned part, struct counter_context context, uint8_t symbol,
+uint32_t counters_take_code(struct counters *counters, struct stream_cursors *cursors,
+                            unsigned stream, struct counter_context context, uint8_t symbol,
                             size_t index, uint32_t *value);
 
-/* Takes both ways of a branch. */
-void counters_take_branch(struct counters *counters, struct covfun_columns *columns,
+/* Takes both sides of a branch. */
+void counters_take_branch(struct counters *counters, struct stream_cursors *cursors,
                           uint32_t condition, const uint8_t symbols[2], size_t index,
-                          uint32_t ways[2]);
+                          uint32_t sides[2]);
 
 /* Makes the table of expressions, of `limit` at most, and gives the regions their final counters.
- * Nothing that was taken may be broken. */
+ * The cursors' result is RESULT_OK. */
 enum result counters_finish_reading(struct counters *counters, struct mapping *mapping,
                                     uint64_t limit);
 

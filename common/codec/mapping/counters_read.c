@@ -8,91 +8,91 @@
 #include "common/base/numbers.h"
 
 /* What cannot be gives the value zero: that it is broken is seen at the end of the region. */
-static uint32_t refuse(struct covfun_columns *columns)
+static uint32_t refuse(struct stream_cursors *cursors)
 {
-    columns->broken = true;
+    cursors->result = RESULT_UNFIT;
     return VALUE_ZERO;
 }
 
 /* ---- values that have not come ---- */
 
-static inline uint32_t add(struct counters *counters, struct covfun_columns *columns,
+static inline uint32_t add(struct counters *counters, struct stream_cursors *cursors,
                            uint32_t counter)
 {
     uint32_t value;
 
     if (counters_add(counters, counter, &value))
         return value;
-    columns->no_memory = true;
-    return refuse(columns);
+    cursors->result = RESULT_NO_MEMORY;
+    return VALUE_ZERO;
 }
 
-static inline uint32_t add_number(struct counters *counters, struct covfun_columns *columns,
+static inline uint32_t add_number(struct counters *counters, struct stream_cursors *cursors,
                                   uint64_t number)
 {
     if (number > UINT32_MAX >> COUNTER_TAG_BITS)
-        return refuse(columns);
+        return refuse(cursors);
     counters_see(counters, (uint32_t)number);
-    return add(counters, columns, counter_of_number((uint32_t)number));
+    return add(counters, cursors, counter_of_number((uint32_t)number));
 }
 
-static uint32_t add_expression(struct counters *counters, struct covfun_columns *columns,
+static uint32_t add_expression(struct counters *counters, struct stream_cursors *cursors,
                                uint32_t tag, uint32_t left, uint32_t right)
 {
     uint32_t node;
     enum result result = counter_nodes_add(&counters->nodes, tag, counters->values[left].counter,
                                            counters->values[right].counter, &node);
 
-    if (result == RESULT_NO_MEMORY)
-        columns->no_memory = true;
-    if (result != RESULT_OK)
-        return refuse(columns);
-    return add(counters, columns, node << COUNTER_TAG_BITS | tag);
+    if (result != RESULT_OK) {
+        cursors->result = result;
+        return VALUE_ZERO;
+    }
+    return add(counters, cursors, node << COUNTER_TAG_BITS | tag);
 }
 
-/* ---- what no symbol tells ---- */
+/* ---- tokens ---- */
 
-static uint32_t hear_old(struct counters *counters, struct covfun_columns *columns)
+static uint32_t take_old_value(struct counters *counters, struct stream_cursors *cursors)
 {
-    uint64_t back = covfun_take(columns, COVFUN_COUNTER_NUMBERS);
+    uint64_t back = stream_take(cursors, STREAM_COUNTER_OPERANDS);
     uint32_t value;
 
     if (back >= counters->value_count - 1)
-        return refuse(columns);
+        return refuse(cursors);
     value = (uint32_t)(counters->value_count - 1 - back);
     counters_touch(counters, value);
     return value;
 }
 
-static uint32_t hear(struct counters *counters, struct covfun_columns *columns, unsigned part,
-                     unsigned level)
+static uint32_t take_value(struct counters *counters, struct stream_cursors *cursors,
+                           unsigned stream, unsigned level)
 {
-    uint8_t token = covfun_take_byte(columns, part);
-    size_t place = (size_t)token - TOKEN_RECENT;
+    uint8_t token = stream_take_byte(cursors, stream);
+    size_t place = (size_t)token - TOKEN_MTF;
     uint32_t left, right;
 
     if (level > COUNTER_DEPTH_MAX)
-        return refuse(columns);
+        return refuse(cursors);
     switch (token) {
     case TOKEN_ZERO:
         return VALUE_ZERO;
     case TOKEN_LOWEST:
-        return add_number(counters, columns, counters->lowest);
+        return add_number(counters, cursors, counters->lowest);
     case TOKEN_SUBTRACT:
     case TOKEN_ADD:
-        right = hear(counters, columns, COVFUN_COUNTER_RIGHT, level + 1);
-        left = hear(counters, columns, COVFUN_COUNTER_LEFT, level + 1);
-        return add_expression(counters, columns, token, left, right);
+        right = take_value(counters, cursors, STREAM_RIGHT_COUNTERS, level + 1);
+        left = take_value(counters, cursors, STREAM_LEFT_COUNTERS, level + 1);
+        return add_expression(counters, cursors, token, left, right);
     case TOKEN_NUMBER:
-        return add_number(counters, columns,
+        return add_number(counters, cursors,
                           counters->highest + UINT64_C(1) +
-                              unzigzag(covfun_take(columns, COVFUN_COUNTER_NUMBERS)));
+                              unzigzag(stream_take(cursors, STREAM_COUNTER_OPERANDS)));
     case TOKEN_OLD:
-        return hear_old(counters, columns);
+        return take_old_value(counters, cursors);
     default:
-        if (place >= recent_count(&counters->recent, COUNTERS_RECENT))
-            return refuse(columns);
-        return (uint32_t)recent_touch(&counters->recent, place);
+        if (place >= mtf_count(&counters->mtf, COUNTERS_MTF))
+            return refuse(cursors);
+        return (uint32_t)mtf_touch(&counters->mtf, place);
     }
 }
 
@@ -105,26 +105,25 @@ static inline uint32_t touch(struct counters *counters, uint32_t value)
     return value;
 }
 
-static uint32_t take_recent(struct counters *counters, struct covfun_columns *columns,
-                            uint8_t symbol)
+static uint32_t take_mtf(struct counters *counters, struct stream_cursors *cursors, uint8_t symbol)
 {
-    size_t place = (size_t)symbol - SYMBOL_RECENT;
+    size_t place = (size_t)symbol - SYMBOL_MTF;
 
-    if (place >= SYMBOLS_RECENT || place >= recent_count(&counters->recent, COUNTERS_RECENT))
-        return refuse(columns);
-    return (uint32_t)recent_touch(&counters->recent, place);
+    if (place >= SYMBOLS_MTF || place >= mtf_count(&counters->mtf, COUNTERS_MTF))
+        return refuse(cursors);
+    return (uint32_t)mtf_touch(&counters->mtf, place);
 }
 
-static uint32_t take_loop(struct counters *counters, struct covfun_columns *columns,
+static uint32_t take_loop(struct counters *counters, struct stream_cursors *cursors,
                           uint32_t enclosing)
 {
-    uint32_t body = add_number(counters, columns, counters->lowest);
+    uint32_t body = add_number(counters, cursors, counters->lowest);
 
-    return add_expression(counters, columns, COUNTER_ADD, enclosing, body);
+    return add_expression(counters, cursors, COUNTER_ADD, enclosing, body);
 }
 
-static inline uint32_t take_code(struct counters *counters, struct covfun_columns *columns,
-                                 unsigned part, struct counter_context context, uint8_t symbol)
+static inline uint32_t take_code(struct counters *counters, struct stream_cursors *cursors,
+                                 unsigned stream, struct counter_context context, uint8_t symbol)
 {
     switch (symbol) {
     case SYMBOL_ZERO:
@@ -132,44 +131,44 @@ static inline uint32_t take_code(struct counters *counters, struct covfun_column
     case SYMBOL_ENCLOSING:
         return touch(counters, context.enclosing);
     case SYMBOL_LOWEST:
-        return add_number(counters, columns, counters->lowest);
+        return add_number(counters, cursors, counters->lowest);
     case SYMBOL_NEXT:
-        return add_number(counters, columns, counters->highest + UINT64_C(1));
-    case SYMBOL_CLOSED:
-        return touch(counters, context.closed);
-    case SYMBOL_OTHER_WAY:
-        return touch(counters, counters->values[context.closed].other_way);
+        return add_number(counters, cursors, counters->highest + UINT64_C(1));
+    case SYMBOL_COMPLETED:
+        return touch(counters, context.completed);
+    case SYMBOL_OPPOSITE:
+        return touch(counters, counters->values[context.completed].opposite);
     case SYMBOL_TRUE:
         return touch(counters, counters->last_true);
     case SYMBOL_FALSE:
         return touch(counters, counters->last_false);
     case SYMBOL_DIFFERENCE:
-        return add_expression(counters, columns, COUNTER_SUBTRACT, context.enclosing,
-                              context.closed);
+        return add_expression(counters, cursors, COUNTER_SUBTRACT, context.enclosing,
+                              context.completed);
     case SYMBOL_LOOP:
-        return take_loop(counters, columns, context.enclosing);
-    case SYMBOL_TOLD:
-        return hear(counters, columns, part, 0);
+        return take_loop(counters, cursors, context.enclosing);
+    case SYMBOL_TOKEN:
+        return take_value(counters, cursors, stream, 0);
     default:
-        return take_recent(counters, columns, symbol);
+        return take_mtf(counters, cursors, symbol);
     }
 }
 
-/* A way of a branch that is not what is left of the condition's counter. */
-static inline uint32_t take_way(struct counters *counters, struct covfun_columns *columns,
-                                unsigned part, uint8_t symbol)
+/* A counter of a branch that is not what is left of the condition's counter. */
+static inline uint32_t take_side(struct counters *counters, struct stream_cursors *cursors,
+                                 unsigned stream, uint8_t symbol)
 {
     switch (symbol) {
     case SYMBOL_ZERO:
         return VALUE_ZERO;
     case SYMBOL_LOWEST:
-        return add_number(counters, columns, counters->lowest);
+        return add_number(counters, cursors, counters->lowest);
     case SYMBOL_NEXT:
-        return add_number(counters, columns, counters->highest + UINT64_C(1));
-    case SYMBOL_TOLD:
-        return hear(counters, columns, part, 0);
+        return add_number(counters, cursors, counters->highest + UINT64_C(1));
+    case SYMBOL_TOKEN:
+        return take_value(counters, cursors, stream, 0);
     default:
-        return take_recent(counters, columns, symbol);
+        return take_mtf(counters, cursors, symbol);
     }
 }
 
@@ -192,32 +191,32 @@ static inline uint32_t operand(struct counters *counters, uint32_t value, size_t
     return counter;
 }
 
-uint32_t counters_take_code(struct counters *counters, struct covfun_columns *columns,
-                            unsigned part, struct counter_context context, uint8_t symbol,
+uint32_t counters_take_code(struct counters *counters, struct stream_cursors *cursors,
+                            unsigned stream, struct counter_context context, uint8_t symbol,
                             size_t index, uint32_t *value)
 {
-    *value = take_code(counters, columns, part, context, symbol);
+    *value = take_code(counters, cursors, stream, context, symbol);
     return operand(counters, *value, index, 0);
 }
 
-void counters_take_branch(struct counters *counters, struct covfun_columns *columns,
+void counters_take_branch(struct counters *counters, struct stream_cursors *cursors,
                           uint32_t condition, const uint8_t symbols[2], size_t index,
-                          uint32_t ways[2])
+                          uint32_t sides[2])
 {
     uint32_t first, second;
 
     if (symbols[0] == SYMBOL_DIFFERENCE) {
-        second = take_way(counters, columns, COVFUN_COUNTER_FALSE, symbols[1]);
-        first = add_expression(counters, columns, COUNTER_SUBTRACT, condition, second);
+        second = take_side(counters, cursors, STREAM_FALSE_COUNTERS, symbols[1]);
+        first = add_expression(counters, cursors, COUNTER_SUBTRACT, condition, second);
     } else {
-        first = take_way(counters, columns, COVFUN_COUNTER_TRUE, symbols[0]);
+        first = take_side(counters, cursors, STREAM_TRUE_COUNTERS, symbols[0]);
         second = symbols[1] == SYMBOL_DIFFERENCE
-                     ? add_expression(counters, columns, COUNTER_SUBTRACT, condition, first)
-                     : take_way(counters, columns, COVFUN_COUNTER_FALSE, symbols[1]);
+                     ? add_expression(counters, cursors, COUNTER_SUBTRACT, condition, first)
+                     : take_side(counters, cursors, STREAM_FALSE_COUNTERS, symbols[1]);
     }
-    counters_set_ways(counters, first, second);
-    ways[0] = operand(counters, first, index, 0);
-    ways[1] = operand(counters, second, index, 1);
+    counters_set_branch(counters, first, second);
+    sides[0] = operand(counters, first, index, 0);
+    sides[1] = operand(counters, second, index, 1);
 }
 
 static uint32_t *operand_of(struct mapping *mapping, uint32_t root)

@@ -1,5 +1,5 @@
 /*
- * Counters of regions, as they are told: see counters.h.
+ * Counters of regions, as they are written: see counters.h.
  */
 #include "common/base/array.h"
 #include "common/codec/mapping/counters.h"
@@ -204,7 +204,7 @@ static uint32_t value_of(const struct counters *counters, uint32_t counter)
 
     if (counter == COUNTER_ZERO)
         return VALUE_ZERO;
-    return counter_is_expression(counter) ? counters->nodes.nodes[number].told
+    return counter_is_expression(counter) ? counters->nodes.nodes[number].value
                                           : counters->of_numbers[number];
 }
 
@@ -216,7 +216,7 @@ static bool add(struct counters *counters, uint32_t counter, uint32_t *value)
     if (!counters_add(counters, counter, value))
         return false;
     if (counter_is_expression(counter)) {
-        counters->nodes.nodes[number].told = *value;
+        counters->nodes.nodes[number].value = *value;
     } else {
         counters->of_numbers[number] = *value;
         counters_see(counters, number);
@@ -224,58 +224,58 @@ static bool add(struct counters *counters, uint32_t counter, uint32_t *value)
     return true;
 }
 
-/* ---- what no symbol tells ---- */
+/* ---- tokens ---- */
 
-static bool tell(struct counters *counters, struct streams *streams, unsigned part,
-                 uint32_t counter, uint32_t *value);
+static bool put_value(struct counters *counters, struct streams *streams, unsigned stream,
+                      uint32_t counter, uint32_t *value);
 
-static bool tell_old(struct counters *counters, struct streams *streams, unsigned part,
-                     uint32_t value)
+static bool put_old_value(struct counters *counters, struct streams *streams, unsigned stream,
+                          uint32_t value)
 {
-    size_t place = recent_find(&counters->recent, COUNTERS_RECENT, value);
+    size_t place = mtf_find(&counters->mtf, COUNTERS_MTF, value);
 
-    if (place != recent_count(&counters->recent, COUNTERS_RECENT)) {
-        recent_touch(&counters->recent, place);
-        return covfun_put_byte(streams, part, TOKEN_RECENT + (unsigned)place);
+    if (place != mtf_count(&counters->mtf, COUNTERS_MTF)) {
+        mtf_touch(&counters->mtf, place);
+        return stream_put_byte(streams, stream, TOKEN_MTF + (unsigned)place);
     }
-    recent_add(&counters->recent, COUNTERS_RECENT, value);
-    return covfun_put_byte(streams, part, TOKEN_OLD) &&
-           covfun_put(streams, COVFUN_COUNTER_NUMBERS, counters->value_count - 1 - value);
+    mtf_add(&counters->mtf, COUNTERS_MTF, value);
+    return stream_put_byte(streams, stream, TOKEN_OLD) &&
+           stream_put(streams, STREAM_COUNTER_OPERANDS, counters->value_count - 1 - value);
 }
 
-static bool tell_number(const struct counters *counters, struct streams *streams, unsigned part,
-                        uint32_t number)
+static bool put_number(const struct counters *counters, struct streams *streams, unsigned stream,
+                       uint32_t number)
 {
     if (number == counters->lowest)
-        return covfun_put_byte(streams, part, TOKEN_LOWEST);
-    return covfun_put_byte(streams, part, TOKEN_NUMBER) &&
-           covfun_put(streams, COVFUN_COUNTER_NUMBERS,
+        return stream_put_byte(streams, stream, TOKEN_LOWEST);
+    return stream_put_byte(streams, stream, TOKEN_NUMBER) &&
+           stream_put(streams, STREAM_COUNTER_OPERANDS,
                       zigzag((uint64_t)number - counters->highest - 1));
 }
 
-static bool tell_expression(struct counters *counters, struct streams *streams, unsigned part,
-                            uint32_t counter)
+static bool put_expression(struct counters *counters, struct streams *streams, unsigned stream,
+                           uint32_t counter)
 {
     const struct counter_node *node = &counters->nodes.nodes[COUNTER_INDEX(counter)];
     uint32_t side;
 
-    return covfun_put_byte(streams, part, COUNTER_TAG(counter)) &&
-           tell(counters, streams, COVFUN_COUNTER_RIGHT, node->right, &side) &&
-           tell(counters, streams, COVFUN_COUNTER_LEFT, node->left, &side);
+    return stream_put_byte(streams, stream, COUNTER_TAG(counter)) &&
+           put_value(counters, streams, STREAM_RIGHT_COUNTERS, node->right, &side) &&
+           put_value(counters, streams, STREAM_LEFT_COUNTERS, node->left, &side);
 }
 
-static bool tell(struct counters *counters, struct streams *streams, unsigned part,
-                 uint32_t counter, uint32_t *value)
+static bool put_value(struct counters *counters, struct streams *streams, unsigned stream,
+                      uint32_t counter, uint32_t *value)
 {
     *value = value_of(counters, counter);
     if (*value == VALUE_ZERO)
-        return covfun_put_byte(streams, part, TOKEN_ZERO);
+        return stream_put_byte(streams, stream, TOKEN_ZERO);
     if (*value != VALUE_NONE)
-        return tell_old(counters, streams, part, *value);
+        return put_old_value(counters, streams, stream, *value);
     if (counter_is_expression(counter)) {
-        if (!tell_expression(counters, streams, part, counter))
+        if (!put_expression(counters, streams, stream, counter))
             return false;
-    } else if (!tell_number(counters, streams, part, COUNTER_INDEX(counter))) {
+    } else if (!put_number(counters, streams, stream, COUNTER_INDEX(counter))) {
         return false;
     }
     return add(counters, counter, value);
@@ -297,35 +297,35 @@ static bool is_made_of(const struct counters *counters, uint32_t counter, uint32
 }
 
 /* The symbol of a value by its place in the list, which is brought to the front then. */
-static uint8_t symbol_of_recent(struct counters *counters, uint32_t value)
+static uint8_t symbol_of_mtf(struct counters *counters, uint32_t value)
 {
-    for (size_t place = 0; place < SYMBOLS_RECENT; place++) {
-        if (place < recent_count(&counters->recent, COUNTERS_RECENT) &&
-            recent_get(&counters->recent, place) == value) {
-            recent_touch(&counters->recent, place);
-            return (uint8_t)(SYMBOL_RECENT + place);
+    for (size_t place = 0; place < SYMBOLS_MTF; place++) {
+        if (place < mtf_count(&counters->mtf, COUNTERS_MTF) &&
+            mtf_get(&counters->mtf, place) == value) {
+            mtf_touch(&counters->mtf, place);
+            return (uint8_t)(SYMBOL_MTF + place);
         }
     }
-    return SYMBOL_TOLD;
+    return SYMBOL_TOKEN;
 }
 
-/* The symbol of what is told by its number: SYMBOL_TOLD for all others. */
+/* The symbol of a counter by its number: SYMBOL_TOKEN for all others. */
 static uint8_t symbol_of_number(const struct counters *counters, uint32_t counter)
 {
     if (counter == counter_of_number(counters->lowest))
         return SYMBOL_LOWEST;
-    return counter == counter_of_number(counters->highest + 1) ? SYMBOL_NEXT : SYMBOL_TOLD;
+    return counter == counter_of_number(counters->highest + 1) ? SYMBOL_NEXT : SYMBOL_TOKEN;
 }
 
 static uint8_t symbol_of_context(const struct counters *counters, struct counter_context context,
                                  uint32_t value)
 {
-    return value == context.enclosing                            ? SYMBOL_ENCLOSING
-           : value == context.closed                             ? SYMBOL_CLOSED
-           : value == counters->values[context.closed].other_way ? SYMBOL_OTHER_WAY
-           : value == counters->last_true                        ? SYMBOL_TRUE
-           : value == counters->last_false                       ? SYMBOL_FALSE
-                                                                 : SYMBOL_TOLD;
+    return value == context.enclosing                              ? SYMBOL_ENCLOSING
+           : value == context.completed                            ? SYMBOL_COMPLETED
+           : value == counters->values[context.completed].opposite ? SYMBOL_OPPOSITE
+           : value == counters->last_true                          ? SYMBOL_TRUE
+           : value == counters->last_false                         ? SYMBOL_FALSE
+                                                                   : SYMBOL_TOKEN;
 }
 
 static uint8_t symbol_of_new_code(const struct counters *counters, struct counter_context context,
@@ -334,7 +334,7 @@ static uint8_t symbol_of_new_code(const struct counters *counters, struct counte
     uint32_t lowest =
         counters->lowest <= counters->most ? counters->of_numbers[counters->lowest] : VALUE_NONE;
 
-    if (is_made_of(counters, counter, COUNTER_SUBTRACT, context.enclosing, context.closed))
+    if (is_made_of(counters, counter, COUNTER_SUBTRACT, context.enclosing, context.completed))
         return SYMBOL_DIFFERENCE;
     if (COUNTER_TAG(counter) == COUNTER_ADD && lowest == VALUE_NONE) {
         const struct counter_node *node = &counters->nodes.nodes[COUNTER_INDEX(counter)];
@@ -346,7 +346,7 @@ static uint8_t symbol_of_new_code(const struct counters *counters, struct counte
     return symbol_of_number(counters, counter);
 }
 
-bool counters_put_code(struct counters *counters, struct streams *streams, unsigned part,
+bool counters_put_code(struct counters *counters, struct streams *streams, unsigned stream,
                        struct counter_context context, uint32_t counter, uint8_t *symbol,
                        uint32_t *value)
 {
@@ -360,42 +360,43 @@ bool counters_put_code(struct counters *counters, struct streams *streams, unsig
         return true;
     if (*value != VALUE_NONE) {
         *symbol = symbol_of_context(counters, context, *value);
-        if (*symbol == SYMBOL_TOLD)
-            *symbol = symbol_of_recent(counters, *value);
+        if (*symbol == SYMBOL_TOKEN)
+            *symbol = symbol_of_mtf(counters, *value);
         else
             counters_touch(counters, *value);
-        return *symbol != SYMBOL_TOLD || tell(counters, streams, part, counter, value);
+        return *symbol != SYMBOL_TOKEN || put_value(counters, streams, stream, counter, value);
     }
     *symbol = symbol_of_new_code(counters, context, counter);
-    if (*symbol == SYMBOL_TOLD)
-        return tell(counters, streams, part, counter, value);
+    if (*symbol == SYMBOL_TOKEN)
+        return put_value(counters, streams, stream, counter, value);
     if (*symbol == SYMBOL_LOOP && !add(counters, counter_of_number(counters->lowest), &lowest))
         return false;
     return add(counters, counter, value);
 }
 
-/* One way of a branch; `other` is the value of the other one, VALUE_NONE where it has not come. */
-static bool put_way(struct counters *counters, struct streams *streams, unsigned part,
-                    uint32_t counter, uint32_t condition, uint32_t other, uint8_t *symbol,
-                    uint32_t *value)
+/* One counter of a branch; `other` is the value of the other one, VALUE_NONE where it has not come.
+ */
+static bool put_side(struct counters *counters, struct streams *streams, unsigned stream,
+                     uint32_t counter, uint32_t condition, uint32_t other, uint8_t *symbol,
+                     uint32_t *value)
 {
     *value = value_of(counters, counter);
     *symbol = SYMBOL_ZERO;
     if (*value == VALUE_ZERO)
         return true;
     if (*value != VALUE_NONE) {
-        *symbol = symbol_of_recent(counters, *value);
-        return *symbol != SYMBOL_TOLD || tell(counters, streams, part, counter, value);
+        *symbol = symbol_of_mtf(counters, *value);
+        return *symbol != SYMBOL_TOKEN || put_value(counters, streams, stream, counter, value);
     }
     if (other != VALUE_NONE && is_made_of(counters, counter, COUNTER_SUBTRACT, condition, other))
         *symbol = SYMBOL_DIFFERENCE;
     else
         *symbol = symbol_of_number(counters, counter);
-    return *symbol == SYMBOL_TOLD ? tell(counters, streams, part, counter, value)
-                                  : add(counters, counter, value);
+    return *symbol == SYMBOL_TOKEN ? put_value(counters, streams, stream, counter, value)
+                                   : add(counters, counter, value);
 }
 
-/* Whether the first way, which has not come, is the condition less the second one. */
+/* Whether the first counter, which has not come, is the condition less the second one. */
 static bool is_rest(const struct counters *counters, uint32_t condition, uint32_t first,
                     uint32_t second)
 {
@@ -409,26 +410,26 @@ static bool is_rest(const struct counters *counters, uint32_t condition, uint32_
 }
 
 bool counters_put_branch(struct counters *counters, struct streams *streams, uint32_t condition,
-                         const uint32_t ways[2], uint8_t symbols[2])
+                         const uint32_t sides[2], uint8_t symbols[2])
 {
     uint32_t counter[2], value[2];
     bool done;
 
     for (unsigned i = 0; i < 2; i++)
-        counter[i] =
-            counter_is_expression(ways[i]) ? counters->of_table[COUNTER_INDEX(ways[i])] : ways[i];
+        counter[i] = counter_is_expression(sides[i]) ? counters->of_table[COUNTER_INDEX(sides[i])]
+                                                     : sides[i];
     if (is_rest(counters, condition, counter[0], counter[1])) {
         symbols[0] = SYMBOL_DIFFERENCE;
-        done = put_way(counters, streams, COVFUN_COUNTER_FALSE, counter[1], condition, VALUE_NONE,
-                       &symbols[1], &value[1]) &&
+        done = put_side(counters, streams, STREAM_FALSE_COUNTERS, counter[1], condition, VALUE_NONE,
+                        &symbols[1], &value[1]) &&
                add(counters, counter[0], &value[0]);
     } else {
-        done = put_way(counters, streams, COVFUN_COUNTER_TRUE, counter[0], condition, VALUE_NONE,
-                       &symbols[0], &value[0]) &&
-               put_way(counters, streams, COVFUN_COUNTER_FALSE, counter[1], condition, value[0],
-                       &symbols[1], &value[1]);
+        done = put_side(counters, streams, STREAM_TRUE_COUNTERS, counter[0], condition, VALUE_NONE,
+                        &symbols[0], &value[0]) &&
+               put_side(counters, streams, STREAM_FALSE_COUNTERS, counter[1], condition, value[0],
+                        &symbols[1], &value[1]);
     }
     if (done)
-        counters_set_ways(counters, value[0], value[1]);
+        counters_set_branch(counters, value[0], value[1]);
     return done;
 }

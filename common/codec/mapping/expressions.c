@@ -41,7 +41,7 @@ enum result counter_nodes_add(struct counter_nodes *nodes, uint32_t tag, uint32_
                                                  .left = left,
                                                  .right = right,
                                                  .depth = depth,
-                                                 .told = COUNTER_NONE,
+                                                 .value = COUNTER_NONE,
                                                  .place = COUNTER_NONE};
     return RESULT_OK;
 }

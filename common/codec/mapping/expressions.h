@@ -29,7 +29,7 @@
 struct counter_node {
     uint32_t left, right;
     uint32_t depth;
-    uint32_t told;   /* writing: its number in the order in which they are told, or COUNTER_NONE */
+    uint32_t value;  /* writing: its number among values, or COUNTER_NONE */
     uint32_t place;  /* in the table, by what comes last; COUNTER_NONE: not in it yet */
     uint32_t length; /* of what is entered in the table for it: itself, and what is in it */
     uint8_t tag;     /* enum counter_tag */

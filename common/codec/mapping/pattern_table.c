@@ -1,8 +1,5 @@
 /*
  * Patterns of regions as bytes: see pattern_table.h.
- *
- * In COVFUN_PATTERN_TABLE both groups of patterns, those with a byte and those with two, are in
- * ascending order, each told as the difference to the one before it in its group.
  */
 #include "common/codec/mapping/pattern_table.h"
 
@@ -67,7 +64,7 @@ static bool put_group(const struct pattern_use *uses, size_t count, struct strea
     uint32_t before = 0;
 
     for (size_t i = 0; i < count; i++) {
-        if (!covfun_put(streams, COVFUN_PATTERN_TABLE, uses[i].pattern - before))
+        if (!stream_put(streams, STREAM_PATTERN_TABLE, uses[i].pattern - before))
             return false;
         before = uses[i].pattern;
     }
@@ -77,13 +74,13 @@ static bool put_group(const struct pattern_use *uses, size_t count, struct strea
 static bool put_pattern(const struct pattern_use *uses, uint32_t place, struct streams *streams)
 {
     if (place < PATTERNS_SHORT)
-        return covfun_put_byte(streams, COVFUN_PATTERNS, place);
+        return stream_put_byte(streams, STREAM_PATTERN_CODES, place);
     if (place >= PATTERNS_TABLE_MAX)
-        return covfun_put_byte(streams, COVFUN_PATTERNS, PATTERN_AS_IT_IS) &&
-               covfun_put(streams, COVFUN_OTHER_PATTERNS, uses[place].pattern);
+        return stream_put_byte(streams, STREAM_PATTERN_CODES, PATTERN_AS_IT_IS) &&
+               stream_put(streams, STREAM_RARE_PATTERNS, uses[place].pattern);
     place -= PATTERNS_SHORT;
-    return covfun_put_byte(streams, COVFUN_PATTERNS, PATTERNS_SHORT + (place >> 8)) &&
-           covfun_put_byte(streams, COVFUN_PATTERNS_LOW, place & 0xff);
+    return stream_put_byte(streams, STREAM_PATTERN_CODES, PATTERNS_SHORT + (place >> 8)) &&
+           stream_put_byte(streams, STREAM_PATTERN_LOW_BYTES, place & 0xff);
 }
 
 bool pattern_table_put(struct pattern_table *table, struct streams *streams)
@@ -115,9 +112,9 @@ bool pattern_table_put(struct pattern_table *table, struct streams *streams)
 
 /* ---- reading ---- */
 
-enum result pattern_table_take(struct pattern_table *table, struct covfun_columns *columns)
+enum result pattern_table_take(struct pattern_table *table, struct stream_cursors *cursors)
 {
-    struct covfun_column *column = &columns->streams[COVFUN_PATTERN_TABLE];
+    struct stream_cursor *column = &cursors->stream[STREAM_PATTERN_TABLE];
     size_t capacity = 0;
     uint64_t number = 0;
 
@@ -128,29 +125,31 @@ enum result pattern_table_take(struct pattern_table *table, struct covfun_column
                              sizeof(*table->patterns)))
             return RESULT_NO_MEMORY;
         number = (table->count == PATTERNS_SHORT ? 0 : number) +
-                 covfun_take_32(columns, COVFUN_PATTERN_TABLE);
-        if (columns->broken || !pattern_unpack(number, &table->patterns[table->count++]))
+                 stream_take_32(cursors, STREAM_PATTERN_TABLE);
+        if (cursors->result != RESULT_OK ||
+            !pattern_unpack(number, &table->patterns[table->count++]))
             return RESULT_UNFIT;
     }
     return RESULT_OK;
 }
 
 const struct region_pattern *pattern_take_long(const struct pattern_table *table,
-                                               struct covfun_columns *columns, uint8_t first,
+                                               struct stream_cursors *cursors, uint8_t first,
                                                struct region_pattern *room)
 {
     size_t place = first;
 
     if (first == PATTERN_AS_IT_IS) {
-        if (pattern_unpack(covfun_take(columns, COVFUN_OTHER_PATTERNS), room) && !columns->broken)
+        if (pattern_unpack(stream_take(cursors, STREAM_RARE_PATTERNS), room) &&
+            cursors->result == RESULT_OK)
             return room;
     } else {
         if (first >= PATTERNS_SHORT)
             place = PATTERNS_SHORT + ((size_t)(first - PATTERNS_SHORT) << 8) +
-                    covfun_take_byte(columns, COVFUN_PATTERNS_LOW);
-        if (place < table->count && !columns->broken)
+                    stream_take_byte(cursors, STREAM_PATTERN_LOW_BYTES);
+        if (place < table->count && cursors->result == RESULT_OK)
             return &table->patterns[place];
     }
-    columns->broken = true;
+    cursors->result = RESULT_UNFIT;
     return NULL;
 }

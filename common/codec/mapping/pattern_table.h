@@ -1,7 +1,7 @@
 /*
  * The patterns of regions (region_pattern.h) as bytes.
  *
- * A table has those that come, the most frequent ones first; a pattern is told by its number in it,
+ * A table has those that come, the most frequent ones first; a pattern is a number in it,
  * in one byte or two. There are three streams more than that of the numbers: the table, the second
  * bytes, and patterns that have no place in the table, as they are.
  */
@@ -12,8 +12,8 @@
 #include "common/codec/mapping/region_pattern.h"
 #include "common/codec/mapping/streams.h"
 
-/* Patterns with a byte of their own; those that two bytes tell; and the byte of those that are told
- * as they are. Stored in sidecars. */
+/* Patterns with a byte of their own; those that two bytes stand for; and the byte of those that are
+ * stored as they are. Stored in sidecars. */
 #define PATTERNS_SHORT     240
 #define PATTERNS_LONG      (15 * 256)
 #define PATTERN_AS_IT_IS   255
@@ -44,23 +44,23 @@ bool pattern_table_put(struct pattern_table *table, struct streams *streams);
 /* ---- reading ---- */
 
 /* Takes the table. */
-enum result pattern_table_take(struct pattern_table *table, struct covfun_columns *columns);
+enum result pattern_table_take(struct pattern_table *table, struct stream_cursors *cursors);
 
-/* Takes a pattern that a byte alone does not tell; *room is for it. NULL, with the columns broken,
- * where there is none. */
+/* Takes a pattern that a byte alone does not stand for; *room is for it. NULL, with the cursors'
+ * result, where there is none. */
 const struct region_pattern *pattern_take_long(const struct pattern_table *table,
-                                               struct covfun_columns *columns, uint8_t first,
+                                               struct stream_cursors *cursors, uint8_t first,
                                                struct region_pattern *room);
 
 static inline const struct region_pattern *pattern_take(const struct pattern_table *table,
-                                                        struct covfun_columns *columns,
+                                                        struct stream_cursors *cursors,
                                                         struct region_pattern *room)
 {
-    uint8_t first = covfun_take_byte(columns, COVFUN_PATTERNS);
+    uint8_t first = stream_take_byte(cursors, STREAM_PATTERN_CODES);
 
     if (first < PATTERNS_SHORT && first < table->count)
         return &table->patterns[first];
-    return pattern_take_long(table, columns, first, room);
+    return pattern_take_long(table, cursors, first, room);
 }
 
 #endif

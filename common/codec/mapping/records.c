@@ -1,26 +1,9 @@
 /*
- * The coverage mapping of functions, version 3.
+ * Function records of the coverage mapping: "The mapping of functions" in docs/sidecar-format.md.
  *
- * The section is a run of records, each aligned to 8 bytes (LLVM's CoverageMappingFormat, versions
- * 4 to 7): NameRef (64 bits), DataSize (32), FuncHash (64), FilenamesRef (64), packed, and DataSize
- * bytes of mapping. NameRef follows from the names, FuncHash from the data; of the FilenamesRefs
- * there is one for each translation unit. Mappings that are the same, as those of a template's
- * instances are, are stored once. How mappings are taken apart is told in regions.h and
- * counters.h.
- *
- * Parts (mapping/streams.h), of each record:
- *   COVFUN_NAMES, COVFUN_OTHER_NAMES
- *                        NameRef, as name_refs_put writes it
- *   COVFUN_HASH_FORMS    a byte: 0 where FuncHash is that of the first data record with the
- *                        NameRef; 1 where it is 0; else 2, and the hash is in COVFUN_HASH_SIZES
- *                        and COVFUN_HASHES as hash_put writes it
- *   COVFUN_FILENAMES     0 where FilenamesRef is that of the record before; 1 where it is new,
- *                        and in COVFUN_FILENAMES_REFS (8 bytes, low one first); else 2 plus the
- *                        number that it had when it was new
- *   COVFUN_MAPPINGS      0 where the mapping is new and taken apart; 1 where it is new and in
- *                        COVFUN_RAW as it is, its size being the next number in COVFUN_MAPPINGS;
- *                        else 1 plus how many new mappings ago it was new
- *   COVFUN_REST          what follows the last record that is of this form, as it is
+ * NameRef follows from the names, FuncHash from the data; of the FilenamesRefs there is one for
+ * each translation unit. Mappings that are the same, as those of a template's instances are, are
+ * stored once. How mappings are taken apart is in regions.h and counters.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +21,8 @@
 /* What a mapping is written into may be so much larger than what is written. */
 #define MAPPING_ROOM ((uint64_t)16 << 10)
 
-/* A number of the section takes one byte at least, and what tells it hardly more than ten: its own
- * byte, and a difference that takes more bytes than both numbers do. */
+/* A number of the section takes one byte at least, and what stands for it hardly more than ten: its
+ * own byte, and a difference that takes more bytes than both numbers do. */
 #define STREAMS_PER_BYTE 16
 
 enum {
@@ -115,12 +98,12 @@ static bool put_hash(struct encoder *encoder, const struct record *record)
     uint64_t hash;
 
     if (data_records_find_hash(encoder->data, record->name_ref, &hash) && hash == record->func_hash)
-        return covfun_put_byte(encoder->streams, COVFUN_HASH_FORMS, HASH_OF_DATA);
+        return stream_put_byte(encoder->streams, STREAM_FUNC_HASH_CODES, HASH_OF_DATA);
     if (record->func_hash == 0)
-        return covfun_put_byte(encoder->streams, COVFUN_HASH_FORMS, HASH_ZERO);
-    return covfun_put_byte(encoder->streams, COVFUN_HASH_FORMS, HASH_OTHER) &&
-           put_other_hash(record->func_hash, &encoder->streams->stream[COVFUN_HASH_SIZES],
-                          &encoder->streams->stream[COVFUN_HASHES]);
+        return stream_put_byte(encoder->streams, STREAM_FUNC_HASH_CODES, HASH_ZERO);
+    return stream_put_byte(encoder->streams, STREAM_FUNC_HASH_CODES, HASH_OTHER) &&
+           put_other_hash(record->func_hash, &encoder->streams->stream[STREAM_FUNC_HASH_SIZES],
+                          &encoder->streams->stream[STREAM_FUNC_HASH_BYTES]);
 }
 
 static bool put_filenames(struct encoder *encoder, uint64_t reference)
@@ -130,22 +113,22 @@ static bool put_filenames(struct encoder *encoder, uint64_t reference)
 
     encoder->filenames_before = reference;
     if (known != 0 && reference == before)
-        return covfun_put(encoder->streams, COVFUN_FILENAMES, 0);
+        return stream_put(encoder->streams, STREAM_FILENAMES_REF_CODES, 0);
     if (!intern_table_add(&encoder->filenames, reference, &number))
         return false;
     if (number != known)
-        return covfun_put(encoder->streams, COVFUN_FILENAMES, 2 + number);
+        return stream_put(encoder->streams, STREAM_FILENAMES_REF_CODES, 2 + number);
     store_u64(bytes, reference, false);
-    return covfun_put(encoder->streams, COVFUN_FILENAMES, 1) &&
-           buffer_append(&encoder->streams->stream[COVFUN_FILENAMES_REFS], bytes, sizeof(bytes));
+    return stream_put(encoder->streams, STREAM_FILENAMES_REF_CODES, 1) &&
+           buffer_append(&encoder->streams->stream[STREAM_FILENAMES_REFS], bytes, sizeof(bytes));
 }
 
 static bool put_raw_mapping(struct encoder *encoder, struct bytes mapping)
 {
-    return covfun_put(encoder->streams, COVFUN_MAPPINGS, MAPPING_RAW) &&
-           covfun_put(encoder->streams, COVFUN_MAPPINGS, mapping.size) &&
-           (mapping.size == 0 || buffer_append(&encoder->streams->stream[COVFUN_RAW], mapping.data,
-                                               (size_t)mapping.size));
+    return stream_put(encoder->streams, STREAM_MAPPING_CODES, MAPPING_RAW) &&
+           stream_put(encoder->streams, STREAM_MAPPING_CODES, mapping.size) &&
+           (mapping.size == 0 || buffer_append(&encoder->streams->stream[STREAM_RAW_MAPPINGS],
+                                               mapping.data, (size_t)mapping.size));
 }
 
 static enum result put_mapping(struct encoder *encoder, const struct record *record)
@@ -158,8 +141,9 @@ static enum result put_mapping(struct encoder *encoder, const struct record *rec
     if (!intern_table_add(&encoder->mappings, load_u64(digest.bytes, false), &number))
         return RESULT_NO_MEMORY;
     if (number != known)
-        return covfun_put(encoder->streams, COVFUN_MAPPINGS, 1 + known - number) ? RESULT_OK
-                                                                                 : RESULT_NO_MEMORY;
+        return stream_put(encoder->streams, STREAM_MAPPING_CODES, 1 + known - number)
+                   ? RESULT_OK
+                   : RESULT_NO_MEMORY;
     result = mapping_read(&encoder->mapping, bytes);
     if (result == RESULT_OK)
         result = counters_start_writing(&encoder->counters, &encoder->mapping);
@@ -167,7 +151,7 @@ static enum result put_mapping(struct encoder *encoder, const struct record *rec
         return result;
     if (result == RESULT_UNFIT)
         return put_raw_mapping(encoder, bytes) ? RESULT_OK : RESULT_NO_MEMORY;
-    return covfun_put(encoder->streams, COVFUN_MAPPINGS, MAPPING_NEW) &&
+    return stream_put(encoder->streams, STREAM_MAPPING_CODES, MAPPING_NEW) &&
                    regions_put(&encoder->regions, &encoder->counters, &encoder->mapping,
                                encoder->streams)
                ? RESULT_OK
@@ -213,8 +197,9 @@ static enum result encode_all(struct encoder *encoder, struct bytes section)
     while (take_record(section, encoder->context->big_endian, &offset, &record)) {
         enum result result;
 
-        if (!name_refs_put(&encoder->name_refs, record.name_ref, &streams->stream[COVFUN_NAMES],
-                           &streams->stream[COVFUN_OTHER_NAMES]) ||
+        if (!name_refs_put(&encoder->name_refs, record.name_ref,
+                           &streams->stream[STREAM_NAME_REF_CODES],
+                           &streams->stream[STREAM_NAME_REF_OPERANDS]) ||
             !put_hash(encoder, &record) || !put_filenames(encoder, record.filenames_ref))
             return RESULT_NO_MEMORY;
         result = put_mapping(encoder, &record);
@@ -224,7 +209,7 @@ static enum result encode_all(struct encoder *encoder, struct bytes section)
     if (!regions_finish_writing(&encoder->regions, streams))
         return RESULT_NO_MEMORY;
     return offset == section.size ||
-                   buffer_append(&streams->stream[COVFUN_REST], section.data + offset,
+                   buffer_append(&streams->stream[STREAM_REST], section.data + offset,
                                  (size_t)(section.size - offset))
                ? RESULT_OK
                : RESULT_NO_MEMORY;
@@ -236,7 +221,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
     struct encoder encoder = {.context = context, .streams = streams};
     enum result result;
 
-    streams->count = COVFUN_PART_COUNT;
+    streams->count = MAPPING_STREAMS;
     result = encode_all(&encoder, section);
     data_records_free(&encoder.own_data);
     intern_table_free(&encoder.filenames);
@@ -257,7 +242,7 @@ struct known_mapping {
 
 struct decoder {
     const struct transform_context *context;
-    struct covfun_columns columns;
+    struct stream_cursors cursors;
     /* What is left of streams that are not only numbers and bytes. */
     struct bytes name_ref_codes, name_ref_operands, hash_sizes, hashes, raw;
     struct name_refs name_refs;
@@ -276,8 +261,8 @@ static bool get_hash(struct decoder *decoder, struct record *record)
 {
     uint8_t form;
 
-    form = covfun_take_byte(&decoder->columns, COVFUN_HASH_FORMS);
-    if (decoder->columns.broken || form > HASH_OTHER)
+    form = stream_take_byte(&decoder->cursors, STREAM_FUNC_HASH_CODES);
+    if (decoder->cursors.result != RESULT_OK || form > HASH_OTHER)
         return false;
     record->func_hash = 0;
     if (form == HASH_OF_DATA)
@@ -291,8 +276,8 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
     uint64_t code, number;
     struct bytes stored;
 
-    code = covfun_take(&decoder->columns, COVFUN_FILENAMES);
-    if (decoder->columns.broken || (code == 0 && decoder->filenames_known == 0))
+    code = stream_take(&decoder->cursors, STREAM_FILENAMES_REF_CODES);
+    if (decoder->cursors.result != RESULT_OK || (code == 0 && decoder->filenames_known == 0))
         return false;
     if (code != 0) {
         number = code == 1 ? decoder->filenames_known++ : code - 2;
@@ -313,7 +298,7 @@ static enum result make_mapping(struct decoder *decoder, uint64_t limit, struct 
     mapping_clear(&decoder->mapping);
     if (!counters_start(&decoder->counters))
         return RESULT_NO_MEMORY;
-    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
+    result = regions_take(&decoder->regions, &decoder->counters, &decoder->cursors, limit,
                           &decoder->mapping);
     if (result == RESULT_OK)
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
@@ -344,10 +329,10 @@ static enum result copy_known(const struct decoder *decoder, uint64_t ago, uint6
 
 static enum result copy_raw(struct decoder *decoder, uint64_t limit, struct buffer *section)
 {
-    uint64_t size = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
+    uint64_t size = stream_take(&decoder->cursors, STREAM_MAPPING_CODES);
     const uint8_t *bytes;
 
-    if (decoder->columns.broken || size > limit)
+    if (decoder->cursors.result != RESULT_OK || size > limit)
         return RESULT_UNFIT;
     bytes = take_bytes(&decoder->raw, size);
     if (bytes == NULL && size != 0)
@@ -359,9 +344,9 @@ static enum result get_mapping(struct decoder *decoder, uint64_t limit, struct b
 {
     struct known_mapping known = {.offset = section->size};
     enum result result;
-    uint64_t code = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
+    uint64_t code = stream_take(&decoder->cursors, STREAM_MAPPING_CODES);
 
-    if (decoder->columns.broken)
+    if (decoder->cursors.result != RESULT_OK)
         return RESULT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
@@ -417,7 +402,7 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
     }
     decoder->name_refs =
         (struct name_refs){.names = decoder->context->names, .data = decoder->data};
-    result = regions_start_reading(&decoder->regions, &decoder->columns);
+    result = regions_start_reading(&decoder->regions, &decoder->cursors);
     if (result != RESULT_OK)
         return result;
     while (decoder->name_ref_codes.size != 0) {
@@ -438,28 +423,28 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
  * streams would mostly make is left to growing, whatever size is claimed. False: no memory. */
 static bool make_room(const struct streams *streams, uint64_t size, struct buffer *section)
 {
-    static const struct stream_proportion usual = {
+    static const struct stream_proportion frequent = {
         .per_part_byte = 8, .per_section_byte = 1, .besides = MAPPING_ROOM};
 
     return buffer_reserve(section,
-                          (size_t)streams_bound(streams->stream, COVFUN_PART_COUNT, size, &usual));
+                          (size_t)streams_bound(streams->stream, MAPPING_STREAMS, size, &frequent));
 }
 
 static void start_columns(struct decoder *decoder, const struct streams *streams)
 {
-    for (size_t i = 0; i < COVFUN_PART_COUNT; i++) {
+    for (size_t i = 0; i < MAPPING_STREAMS; i++) {
         const struct buffer *part = &streams->stream[i];
 
         if (part->size != 0)
-            decoder->columns.streams[i] =
-                (struct covfun_column){part->data, part->data + part->size};
+            decoder->cursors.stream[i] =
+                (struct stream_cursor){part->data, part->data + part->size};
     }
-    decoder->name_ref_codes = buffer_view(&streams->stream[COVFUN_NAMES]);
-    decoder->name_ref_operands = buffer_view(&streams->stream[COVFUN_OTHER_NAMES]);
-    decoder->hash_sizes = buffer_view(&streams->stream[COVFUN_HASH_SIZES]);
-    decoder->hashes = buffer_view(&streams->stream[COVFUN_HASHES]);
-    decoder->raw = buffer_view(&streams->stream[COVFUN_RAW]);
-    decoder->filenames_refs = buffer_view(&streams->stream[COVFUN_FILENAMES_REFS]);
+    decoder->name_ref_codes = buffer_view(&streams->stream[STREAM_NAME_REF_CODES]);
+    decoder->name_ref_operands = buffer_view(&streams->stream[STREAM_NAME_REF_OPERANDS]);
+    decoder->hash_sizes = buffer_view(&streams->stream[STREAM_FUNC_HASH_SIZES]);
+    decoder->hashes = buffer_view(&streams->stream[STREAM_FUNC_HASH_BYTES]);
+    decoder->raw = buffer_view(&streams->stream[STREAM_RAW_MAPPINGS]);
+    decoder->filenames_refs = buffer_view(&streams->stream[STREAM_FILENAMES_REFS]);
 }
 
 static enum result decode(const struct transform_context *context, struct streams *streams,
@@ -468,11 +453,11 @@ static enum result decode(const struct transform_context *context, struct stream
     struct decoder decoder = {.context = context};
     enum result result;
 
-    if (streams->count != COVFUN_PART_COUNT)
+    if (streams->count != MAPPING_STREAMS)
         return RESULT_UNFIT;
     start_columns(&decoder, streams);
     result = make_room(streams, size, section)
-                 ? decode_all(&decoder, buffer_view(&streams->stream[COVFUN_REST]), size, section)
+                 ? decode_all(&decoder, buffer_view(&streams->stream[STREAM_REST]), size, section)
                  : RESULT_NO_MEMORY;
     data_records_free(&decoder.own_data);
     buffer_free(&decoder.known);

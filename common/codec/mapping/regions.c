@@ -9,11 +9,11 @@
 
 void regions_free(struct regions *regions)
 {
-    intern_table_free(&regions->shape_numbers);
+    intern_table_free(&regions->template_numbers);
     buffer_free(&regions->key);
-    free(regions->shapes);
-    mapping_free(&regions->shape_regions);
-    shape_lists_free(&regions->lists);
+    free(regions->templates);
+    mapping_free(&regions->template_regions);
+    template_lists_free(&regions->lists);
     pattern_table_free(&regions->patterns);
     free(regions->origins);
     *regions = (struct regions){0};
@@ -21,11 +21,11 @@ void regions_free(struct regions *regions)
 
 bool regions_start(struct regions *regions)
 {
-    for (unsigned i = 0; i < PLACE_CLASSES; i++)
-        usual_columns_start(&regions->starts[i]);
-    for (unsigned i = 0; i < PLACE_END_CLASSES; i++)
-        usual_columns_start(&regions->ends[i]);
-    return shape_lists_start(&regions->lists);
+    for (unsigned i = 0; i < START_CLASSES; i++)
+        frequent_columns_start(&regions->starts[i]);
+    for (unsigned i = 0; i < END_CLASSES; i++)
+        frequent_columns_start(&regions->ends[i]);
+    return template_lists_start(&regions->lists);
 }
 
 void regions_start_mapping(struct regions *regions)
@@ -37,8 +37,8 @@ void regions_start_mapping(struct regions *regions)
 
 void regions_start_file(struct regions *regions)
 {
-    regions->place.open.count = 0;
-    regions->place.line = 0;
+    regions->file.active.count = 0;
+    regions->file.line = 0;
 }
 
 struct file_origin regions_origin(const struct regions *regions, size_t file)
@@ -46,7 +46,7 @@ struct file_origin regions_origin(const struct regions *regions, size_t file)
     if (file < regions->origin_count && regions->origins[file].mapping == regions->mapping)
         return regions->origins[file];
     return (struct file_origin){regions->mapping, VALUE_ENTRY,
-                                shape_list_of_length(SHAPE_LENGTH_OTHER)};
+                                template_list_of_length(TEMPLATE_LENGTH_OTHER)};
 }
 
 bool regions_expand(struct regions *regions, uint32_t file, uint32_t value, uint32_t list)

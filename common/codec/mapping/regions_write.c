@@ -1,5 +1,5 @@
 /*
- * Files and regions, as they are told: see regions.h.
+ * Files and regions, as they are written: see regions.h.
  */
 #include <string.h>
 
@@ -19,22 +19,23 @@ bool regions_finish_writing(struct regions *regions, struct streams *streams)
 
 /* ---- places ---- */
 
-/* Closes what ends at `start` or before it, but not more than CLOSED_MAX; the number of what was
- * closed, the last end in *anchor, which is as it was where there is none, and its value. */
-static unsigned close_ends(struct region_place *place, uint64_t start, uint64_t *anchor,
-                           uint32_t *value)
+/* Completes what ends at `start` or before it, but not more than COMPLETED_MAX; the number of what
+ * was completed, the last end in *anchor, which is as it was where there is none, and its value. */
+static unsigned complete_ends(struct file_state *file, uint64_t start, uint64_t *anchor,
+                              uint32_t *value)
 {
-    struct open_ends *open = &place->open;
-    unsigned closed = 0;
+    struct active_ends *active = &file->active;
+    unsigned completed = 0;
 
-    while (open->count != 0 && open->ends[open->count - 1].place <= start && closed < CLOSED_MAX) {
-        const struct open_end *end = &open->ends[--open->count];
+    while (active->count != 0 && active->ends[active->count - 1].place <= start &&
+           completed < COMPLETED_MAX) {
+        const struct active_end *end = &active->ends[--active->count];
 
         *anchor = end->place;
         *value = end->value;
-        closed++;
+        completed++;
     }
-    return closed;
+    return completed;
 }
 
 static bool put_first_start(struct regions *regions, struct streams *streams,
@@ -44,84 +45,89 @@ static bool put_first_start(struct regions *regions, struct streams *streams,
     uint64_t difference = (uint64_t)region->line - regions->first_line;
 
     if (!is_main)
-        return covfun_put(streams, COVFUN_OTHER_FIRST_LINE, region->line) &&
-               covfun_put(streams, COVFUN_OTHER_FIRST_COLUMN, region->column);
+        return stream_put(streams, STREAM_EXPANDED_FIRST_LINES, region->line) &&
+               stream_put(streams, STREAM_EXPANDED_FIRST_COLUMNS, region->column);
     regions->first_line = region->line;
-    return covfun_put(streams, COVFUN_FIRST_LINE + is_zero, zigzag(difference)) &&
-           covfun_put(streams, COVFUN_FIRST_COLUMN + is_zero, region->column);
+    return stream_put(streams, STREAM_FIRST_LINES + is_zero, zigzag(difference)) &&
+           stream_put(streams, STREAM_FIRST_COLUMNS + is_zero, region->column);
 }
 
-/* Which of the usual columns that is. */
-static unsigned find_usual(const struct region_place *place, struct usual_columns *columns,
-                           uint32_t column)
+/* Which of the frequent columns a column is. */
+static unsigned find_frequent(const struct file_state *file, struct frequent_columns *columns,
+                              uint32_t column)
 {
-    int64_t difference = (int64_t)column - region_base_column(place);
-    unsigned usual = usual_columns_find(columns, difference);
+    int64_t difference = (int64_t)column - region_base_column(file);
+    unsigned frequent = frequent_columns_find(columns, difference);
 
-    usual_columns_use(columns, difference);
-    return usual;
+    frequent_columns_use(columns, difference);
+    return frequent;
 }
 
-/* What is told of the start, counted from the anchor. */
+/* Stores the start, counted from the anchor. */
 static bool put_start(struct regions *regions, struct streams *streams, const struct region *region,
                       uint64_t anchor, uint8_t *form)
 {
-    const struct region_place *place = &regions->place;
-    unsigned class = region_class(region), usual;
-    uint32_t lines = (uint32_t)((place->line >> 32) - (anchor >> 32));
+    const struct file_state *file = &regions->file;
+    unsigned class = region_class(region), frequent;
+    uint32_t lines = (uint32_t)((file->line >> 32) - (anchor >> 32));
     uint64_t columns = (uint64_t)region->column - (uint32_t)anchor;
 
     if (lines == 0) {
         *form = (uint8_t)(columns < START_ON_LINE ? START_NEAR + columns : START_ON_LINE);
         return *form != START_ON_LINE ||
-               covfun_put(streams, COVFUN_COLUMN_ON_LINE + class, zigzag(columns));
+               stream_put(streams, STREAM_START_DISTANCES + class, zigzag(columns));
     }
-    usual = find_usual(place, &regions->starts[class], region->column);
-    *form = (uint8_t)((lines == 1 ? START_LINE : START_LINES) + usual);
-    return (lines == 1 || covfun_put(streams, COVFUN_LINE + class, lines)) &&
-           (usual != USUAL_COLUMNS || covfun_put(streams, COVFUN_COLUMN + class, region->column));
+    frequent = find_frequent(file, &regions->starts[class], region->column);
+    *form = (uint8_t)((lines == 1 ? START_LINE : START_LINES) + frequent);
+    return (lines == 1 || stream_put(streams, STREAM_START_LINES + class, lines)) &&
+           (frequent != FREQUENT_COLUMNS ||
+            stream_put(streams, STREAM_START_COLUMNS + class, region->column));
 }
 
 static bool put_end(struct regions *regions, struct streams *streams, const struct region *region,
                     size_t index, uint8_t *form)
 {
-    const struct region_place *place = &regions->place;
-    unsigned class = region_end_class(region, index), usual;
-    size_t open = index == 0 ? 0 : open_ends_find(&place->open, region_end_place(place, region));
+    const struct file_state *file = &regions->file;
+    unsigned class = region_end_class(region, index), frequent;
+    size_t open =
+        index == 0 ? 0 : active_ends_find(&file->active, region_end_position(file, region));
     uint64_t length = (uint64_t)region->column_end - region->column;
 
-    if (open != 0 && open <= END_OPEN_MAX) {
-        *form = (uint8_t)(END_OPEN + open - 1);
+    if (open != 0 && open <= END_ACTIVE_MAX) {
+        *form = (uint8_t)(END_ACTIVE + open - 1);
         return true;
     }
-    if (region->lines == 0) {
+    if (region->num_lines == 0) {
         *form = (uint8_t)(length < 2 ? END_NEAR + length : END_LENGTH);
-        return length < 2 || covfun_put(streams, COVFUN_LENGTH + class, zigzag(length));
+        return length < 2 || stream_put(streams, STREAM_LENGTHS + class, zigzag(length));
     }
-    usual = find_usual(place, &regions->ends[class], region->column_end);
-    *form = (uint8_t)((region->lines == 1 ? END_LINE : END_LINES) + usual);
-    return (region->lines == 1 || covfun_put(streams, COVFUN_LINES + class, region->lines)) &&
-           (usual != USUAL_COLUMNS ||
-            covfun_put(streams, COVFUN_COLUMN_END + class, region->column_end));
+    frequent = find_frequent(file, &regions->ends[class], region->column_end);
+    *form = (uint8_t)((region->num_lines == 1 ? END_LINE : END_LINES) + frequent);
+    return (region->num_lines == 1 ||
+            stream_put(streams, STREAM_NUM_LINES + class, region->num_lines)) &&
+           (frequent != FREQUENT_COLUMNS ||
+            stream_put(streams, STREAM_END_COLUMNS + class, region->column_end));
 }
 
-/* The place of a region; *closed is the value of what it closed last, or VALUE_ZERO. */
-static bool put_place(struct regions *regions, struct streams *streams, const struct region *region,
-                      size_t index, bool is_main, struct region_pattern *pattern, uint32_t *closed)
+/* The source range of a region; *completed is the value of what it completed last, or VALUE_ZERO.
+ */
+static bool put_range(struct regions *regions, struct streams *streams, const struct region *region,
+                      size_t index, bool is_main, struct region_pattern *pattern,
+                      uint32_t *completed)
 {
-    struct region_place *place = &regions->place;
+    struct file_state *file = &regions->file;
 
-    *closed = VALUE_ZERO;
+    *completed = VALUE_ZERO;
     if (index == 0) {
-        pattern->closed = CLOSED_FIRST;
+        pattern->completed = COMPLETED_FIRST;
         if (!put_first_start(regions, streams, region, is_main))
             return false;
     } else {
-        uint64_t anchor = place->line | (region - 1)->column;
+        uint64_t anchor = file->line | (region - 1)->column;
 
-        place->line += (uint64_t)region->line << 32;
-        pattern->closed =
-            (uint8_t)close_ends(place, region_start_place(place, region), &anchor, closed);
+        file->line += (uint64_t)region->line << 32;
+        pattern->completed =
+            (uint8_t)complete_ends(file, region_start(file, region), &anchor, completed);
         if (!put_start(regions, streams, region, anchor, &pattern->start))
             return false;
     }
@@ -130,17 +136,17 @@ static bool put_place(struct regions *regions, struct streams *streams, const st
 
 /* ---- operands ---- */
 
-/* Where a region is: in which shape, or in the first file. */
+/* Where a region is: in which template, or in the first file. */
 struct region_at {
     bool is_main;
-    size_t shape;
+    size_t template;
     size_t index; /* in the file */
 };
 
 static bool put_numbers(struct streams *streams, const struct region *region)
 {
     for (unsigned i = region_counters(region->kind); i < region_operands(region->kind); i++) {
-        if (!covfun_put(streams, COVFUN_OPERANDS, region->operands[i]))
+        if (!stream_put(streams, STREAM_REGION_OPERANDS, region->operands[i]))
             return false;
     }
     return true;
@@ -153,24 +159,24 @@ static bool put_expansion(struct regions *regions, struct streams *streams,
     uint32_t file = region->operands[0];
     uint64_t further = file - regions->next_file;
     uint32_t list =
-        at.is_main ? region_shape_list(region) : shape_list_of_place(at.shape, at.index);
+        at.is_main ? region_template_list(region) : template_list_of_region(at.template, at.index);
 
     *symbol = further != 0;
-    return (further == 0 || covfun_put(streams, COVFUN_EXPANSIONS, zigzag(further))) &&
+    return (further == 0 || stream_put(streams, STREAM_EXPANSION_DISTANCES, zigzag(further))) &&
            regions_expand(regions, file, enclosing, list);
 }
 
 /* Puts what the region has. *value is that of code. */
 static bool put_operands(struct regions *regions, struct counters *counters,
                          struct streams *streams, const struct region *region, struct region_at at,
-                         unsigned part, struct counter_context context, uint8_t symbols[2],
+                         unsigned stream, struct counter_context context, uint8_t symbols[2],
                          uint32_t *value)
 {
     *value = VALUE_ZERO;
     switch (region->kind) {
     case REGION_CODE:
-        return counters_put_code(counters, streams, part, context, region->operands[0], &symbols[0],
-                                 value);
+        return counters_put_code(counters, streams, stream, context, region->operands[0],
+                                 &symbols[0], value);
     case REGION_EXPANSION:
         return put_expansion(regions, streams, region, at, context.enclosing, &symbols[0]);
     case REGION_BRANCH:
@@ -193,11 +199,11 @@ static bool put_new_region(struct regions *regions, struct counters *counters,
     struct counter_context context;
     uint32_t value;
 
-    if (!put_place(regions, streams, region, at.index, at.is_main, &pattern, &context.closed))
+    if (!put_range(regions, streams, region, at.index, at.is_main, &pattern, &context.completed))
         return false;
-    context.enclosing = region_enclosing(&regions->place, file_value);
+    context.enclosing = region_enclosing(&regions->file, file_value);
     if (!put_operands(regions, counters, streams, region, at,
-                      region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context,
+                      region->is_gap ? STREAM_GAP_COUNTERS : STREAM_CODE_COUNTERS, context,
                       pattern.symbols, &value))
         return false;
     regions_pass(regions, region, value, context.enclosing);
@@ -228,11 +234,11 @@ static bool put_known_regions(struct regions *regions, struct counters *counters
         uint8_t symbols[REGION_COUNTERS_MAX];
         uint32_t value;
 
-        if (!put_operands(regions, counters, streams, region, at, COVFUN_COUNTER_KNOWN, context,
+        if (!put_operands(regions, counters, streams, region, at, STREAM_TEMPLATE_COUNTERS, context,
                           symbols, &value))
             return false;
         for (unsigned i = 0; i < told; i++) {
-            if (!covfun_put_byte(streams, COVFUN_KNOWN_SYMBOLS, symbols[i]))
+            if (!stream_put_byte(streams, STREAM_TEMPLATE_SYMBOLS, symbols[i]))
                 return false;
         }
         if (at.index == 0)
@@ -241,12 +247,13 @@ static bool put_known_regions(struct regions *regions, struct counters *counters
     return true;
 }
 
-/* Puts which shape the file has, and its number. */
-static bool put_shape(struct regions *regions, struct streams *streams, const struct region *first,
-                      uint32_t count, uint32_t list_number, size_t *shape, bool *is_new)
+/* Puts which template the file has, and its number. */
+static bool put_template(struct regions *regions, struct streams *streams,
+                         const struct region *first, uint32_t count, uint32_t list_number,
+                         size_t *template, bool *is_new)
 {
-    struct shape_list list = shape_list_get(&regions->lists, list_number);
-    uint64_t before = regions->shape_numbers.count, number;
+    struct template_list list = template_list_get(&regions->lists, list_number);
+    uint64_t before = regions->template_numbers.count, number;
     struct digest digest;
     unsigned place;
 
@@ -254,24 +261,24 @@ static bool put_shape(struct regions *regions, struct streams *streams, const st
     for (uint32_t i = 0; i < count; i++) {
         const struct region *region = &first[i];
         uint32_t fields[5] = {region->kind | (uint32_t)region->is_gap << 3, region->line,
-                              region->column, region->lines, region->column_end};
+                              region->column, region->num_lines, region->column_end};
 
         if (!buffer_append(&regions->key, fields, sizeof(fields)))
             return false;
     }
     digest = digest_of(buffer_view(&regions->key));
-    if (!intern_table_add(&regions->shape_numbers, load_u64(digest.bytes, false), &number))
+    if (!intern_table_add(&regions->template_numbers, load_u64(digest.bytes, false), &number))
         return false;
-    *shape = (size_t)number;
+    *template = (size_t)number;
     *is_new = number == before;
-    place = *is_new ? list.size : shape_list_find(list, *shape);
-    shape_list_touch(list, *shape, place);
+    place = *is_new ? list.size : template_list_find(list, *template);
+    template_list_touch(list, *template, place);
     if (*is_new)
-        return covfun_put(streams, COVFUN_SHAPES, 0);
+        return stream_put(streams, STREAM_TEMPLATE_CODES, 0);
     if (place != list.size)
-        return covfun_put(streams, COVFUN_SHAPES, 2 + place);
-    return covfun_put(streams, COVFUN_SHAPES, 1) &&
-           covfun_put(streams, COVFUN_OLDER_SHAPES, before - number);
+        return stream_put(streams, STREAM_TEMPLATE_CODES, 2 + place);
+    return stream_put(streams, STREAM_TEMPLATE_CODES, 1) &&
+           stream_put(streams, STREAM_TEMPLATE_DISTANCES, before - number);
 }
 
 static bool put_file(struct regions *regions, struct counters *counters, struct streams *streams,
@@ -282,9 +289,11 @@ static bool put_file(struct regions *regions, struct counters *counters, struct 
     uint32_t count = mapping->region_counts[file];
     bool is_new = true;
 
-    if (!covfun_put(streams, at.is_main ? COVFUN_FILES : COVFUN_OTHER_FILES, mapping->files[file]))
+    if (!stream_put(streams, at.is_main ? STREAM_MAIN_FILES : STREAM_EXPANDED_FILES,
+                    mapping->files[file]))
         return false;
-    if (!at.is_main && !put_shape(regions, streams, first, count, origin.list, &at.shape, &is_new))
+    if (!at.is_main &&
+        !put_template(regions, streams, first, count, origin.list, &at.template, &is_new))
         return false;
     return is_new ? put_new_regions(regions, counters, streams, first, count, at, origin.value)
                   : put_known_regions(regions, counters, streams, first, count, at, origin.value);
@@ -313,7 +322,7 @@ bool regions_put(struct regions *regions, struct counters *counters, const struc
     bool done;
 
     regions_start_mapping(regions);
-    done = covfun_put(streams, COVFUN_FILE_COUNTS,
+    done = stream_put(streams, STREAM_FILE_COUNTS,
                       is_expanded(mapping) ? 0 : (uint64_t)mapping->file_count + 1);
     for (size_t i = 0; done && i < mapping->file_count; i++) {
         done = put_file(regions, counters, streams, mapping, first, i);

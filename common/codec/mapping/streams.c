@@ -1,18 +1,18 @@
 /*
- * Numbers of covfun's streams: see mapping/streams.h.
+ * Numbers of streams: see mapping/streams.h.
  */
 #include "common/codec/mapping/streams.h"
 
-uint64_t covfun_take_long(struct covfun_columns *columns, unsigned part)
+uint64_t stream_take_long(struct stream_cursors *cursors, unsigned stream)
 {
-    struct covfun_column *column = &columns->streams[part];
-    struct bytes left = {column->at, (uint64_t)(column->end - column->at)};
+    struct stream_cursor *cursor = &cursors->stream[stream];
+    struct bytes left = {cursor->at, (uint64_t)(cursor->end - cursor->at)};
     uint64_t number;
 
     if (!bytes_take_uleb128(&left, &number)) {
-        columns->broken = true;
+        cursors->result = RESULT_UNFIT;
         return 0;
     }
-    column->at = left.data;
+    cursor->at = left.data;
     return number;
 }

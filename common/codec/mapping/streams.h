@@ -1,5 +1,5 @@
 /*
- * The streams of mapping_transform, which several files write and read.
+ * The streams of the mapping of functions, which several files write and read.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_STREAMS_H
@@ -7,136 +7,130 @@
 #include "common/codec/streams.h"
 #include "common/llvm/mapping.h"
 
-/* The kinds of region whose places are alike. */
-enum place_class {
-    PLACE_CODE,
-    PLACE_GAP,
-    PLACE_EXPANSION,
-    PLACE_SKIPPED,
-    PLACE_ZERO,
-    PLACE_BRANCH,
-    PLACE_CLASSES,
+/* Stored in sidecars: the classes of source ranges have streams of their own. */
+enum range_class {
+    CLASS_CODE = 0,
+    CLASS_GAP = 1,
+    CLASS_EXPANSION = 2,
+    CLASS_SKIPPED = 3,
+    CLASS_ZERO = 4,
+    CLASS_BRANCH = 5,
+    START_CLASSES = 6,
     /* Of ends one more: that of a file's first region, unless it is of class zero. */
-    PLACE_FIRST = PLACE_CLASSES,
-    PLACE_END_CLASSES,
+    CLASS_FIRST = 6,
+    END_CLASSES = 7,
 };
 
-/* All numbers are unsigned LEB128, but for bytes where it says so. */
-enum covfun_part {
-    /* Records: see mapping/covfun.c. */
-    COVFUN_NAMES,
-    COVFUN_OTHER_NAMES,
-    COVFUN_HASH_FORMS,
-    COVFUN_HASH_SIZES,
-    COVFUN_HASHES,
-    COVFUN_FILENAMES,
-    COVFUN_FILENAMES_REFS,
-    COVFUN_MAPPINGS,
-    COVFUN_RAW,
-    COVFUN_REST,
-    /* Counters: see counters.h. */
-    COVFUN_COUNTER_CODE,
-    COVFUN_COUNTER_GAP,
-    COVFUN_COUNTER_KNOWN,
-    COVFUN_COUNTER_TRUE,
-    COVFUN_COUNTER_FALSE,
-    COVFUN_COUNTER_LEFT,
-    COVFUN_COUNTER_RIGHT,
-    COVFUN_COUNTER_NUMBERS,
-    /* Files: see regions.h. */
-    COVFUN_FILE_COUNTS,
-    COVFUN_FILES,
-    COVFUN_OTHER_FILES,
-    COVFUN_SHAPES,
-    COVFUN_OLDER_SHAPES,
-    COVFUN_KNOWN_SYMBOLS,
-    /* Patterns: see pattern_table.h. */
-    COVFUN_PATTERN_TABLE,
-    COVFUN_PATTERNS,
-    COVFUN_PATTERNS_LOW,
-    COVFUN_OTHER_PATTERNS,
-    /* Regions: see regions.h. */
-    COVFUN_EXPANSIONS,
-    COVFUN_OPERANDS,
-    COVFUN_FIRST_LINE,
-    COVFUN_FIRST_LINE_ZERO,
-    COVFUN_OTHER_FIRST_LINE,
-    COVFUN_FIRST_COLUMN,
-    COVFUN_FIRST_COLUMN_ZERO,
-    COVFUN_OTHER_FIRST_COLUMN,
-    /* Of each class of places one. */
-    COVFUN_LINE,
-    COVFUN_COLUMN = COVFUN_LINE + PLACE_CLASSES,
-    COVFUN_COLUMN_ON_LINE = COVFUN_COLUMN + PLACE_CLASSES,
-    COVFUN_LINES = COVFUN_COLUMN_ON_LINE + PLACE_CLASSES,
-    COVFUN_COLUMN_END = COVFUN_LINES + PLACE_END_CLASSES,
-    COVFUN_LENGTH = COVFUN_COLUMN_END + PLACE_END_CLASSES,
-    COVFUN_PART_COUNT = COVFUN_LENGTH + PLACE_END_CLASSES,
+/* The streams by their numbers in sidecars; what they hold is in docs/sidecar-format.md ("The
+ * mapping of functions"). */
+enum mapping_stream {
+    STREAM_NAME_REF_CODES = 0,
+    STREAM_NAME_REF_OPERANDS = 1,
+    STREAM_FUNC_HASH_CODES = 2,
+    STREAM_FUNC_HASH_SIZES = 3,
+    STREAM_FUNC_HASH_BYTES = 4,
+    STREAM_FILENAMES_REF_CODES = 5,
+    STREAM_FILENAMES_REFS = 6,
+    STREAM_MAPPING_CODES = 7,
+    STREAM_RAW_MAPPINGS = 8,
+    STREAM_REST = 9,
+    STREAM_CODE_COUNTERS = 10,
+    STREAM_GAP_COUNTERS = 11,
+    STREAM_TEMPLATE_COUNTERS = 12,
+    STREAM_TRUE_COUNTERS = 13,
+    STREAM_FALSE_COUNTERS = 14,
+    STREAM_LEFT_COUNTERS = 15,
+    STREAM_RIGHT_COUNTERS = 16,
+    STREAM_COUNTER_OPERANDS = 17,
+    STREAM_FILE_COUNTS = 18,
+    STREAM_MAIN_FILES = 19,
+    STREAM_EXPANDED_FILES = 20,
+    STREAM_TEMPLATE_CODES = 21,
+    STREAM_TEMPLATE_DISTANCES = 22,
+    STREAM_TEMPLATE_SYMBOLS = 23,
+    STREAM_PATTERN_TABLE = 24,
+    STREAM_PATTERN_CODES = 25,
+    STREAM_PATTERN_LOW_BYTES = 26,
+    STREAM_RARE_PATTERNS = 27,
+    STREAM_EXPANSION_DISTANCES = 28,
+    STREAM_REGION_OPERANDS = 29,
+    STREAM_FIRST_LINES = 30,
+    STREAM_FIRST_ZERO_LINES = 31,
+    STREAM_EXPANDED_FIRST_LINES = 32,
+    STREAM_FIRST_COLUMNS = 33,
+    STREAM_FIRST_ZERO_COLUMNS = 34,
+    STREAM_EXPANDED_FIRST_COLUMNS = 35,
+    /* Of each class one. */
+    STREAM_START_LINES = 36,
+    STREAM_START_COLUMNS = 42,
+    STREAM_START_DISTANCES = 48,
+    STREAM_NUM_LINES = 54,
+    STREAM_END_COLUMNS = 61,
+    STREAM_LENGTHS = 68,
+    MAPPING_STREAMS = 75,
 };
 
-_Static_assert(COVFUN_PART_COUNT <= STREAMS_MAX, "there are more streams than can be packed");
+_Static_assert(MAPPING_STREAMS <= STREAMS_MAX, "there are more streams than can be packed");
 
-/* What is left of a part while it is read. */
-struct covfun_column {
+/* What is left of a stream while it is read. */
+struct stream_cursor {
     const uint8_t *at, *end;
 };
 
-struct covfun_columns {
-    struct covfun_column streams[COVFUN_PART_COUNT];
-    /* Something was wanted that is not there, or cannot be: what was taken is 0 then. Looked at
-     * once a region rather than once a number. */
-    bool broken;
-    bool no_memory; /* that is why it is broken */
+/* `result` says whether something was wanted that is not there, or cannot be: what was taken is 0
+ * then. Looked at once a region rather than once a number. */
+struct stream_cursors {
+    struct stream_cursor stream[MAPPING_STREAMS];
+    enum result result;
 };
 
-static inline bool covfun_put_byte(struct streams *streams, unsigned part, unsigned byte)
+static inline bool stream_put_byte(struct streams *streams, unsigned stream, unsigned byte)
 {
-    struct buffer *column = &streams->stream[part];
+    struct buffer *buffer = &streams->stream[stream];
 
-    if (column->size == column->capacity && !buffer_reserve(column, 1))
+    if (buffer->size == buffer->capacity && !buffer_reserve(buffer, 1))
         return false;
-    column->data[column->size++] = (uint8_t)byte;
+    buffer->data[buffer->size++] = (uint8_t)byte;
     return true;
 }
 
-static inline bool covfun_put(struct streams *streams, unsigned part, uint64_t number)
+static inline bool stream_put(struct streams *streams, unsigned stream, uint64_t number)
 {
     if (number < 0x80)
-        return covfun_put_byte(streams, part, (unsigned)number);
-    return buffer_append_uleb128(&streams->stream[part], number);
+        return stream_put_byte(streams, stream, (unsigned)number);
+    return buffer_append_uleb128(&streams->stream[stream], number);
 }
 
-/* For streams of bytes. */
-static inline uint8_t covfun_take_byte(struct covfun_columns *columns, unsigned part)
+static inline uint8_t stream_take_byte(struct stream_cursors *cursors, unsigned stream)
 {
-    struct covfun_column *column = &columns->streams[part];
+    struct stream_cursor *cursor = &cursors->stream[stream];
 
-    if (column->at != column->end)
-        return *column->at++;
-    columns->broken = true;
+    if (cursor->at != cursor->end)
+        return *cursor->at++;
+    cursors->result = RESULT_UNFIT;
     return 0;
 }
 
 /* Takes a number of any size. */
-uint64_t covfun_take_long(struct covfun_columns *columns, unsigned part);
+uint64_t stream_take_long(struct stream_cursors *cursors, unsigned stream);
 
-static inline uint64_t covfun_take(struct covfun_columns *columns, unsigned part)
+static inline uint64_t stream_take(struct stream_cursors *cursors, unsigned stream)
 {
-    struct covfun_column *column = &columns->streams[part];
+    struct stream_cursor *cursor = &cursors->stream[stream];
 
-    if (column->at != column->end && *column->at < 0x80)
-        return *column->at++;
-    return covfun_take_long(columns, part);
+    if (cursor->at != cursor->end && *cursor->at < 0x80)
+        return *cursor->at++;
+    return stream_take_long(cursors, stream);
 }
 
 /* A number of 32 bits, as all of a mapping are. */
-static inline uint32_t covfun_take_32(struct covfun_columns *columns, unsigned part)
+static inline uint32_t stream_take_32(struct stream_cursors *cursors, unsigned stream)
 {
-    uint64_t number = covfun_take(columns, part);
+    uint64_t number = stream_take(cursors, stream);
 
     if (number <= UINT32_MAX)
         return (uint32_t)number;
-    columns->broken = true;
+    cursors->result = RESULT_UNFIT;
     return 0;
 }
 

@@ -1,17 +1,9 @@
 /*
- * Function names, version 2.
+ * Function names: "Names" in docs/sidecar-format.md.
  *
  * The section is a run of chunks (common/llvm/names.h), one a translation unit, most of them zlib
  * streams. A function that is in a header has its name in every chunk, and what zlib makes of it is
  * different each time. So each name is stored once, and of the chunks only which names they hold.
- *
- * Parts:
- *   0 to 2  the distinct names, in the order in which they come first, as names/text.h has it
- *   3, 4    the names of all chunks, as codec/name_lists.h has it: their kinds, and the numbers of
- * others 5  the width of these numbers, the number of pieces, and of each piece its form and its
- * size, as unsigned LEB128: 0 zero bytes, their number; 1 a chunk that is not compressed, its
- * number of names; 2 or 3 a chunk of a zlib stream of level 6 or 9, its number of names; 4 bytes as
- * they are, their number 6  the bytes of the pieces of form 4
  */
 #include "common/codec/names/chunks.h"
 
@@ -29,18 +21,18 @@
 #include "common/codec/transforms.h"
 #include "common/llvm/names.h"
 
-enum part {
-    PART_TEXT,
-    PART_KINDS = PART_TEXT + NAME_TEXT_PARTS,
-    PART_OTHERS,
-    PART_PIECES,
-    PART_BYTES,
-    PART_COUNT,
+enum stream {
+    STREAM_TEXT = 0,
+    STREAM_LIST_CODES = 3,
+    STREAM_LIST_NUMBERS = 4,
+    STREAM_PIECES = 5,
+    STREAM_RAW_BYTES = 6,
+    STREAM_COUNT = 7,
 };
 
 /* Those that names are read from, without the section. */
 #define STREAMS_OF_NAMES                                                                           \
-    (((UINT64_C(1) << NAME_TEXT_PARTS) - 1) << PART_TEXT | UINT64_C(1) << PART_PIECES)
+    (((UINT64_C(1) << NAME_TEXT_STREAMS) - 1) << STREAM_TEXT | UINT64_C(1) << STREAM_PIECES)
 
 /* Beside those of deflate/text.h. */
 enum {
@@ -70,7 +62,7 @@ struct encoder {
     struct piece *pieces;
     size_t count;
     size_t capacity;
-    struct member_writer members;
+    struct name_list_writer lists;
     struct streams *streams;
 };
 
@@ -139,7 +131,7 @@ static void prove_piece(void *context, size_t index)
 
     if (piece->form != ZLIB_FORM_BEST)
         return;
-    piece->result = zlib_text_prove(piece->stream, piece->claimed, &piece->text, &form);
+    piece->result = zlib_text_inflate(piece->stream, piece->claimed, &piece->text, &form);
     piece->form = piece->result == RESULT_OK ? form : FORM_BYTES;
     if (piece->result == RESULT_UNFIT)
         piece->result = RESULT_OK;
@@ -171,9 +163,9 @@ static enum result add_names(struct encoder *encoder, struct piece *piece)
     struct bytes rest = text_of(piece), name;
     bool at_end = false;
 
-    member_writer_start_list(&encoder->members);
+    name_list_writer_start_list(&encoder->lists);
     while (take_name(&rest, &at_end, &name)) {
-        if (!member_writer_put(&encoder->members, name))
+        if (!name_list_writer_put(&encoder->lists, name))
             return RESULT_NO_MEMORY;
         piece->name_count++;
     }
@@ -182,11 +174,11 @@ static enum result add_names(struct encoder *encoder, struct piece *piece)
 
 static enum result put_pieces(struct encoder *encoder)
 {
-    struct buffer *pieces = &encoder->streams->stream[PART_PIECES];
+    struct buffer *pieces = &encoder->streams->stream[STREAM_PIECES];
     unsigned width;
     bool done;
 
-    if (encoder->members.names.count == 0 || !member_writer_finish(&encoder->members, &width))
+    if (encoder->lists.names.count == 0 || !name_list_writer_finish(&encoder->lists, &width))
         return RESULT_UNFIT;
     done = buffer_append_uleb128(pieces, width) && buffer_append_uleb128(pieces, encoder->count);
     for (size_t i = 0; done && i < encoder->count; i++) {
@@ -195,7 +187,7 @@ static enum result put_pieces(struct encoder *encoder)
 
         done = buffer_append_uleb128(pieces, piece->form) && buffer_append_uleb128(pieces, size) &&
                (piece->form != FORM_BYTES ||
-                buffer_append(&encoder->streams->stream[PART_BYTES], piece->whole.data,
+                buffer_append(&encoder->streams->stream[STREAM_RAW_BYTES], piece->whole.data,
                               (size_t)piece->whole.size));
     }
     return done ? RESULT_OK : RESULT_NO_MEMORY;
@@ -206,8 +198,8 @@ static enum result encode_all(struct encoder *encoder, struct bytes section)
     struct buffer *streams = encoder->streams->stream;
     enum result put;
 
-    encoder->members =
-        (struct member_writer){.kinds = &streams[PART_KINDS], .others = &streams[PART_OTHERS]};
+    encoder->lists = (struct name_list_writer){.codes = &streams[STREAM_LIST_CODES],
+                                               .numbers = &streams[STREAM_LIST_NUMBERS]};
     if (!find_pieces(encoder, section))
         return RESULT_NO_MEMORY;
     parallel_run(encoder->count, encoder->context->threads, prove_piece, encoder);
@@ -223,7 +215,7 @@ static enum result encode_all(struct encoder *encoder, struct bytes section)
     }
     put = put_pieces(encoder);
     return put == RESULT_OK
-               ? name_text_encode(buffer_view(&encoder->members.names.text), &streams[PART_TEXT])
+               ? name_text_encode(buffer_view(&encoder->lists.names.text), &streams[STREAM_TEXT])
                : put;
 }
 
@@ -233,13 +225,13 @@ static enum result encode(const struct transform_context *context, struct bytes 
     struct encoder encoder = {.context = context, .streams = streams};
     enum result result;
 
-    streams->count = PART_COUNT;
+    streams->count = STREAM_COUNT;
     streams->checked = STREAMS_OF_NAMES;
     result = encode_all(&encoder, section);
     for (size_t i = 0; i < encoder.count; i++)
         buffer_free(&encoder.pieces[i].text);
     free(encoder.pieces);
-    member_writer_free(&encoder.members);
+    name_list_writer_free(&encoder.lists);
     return result;
 }
 
@@ -248,7 +240,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
 /* A piece to be. */
 struct plan {
     unsigned form;
-    uint64_t size;           /* as PART_PIECES says it */
+    uint64_t size;           /* as STREAM_PIECES says it */
     const uint32_t *members; /* numbers of its names */
     uint64_t text_size;
     struct buffer stream;
@@ -258,7 +250,7 @@ struct plan {
 struct decoder {
     const struct transform_context *context;
     struct names names;
-    struct member_reader reader;
+    struct name_list_reader reader;
     uint32_t *members; /* numbers of the names of all chunks */
     uint32_t *next;    /* where those of the next chunk go */
     struct plan *plans;
@@ -273,12 +265,12 @@ struct decoder {
 /* Finds a chunk's names without copying any: how large is it? */
 static bool measure_chunk(struct decoder *decoder, struct plan *plan)
 {
-    member_reader_start_list(&decoder->reader);
+    name_list_reader_start_list(&decoder->reader);
     plan->members = decoder->next;
     for (uint64_t i = 0; i < plan->size; i++) {
         uint64_t number, size;
 
-        if (!member_reader_take(&decoder->reader, &number))
+        if (!name_list_reader_take(&decoder->reader, &number))
             return false;
         size = names_get(&decoder->names, (size_t)number).size + 1;
         if (size > decoder->inflated_left)
@@ -309,7 +301,7 @@ static enum result take_plans(struct decoder *decoder, struct bytes pieces)
 {
     uint64_t count;
 
-    if (!member_reader_take_width(&decoder->reader, &pieces) ||
+    if (!name_list_reader_take_width(&decoder->reader, &pieces) ||
         !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2 || count > decoder->size)
         return RESULT_UNFIT;
     decoder->plans = calloc((size_t)count + 1, sizeof(*decoder->plans));
@@ -320,7 +312,7 @@ static enum result take_plans(struct decoder *decoder, struct bytes pieces)
         if (!take_plan(decoder, &pieces, &decoder->plans[i]))
             return decoder->is_over_limit ? RESULT_OVER_LIMIT : RESULT_UNFIT;
     }
-    return member_reader_at_end(&decoder->reader) ? RESULT_OK : RESULT_UNFIT;
+    return name_list_reader_at_end(&decoder->reader) ? RESULT_OK : RESULT_UNFIT;
 }
 
 /* Puts a chunk's text together; it has been measured. */
@@ -352,8 +344,9 @@ static void make_stream(void *context, size_t index)
         return;
     plan->result = RESULT_NO_MEMORY;
     if (gather_text(decoder, plan, &text))
-        plan->result = zlib_text_again(decoder->context->memo, buffer_view(&text),
-                                       (enum zlib_form)plan->form, decoder->size, &plan->stream);
+        plan->result =
+            zlib_text_recompress(decoder->context->memo, buffer_view(&text),
+                                 (enum zlib_form)plan->form, decoder->size, &plan->stream);
     atomic_fetch_add(&decoder->stream_size, plan->stream.size);
     buffer_free(&text);
 }
@@ -404,24 +397,25 @@ static enum result put_pieces_together(struct decoder *decoder, struct buffer *s
     return RESULT_OK;
 }
 
-/* Makes the names, and room for the numbers of members. */
+/* Makes the names, and room for the numbers of names in lists. */
 static enum result start_decoder(struct decoder *decoder, const struct buffer *streams)
 {
     enum result result =
-        name_text_decode(&streams[PART_TEXT], decoder->size,
+        name_text_decode(&streams[STREAM_TEXT], decoder->size,
                          transform_memory_limit(decoder->context), &decoder->names);
-    size_t count = streams[PART_KINDS].size;
+    size_t count = streams[STREAM_LIST_CODES].size;
 
     if (result != RESULT_OK)
         return result;
     if (decoder->names.count > UINT32_MAX)
         return RESULT_UNFIT;
-    decoder->inflated_left = zlib_text_limit(streams, PART_OTHERS + 1, decoder->size);
+    decoder->inflated_left = zlib_text_limit(streams, STREAM_LIST_NUMBERS + 1, decoder->size);
     decoder->members = malloc((count + 1) * sizeof(*decoder->members));
     decoder->next = decoder->members;
-    return decoder->members != NULL && member_reader_start(&decoder->reader, decoder->names.count,
-                                                           buffer_view(&streams[PART_KINDS]),
-                                                           buffer_view(&streams[PART_OTHERS]))
+    return decoder->members != NULL &&
+                   name_list_reader_start(&decoder->reader, decoder->names.count,
+                                          buffer_view(&streams[STREAM_LIST_CODES]),
+                                          buffer_view(&streams[STREAM_LIST_NUMBERS]))
                ? RESULT_OK
                : RESULT_NO_MEMORY;
 }
@@ -430,21 +424,21 @@ static enum result decode(const struct transform_context *context, struct stream
                           uint64_t size, struct buffer *section)
 {
     struct decoder decoder = {
-        .context = context, .bytes = buffer_view(&streams->stream[PART_BYTES]), .size = size};
+        .context = context, .bytes = buffer_view(&streams->stream[STREAM_RAW_BYTES]), .size = size};
     enum result result;
 
-    if (streams->count != PART_COUNT)
+    if (streams->count != STREAM_COUNT)
         return RESULT_UNFIT;
     result = start_decoder(&decoder, streams->stream);
     if (result == RESULT_OK)
-        result = take_plans(&decoder, buffer_view(&streams->stream[PART_PIECES]));
+        result = take_plans(&decoder, buffer_view(&streams->stream[STREAM_PIECES]));
     if (result == RESULT_OK)
         result = put_pieces_together(&decoder, section);
     for (size_t i = 0; i < decoder.count; i++)
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
     free(decoder.members);
-    member_reader_free(&decoder.reader);
+    name_list_reader_free(&decoder.reader);
     names_free(&decoder.names);
     return result;
 }
@@ -483,12 +477,12 @@ bool names_decode(const struct transform_context *context, struct bytes packed, 
 
     *names = (struct names){0};
     if (done)
-        done = coding_check(name_text_decode(&streams.stream[PART_TEXT], size,
+        done = coding_check(name_text_decode(&streams.stream[STREAM_TEXT], size,
                                              transform_memory_limit(context), names),
                             context, size, name, what, error);
     if (are_all != NULL)
         *are_all = streams.checked == STREAMS_OF_NAMES &&
-                   has_all_names(buffer_view(&streams.stream[PART_PIECES]));
+                   has_all_names(buffer_view(&streams.stream[STREAM_PIECES]));
     streams_free(&streams);
     return done;
 }

@@ -43,7 +43,7 @@ enum result name_text_decode(const struct buffer *streams, uint64_t section_size
                              struct names *names)
 {
     struct names dictionary;
-    uint64_t limit = streams_bound(streams, NAME_TEXT_PARTS, section_size, &proportion_of_text);
+    uint64_t limit = streams_bound(streams, NAME_TEXT_STREAMS, section_size, &proportion_of_text);
     enum result result;
 
     *names = (struct names){0};

@@ -11,14 +11,14 @@
 #include "common/base/result.h"
 #include "common/llvm/names.h"
 
-enum name_text_part {
-    NAME_TEXT_CODES,      /* of the names */
-    NAME_TEXT_WORD_CODES, /* of their dictionary */
-    NAME_TEXT_WORDS,      /* the dictionary of that */
-    NAME_TEXT_PARTS,
+enum name_text_stream {
+    NAME_TEXT_CODES = 0,      /* of the names */
+    NAME_TEXT_WORD_CODES = 1, /* of their dictionary */
+    NAME_TEXT_WORDS = 2,      /* the dictionary of that */
+    NAME_TEXT_STREAMS = 3,
 };
 
-/* Takes the text apart into NAME_TEXT_PARTS empty streams; each name has a byte 1 behind it. */
+/* Takes the text apart into NAME_TEXT_STREAMS empty streams; each name has a byte 1 behind it. */
 enum result name_text_encode(struct bytes text, struct buffer *streams);
 
 /* Makes the text again, and finds the names in it. Unfit where the streams are damaged, or claim a

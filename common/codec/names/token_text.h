@@ -6,22 +6,7 @@
  * the *codes*, of mostly one byte for a token. zstd then finds the same tokens at the same places,
  * and what is between two like ones costs a byte or two instead of a match of its own.
  *
- * The codes begin with five numbers as unsigned LEB128: the size of the text, how many of the first
- * tokens in the dictionary are plain ones with a code of one byte, how many behind those are
- * counted ones with a code of one byte (their sum: `singles`), and how many first bytes (`pairs`
- * and `triples`) there are of codes of two and three bytes. Then, for each token:
- *     from 0             up to singles: that token of the dictionary;
- *     from singles       `pairs` bytes: with the byte behind it as the low one, the token of this
- *                        number, counted from token `singles` on;
- *     behind these       `triples` bytes: with two bytes behind it, the high one first, likewise
- *                        from token `singles` + 256 * `pairs` on;
- *     252                the string ends: a byte 1;
- *     253                a number that is one more than the one before in this string, which is a
- *                        token of this code or a plain token of 1 to 9 digits, without leading
- *                        zeros, that is no more than 999999999 now;
- *     254 and 255        the next token of the dictionary that has not come yet (at first, the one
- *                        behind the singles), a plain or a counted one.
- * A plain token is its bytes; a counted one its size, as a decimal number, and its bytes.
+ * The codes are in docs/sidecar-format.md ("Names").
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
 #define COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
@@ -34,9 +19,9 @@
 /* Codes of one byte: the first ones of tokens are below these. */
 enum token_code {
     TOKEN_CODE_END = 252,
-    TOKEN_CODE_NEXT_NUMBER,
-    TOKEN_CODE_NEW_PLAIN,
-    TOKEN_CODE_NEW_COUNTED,
+    TOKEN_CODE_NEXT_NUMBER = 253,
+    TOKEN_CODE_NEW_PLAIN = 254,
+    TOKEN_CODE_NEW_COUNTED = 255,
 };
 
 /* Numbers that are counted up. */

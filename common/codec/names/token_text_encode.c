@@ -14,7 +14,7 @@
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
 
-/* A token that comes less often is better told where it comes first. */
+/* A token that comes less often is better stored where it comes first. */
 #define SINGLE_COUNT_MIN 4
 
 /* First bytes of pairs; only where these are not enough there are codes of three bytes. */

@@ -1,6 +1,6 @@
 /*
  * The form of the coverage mapping of functions: how special mappings are told, and which are not
- * taken apart. That random mappings come back is shown in test_compact.c.
+ * taken apart. That random mappings come back is shown in test_transforms.c.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -91,7 +91,8 @@ START_TEST(test_many_regions)
         ck_assert_int_eq(
             subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
             RESULT_OK);
-        ck_assert_int_eq(streams.stream[COVFUN_RAW].size != 0, count > MAPPING_COUNT_MAX / 2);
+        ck_assert_int_eq(streams.stream[STREAM_RAW_MAPPINGS].size != 0,
+                         count > MAPPING_COUNT_MAX / 2);
         ck_assert(comes_back(&subject));
         streams_free(&streams);
         free_subject(&subject);
@@ -116,14 +117,14 @@ START_TEST(test_claimed_regions)
         ck_assert_int_eq(
             subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
             RESULT_OK);
-        ck_assert_uint_eq(streams.stream[COVFUN_FILE_COUNTS].size, 1);
-        ck_assert_uint_eq(streams.stream[COVFUN_OTHER_FILES].size, 2);
-        ck_assert_uint_eq(streams.stream[COVFUN_SHAPES].size, 2);
-        streams.stream[COVFUN_FILE_COUNTS].size = 0;
-        ck_assert(buffer_append_uleb128(&streams.stream[COVFUN_FILE_COUNTS], 4 + more[i]));
-        ck_assert(buffer_append_zeros(&streams.stream[COVFUN_OTHER_FILES], more[i]));
+        ck_assert_uint_eq(streams.stream[STREAM_FILE_COUNTS].size, 1);
+        ck_assert_uint_eq(streams.stream[STREAM_EXPANDED_FILES].size, 2);
+        ck_assert_uint_eq(streams.stream[STREAM_TEMPLATE_CODES].size, 2);
+        streams.stream[STREAM_FILE_COUNTS].size = 0;
+        ck_assert(buffer_append_uleb128(&streams.stream[STREAM_FILE_COUNTS], 4 + more[i]));
+        ck_assert(buffer_append_zeros(&streams.stream[STREAM_EXPANDED_FILES], more[i]));
         for (unsigned k = 0; k < more[i]; k++)
-            ck_assert(buffer_append(&streams.stream[COVFUN_SHAPES], "\2", 1));
+            ck_assert(buffer_append(&streams.stream[STREAM_TEMPLATE_CODES], "\2", 1));
         result = subject.transform->decode(&subject.context, &streams,
                                            i == 0 ? grown.size : UINT64_C(100) << 20, &again);
         if (i == 0) {
@@ -174,11 +175,12 @@ START_TEST(test_all_parts_are_used)
     ck_assert_int_eq(
         subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
         RESULT_OK);
-    for (unsigned i = COVFUN_COUNTER_CODE; i < COVFUN_PART_COUNT; i++)
+    for (unsigned i = STREAM_CODE_COUNTERS; i < MAPPING_STREAMS; i++)
         ck_assert_msg(streams.stream[i].size != 0, "part %u is empty", i);
-    for (size_t i = 0; i < streams.stream[COVFUN_SHAPES].size; i++)
-        shapes[streams.stream[COVFUN_SHAPES].data[i] < 2 ? streams.stream[COVFUN_SHAPES].data[i]
-                                                         : 2]++;
+    for (size_t i = 0; i < streams.stream[STREAM_TEMPLATE_CODES].size; i++)
+        shapes[streams.stream[STREAM_TEMPLATE_CODES].data[i] < 2
+                   ? streams.stream[STREAM_TEMPLATE_CODES].data[i]
+                   : 2]++;
     ck_assert(shapes[0] != 0 && shapes[1] != 0 && shapes[2] != 0);
     ck_assert(parts_come_back(&subject, &streams));
     streams_free(&streams);
@@ -203,7 +205,7 @@ START_TEST(test_lines_start_again)
     ck_assert_int_eq(
         subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
         RESULT_OK);
-    ck_assert_uint_eq(streams.stream[COVFUN_RAW].size, 0);
+    ck_assert_uint_eq(streams.stream[STREAM_RAW_MAPPINGS].size, 0);
     ck_assert(parts_come_back(&subject, &streams));
     streams_free(&streams);
     free_subject(&subject);

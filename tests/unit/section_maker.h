@@ -1,8 +1,8 @@
 /*
  * Random sections as compilers write them, for the tests of the compact codec.
  */
-#ifndef COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
-#define COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
+#ifndef COVSPLIT_TESTS_UNIT_SECTION_MAKER_H
+#define COVSPLIT_TESTS_UNIT_SECTION_MAKER_H
 
 #include "common/base/bytes.h"
 #include "tests/support/random.h"

@@ -18,16 +18,16 @@ static struct bytes view(const char *text)
 
 /* Lists as they are stored. */
 struct lists {
-    struct buffer kinds;
-    struct buffer others;
+    struct buffer codes;
+    struct buffer numbers;
     unsigned width;
     size_t count; /* names */
 };
 
 static void free_lists(struct lists *lists)
 {
-    buffer_free(&lists->kinds);
-    buffer_free(&lists->others);
+    buffer_free(&lists->codes);
+    buffer_free(&lists->numbers);
 }
 
 /* ---- the form ---- */
@@ -35,25 +35,25 @@ static void free_lists(struct lists *lists)
 /* Each letter is a name; "/" is between lists. */
 static void write_letters(const char *letters, struct lists *lists)
 {
-    struct member_writer writer = {.kinds = &lists->kinds, .others = &lists->others};
+    struct name_list_writer writer = {.codes = &lists->codes, .numbers = &lists->numbers};
 
     *lists = (struct lists){0};
-    member_writer_start_list(&writer);
+    name_list_writer_start_list(&writer);
     for (; *letters != '\0'; letters++) {
         if (*letters == '/')
-            member_writer_start_list(&writer);
+            name_list_writer_start_list(&writer);
         else
-            ck_assert(member_writer_put(&writer, (struct bytes){(const uint8_t *)letters, 1}));
+            ck_assert(name_list_writer_put(&writer, (struct bytes){(const uint8_t *)letters, 1}));
     }
-    ck_assert(member_writer_finish(&writer, &lists->width));
+    ck_assert(name_list_writer_finish(&writer, &lists->width));
     lists->count = (size_t)writer.state.new_number;
-    member_writer_free(&writer);
+    name_list_writer_free(&writer);
 }
 
 static const struct {
     const char *letters;
-    const char *kinds; /* as letters: e, n, l, o */
-    size_t others;
+    const char *codes; /* as letters: e, n, l, o */
+    size_t numbers;
 } forms[] = {
     {"abc", "eee", 0},
     {"abc/abcd", "eeeeeee", 0},
@@ -71,21 +71,21 @@ START_TEST(test_written_as_told)
 {
     static const char letters[] = "enlo";
     struct lists lists;
-    char kinds[40];
+    char codes[40];
 
     write_letters(forms[_i].letters, &lists);
-    ck_assert_uint_lt(lists.kinds.size, sizeof(kinds));
-    for (size_t i = 0; i < lists.kinds.size; i++)
-        kinds[i] = letters[lists.kinds.data[i]];
-    kinds[lists.kinds.size] = '\0';
-    ck_assert_str_eq(kinds, forms[_i].kinds);
+    ck_assert_uint_lt(lists.codes.size, sizeof(codes));
+    for (size_t i = 0; i < lists.codes.size; i++)
+        codes[i] = letters[lists.codes.data[i]];
+    codes[lists.codes.size] = '\0';
+    ck_assert_str_eq(codes, forms[_i].codes);
     ck_assert_uint_eq(lists.width, 2);
-    ck_assert_uint_eq(lists.others.size, 2 * forms[_i].others);
+    ck_assert_uint_eq(lists.numbers.size, 2 * forms[_i].numbers);
     free_lists(&lists);
 }
 END_TEST
 
-/* ---- both ways ---- */
+/* ---- both sides ---- */
 
 /* Numbers of names: runs of what came, with some left out, and new ones. */
 static size_t random_list(struct random_state *random, uint64_t *list, uint64_t *known)
@@ -114,35 +114,35 @@ START_TEST(test_comes_back)
         uint64_t numbers[20][100], known = 0, number;
         size_t counts[20], list_count = 1 + (size_t)random_below(&random, 20);
         struct lists lists = {0};
-        struct member_writer writer = {.kinds = &lists.kinds, .others = &lists.others};
-        struct member_reader reader;
+        struct name_list_writer writer = {.codes = &lists.codes, .numbers = &lists.numbers};
+        struct name_list_reader reader;
         struct bytes width;
 
         for (size_t i = 0; i < list_count; i++) {
             counts[i] = random_list(&random, numbers[i], &known);
-            member_writer_start_list(&writer);
+            name_list_writer_start_list(&writer);
             for (size_t k = 0; k < counts[i]; k++)
-                ck_assert(
-                    member_writer_put(&writer, (struct bytes){(const uint8_t *)&numbers[i][k], 8}));
+                ck_assert(name_list_writer_put(&writer,
+                                               (struct bytes){(const uint8_t *)&numbers[i][k], 8}));
         }
-        ck_assert(member_writer_finish(&writer, &lists.width));
+        ck_assert(name_list_writer_finish(&writer, &lists.width));
         ck_assert_uint_eq(writer.state.new_number, known);
         ck_assert_uint_eq(writer.names.text.size, 9 * known);
-        ck_assert(member_reader_start(&reader, (size_t)known, buffer_view(&lists.kinds),
-                                      buffer_view(&lists.others)));
+        ck_assert(name_list_reader_start(&reader, (size_t)known, buffer_view(&lists.codes),
+                                         buffer_view(&lists.numbers)));
         width = (struct bytes){(const uint8_t *)&lists.width, 1};
-        ck_assert(member_reader_take_width(&reader, &width));
+        ck_assert(name_list_reader_take_width(&reader, &width));
         for (size_t i = 0; i < list_count; i++) {
-            member_reader_start_list(&reader);
+            name_list_reader_start_list(&reader);
             for (size_t k = 0; k < counts[i]; k++) {
-                ck_assert(member_reader_take(&reader, &number));
+                ck_assert(name_list_reader_take(&reader, &number));
                 ck_assert_uint_eq(number, numbers[i][k]);
             }
         }
-        ck_assert(member_reader_at_end(&reader));
-        ck_assert(!member_reader_take(&reader, &number));
-        member_reader_free(&reader);
-        member_writer_free(&writer);
+        ck_assert(name_list_reader_at_end(&reader));
+        ck_assert(!name_list_reader_take(&reader, &number));
+        name_list_reader_free(&reader);
+        name_list_writer_free(&writer);
         free_lists(&lists);
     }
 }
@@ -151,20 +151,20 @@ END_TEST
 /* ---- damage ---- */
 
 /* Takes all members of one list; false where one is refused. */
-static bool read_all(struct bytes kinds, struct bytes others, size_t count)
+static bool read_all(struct bytes codes, struct bytes numbers, size_t count)
 {
-    struct member_reader reader;
+    struct name_list_reader reader;
     uint64_t number;
     bool good = true;
 
-    ck_assert(member_reader_start(&reader, count, kinds, others));
+    ck_assert(name_list_reader_start(&reader, count, codes, numbers));
     reader.width = 2;
-    member_reader_start_list(&reader);
-    while (good && reader.kinds.size != 0) {
-        good = member_reader_take(&reader, &number);
+    name_list_reader_start_list(&reader);
+    while (good && reader.codes.size != 0) {
+        good = name_list_reader_take(&reader, &number);
         ck_assert(!good || number < count);
     }
-    member_reader_free(&reader);
+    name_list_reader_free(&reader);
     return good;
 }
 
@@ -177,7 +177,7 @@ START_TEST(test_damaged)
     ck_assert(!read_all((struct bytes){(const uint8_t *)"\0\0", 2}, none, 1)); /* no name left */
     ck_assert(!read_all((struct bytes){(const uint8_t *)"\0\1", 2}, none, 1));
     ck_assert(!read_all(view("\2"), none, 1));   /* nothing is left */
-    ck_assert(!read_all(view("\4"), none, 1));   /* no such kind */
+    ck_assert(!read_all(view("\4"), none, 1));   /* no such code */
     ck_assert(!read_all(view("\3"), first, 1));  /* it has not come */
     ck_assert(!read_all(view("\1\3"), none, 1)); /* its number is missing */
     ck_assert(read_all(view("\1\3"), first, 1));
@@ -190,15 +190,15 @@ START_TEST(test_random_lists)
 {
     for (uint64_t seed = 0; seed < 5000; seed++) {
         struct random_state random = random_start(seed);
-        uint8_t kinds[50], others[40];
+        uint8_t codes[50], numbers[40];
 
-        for (size_t i = 0; i < sizeof(kinds); i++)
-            kinds[i] = (uint8_t)(random_below(&random, 30) == 0 ? random_next(&random)
+        for (size_t i = 0; i < sizeof(codes); i++)
+            codes[i] = (uint8_t)(random_below(&random, 30) == 0 ? random_next(&random)
                                                                 : random_below(&random, 4));
-        for (size_t i = 0; i < sizeof(others); i++)
-            others[i] = (uint8_t)(i % 2 == 0 ? random_below(&random, 12) : 0);
-        read_all((struct bytes){kinds, random_below(&random, sizeof(kinds) + 1)},
-                 (struct bytes){others, sizeof(others)}, 1 + (size_t)random_below(&random, 30));
+        for (size_t i = 0; i < sizeof(numbers); i++)
+            numbers[i] = (uint8_t)(i % 2 == 0 ? random_below(&random, 12) : 0);
+        read_all((struct bytes){codes, random_below(&random, sizeof(codes) + 1)},
+                 (struct bytes){numbers, sizeof(numbers)}, 1 + (size_t)random_below(&random, 30));
     }
 }
 END_TEST

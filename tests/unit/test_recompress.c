@@ -26,10 +26,10 @@ static void check_level(struct bytes text, enum zlib_level level)
     ck_assert_int_eq(compress2(expected.data, &size, text.data, (uLong)text.size, (int)level),
                      Z_OK);
     expected.size = size;
-    ck_assert_int_eq(zlib_again(text, level, size, &again), RESULT_OK);
+    ck_assert_int_eq(recompress(text, level, size, &again), RESULT_OK);
     ck_assert_uint_eq(again.size, expected.size);
     ck_assert_mem_eq(again.data, expected.data, expected.size);
-    ck_assert(zlib_again_level(buffer_view(&again), &told));
+    ck_assert(recompress_level(buffer_view(&again), &told));
     ck_assert_int_eq(told, level);
     buffer_free(&expected);
     buffer_free(&again);
@@ -165,13 +165,13 @@ START_TEST(test_other_streams)
     struct buffer stream = {0};
     enum zlib_level level;
 
-    ck_assert(!zlib_again_level((struct bytes){fastest, sizeof(fastest)}, &level));
-    ck_assert(!zlib_again_level((struct bytes){gzip, sizeof(gzip)}, &level));
-    ck_assert(!zlib_again_level((struct bytes){fastest, 1}, &level));
-    ck_assert_int_eq(zlib_again((struct bytes){fastest, 4}, (enum zlib_level)1, 99, &stream),
+    ck_assert(!recompress_level((struct bytes){fastest, sizeof(fastest)}, &level));
+    ck_assert(!recompress_level((struct bytes){gzip, sizeof(gzip)}, &level));
+    ck_assert(!recompress_level((struct bytes){fastest, 1}, &level));
+    ck_assert_int_eq(recompress((struct bytes){fastest, 4}, (enum zlib_level)1, 99, &stream),
                      RESULT_UNFIT);
     ck_assert_int_eq(
-        zlib_again((struct bytes){fastest, ZLIB_AGAIN_SIZE_MAX}, ZLIB_LEVEL_BEST, 99, &stream),
+        recompress((struct bytes){fastest, RECOMPRESS_SIZE_MAX}, ZLIB_LEVEL_BEST, 99, &stream),
         RESULT_UNFIT);
     ck_assert_uint_eq(stream.size, 0);
 }
@@ -187,14 +187,14 @@ START_TEST(test_limit)
     for (size_t i = 0; i < text.size; i++)
         text.data[i] = (uint8_t)random_next(&random);
     ck_assert(buffer_append(&whole, "before", 6));
-    ck_assert_int_eq(zlib_again(buffer_view(&text), ZLIB_LEVEL_BEST, UINT64_MAX, &whole),
+    ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_LEVEL_BEST, UINT64_MAX, &whole),
                      RESULT_OK);
     for (uint64_t less = 1; less < 2000000; less *= 7) {
         uint64_t size = whole.size - 6, most = less < size ? size - less : 0;
         struct buffer stream = {0};
 
         ck_assert(buffer_append(&stream, "before", 6));
-        ck_assert_int_eq(zlib_again(buffer_view(&text), ZLIB_LEVEL_BEST, most, &stream),
+        ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_LEVEL_BEST, most, &stream),
                          RESULT_UNFIT);
         ck_assert_uint_le(stream.size, 6 + most + 100000);
         ck_assert_mem_eq(stream.data, whole.data, stream.size);

@@ -13,7 +13,7 @@
 #include "common/codec/registry.h"
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
-#include "tests/unit/compact_maker.h"
+#include "tests/unit/section_maker.h"
 
 #define WHAT "sample: the section"
 
@@ -489,7 +489,7 @@ START_TEST(test_mappings_are_taken_apart)
             subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
             RESULT_OK);
         all += subject.section.size;
-        raw += streams.stream[COVFUN_RAW].size;
+        raw += streams.stream[STREAM_RAW_MAPPINGS].size;
         streams_free(&streams);
         free_subject(&subject);
     }

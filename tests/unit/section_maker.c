@@ -1,7 +1,7 @@
 /*
- * Random sections: see compact_maker.h.
+ * Random sections: see section_maker.h.
  */
-#include "tests/unit/compact_maker.h"
+#include "tests/unit/section_maker.h"
 
 #include <check.h>
 #include <stdio.h>
