@@ -1,7 +1,7 @@
 /*
- * The outline of a COFF image: see image.h.
+ * The outline of a COFF image: see coff/outline.h.
  */
-#include "formats/coff/coff.h"
+#include "formats/coff/outline.h"
 
 #include <inttypes.h>
 #include <stdio.h>

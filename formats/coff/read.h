@@ -15,8 +15,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/uuid.h"
-
-#define NO_INDEX SIZE_MAX
+#include "formats/plan.h"
 
 /* Characteristics of the file, and of a section. */
 #define IMAGE_FILE_RELOCS_STRIPPED     0x0001u
@@ -45,13 +44,13 @@ enum coff_directory_index {
 #define COFF_DEBUG_ENTRY_SIZE    28
 
 /* Where fields are, in bytes: of a section header, */
-#define SECTION_VIRTUAL_SIZE           8
-#define SECTION_VIRTUAL_ADDRESS        12
-#define SECTION_SIZE_OF_RAW_DATA       16
-#define SECTION_POINTER_TO_RAW_DATA    20
-#define SECTION_POINTER_TO_RELOCATIONS 24
-#define SECTION_POINTER_TO_LINENUMBERS 28
-#define SECTION_CHARACTERISTICS        36
+#define COFF_SECTION_VIRTUAL_SIZE           8
+#define COFF_SECTION_VIRTUAL_ADDRESS        12
+#define COFF_SECTION_SIZE_OF_RAW_DATA       16
+#define COFF_SECTION_POINTER_TO_RAW_DATA    20
+#define COFF_SECTION_POINTER_TO_RELOCATIONS 24
+#define COFF_SECTION_POINTER_TO_LINENUMBERS 28
+#define COFF_SECTION_CHARACTERISTICS        36
 /* of the COFF header, */
 #define HEADER_NUMBER_OF_SECTIONS      2
 #define HEADER_POINTER_TO_SYMBOL_TABLE 8
@@ -126,8 +125,12 @@ void coff_image_close(struct coff_image *image);
  * to pages; *reason is a phrase otherwise. What must hold before bytes are cut. */
 bool coff_layout_is_sound(const struct coff_image *image, const char **reason);
 
-/* Index of the first section of that name from `start` on; NO_INDEX: none. */
-size_t coff_section_find(const struct coff_image *image, const char *name, size_t start);
+/* What linkers call sections of the kind. */
+const char *coff_section_name(enum section_kind kind);
+/* Index of the first section of that name behind `after` (NO_INDEX: from the start); NO_INDEX:
+ * none. */
+size_t coff_section_find(const struct coff_image *image, const char *name, size_t after);
+bool coff_section_is_code(const struct coff_section *section);
 /* The bytes that the file has of a section, or of a part: not more than VirtualSize. */
 struct bytes coff_section_bytes(const struct coff_image *image, size_t index);
 /* Index of the section whose address range has [address, address + size); NO_INDEX: none. */

@@ -15,15 +15,12 @@
 #include "formats/elf/read.h"
 #include "formats/runtime/symbols.h"
 
-struct elf_runtime {
-    bool has_symbol_table;
-    struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
-    size_t count;
-};
-
 /* Finds all definitions of the runtime's symbols. False for a damaged symbol table. */
-bool elf_runtime_find(const struct elf_image *image, struct elf_runtime *runtime,
+bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
                       struct error *error);
+
+/* Calls `visit` for every function of the symbol table, as runtime/symbols.h has it. */
+bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
 
 /* True where st_value is an address in the loaded image. In sections that are not loaded (where
  * every

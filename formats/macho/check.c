@@ -114,10 +114,10 @@ static bool check_segments(const struct macho_image *image, struct error *error)
         if (!check_segment(image, i, error))
             return false;
     }
-    if (text == MACHO_NONE || image->segments[text].fileoff != 0 ||
+    if (text == NO_INDEX || image->segments[text].fileoff != 0 ||
         image->segments[text].filesize < image->commands_end)
         return refuse(image, error, "__TEXT does not hold the load commands");
-    if (linkedit == MACHO_NONE || linkedit != image->segment_count - 1 ||
+    if (linkedit == NO_INDEX || linkedit != image->segment_count - 1 ||
         image->segments[linkedit].filesize == 0)
         return refuse(image, error, "__LINKEDIT is not the last segment");
     end = image->segments[linkedit].fileoff + image->segments[linkedit].filesize;

@@ -101,21 +101,21 @@
 #define VM_PROT_EXECUTE  4u
 
 /* struct section_64, each behind its segment_command_64 */
-#define SECTION_SECTNAME                      0
-#define SECTION_SEGNAME                       16
-#define SECTION_ADDR                          32
-#define SECTION_BYTES                         40 /* section_64.size */
-#define SECTION_OFFSET                        48
-#define SECTION_ALIGN                         52
-#define SECTION_RELOFF                        56
-#define SECTION_NRELOC                        60
-#define SECTION_FLAGS                         64
-#define SECTION_RESERVED3                     76
-#define SECTION_SIZE                          80
+#define SECTION_64_SECTNAME                   0
+#define SECTION_64_SEGNAME                    16
+#define SECTION_64_ADDR                       32
+#define SECTION_64_BYTES                      40 /* section_64.size */
+#define SECTION_64_OFFSET                     48
+#define SECTION_64_ALIGN                      52
+#define SECTION_64_RELOFF                     56
+#define SECTION_64_NRELOC                     60
+#define SECTION_64_FLAGS                      64
+#define SECTION_64_RESERVED3                  76
+#define SECTION_64_SIZE                       80
 
 #define MACHO_NAME_SIZE                       16 /* of segname and sectname, padded with NULs */
 
-#define SECTION_TYPE_MASK                     0xffu
+#define SECTION_64_TYPE_MASK                  0xffu
 #define S_ZEROFILL                            1u
 #define S_NON_LAZY_SYMBOL_POINTERS            6u
 #define S_LAZY_SYMBOL_POINTERS                7u

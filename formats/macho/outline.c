@@ -1,7 +1,7 @@
 /*
- * The outline of a Mach-O image: see image.h.
+ * The outline of a Mach-O image: see macho/outline.h.
  */
-#include "formats/macho/macho.h"
+#include "formats/macho/outline.h"
 
 #include <inttypes.h>
 #include <stdio.h>

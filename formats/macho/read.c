@@ -139,19 +139,19 @@ static struct macho_section read_section(const struct macho_image *image, uint64
                                          size_t segment)
 {
     struct macho_section section = {
-        .addr = field_64(image, header + SECTION_ADDR),
-        .size = field_64(image, header + SECTION_BYTES),
-        .offset = field_32(image, header + SECTION_OFFSET),
-        .align = field_32(image, header + SECTION_ALIGN),
-        .nreloc = field_32(image, header + SECTION_NRELOC),
-        .flags = field_32(image, header + SECTION_FLAGS),
-        .reserved3 = field_32(image, header + SECTION_RESERVED3),
+        .addr = field_64(image, header + SECTION_64_ADDR),
+        .size = field_64(image, header + SECTION_64_BYTES),
+        .offset = field_32(image, header + SECTION_64_OFFSET),
+        .align = field_32(image, header + SECTION_64_ALIGN),
+        .nreloc = field_32(image, header + SECTION_64_NRELOC),
+        .flags = field_32(image, header + SECTION_64_FLAGS),
+        .reserved3 = field_32(image, header + SECTION_64_RESERVED3),
         .segment = segment,
         .header = header,
     };
 
-    read_name(image, header + SECTION_SECTNAME, section.sectname);
-    read_name(image, header + SECTION_SEGNAME, section.segname);
+    read_name(image, header + SECTION_64_SECTNAME, section.sectname);
+    read_name(image, header + SECTION_64_SEGNAME, section.segname);
     return section;
 }
 
@@ -174,7 +174,7 @@ static struct macho_segment read_segment(const struct macho_image *image, uint64
 
 static bool read_segments(struct macho_image *image, struct error *error)
 {
-    uint64_t sections_max = (image->commands_end - HEADER_SIZE) / SECTION_SIZE, end;
+    uint64_t sections_max = (image->commands_end - HEADER_SIZE) / SECTION_64_SIZE, end;
     size_t segments = 0, sections = 0;
 
     if (image->section_count > sections_max)
@@ -192,14 +192,14 @@ static bool read_segments(struct macho_image *image, struct error *error)
             continue;
         *segment = read_segment(image, command->offset);
         segment->first_section = sections;
-        if (segment->section_count != (command->cmdsize - SEGMENT_SIZE) / SECTION_SIZE ||
-            (command->cmdsize - SEGMENT_SIZE) % SECTION_SIZE != 0)
+        if (segment->section_count != (command->cmdsize - SEGMENT_SIZE) / SECTION_64_SIZE ||
+            (command->cmdsize - SEGMENT_SIZE) % SECTION_64_SIZE != 0)
             return refuse(image, error, "a segment's sections do not fill its load command");
         if (!range_within(segment->fileoff, segment->filesize, 0, image->file.size) ||
             !add_fits(segment->vmaddr, segment->vmsize, &end))
             return refuse(image, error, "a segment is not inside the file");
         for (size_t j = 0; j < segment->section_count; j++, sections++) {
-            uint64_t header = command->offset + SEGMENT_SIZE + j * SECTION_SIZE;
+            uint64_t header = command->offset + SEGMENT_SIZE + j * SECTION_64_SIZE;
             image->sections[sections] = read_section(image, header, segments);
             if (!add_fits(image->sections[sections].addr, image->sections[sections].size, &end))
                 return refuse(image, error, "a section has a wrong size");
@@ -243,18 +243,18 @@ size_t macho_find_segment(const struct macho_image *image, const char *segname)
         if (strcmp(image->segments[i].segname, segname) == 0)
             return i;
     }
-    return MACHO_NONE;
+    return NO_INDEX;
 }
 
 size_t macho_find_section(const struct macho_image *image, const char *segname,
-                          const char *sectname)
+                          const char *sectname, size_t after)
 {
-    for (size_t i = 0; i < image->section_count; i++) {
+    for (size_t i = after == NO_INDEX ? 0 : after + 1; i < image->section_count; i++) {
         if (strcmp(image->sections[i].segname, segname) == 0 &&
             strcmp(image->sections[i].sectname, sectname) == 0)
             return i;
     }
-    return MACHO_NONE;
+    return NO_INDEX;
 }
 
 bool macho_section_is_code(const struct macho_section *section)
@@ -264,7 +264,7 @@ bool macho_section_is_code(const struct macho_section *section)
 
 bool macho_section_in_file(const struct macho_section *section)
 {
-    uint32_t type = section->flags & SECTION_TYPE_MASK;
+    uint32_t type = section->flags & SECTION_64_TYPE_MASK;
 
     return section->size != 0 && type != S_ZEROFILL && type != S_GB_ZEROFILL &&
            type != S_THREAD_LOCAL_ZEROFILL;

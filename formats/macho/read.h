@@ -19,8 +19,7 @@
 #include "common/base/file.h"
 #include "common/base/uuid.h"
 #include "formats/macho/format.h"
-
-#define MACHO_NONE SIZE_MAX
+#include "formats/plan.h"
 
 struct macho_command {
     uint32_t cmd;
@@ -83,10 +82,11 @@ bool macho_image_check_layout(const struct macho_image *image, struct error *err
 /* The first load command of that kind; NULL if there is none. */
 const struct macho_command *macho_find_command(const struct macho_image *image, uint32_t cmd);
 
-/* Index of the segment or section of that name; MACHO_NONE if there is none. */
+/* Index of the segment of that name, and of the first section behind `after` (NO_INDEX: from the
+ * start); NO_INDEX if there is none. */
 size_t macho_find_segment(const struct macho_image *image, const char *segname);
 size_t macho_find_section(const struct macho_image *image, const char *segname,
-                          const char *sectname);
+                          const char *sectname, size_t after);
 
 /* True for a section that takes up bytes of the file. */
 bool macho_section_in_file(const struct macho_section *section);

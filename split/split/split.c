@@ -93,20 +93,6 @@ static bool check_uuid(const struct split *split, struct error *error)
 
 /* ---- making the outputs ---- */
 
-static bool give_uuid(struct split *split, struct error *error)
-{
-    struct uuid uuid = {.size = DIGEST_SIZE};
-    struct digest digest;
-
-    if (split->plan->facts.uuid.size != 0)
-        return true;
-    if (!input_digest(&split->image, &digest, error))
-        return false;
-    memcpy(uuid.bytes, digest.bytes, DIGEST_SIZE);
-    image_plan_set_uuid(split->plan, &uuid, UUID_FROM_DIGEST);
-    return true;
-}
-
 static bool create_outputs(struct split *split, struct error *error)
 {
     struct output_options image_options = {
@@ -145,7 +131,7 @@ static size_t list_sections(const struct split *split,
         struct sidecar_section_source *source = &sources[count];
         bool recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
 
-        if (section->fate == SECTION_STAYS && !recorded && !section->copied)
+        if (section->fate == FATE_STAYS && !recorded && !section->copied)
             continue;
         *source = (struct sidecar_section_source){
             .kind = section->kind,
@@ -168,7 +154,7 @@ static size_t list_kept(const struct split *split, struct kept_section kept[SECT
 
     for (size_t i = 0; i < split->plan->section_count; i++) {
         const struct image_section *section = &split->plan->sections[i];
-        if (section->fate == SECTION_STAYS && section->reason[0] != '\0')
+        if (section->fate == FATE_STAYS && section->reason[0] != '\0')
             kept[count++] = (struct kept_section){section->kind, section->size, section->reason};
     }
     return count;
@@ -438,9 +424,9 @@ static bool commit_files(struct split *split, struct error *error)
 
 static const char *fate_name(enum section_fate fate)
 {
-    return fate == SECTION_STAYS    ? "stays"
-           : fate == SECTION_ZEROED ? "is filled with zeros"
-                                    : "is cut in part";
+    return fate == FATE_STAYS    ? "stays"
+           : fate == FATE_ZEROED ? "is filled with zeros"
+                                 : "is cut in part";
 }
 
 /* With -profile-correlate=debug-info there is neither data nor names. IR PGO says so, clang does
@@ -465,7 +451,7 @@ static void warn_of_sections(const struct split *split)
     for (size_t i = 0; i < split->plan->section_count; i++) {
         const struct image_section *section = &split->plan->sections[i];
 
-        if (section->fate != SECTION_STAYS)
+        if (section->fate != FATE_STAYS)
             removed++;
         if (section->reason[0] != '\0')
             split_warn(split, "%s: %s %s: %s", split->image_path, section->name,
@@ -537,9 +523,8 @@ bool split_prepare(struct split *split, struct error *error)
     };
 
     start_progress(split);
-    if (!split_prepare_to_tell(split, error) || !give_uuid(split, error) ||
-        !choose_sidecar_path(split, error) || !create_outputs(split, error) ||
-        !write_stripped(split, error))
+    if (!split_prepare_to_tell(split, error) || !choose_sidecar_path(split, error) ||
+        !create_outputs(split, error) || !write_stripped(split, error))
         return false;
     if (split->plan->already_split)
         return true;

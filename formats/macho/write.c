@@ -6,47 +6,46 @@
  * the sections that were emptied, and where one segment ends and the next begins if one was split.
  * Addresses of sections stay, but for those that hold a tripwire.
  */
-#include "formats/macho/plan.h"
+#include "formats/macho/state.h"
 
 #include <string.h>
 
-#include "common/llvm/tripwire.h"
 #include "formats/macho/opcodes.h"
 #include "formats/macho/tables.h"
 
-bool macho_commands_reserve(struct macho_plan_state *state, struct error *error)
+bool macho_commands_reserve(struct macho_state *state, struct error *error)
 {
     struct bytes commands;
 
-    state->commands_literal = state->plan->edits.literals.size;
+    state->commands_literal = state->base.plan->edits.literals.size;
     if (!bytes_slice(state->image.file, 0, state->image.commands_end, &commands) ||
-        !edit_replace(&state->plan->edits, 0, commands.size, commands))
+        !edit_replace(&state->base.plan->edits, 0, commands.size, commands))
         return error_out_of_memory(error, state->image.path, state->image.commands_end);
     return true;
 }
 
 /* The new bytes of a load command whose old ones are at `offset` in the file. */
-static uint8_t *at(struct macho_plan_state *state, uint64_t offset)
+static uint8_t *at(struct macho_state *state, uint64_t offset)
 {
-    return state->plan->edits.literals.data + state->commands_literal + offset;
+    return state->base.plan->edits.literals.data + state->commands_literal + offset;
 }
 
-static uint64_t map(const struct macho_plan_state *state, uint64_t offset)
+static uint64_t map(const struct macho_state *state, uint64_t offset)
 {
-    return edit_script_map(&state->plan->edits, offset);
+    return edit_script_map(&state->base.plan->edits, offset);
 }
 
 /* ---- segments and sections ---- */
 
-static void write_segments(struct macho_plan_state *state)
+static void write_segments(struct macho_state *state)
 {
-    uint64_t end = edit_script_result_size(&state->plan->edits);
+    uint64_t end = edit_script_result_size(&state->base.plan->edits);
 
     for (size_t i = 0; i < state->image.segment_count; i++) {
         const struct macho_segment *segment = &state->image.segments[i];
         uint8_t *command = at(state, segment->command);
         uint64_t fileoff = map(state, segment->fileoff);
-        uint64_t filesize = map(state, segment->fileoff + macho_plan_filesize(state, i)) - fileoff;
+        uint64_t filesize = map(state, segment->fileoff + macho_filesize(state, i)) - fileoff;
 
         /* A segment without bytes may have no place in the file at all. */
         if (segment->fileoff != 0 || segment->filesize != 0)
@@ -60,13 +59,13 @@ static void write_segments(struct macho_plan_state *state)
     }
 }
 
-static void write_sections(struct macho_plan_state *state)
+static void write_sections(struct macho_state *state)
 {
     for (size_t i = 0; i < state->image.section_count; i++) {
         const struct macho_section *section = &state->image.sections[i];
 
         if (section->offset != 0)
-            store_u32(at(state, section->header) + SECTION_OFFSET,
+            store_u32(at(state, section->header) + SECTION_64_OFFSET,
                       (uint32_t)map(state, section->offset), false);
     }
 }
@@ -77,55 +76,46 @@ static void write_name(uint8_t *field, const char *name)
     memcpy(field, name, strlen(name));
 }
 
-static void write_place(struct macho_plan_state *state, uint8_t *header, uint64_t address,
+static void write_place(struct macho_state *state, uint8_t *header, uint64_t address,
                         uint64_t offset)
 {
-    store_u64(header + SECTION_ADDR, address, false);
-    store_u32(header + SECTION_OFFSET, (uint32_t)map(state, offset), false);
+    store_u64(header + SECTION_64_ADDR, address, false);
+    store_u32(header + SECTION_64_OFFSET, (uint32_t)map(state, offset), false);
 }
 
 /* Of a split segment it is one of zeros for all that load the image (see macho/layout.c). Readers
  * know those by flags that say nothing else. */
-static void write_mapping_place(struct macho_plan_state *state, uint8_t *header)
+static void write_mapping_place(struct macho_state *state, uint8_t *header)
 {
-    write_place(state, header, macho_plan_mapping_address(state), macho_plan_mapping_offset(state));
-    if (state->split_segment != MACHO_NONE)
-        store_u32(header + SECTION_FLAGS, S_ZEROFILL, false);
-}
-
-/* Bytes of a removed section that are left. */
-static uint64_t rest_size(const struct macho_plan_state *state, enum section_kind kind)
-{
-    return kind == SECTION_DATA     ? state->record_layout.record_size
-           : kind == SECTION_NAMES  ? state->plan->tripwire_size
-           : kind == SECTION_COVMAP ? TRIPWIRE_MAPPING_SIZE
-                                    : 0;
+    write_place(state, header, macho_mapping_address(state), macho_mapping_offset(state));
+    if (state->split_segment != NO_INDEX)
+        store_u32(header + SECTION_64_FLAGS, S_ZEROFILL, false);
 }
 
 /* What is left of a removed section. Where nothing is, the section is one of zeros, as its memory
  * is: tools then do not look for it in the file. */
-static void write_emptied_sections(struct macho_plan_state *state)
+static void write_emptied_sections(struct macho_state *state)
 {
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        const struct image_section *planned = &state->plan->sections[i];
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *planned = &state->base.plan->sections[i];
         const struct macho_section *section;
+        uint64_t rest = planning_rest(&state->base, planned->kind, planned->size).size;
         uint8_t *header;
 
-        if (planned->fate == SECTION_STAYS)
+        if (planned->fate == FATE_STAYS)
             continue;
-        section = &state->image.sections[state->section_index[planned->kind]];
+        section = &state->image.sections[state->base.section_index[planned->kind]];
         header = at(state, section->header);
-        store_u64(header + SECTION_BYTES, rest_size(state, planned->kind), false);
-        store_u32(header + SECTION_RESERVED3, MACHO_EMPTIED_MARK, false);
+        store_u64(header + SECTION_64_BYTES, rest, false);
+        store_u32(header + SECTION_64_RESERVED3, MACHO_EMPTIED_MARK, false);
         if (planned->kind == SECTION_NAMES)
-            write_place(state, header, macho_plan_names_address(state),
-                        macho_plan_names_offset(state));
+            write_place(state, header, macho_names_address(state), macho_names_offset(state));
         if (planned->kind == SECTION_COVMAP)
             write_mapping_place(state, header);
-        if (rest_size(state, planned->kind) != 0)
+        if (rest != 0)
             continue;
-        store_u32(header + SECTION_OFFSET, 0, false);
-        store_u32(header + SECTION_FLAGS, (section->flags & ~SECTION_TYPE_MASK) | S_ZEROFILL,
+        store_u32(header + SECTION_64_OFFSET, 0, false);
+        store_u32(header + SECTION_64_FLAGS, (section->flags & ~SECTION_64_TYPE_MASK) | S_ZEROFILL,
                   false);
     }
 }
@@ -133,7 +123,7 @@ static void write_emptied_sections(struct macho_plan_state *state)
 /* ---- a split segment ---- */
 
 /* Both segments' fields, with the load commands where they were. */
-static void write_split_fields(struct macho_plan_state *state)
+static void write_split_fields(struct macho_state *state)
 {
     const struct macho_segment *first = &state->image.segments[state->split_segment];
     const struct macho_segment *next = first + 1;
@@ -154,13 +144,13 @@ static void write_split_fields(struct macho_plan_state *state)
 
 static void store_section_count(uint8_t *command, size_t count)
 {
-    store_u32(command + COMMAND_CMDSIZE, (uint32_t)(SEGMENT_SIZE + SECTION_SIZE * count), false);
+    store_u32(command + COMMAND_CMDSIZE, (uint32_t)(SEGMENT_SIZE + SECTION_64_SIZE * count), false);
     store_u32(command + SEGMENT_NSECTS, (uint32_t)count, false);
 }
 
 /* The second load command moves up, in front of the headers of the sections that are its own now.
  */
-static void move_split_command(struct macho_plan_state *state)
+static void move_split_command(struct macho_state *state)
 {
     const struct macho_segment *first = &state->image.segments[state->split_segment];
     const struct macho_segment *next = first + 1;
@@ -170,12 +160,12 @@ static void move_split_command(struct macho_plan_state *state)
     size_t kept = 0;
 
     for (; kept < first->section_count &&
-           load_u64(at(state, sections[kept].header + SECTION_ADDR), false) < address;
+           load_u64(at(state, sections[kept].header + SECTION_64_ADDR), false) < address;
          kept++)
-        write_name(at(state, sections[kept].header + SECTION_SEGNAME), MACHO_PROFILE_SEGMENT);
-    moved = at(state, first->command + SEGMENT_SIZE + SECTION_SIZE * kept);
+        write_name(at(state, sections[kept].header + SECTION_64_SEGNAME), MACHO_PROFILE_SEGMENT);
+    moved = at(state, first->command + SEGMENT_SIZE + SECTION_64_SIZE * kept);
     memcpy(segment, at(state, next->command), SEGMENT_SIZE);
-    memmove(moved + SEGMENT_SIZE, moved, SECTION_SIZE * (first->section_count - kept));
+    memmove(moved + SEGMENT_SIZE, moved, SECTION_64_SIZE * (first->section_count - kept));
     memcpy(moved, segment, SEGMENT_SIZE);
     store_section_count(at(state, first->command), kept);
     store_section_count(moved, first->section_count - kept + next->section_count);
@@ -185,21 +175,21 @@ static void move_split_command(struct macho_plan_state *state)
 
 static bool write_table(void *context, const struct macho_table *table)
 {
-    struct macho_plan_state *state = context;
+    struct macho_state *state = context;
 
     if (table->offset != 0)
         store_u32(at(state, table->field), (uint32_t)map(state, table->offset), false);
     return true;
 }
 
-static void write_size(struct macho_plan_state *state, const struct macho_command *command,
+static void write_size(struct macho_state *state, const struct macho_command *command,
                        uint64_t field, uint64_t size)
 {
     store_u32(at(state, command->offset + field), (uint32_t)size, false);
 }
 
 /* Of the tables that are made anew, which may have other sizes. */
-static void write_sizes(struct macho_plan_state *state)
+static void write_sizes(struct macho_state *state)
 {
     const struct macho_image *image = &state->image;
     const struct macho_command *signature = macho_find_command(image, LC_CODE_SIGNATURE);
@@ -217,7 +207,7 @@ static void write_sizes(struct macho_plan_state *state)
 }
 
 /* Those behind it move up. */
-static void remove_signature_command(struct macho_plan_state *state)
+static void remove_signature_command(struct macho_state *state)
 {
     const struct macho_command *command = macho_find_command(&state->image, LC_CODE_SIGNATURE);
     uint64_t end = command->offset + command->cmdsize, rest = state->image.commands_end - end;
@@ -230,17 +220,21 @@ static void remove_signature_command(struct macho_plan_state *state)
               load_u32(header + HEADER_SIZEOFCMDS, false) - command->cmdsize, false);
 }
 
-void macho_commands_write(struct macho_plan_state *state)
+bool macho_commands_write(struct planning *planning, struct error *error)
 {
+    struct macho_state *state = (struct macho_state *)planning;
+
+    (void)error;
     write_segments(state);
     write_sections(state);
     write_emptied_sections(state);
     macho_tables_each(&state->image, write_table, state);
     write_sizes(state);
-    if (state->split_segment != MACHO_NONE) {
+    if (state->split_segment != NO_INDEX) {
         write_split_fields(state);
         move_split_command(state);
     }
     if (state->signature.is_dropped)
         remove_signature_command(state);
+    return true;
 }

@@ -1,5 +1,5 @@
 /*
- * Writing the headers and tables of a stripped COFF image: see coff/plan.h.
+ * Writing the headers and tables of a stripped COFF image: see coff/state.h.
  *
  * Every field that is an offset in the file, or a sum of sizes, is brought up to date; the rest
  * stays as the linker wrote it.
@@ -7,29 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/coff/check_sum.h"
-#include "formats/coff/plan.h"
+#include "common/edit/apply.h"
 
-/* Where the byte at `offset` of the original is in the result. Nothing but what was cut itself has
- * offsets inside of a cut. The script is finished only later, so this cannot be asked of it. */
-static uint32_t moved(const struct coff_plan_state *state, uint64_t offset)
+#include "formats/coff/state.h"
+
+/* Where the byte at `offset` of the original is in the result. */
+static uint32_t moved(const struct coff_state *state, uint64_t offset)
 {
-    const struct edit_script *edits = &state->plan->edits;
-    uint64_t result = offset;
-
-    for (size_t i = 0; i < edits->count; i++) {
-        if (edits->edits[i].offset + edits->edits[i].old_size <= offset)
-            result += edits->edits[i].new_size - edits->edits[i].old_size;
-    }
-    return (uint32_t)result;
+    return (uint32_t)edit_script_map(&state->base.plan->edits, offset);
 }
 
-static enum section_kind removed_kind(const struct coff_plan_state *state, size_t index)
+static enum section_kind removed_kind(const struct coff_state *state, size_t index)
 {
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        const struct image_section *section = &state->plan->sections[i];
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *section = &state->base.plan->sections[i];
 
-        if (section->fate != SECTION_STAYS && state->section_index[section->kind] == index)
+        if (section->fate != FATE_STAYS && state->base.section_index[section->kind] == index)
             return section->kind;
     }
     return 0;
@@ -46,7 +39,7 @@ static void set_u32(struct headers *headers, uint64_t offset, uint32_t value)
     store_u32(headers->bytes + offset, value, false);
 }
 
-static void change_section(struct coff_plan_state *state, struct headers *headers, size_t index,
+static void change_section(struct coff_state *state, struct headers *headers, size_t index,
                            uint64_t *less_data)
 {
     const struct coff_section *section = &state->image.sections[index];
@@ -54,7 +47,7 @@ static void change_section(struct coff_plan_state *state, struct headers *header
     uint32_t size = kind == 0 ? section->SizeOfRawData : state->kept_raw_size[kind];
     uint64_t header = section->header_offset;
 
-    if (index == state->data_host && coff_plan_removes(state, SECTION_DATA))
+    if (index == state->data_host && image_plan_removes(state->base.plan, SECTION_DATA))
         size = state->host_raw_size;
     if ((section->Characteristics & IMAGE_SCN_CNT_INITIALIZED_DATA) != 0)
         *less_data += section->SizeOfRawData - size;
@@ -62,19 +55,19 @@ static void change_section(struct coff_plan_state *state, struct headers *header
         memset(headers->bytes + header, 0, COFF_SECTION_HEADER_SIZE);
         return;
     }
-    set_u32(headers, header + SECTION_SIZE_OF_RAW_DATA, size);
+    set_u32(headers, header + COFF_SECTION_SIZE_OF_RAW_DATA, size);
     if (section->PointerToRawData != 0)
-        set_u32(headers, header + SECTION_POINTER_TO_RAW_DATA,
+        set_u32(headers, header + COFF_SECTION_POINTER_TO_RAW_DATA,
                 size == 0 && kind != 0 ? 0 : moved(state, section->PointerToRawData));
     if (section->PointerToRelocations != 0)
-        set_u32(headers, header + SECTION_POINTER_TO_RELOCATIONS,
+        set_u32(headers, header + COFF_SECTION_POINTER_TO_RELOCATIONS,
                 moved(state, section->PointerToRelocations));
     if (section->PointerToLinenumbers != 0)
-        set_u32(headers, header + SECTION_POINTER_TO_LINENUMBERS,
+        set_u32(headers, header + COFF_SECTION_POINTER_TO_LINENUMBERS,
                 moved(state, section->PointerToLinenumbers));
 }
 
-static void change_size_of_image(struct coff_plan_state *state, struct headers *headers)
+static void change_size_of_image(struct coff_state *state, struct headers *headers)
 {
     const struct coff_image *image = &state->image;
     size_t left = image->section_count - state->dropped_sections;
@@ -92,7 +85,7 @@ static void change_size_of_image(struct coff_plan_state *state, struct headers *
                                image->section_alignment));
 }
 
-static void change_directories(struct coff_plan_state *state, struct headers *headers)
+static void change_directories(struct coff_state *state, struct headers *headers)
 {
     const struct coff_image *image = &state->image;
     uint64_t relocations = image->directories_offset + DIRECTORY_BASE_RELOCATION * 8;
@@ -104,7 +97,7 @@ static void change_directories(struct coff_plan_state *state, struct headers *he
         memset(headers->bytes + certificates, 0, 8);
 }
 
-static void change_headers(struct coff_plan_state *state, struct headers *headers)
+static void change_headers(struct coff_state *state, struct headers *headers)
 {
     const struct coff_image *image = &state->image;
     uint64_t data_size = image->optional_header + OPTIONAL_SIZE_OF_INITIALIZED_DATA;
@@ -122,13 +115,13 @@ static void change_headers(struct coff_plan_state *state, struct headers *header
     change_directories(state, headers);
 }
 
-/* The headers change, but for the checksum, which is an edit of its own. */
-static bool plan_headers(struct coff_plan_state *state, uint64_t size)
+/* The headers change, but for the checksum, which is an edit of its own, to be filled in last. */
+static bool plan_headers(struct coff_state *state, uint64_t size)
 {
     const struct coff_image *image = &state->image;
     uint64_t check_sum = image->optional_header + OPTIONAL_CHECK_SUM;
     struct headers headers = {malloc((size_t)size), size};
-    struct edit_script *edits = &state->plan->edits;
+    struct edit_script *edits = &state->base.plan->edits;
     static const uint8_t zeros[4];
     bool done;
 
@@ -141,15 +134,16 @@ static bool plan_headers(struct coff_plan_state *state, uint64_t size)
            edit_overwrite_differences(
                edits, image->file, check_sum + 4,
                (struct bytes){headers.bytes + check_sum + 4, size - check_sum - 4});
+    state->check_sum_literal = SIZE_MAX;
     if (done && image->check_sum != 0) {
-        state->plan->check_sum_literal = edits->literals.size;
+        state->check_sum_literal = edits->literals.size;
         done = edit_replace(edits, check_sum, 4, (struct bytes){zeros, 4});
     }
     free(headers.bytes);
     return done;
 }
 
-static bool plan_debug_directory(struct coff_plan_state *state)
+static bool plan_debug_directory(struct coff_state *state)
 {
     const struct coff_image *image = &state->image;
     const struct coff_directory *directory = &image->directories[DIRECTORY_DEBUG];
@@ -166,7 +160,7 @@ static bool plan_debug_directory(struct coff_plan_state *state)
         if (offset == 0)
             continue;
         store_u32(changed, moved(state, offset), false);
-        if (!edit_overwrite_differences(&state->plan->edits, image->file,
+        if (!edit_overwrite_differences(&state->base.plan->edits, image->file,
                                         (uint64_t)(field - image->file.data),
                                         (struct bytes){changed, sizeof(changed)}))
             return false;
@@ -174,8 +168,9 @@ static bool plan_debug_directory(struct coff_plan_state *state)
     return true;
 }
 
-bool coff_headers_plan(struct coff_plan_state *state, struct error *error)
+bool coff_write(struct planning *planning, struct error *error)
 {
+    struct coff_state *state = (struct coff_state *)planning;
     const struct coff_image *image = &state->image;
     const struct coff_section *last = &image->sections[image->section_count - 1];
     uint64_t size = last->header_offset + COFF_SECTION_HEADER_SIZE;
@@ -183,11 +178,49 @@ bool coff_headers_plan(struct coff_plan_state *state, struct error *error)
     if (size > image->size_of_headers)
         return error_set(error, "%s: damaged COFF image: SizeOfHeaders is wrong; link it again",
                          image->path);
-    if (!plan_headers(state, size) || !plan_debug_directory(state))
-        return error_out_of_memory(error, image->path, size);
-    if (!edit_script_finish(&state->plan->edits, image->path, error))
+    return (plan_headers(state, size) && plan_debug_directory(state)) ||
+           error_out_of_memory(error, image->path, size);
+}
+
+/* ---- the checksum ---- */
+
+/* In the optional header: the sum of all 16-bit words, with carries added again, plus the size of
+ * the file. Drivers and some system libraries must have a right one. */
+struct summing {
+    uint64_t words;
+    uint64_t position;
+};
+
+static bool add_words(void *context, struct bytes part, struct error *error)
+{
+    struct summing *sum = context;
+    uint64_t i = 0;
+
+    (void)error;
+    if (sum->position % 2 != 0 && part.size != 0)
+        sum->words += (uint64_t)part.data[i++] << 8;
+    for (; i + 2 <= part.size; i += 2)
+        sum->words += load_u16(part.data + i, false);
+    if (i < part.size)
+        sum->words += part.data[i];
+    sum->position += part.size;
+    return true;
+}
+
+bool coff_seal(struct planning *planning, struct error *error)
+{
+    struct coff_state *state = (struct coff_state *)planning;
+    struct edit_script *edits = &planning->plan->edits;
+    struct summing sum = {0};
+
+    if (state->check_sum_literal == SIZE_MAX)
+        return true;
+    /* It is zero itself meanwhile. */
+    if (!edit_script_stream(edits, planning->input, add_words, &sum, error))
         return false;
-    if (state->plan->check_sum_literal != SIZE_MAX)
-        coff_check_sum_plan(state->plan, image->input);
+    while (sum.words >> 16 != 0)
+        sum.words = (sum.words & 0xffff) + (sum.words >> 16);
+    store_u32(edits->literals.data + state->check_sum_literal, (uint32_t)(sum.words + sum.position),
+              false);
     return true;
 }
