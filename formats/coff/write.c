@@ -115,71 +115,73 @@ static void change_headers(struct coff_state *state, struct headers *headers)
     change_directories(state, headers);
 }
 
-/* The headers change, but for the checksum, which is an edit of its own, to be filled in last. */
-static bool plan_headers(struct coff_state *state, uint64_t size)
+/* Where the debug directory says that its data is in the file. */
+static void change_debug_directory(struct coff_state *state, struct headers *entries)
 {
-    const struct coff_image *image = &state->image;
-    uint64_t check_sum = image->optional_header + OPTIONAL_CHECK_SUM;
-    struct headers headers = {malloc((size_t)size), size};
-    struct edit_script *edits = &state->base.plan->edits;
-    static const uint8_t zeros[4];
-    bool done;
+    for (uint64_t i = 0; i + COFF_DEBUG_ENTRY_SIZE <= entries->size; i += COFF_DEBUG_ENTRY_SIZE) {
+        uint64_t field = i + DEBUG_POINTER_TO_RAW_DATA;
+        uint32_t offset = load_u32(entries->bytes + field, false);
 
-    if (headers.bytes == NULL)
-        return false;
-    memcpy(headers.bytes, image->file.data, (size_t)size);
-    change_headers(state, &headers);
-    done = edit_overwrite_differences(edits, image->file, 0,
-                                      (struct bytes){headers.bytes, check_sum}) &&
-           edit_overwrite_differences(
-               edits, image->file, check_sum + 4,
-               (struct bytes){headers.bytes + check_sum + 4, size - check_sum - 4});
-    state->check_sum_literal = SIZE_MAX;
-    if (done && image->check_sum != 0) {
-        state->check_sum_literal = edits->literals.size;
-        done = edit_replace(edits, check_sum, 4, (struct bytes){zeros, 4});
+        if (offset != 0)
+            set_u32(entries, field, moved(state, offset));
     }
-    free(headers.bytes);
-    return done;
 }
 
-static bool plan_debug_directory(struct coff_state *state)
+static bool overwrite(struct coff_state *state, uint64_t offset, const uint8_t *bytes,
+                      uint64_t size)
 {
-    const struct coff_image *image = &state->image;
-    const struct coff_directory *directory = &image->directories[DIRECTORY_DEBUG];
-    struct bytes entries;
+    return edit_overwrite_differences(&state->base.plan->edits, state->image.file, offset,
+                                      (struct bytes){bytes, size});
+}
 
-    if (directory->size == 0 ||
-        !coff_bytes_at(image, image->image_base + directory->rva, directory->size, &entries))
+/* The headers change, but for the checksum, which is an edit of its own, to be filled in last. */
+static bool add_edits(struct coff_state *state, const struct headers *headers,
+                      const struct headers *debug, uint64_t debug_offset)
+{
+    struct edit_script *edits = &state->base.plan->edits;
+    uint64_t check_sum = state->image.optional_header + OPTIONAL_CHECK_SUM, behind = check_sum + 4;
+    static const uint8_t zeros[4];
+
+    state->check_sum_literal = SIZE_MAX;
+    if (!overwrite(state, 0, headers->bytes, check_sum) ||
+        !overwrite(state, behind, headers->bytes + behind, headers->size - behind) ||
+        !overwrite(state, debug_offset, debug->bytes, debug->size))
+        return false;
+    if (state->image.check_sum == 0)
         return true;
-    for (uint64_t i = 0; i + COFF_DEBUG_ENTRY_SIZE <= entries.size; i += COFF_DEBUG_ENTRY_SIZE) {
-        const uint8_t *field = entries.data + i + DEBUG_POINTER_TO_RAW_DATA;
-        uint32_t offset = load_u32(field, false);
-        uint8_t changed[4];
-
-        if (offset == 0)
-            continue;
-        store_u32(changed, moved(state, offset), false);
-        if (!edit_overwrite_differences(&state->base.plan->edits, image->file,
-                                        (uint64_t)(field - image->file.data),
-                                        (struct bytes){changed, sizeof(changed)}))
-            return false;
-    }
-    return true;
+    state->check_sum_literal = edits->literals.size;
+    return edit_replace(edits, check_sum, sizeof(zeros), (struct bytes){zeros, sizeof(zeros)});
 }
 
 bool coff_write(struct planning *planning, struct error *error)
 {
     struct coff_state *state = (struct coff_state *)planning;
     const struct coff_image *image = &state->image;
+    const struct coff_directory *directory = &image->directories[DIRECTORY_DEBUG];
     const struct coff_section *last = &image->sections[image->section_count - 1];
     uint64_t size = last->header_offset + COFF_SECTION_HEADER_SIZE;
+    struct bytes entries = {image->file.data, 0};
+    struct headers headers = {.size = size}, debug;
+    bool done;
 
     if (size > image->size_of_headers)
         return error_set(error, "%s: damaged COFF image: SizeOfHeaders is wrong; link it again",
                          image->path);
-    return (plan_headers(state, size) && plan_debug_directory(state)) ||
-           error_out_of_memory(error, image->path, size);
+    if (directory->size != 0)
+        coff_bytes_at(image, image->image_base + directory->rva, directory->size, &entries);
+    headers.bytes = malloc((size_t)size);
+    debug = (struct headers){malloc((size_t)entries.size + 1), entries.size};
+    done = headers.bytes != NULL && debug.bytes != NULL;
+    if (done) {
+        memcpy(headers.bytes, image->file.data, (size_t)size);
+        memcpy(debug.bytes, entries.data, (size_t)entries.size);
+        change_headers(state, &headers);
+        change_debug_directory(state, &debug);
+        done = add_edits(state, &headers, &debug, (uint64_t)(entries.data - image->file.data));
+    }
+    free(headers.bytes);
+    free(debug.bytes);
+    return done || error_out_of_memory(error, image->path, size);
 }
 
 /* ---- the checksum ---- */
