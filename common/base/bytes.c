@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
+
 bool bytes_slice(struct bytes whole, uint64_t offset, uint64_t size, struct bytes *part)
 {
     if (offset > whole.size || size > whole.size - offset)
@@ -30,22 +32,7 @@ bool bytes_equal(struct bytes a, struct bytes b)
 
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
-    size_t needed;
-    size_t capacity = buffer->capacity < 64 ? 64 : buffer->capacity;
-    uint8_t *data;
-
-    if (__builtin_add_overflow(buffer->size, more, &needed))
-        return false;
-    if (needed <= buffer->capacity)
-        return true;
-    while (capacity < needed)
-        capacity = capacity > SIZE_MAX / 2 ? needed : capacity * 2;
-    data = realloc(buffer->data, capacity);
-    if (data == NULL)
-        return false;
-    buffer->data = data;
-    buffer->capacity = capacity;
-    return true;
+    return array_make_room(&buffer->data, &buffer->capacity, buffer->size, more, 1);
 }
 
 bool buffer_append(struct buffer *buffer, const void *data, size_t size)

@@ -21,6 +21,9 @@ struct bytes {
     uint64_t size;
 };
 
+/* Called with bytes in order. False stops, with the error filled in. */
+typedef bool (*bytes_sink)(void *context, struct bytes part, struct error *error);
+
 /* *part = size bytes of whole from offset; false, with *part untouched, where they are not all
  * inside. An empty part at the very end is inside. */
 bool bytes_slice(struct bytes whole, uint64_t offset, uint64_t size, struct bytes *part);

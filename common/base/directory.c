@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
+
 static bool is_any(const char *name)
 {
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
@@ -17,20 +19,12 @@ static bool add(struct directory_names *names, const char *name)
 {
     char *copy = strdup(name);
 
-    if (copy != NULL && names->count == names->capacity) {
-        size_t capacity = names->capacity == 0 ? 64 : 2 * names->capacity;
-        char **items = realloc(names->items, capacity * sizeof(*items));
-
-        if (items == NULL) {
-            free(copy);
-            return false;
-        }
-        names->items = items;
-        names->capacity = capacity;
+    if (copy == NULL || !ARRAY_ROOM_FOR_ONE(names->items, names->capacity, names->count)) {
+        free(copy);
+        return false;
     }
-    if (copy != NULL)
-        names->items[names->count++] = copy;
-    return copy != NULL;
+    names->items[names->count++] = copy;
+    return true;
 }
 
 static int compare(const void *a, const void *b)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/digest.h"
 #include "common/base/numbers.h"
 
@@ -73,17 +74,7 @@ void member_writer_start_list(struct member_writer *writer)
 /* Room for one more name in the state. */
 static bool make_room(struct member_writer *writer)
 {
-    size_t capacity = writer->capacity == 0 ? 1024 : writer->capacity * 2;
-    uint32_t *lists;
-
-    if (writer->state.new_number < writer->capacity)
-        return true;
-    lists = realloc(writer->state.lists, capacity * sizeof(*lists));
-    if (lists == NULL)
-        return false;
-    writer->state.lists = lists;
-    writer->capacity = capacity;
-    return true;
+    return ARRAY_ROOM_FOR_ONE(writer->state.lists, writer->capacity, writer->state.new_number);
 }
 
 bool member_writer_put(struct member_writer *writer, struct bytes name)

@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/base/array.h"
+
 /* Two differing runs closer than this become one edit: an edit costs about as many bytes in the
  * sidecar as it would save. */
 #define DIFFERENCE_GAP 8
@@ -37,14 +39,8 @@ static bool add_edit(struct edit_script *script, struct edit edit)
         return false;
     if (edit.old_size == 0 && edit.new_size == 0)
         return true;
-    if (script->count == script->capacity) {
-        size_t capacity = script->capacity == 0 ? 32 : script->capacity * 2;
-        struct edit *edits = reallocarray(script->edits, capacity, sizeof(*edits));
-        if (edits == NULL)
-            return no_memory(script);
-        script->edits = edits;
-        script->capacity = capacity;
-    }
+    if (!ARRAY_ROOM_FOR_ONE(script->edits, script->capacity, script->count))
+        return no_memory(script);
     script->edits[script->count++] = edit;
     return true;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/sidecar/note.h"
+#include "common/elf_file/note.h"
 
 /* Decodes one structure from the front of a view; false where it is too short. */
 static bool decode(const struct elf_reader *file, Elf_Type type, struct bytes view, void *structure,
@@ -171,27 +171,26 @@ const struct elf_reader_section *elf_reader_find(const struct elf_reader *file, 
     return found;
 }
 
-bool elf_reader_notes(const struct elf_reader *file, const char *name,
-                      struct sidecar_note_list *notes)
+bool elf_reader_notes(const struct elf_reader *file, const char *name, struct elf_note_list *notes)
 {
     const struct elf_reader_section *section = elf_reader_find(file, name);
 
     if (section == NULL || section->header.sh_type != SHT_NOTE ||
-        section->header.sh_addralign != SIDECAR_NOTE_ALIGNMENT ||
+        section->header.sh_addralign != ELF_NOTE_ALIGNMENT ||
         (section->header.sh_flags & SHF_COMPRESSED) != 0 || section->stored.size == 0)
         return false;
-    *notes = (struct sidecar_note_list){section->stored, file->data_encoding == ELFDATA2MSB};
+    *notes = (struct elf_note_list){section->stored, file->data_encoding == ELFDATA2MSB};
     return true;
 }
 
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
 {
-    struct sidecar_note_list notes;
-    struct sidecar_note note;
+    struct elf_note_list notes;
+    struct elf_note note;
     size_t offset = 0;
 
-    if (!elf_reader_notes(file, SIDECAR_BUILD_ID_SECTION, &notes) ||
-        !sidecar_note_next(&notes, &offset, &note) || !sidecar_note_is_of(&note, ELF_NOTE_GNU) ||
+    if (!elf_reader_notes(file, ELF_BUILD_ID_SECTION, &notes) ||
+        !elf_note_next(&notes, &offset, &note) || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
         note.type != NT_GNU_BUILD_ID || note.description.size == 0 ||
         note.description.size > UUID_SIZE_MAX)
         return false;

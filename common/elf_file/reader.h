@@ -16,7 +16,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/uuid.h"
-#include "common/sidecar/note.h"
+#include "common/elf_file/note.h"
 
 /* What covsplit writes has at most 13; more are no reason to refuse what a later version says of
  * itself, as long as they cost nothing. */
@@ -45,8 +45,7 @@ bool elf_reader_open(struct elf_reader *file, struct bytes bytes);
 const struct elf_reader_section *elf_reader_find(const struct elf_reader *file, const char *name);
 
 /* The notes of a section; false where there is none of them. */
-bool elf_reader_notes(const struct elf_reader *file, const char *name,
-                      struct sidecar_note_list *notes);
+bool elf_reader_notes(const struct elf_reader *file, const char *name, struct elf_note_list *notes);
 
 /* The UUID in .note.gnu.build-id; false where there is none, or none of a size that is known. */
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid);

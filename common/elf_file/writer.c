@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/sidecar/note.h"
+#include "common/elf_file/note.h"
 
 static bool out_of_memory(const struct elf_writer *writer, uint64_t size, struct error *error)
 {
@@ -84,13 +84,13 @@ static bool encode_segment(const struct elf_writer *writer, struct buffer *encod
                        .p_offset = file_header_size(writer),
                        .p_filesz = note->size,
                        .p_memsz = note->size,
-                       .p_align = SIDECAR_NOTE_ALIGNMENT};
+                       .p_align = ELF_NOTE_ALIGNMENT};
     Elf32_Phdr narrow = {.p_type = PT_NOTE,
                          .p_flags = PF_R,
                          .p_offset = (Elf32_Off)wide.p_offset,
                          .p_filesz = (Elf32_Word)note->size,
                          .p_memsz = (Elf32_Word)note->size,
-                         .p_align = SIDECAR_NOTE_ALIGNMENT};
+                         .p_align = ELF_NOTE_ALIGNMENT};
 
     return (elf_writer_is_wide(writer)
                 ? elf_writer_encode(writer, ELF_T_PHDR, &wide, sizeof(wide), encoded)
@@ -142,12 +142,12 @@ bool elf_writer_start(struct elf_writer *writer, const struct uuid *uuid, struct
     writer->section_count = 1; /* the null section */
     if (!buffer_append_zeros(&writer->names, 1))
         return out_of_memory(writer, 1, error);
-    build_id = elf_writer_add(writer, SIDECAR_BUILD_ID_SECTION, SHT_NOTE, error);
+    build_id = elf_writer_add(writer, ELF_BUILD_ID_SECTION, SHT_NOTE, error);
     if (build_id == NULL)
         return false;
-    build_id->header.sh_addralign = SIDECAR_NOTE_ALIGNMENT;
-    return sidecar_note_append(&build_id->stored, writer->elf_data == ELFDATA2MSB, ELF_NOTE_GNU,
-                               NT_GNU_BUILD_ID, (struct bytes){uuid->bytes, uuid->size}) ||
+    build_id->header.sh_addralign = ELF_NOTE_ALIGNMENT;
+    return elf_note_append(&build_id->stored, writer->elf_data == ELFDATA2MSB, ELF_NOTE_GNU,
+                           NT_GNU_BUILD_ID, (struct bytes){uuid->bytes, uuid->size}) ||
            out_of_memory(writer, uuid->size, error);
 }
 

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "common/base/array.h"
 #include "common/base/numbers.h"
 
 /* The header of a region without a counter: the tag is zero, and then comes a bit that says
@@ -19,26 +20,6 @@
 #define GAP_BIT         UINT32_C(0x80000000)
 
 /* ---- arrays ---- */
-
-bool array_make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size)
-{
-    size_t larger = *capacity == 0 ? 64 : *capacity;
-    void *moved;
-
-    if (more <= *capacity - count)
-        return true;
-    while (larger - count < more) {
-        if (larger > SIZE_MAX / size / 2)
-            return false;
-        larger *= 2;
-    }
-    moved = realloc(*array, larger * size);
-    if (moved == NULL)
-        return false;
-    *array = moved;
-    *capacity = larger;
-    return true;
-}
 
 void mapping_clear(struct mapping *mapping)
 {
@@ -58,9 +39,9 @@ bool mapping_add_file(struct mapping *mapping, uint32_t name)
 {
     size_t capacity = mapping->file_capacity;
 
-    if (!array_make_room((void **)&mapping->region_counts, &capacity, mapping->file_count, 1,
+    if (!array_make_room(&mapping->region_counts, &capacity, mapping->file_count, 1,
                          sizeof(*mapping->region_counts)) ||
-        !array_make_room((void **)&mapping->files, &mapping->file_capacity, mapping->file_count, 1,
+        !array_make_room(&mapping->files, &mapping->file_capacity, mapping->file_count, 1,
                          sizeof(*mapping->files)))
         return false;
     mapping->region_counts[mapping->file_count] = 0;
@@ -70,8 +51,8 @@ bool mapping_add_file(struct mapping *mapping, uint32_t name)
 
 bool mapping_reserve_regions(struct mapping *mapping, size_t count)
 {
-    return array_make_room((void **)&mapping->regions, &mapping->region_capacity,
-                           mapping->region_count, count, sizeof(*mapping->regions));
+    return array_make_room(&mapping->regions, &mapping->region_capacity, mapping->region_count,
+                           count, sizeof(*mapping->regions));
 }
 
 /* ---- reading ---- */
@@ -193,7 +174,7 @@ static enum compact_result take_expressions(struct mapping *mapping, struct read
 
     if (!take_count(reader, 2, &count))
         return COMPACT_UNFIT;
-    if (!array_make_room((void **)&mapping->expressions, &mapping->expression_capacity, 0, count,
+    if (!array_make_room(&mapping->expressions, &mapping->expression_capacity, 0, count,
                          sizeof(*mapping->expressions)))
         return COMPACT_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {

@@ -98,9 +98,6 @@ struct mapping {
     size_t region_count, region_capacity;
 };
 
-/* Makes room in an array for so many elements of a size more. False: no memory. */
-bool array_make_room(void **array, size_t *capacity, size_t count, size_t more, size_t size);
-
 void mapping_clear(struct mapping *mapping);
 void mapping_free(struct mapping *mapping);
 

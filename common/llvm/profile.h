@@ -178,9 +178,6 @@ bool profile_needs_sidecar(const struct profile *profile);
 
 /* ---- writing ---- */
 
-/* Called with a profile's bytes in order. False stops, with the error filled in. */
-typedef bool (*profile_sink)(void *context, struct bytes part, struct error *error);
-
 /* Sets the padding that the header declares to the least: counters and bitmap are filled up to 8
  * bytes each, as outside of continuous mode. */
 void profile_set_padding(struct profile *profile);
@@ -190,7 +187,7 @@ uint64_t profile_written_size(const struct profile *profile);
 
 /* Writes a profile: the header and the parts that it describes, which must have just those sizes.
  * A parsed profile comes out as it was read. */
-bool profile_write(const struct profile *profile, profile_sink sink, void *context,
+bool profile_write(const struct profile *profile, bytes_sink sink, void *context,
                    struct error *error);
 
 #endif

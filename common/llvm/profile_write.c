@@ -8,13 +8,13 @@
 
 #include "common/llvm/profile_file.h"
 
-static bool put(struct bytes part, profile_sink sink, void *context, struct error *error)
+static bool put(struct bytes part, bytes_sink sink, void *context, struct error *error)
 {
     return part.size == 0 || sink(context, part, error);
 }
 
 /* Padding between parts: a page at most in what the runtime writes, but never trusted. */
-static bool put_zeros(uint64_t size, profile_sink sink, void *context, struct error *error)
+static bool put_zeros(uint64_t size, bytes_sink sink, void *context, struct error *error)
 {
     static const uint8_t zeros[4096];
 
@@ -68,7 +68,7 @@ uint64_t profile_written_size(const struct profile *profile)
     return size;
 }
 
-bool profile_write(const struct profile *profile, profile_sink sink, void *context,
+bool profile_write(const struct profile *profile, bytes_sink sink, void *context,
                    struct error *error)
 {
     uint8_t words[PROFILE_HEADER_WORD_COUNT * sizeof(uint64_t)];

@@ -1,6 +1,6 @@
 /*
- * What the files that write, read and restore from sidecars share: names in the ELF file, the
- * header of a compressed section, and the opened sidecar. Nothing else includes this.
+ * What the files that write, read and restore from sidecars share: names in the ELF file, and the
+ * opened sidecar. Nothing else includes this.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_FILE_H
 #define COVSPLIT_COMMON_SIDECAR_FILE_H
@@ -12,7 +12,6 @@
 
 #include "common/base/bytes.h"
 #include "common/codec/compact.h"
-#include "common/edit/inverse.h"
 #include "common/sidecar/note.h"
 #include "common/sidecar/sidecar.h"
 
@@ -45,6 +44,7 @@ struct sidecar_references {
 
 struct sidecar {
     char *name;
+    struct input input; /* the bytes, where they are the sidecar's own */
     struct sidecar_references *references;
     struct sidecar_notes notes; /* with facts complete */
     struct sidecar_section sections[SECTION_KIND_MAX];
@@ -56,18 +56,5 @@ struct sidecar {
     struct zlib_memo *memo;
     uint64_t memory_limit; /* of what is held at a time (memory_limit.h) */
 };
-
-/* Decompresses into a buffer that grows with what comes out, and checks the digest. */
-bool sidecar_content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
-                          struct buffer *loaded, struct error *error);
-
-/* Checks what was decompressed against the digest. */
-bool sidecar_content_check(const struct sidecar *sidecar, const struct sidecar_content *content,
-                           struct bytes loaded, struct error *error);
-
-/* Loads and decodes the inverse edit script. *encoded backs *inverse; the caller frees both, also
- * after a failure. */
-bool sidecar_inverse_load(const struct sidecar *sidecar, struct buffer *encoded,
-                          struct inverse *inverse, struct error *error);
 
 #endif

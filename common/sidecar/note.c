@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER_SIZE            12 /* of a note: n_namesz, n_descsz, n_type */
 #define FORMAT_SIZE            4
 #define IMAGE_SIZE             80 /* without the text; likewise KEPT_SIZE */
 #define REMOVED_SIZE           32
@@ -18,58 +17,13 @@
 #define IMAGE_FLAG_STUB        1u
 #define IMAGE_FLAG_PLACEHOLDER 2u
 #define IMAGE_FLAG_INEXACT     4u
-#define PADDING(size)                                                                              \
-    ((SIDECAR_NOTE_ALIGNMENT - (size) % SIDECAR_NOTE_ALIGNMENT) % SIDECAR_NOTE_ALIGNMENT)
-
-const char *image_format_name(enum image_format format)
-{
-    switch (format) {
-    case IMAGE_ELF:
-        return "ELF";
-    case IMAGE_MACHO:
-        return "Mach-O";
-    case IMAGE_COFF:
-        return "COFF";
-    }
-    return "unknown";
-}
-
-const char *uuid_source_name(enum uuid_source source)
-{
-    switch (source) {
-    case UUID_FROM_BUILD_ID:
-        return "build ID";
-    case UUID_FROM_OPTION:
-        return "--uuid";
-    case UUID_FROM_DIGEST:
-        return "digest of the image";
-    }
-    return "unknown";
-}
-
 /* ---- encoding ---- */
-
-bool sidecar_note_append(struct buffer *encoded, bool big_endian, const char *owner, uint32_t type,
-                         struct bytes description)
-{
-    size_t owner_size = strlen(owner) + 1;
-    uint8_t header[HEADER_SIZE];
-
-    store_u32(header, (uint32_t)owner_size, big_endian);
-    store_u32(header + 4, (uint32_t)description.size, big_endian);
-    store_u32(header + 8, type, big_endian);
-    return buffer_append(encoded, header, sizeof(header)) &&
-           buffer_append(encoded, owner, owner_size) &&
-           buffer_append_zeros(encoded, PADDING(owner_size)) &&
-           buffer_append(encoded, description.data, (size_t)description.size) &&
-           buffer_append_zeros(encoded, PADDING(description.size));
-}
 
 static bool append_own(struct buffer *encoded, bool big_endian, enum sidecar_note_type type,
                        const uint8_t *description, size_t size)
 {
-    return sidecar_note_append(encoded, big_endian, SIDECAR_NOTE_OWNER, type,
-                               (struct bytes){description, size});
+    return elf_note_append(encoded, big_endian, SIDECAR_NOTE_OWNER, type,
+                           (struct bytes){description, size});
 }
 
 /* A note whose description is fixed fields and then a text. */
@@ -331,7 +285,7 @@ static bool take_seal(struct decoder *decoder, struct bytes description, uint64_
     return true;
 }
 
-static bool take_note(struct decoder *decoder, const struct sidecar_note *note)
+static bool take_note(struct decoder *decoder, const struct elf_note *note)
 {
     const struct bytes description = note->description;
     const uint32_t type = note->type;
@@ -360,59 +314,26 @@ static bool take_note(struct decoder *decoder, const struct sidecar_note *note)
     }
 }
 
-/* Takes `size` bytes and the padding behind them, which the last note may come without. */
-static bool take_padded(struct bytes *rest, uint64_t size, struct bytes *part)
-{
-    uint64_t padded = size + PADDING(size);
-
-    if (padded > rest->size)
-        padded = rest->size;
-    return bytes_slice(*rest, 0, size, part) &&
-           bytes_slice(*rest, padded, rest->size - padded, rest);
-}
-
-bool sidecar_note_next(const struct sidecar_note_list *list, size_t *offset,
-                       struct sidecar_note *note)
-{
-    const struct bytes all = list->bytes;
-    struct bytes rest, header;
-
-    if (!bytes_slice(all, *offset, all.size < *offset ? 0 : all.size - *offset, &rest) ||
-        !take_padded(&rest, HEADER_SIZE, &header) ||
-        !take_padded(&rest, load_u32(header.data, list->big_endian), &note->owner) ||
-        !take_padded(&rest, load_u32(header.data + 4, list->big_endian), &note->description))
-        return false;
-    note->type = load_u32(header.data + 8, list->big_endian);
-    note->description_offset = (uint64_t)(note->description.data - all.data);
-    *offset = (size_t)(all.size - rest.size);
-    return true;
-}
-
-bool sidecar_note_is_of(const struct sidecar_note *note, const char *owner)
-{
-    return bytes_equal(note->owner, (struct bytes){(const uint8_t *)owner, strlen(owner) + 1});
-}
-
-bool sidecar_notes_recognize(const struct sidecar_note_list *list)
+bool sidecar_notes_recognize(const struct elf_note_list *list)
 {
     size_t offset = 0;
-    struct sidecar_note note;
+    struct elf_note note;
 
-    return sidecar_note_next(list, &offset, &note) &&
-           sidecar_note_is_of(&note, SIDECAR_NOTE_OWNER) && note.type == SIDECAR_NOTE_FORMAT;
+    return elf_note_next(list, &offset, &note) && elf_note_is_of(&note, SIDECAR_NOTE_OWNER) &&
+           note.type == SIDECAR_NOTE_FORMAT;
 }
 
-static bool take_notes(struct decoder *decoder, const struct sidecar_note_list *list)
+static bool take_notes(struct decoder *decoder, const struct elf_note_list *list)
 {
     const unsigned needed = SEEN(SIDECAR_NOTE_FORMAT) | SEEN(SIDECAR_NOTE_IMAGE) |
                             SEEN(SIDECAR_NOTE_INVERSE) | SEEN(SIDECAR_NOTE_SEAL);
     size_t offset = 0;
-    struct sidecar_note note;
+    struct elf_note note;
 
     while (offset < list->bytes.size) {
-        if (!sidecar_note_next(list, &offset, &note))
+        if (!elf_note_next(list, &offset, &note))
             return refuse(decoder, "a note runs over their end");
-        if (sidecar_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(decoder, &note))
+        if (elf_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(decoder, &note))
             return false;
     }
     if (decoder->seen != needed)
@@ -420,7 +341,7 @@ static bool take_notes(struct decoder *decoder, const struct sidecar_note_list *
     return true;
 }
 
-bool sidecar_notes_decode(const struct sidecar_note_list *list, const char *name,
+bool sidecar_notes_decode(const struct elf_note_list *list, const char *name,
                           struct sidecar_notes *notes, struct error *error)
 {
     struct decoder decoder = {

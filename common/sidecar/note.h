@@ -68,12 +68,12 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
+#include "common/elf_file/note.h"
 #include "common/llvm/section.h"
-#include "common/sidecar/sidecar.h"
+#include "common/sidecar/facts.h"
 
-#define SIDECAR_NOTE_SECTION     ".note.covsplit"
-#define SIDECAR_NOTE_OWNER       "covsplit"
-#define SIDECAR_BUILD_ID_SECTION ".note.gnu.build-id"
+#define SIDECAR_NOTE_SECTION ".note.covsplit"
+#define SIDECAR_NOTE_OWNER   "covsplit"
 
 /* Objects (object.h) have a note of another type in a section of the same name. */
 enum sidecar_note_type {
@@ -84,8 +84,6 @@ enum sidecar_note_type {
     SIDECAR_NOTE_INVERSE = 0x1005,
     SIDECAR_NOTE_SEAL = 0x1006,
 };
-
-#define SIDECAR_NOTE_ALIGNMENT 4
 
 /* Size and digest of something that the sidecar holds compressed. */
 struct sidecar_note_content {
@@ -115,38 +113,13 @@ struct sidecar_notes {
 bool sidecar_notes_encode(const struct sidecar_notes *notes, const char *name,
                           struct buffer *encoded, struct error *error);
 
-/* Appends any note, as it is in the file. False (no message): no memory. */
-bool sidecar_note_append(struct buffer *encoded, bool big_endian, const char *owner, uint32_t type,
-                         struct bytes description);
-
-/* A note in a section, its parts inside the section's data. */
-struct sidecar_note {
-    uint32_t type;
-    struct bytes owner; /* with its NUL */
-    struct bytes description;
-    uint64_t description_offset; /* in the section */
-};
-
-/* The contents of a section of notes, as they are in the file. */
-struct sidecar_note_list {
-    struct bytes bytes;
-    bool big_endian;
-};
-
-/* Takes the note at *offset (0 for the first) from the list. False at the end, and where what is
- * there is no whole note. */
-bool sidecar_note_next(const struct sidecar_note_list *list, size_t *offset,
-                       struct sidecar_note *note);
-
-bool sidecar_note_is_of(const struct sidecar_note *note, const char *owner);
-
 /* Reads the notes of the section. Refuses other format versions. The texts are new; freed with
  * sidecar_notes_free. */
-bool sidecar_notes_decode(const struct sidecar_note_list *list, const char *name,
+bool sidecar_notes_decode(const struct elf_note_list *list, const char *name,
                           struct sidecar_notes *notes, struct error *error);
 void sidecar_notes_free(struct sidecar_notes *notes);
 
 /* True where they start with the note that sidecars of every format version start with. */
-bool sidecar_notes_recognize(const struct sidecar_note_list *list);
+bool sidecar_notes_recognize(const struct elf_note_list *list);
 
 #endif

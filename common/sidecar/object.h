@@ -46,7 +46,7 @@
  * names, or what binary correlation takes. The same sidecar always gives the same bytes.
  *
  * In memory are only the distinct names and the section that they come from. */
-bool object_write(const struct sidecar *sidecar, sidecar_sink sink, void *context,
+bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
                   struct error *error);
 
 /* Whether the bytes look like an object of any version. Cheap. */

@@ -9,20 +9,20 @@
 #include "common/sidecar/object_file.h"
 
 /* The note, if it is the first one. */
-static bool find_note(const struct elf_reader *file, struct sidecar_note *note)
+static bool find_note(const struct elf_reader *file, struct elf_note *note)
 {
-    struct sidecar_note_list notes;
+    struct elf_note_list notes;
     size_t offset = 0;
 
     return elf_reader_notes(file, SIDECAR_NOTE_SECTION, &notes) &&
-           sidecar_note_next(&notes, &offset, note) &&
-           sidecar_note_is_of(note, SIDECAR_NOTE_OWNER) && note->type == OBJECT_NOTE_TYPE;
+           elf_note_next(&notes, &offset, note) && elf_note_is_of(note, SIDECAR_NOTE_OWNER) &&
+           note->type == OBJECT_NOTE_TYPE;
 }
 
 bool object_recognize(struct bytes bytes)
 {
     struct elf_reader file;
-    struct sidecar_note note;
+    struct elf_note note;
 
     return elf_reader_open(&file, bytes) && find_note(&file, &note);
 }
@@ -36,7 +36,7 @@ static bool read_note(const struct elf_reader *file, const char *name, struct ob
                       struct error *error)
 {
     bool big = file->data_encoding == ELFDATA2MSB;
-    struct sidecar_note note;
+    struct elf_note note;
     struct bytes fields, text;
     uint32_t format;
 

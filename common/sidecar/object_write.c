@@ -21,7 +21,7 @@ struct object_writer {
     struct elf_writer elf;
     /* The sidecar's section behind each section that is streamed. */
     const struct sidecar_section *sources[ELF_WRITER_SECTION_MAX];
-    sidecar_sink sink;
+    bytes_sink sink;
     void *context;
     struct error *error;
 };
@@ -82,15 +82,15 @@ static bool add_note(struct object_writer *writer)
 
     if (section == NULL)
         return false;
-    section->header.sh_addralign = SIDECAR_NOTE_ALIGNMENT;
+    section->header.sh_addralign = ELF_NOTE_ALIGNMENT;
     store_u32(fields, OBJECT_FORMAT_VERSION, big);
     store_u32(fields + 4, facts->format, big);
     store_u64(fields + 8, facts->original_size, big);
     memcpy(fields + 16, facts->original_digest.bytes, DIGEST_SIZE);
     done = buffer_append(&description, fields, sizeof(fields)) &&
            buffer_append(&description, image_name, strlen(image_name)) &&
-           sidecar_note_append(&section->stored, big, SIDECAR_NOTE_OWNER, OBJECT_NOTE_TYPE,
-                               buffer_view(&description));
+           elf_note_append(&section->stored, big, SIDECAR_NOTE_OWNER, OBJECT_NOTE_TYPE,
+                           buffer_view(&description));
     buffer_free(&description);
     return done || error_out_of_memory(writer->error, writer->elf.name, strlen(image_name));
 }
@@ -209,7 +209,7 @@ static bool write_file(struct object_writer *writer)
     return elf_writer_walk(&writer->elf, &sink, writer->error);
 }
 
-bool object_write(const struct sidecar *sidecar, sidecar_sink sink, void *context,
+bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
                   struct error *error)
 {
     const struct sidecar_facts *facts = sidecar_facts(sidecar);

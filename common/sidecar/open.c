@@ -10,13 +10,12 @@
 
 #include "common/base/memory_limit.h"
 #include "common/elf_file/reader.h"
-#include "common/sidecar/compact.h"
 #include "common/sidecar/file.h"
 
 bool sidecar_recognize(struct bytes bytes)
 {
     struct elf_reader file;
-    struct sidecar_note_list notes;
+    struct elf_note_list notes;
 
     return elf_reader_open(&file, bytes) && elf_reader_notes(&file, SIDECAR_NOTE_SECTION, &notes) &&
            sidecar_notes_recognize(&notes);
@@ -95,7 +94,7 @@ static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, s
 static bool read_notes(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
     struct sidecar_facts *facts = &sidecar->notes.facts;
-    struct sidecar_note_list notes;
+    struct elf_note_list notes;
 
     if (!elf_reader_notes(file, SIDECAR_NOTE_SECTION, &notes) || !sidecar_notes_recognize(&notes))
         return error_set(error,
@@ -246,6 +245,33 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     return sidecar;
 }
 
+/* Takes the input over, whatever the result. */
+static struct sidecar *open_input(struct input *input, const char *name, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_open(input->bytes, name, error);
+
+    input_close_descriptor(input);
+    if (sidecar == NULL)
+        input_close(input);
+    else
+        sidecar->input = *input;
+    return sidecar;
+}
+
+struct sidecar *sidecar_read(const char *path, struct error *error)
+{
+    struct input input;
+
+    return input_read(&input, path, error) ? open_input(&input, path, error) : NULL;
+}
+
+struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error)
+{
+    struct input input;
+
+    return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
+}
+
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib_memo *memo)
 {
     sidecar->threads = threads;
@@ -265,10 +291,17 @@ uint64_t sidecar_memory_limit(const struct sidecar *sidecar)
 
 void sidecar_close(struct sidecar *sidecar)
 {
+    struct name_table *known;
+
     if (sidecar == NULL)
         return;
+    known = sidecar->references == NULL ? NULL : atomic_load(&sidecar->references->known);
+    if (known != NULL)
+        name_table_free(known);
+    free(known);
+    free(sidecar->references);
     sidecar_notes_free(&sidecar->notes);
-    sidecar_references_free(sidecar->references);
+    input_close(&sidecar->input);
     free(sidecar->name);
     free(sidecar);
 }

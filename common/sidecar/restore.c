@@ -7,10 +7,11 @@
  */
 #include <stdlib.h>
 
-#include "common/sidecar/content_stream.h"
-#include "common/sidecar/file.h"
+#include "common/edit/inverse.h"
+#include "common/sidecar/content.h"
 
-/* What goes to the sink at a time, and what is kept of a mapped image's pages. */
+/* What goes to the sink of the stripped image at a time, and what is kept of a mapped one's pages.
+ */
 #define PIECE_SIZE ((size_t)1 << 20)
 
 struct restorer {
@@ -18,10 +19,9 @@ struct restorer {
     struct bytes stripped;
     const char *stripped_name;
     const struct input *mapped; /* NULL where `stripped` is no mapped file */
-    sidecar_sink sink;
+    bytes_sink sink;
     void *context;
     struct digest_stream *digest; /* of what was produced */
-    uint8_t *piece;               /* PIECE_SIZE bytes for what comes out of a section */
     struct content_stream *streams[SECTION_KIND_MAX + 1];
     struct error *error;
 };
@@ -57,6 +57,24 @@ static bool produce(struct restorer *restorer, struct bytes piece)
         return true;
     digest_stream_add(restorer->digest, piece);
     return restorer->sink(restorer->context, piece, restorer->error);
+}
+
+/* ---- the script ---- */
+
+/* *encoded backs *inverse; the caller frees both, also after a failure. */
+static bool load_inverse(const struct sidecar *sidecar, struct buffer *encoded,
+                         struct inverse *inverse, struct error *error)
+{
+    const struct sidecar_facts *facts = &sidecar->notes.facts;
+    uint64_t section_sizes[SECTION_KIND_MAX + 1] = {0};
+
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].has_content)
+            section_sizes[sidecar->sections[i].kind] = sidecar->sections[i].size;
+    }
+    return content_load(sidecar, &sidecar->inverse, encoded, error) &&
+           inverse_decode(buffer_view(encoded), facts->stripped_size, facts->original_size,
+                          section_sizes, sidecar->name, inverse, error);
 }
 
 /* ---- checks ---- */
@@ -138,16 +156,14 @@ static bool insert_from_section(struct restorer *restorer, const struct inverse_
         return false;
     /* The stream's position is what was read of it; inverse_decode has checked the order. */
     size = sidecar_find(restorer->sidecar, (enum section_kind)step->source)->size;
-    if (!content_stream_skip(stream, step->source_offset - (size - content_stream_left(stream)),
-                             restorer->error))
+    if (!content_stream_skip(stream, step->source_offset - (size - content_stream_left(stream))))
         return false;
     while (left != 0) {
-        size_t part = left < PIECE_SIZE ? (size_t)left : PIECE_SIZE;
+        struct bytes part;
 
-        if (!content_stream_read(stream, restorer->piece, part, restorer->error) ||
-            !produce(restorer, (struct bytes){restorer->piece, part}))
+        if (!content_stream_take(stream, left, &part) || !produce(restorer, part))
             return false;
-        left -= part;
+        left -= part.size;
     }
     if (content_stream_left(stream) == 0)
         close_stream(restorer, step->source);
@@ -194,11 +210,8 @@ static bool restore_all(struct restorer *restorer)
     struct inverse inverse = {0};
     bool done;
 
-    restorer->piece = malloc(PIECE_SIZE);
-    if (restorer->piece == NULL)
-        return error_out_of_memory(restorer->error, restorer->stripped_name, PIECE_SIZE);
     done = check_sidecar(restorer) && check_stripped(restorer) &&
-           sidecar_inverse_load(restorer->sidecar, &encoded, &inverse, restorer->error) &&
+           load_inverse(restorer->sidecar, &encoded, &inverse, restorer->error) &&
            start_digest(restorer) && run_steps(restorer, &inverse) && check_original(restorer);
     inverse_free(&inverse);
     buffer_free(&encoded);
@@ -212,13 +225,11 @@ static bool restore(struct restorer *restorer)
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++)
         close_stream(restorer, kind);
     digest_stream_free(restorer->digest);
-    free(restorer->piece);
     return done;
 }
 
 bool sidecar_restore(const struct sidecar *sidecar, struct bytes stripped,
-                     const char *stripped_name, sidecar_sink sink, void *context,
-                     struct error *error)
+                     const char *stripped_name, bytes_sink sink, void *context, struct error *error)
 {
     struct restorer restorer = {.sidecar = sidecar,
                                 .stripped = stripped,
@@ -231,7 +242,7 @@ bool sidecar_restore(const struct sidecar *sidecar, struct bytes stripped,
 }
 
 bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *stripped,
-                           sidecar_sink sink, void *context, struct error *error)
+                           bytes_sink sink, void *context, struct error *error)
 {
     struct restorer restorer = {.sidecar = sidecar,
                                 .stripped = stripped->bytes,
@@ -242,4 +253,22 @@ bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *st
                                 .error = error};
 
     return restore(&restorer);
+}
+
+bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
+{
+    struct buffer encoded = {0};
+    struct inverse inverse = {0};
+    bool done = true;
+
+    for (size_t i = 0; done && i < sidecar->section_count; i++)
+        done = !sidecar->sections[i].has_content ||
+               content_pass(sidecar, &sidecar->contents[i], NULL, NULL, error);
+    if (done && sidecar->notes.facts.is_inexact)
+        done = content_load(sidecar, &sidecar->inverse, &encoded, error);
+    else if (done)
+        done = load_inverse(sidecar, &encoded, &inverse, error);
+    inverse_free(&inverse);
+    buffer_free(&encoded);
+    return done;
 }

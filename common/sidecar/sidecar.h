@@ -9,13 +9,12 @@
  *   .note.covsplit       notes of owner "covsplit" (types and layouts: sidecar/note.h)
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
  *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD, or one of the
- *                        compact forms (compact.h); likewise a copy of names that stayed
+ *                        compact forms (codec/compact.h); likewise a copy of names that stayed
  *                        in the image although coverage mapping was removed
  *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
  *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections
  *   .shstrtab
  *
- * The same contents and options always give the same bytes, whatever the number of threads.
  * A reader refuses a format version that it does not know, and trusts no size: what is read comes
  * as a stream, or for compact forms as a whole section, and what is kept in memory is bounded by
  * what was really decompressed.
@@ -28,109 +27,13 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/output.h"
-#include "common/base/uuid.h"
 #include "common/llvm/section.h"
-
-/* The format versions: 2 says that some section is in a compact form. */
-#define SIDECAR_FORMAT_VERSION         1
-#define SIDECAR_FORMAT_VERSION_COMPACT 2
-
-/* Stored in sidecars: the numbers never change. */
-enum image_format {
-    IMAGE_ELF = 1,
-    IMAGE_MACHO = 2,
-    IMAGE_COFF = 3,
-};
-
-/* "ELF", "Mach-O", "COFF"; "unknown" for any other number. */
-const char *image_format_name(enum image_format format);
-
-/* Where the UUID comes from. Stored in sidecars. */
-enum uuid_source {
-    UUID_FROM_BUILD_ID = 1, /* in the image itself: build ID, LC_UUID, RSDS GUID */
-    UUID_FROM_OPTION = 2,   /* --uuid */
-    UUID_FROM_DIGEST = 3,   /* the XXH3-128 digest of the original image */
-};
-
-/* "build ID", "--uuid", "digest of the image" */
-const char *uuid_source_name(enum uuid_source source);
-
-/* What the sidecar says of the image, apart from sections. */
-struct sidecar_facts {
-    enum image_format format;
-    uint8_t elf_class;    /* ELFCLASS32 or ELFCLASS64 */
-    uint8_t elf_data;     /* ELFDATA2LSB or ELFDATA2MSB: the image's byte order */
-    uint16_t elf_type;    /* ET_EXEC or ET_DYN */
-    uint16_t machine;     /* EM_X86_64, ... */
-    uint64_t raw_version; /* __llvm_profile_raw_version with its variant bits; 0: none found */
-    struct uuid uuid;
-    enum uuid_source uuid_source;
-    uint64_t original_size;
-    struct digest original_digest;
-    uint64_t stripped_size;
-    struct digest stripped_digest;
-    uint64_t pointer_size; /* 4 or 8 */
-    /* True where the first record of the data section was replaced by the stub record. */
-    bool has_stub;
-    /* True where the image had been split before, so that this sidecar has nothing of it and only
-     * stands in for the real one. It restores nothing. */
-    bool is_placeholder;
-    /* True where nobody has proved that the sidecar gives the original back: the names are only
-     * the distinct ones, in one chunk. It restores nothing. */
-    bool is_inexact;
-};
-
-/* A section that stayed in the image though it was asked for, and why. */
-struct kept_section {
-    enum section_kind kind;
-    uint64_t size;
-    const char *reason;
-};
-
-/* ---- writing ---- */
-
-struct sidecar_section_source {
-    enum section_kind kind;
-    uint64_t address;
-    uint64_t alignment; /* sh_addralign of the original section */
-    uint64_t size;
-    struct bytes content; /* empty for counters and bitmap, of which only place and size are kept */
-    uint64_t image_offset; /* file offset of `content` in the image: for input_release_pages */
-    bool copied;           /* the section stays in the image */
-};
-
-struct sidecar_source {
-    struct sidecar_facts facts;
-    const char *image_name; /* file name without directory: a label for people */
-    const struct sidecar_section_source *sections;
-    size_t section_count;
-    const struct kept_section *kept;
-    size_t kept_count;
-    struct bytes inverse;      /* as inverse_encode made it */
-    const struct input *image; /* what the contents are views of; NULL: no mapped file */
-};
-
-struct zlib_memo;
-
-struct sidecar_write_options {
-    int level;              /* zstd's 1 to 19 */
-    unsigned threads;       /* 1 or more */
-    bool portable;          /* no compact forms */
-    uint64_t block_size;    /* larger sections are cut into such blocks; 0: the usual size */
-    struct zlib_memo *memo; /* what is proved is remembered here; NULL: it is not */
-};
-
-/* Compresses and writes the sidecar to a started output; the caller commits it. */
-bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
-                   struct output *output, struct error *error);
-
-/* ---- reading ---- */
+#include "common/sidecar/facts.h"
 
 struct sidecar;
+struct zlib_memo;
 
 struct sidecar_section {
     enum section_kind kind;
@@ -151,6 +54,10 @@ bool sidecar_recognize(struct bytes bytes);
  * `bytes` must outlive the sidecar. Freed with sidecar_close (NULL allowed). */
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error);
 void sidecar_close(struct sidecar *sidecar);
+
+/* The same for a file, which is read into memory: what becomes of it then does not matter. */
+struct sidecar *sidecar_read(const char *path, struct error *error);
+struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error);
 
 /* Whatever of the sidecar is held in memory as a whole, a section or a part of its compact form,
  * must not be larger than the limit. It is in proportion to the size of the file (memory_limit.h)
@@ -185,13 +92,10 @@ struct name_set;
 bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
                         bool for_others, struct name_set *set, struct error *error);
 
-/* Called with bytes in order. False stops, with the error filled in. */
-typedef bool (*sidecar_sink)(void *context, struct bytes part, struct error *error);
-
 /* The same with a fixed amount of memory: the sink gets the content piece by piece. It is only good
  * when the function has returned true, since the digest is checked at the end. */
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
-                            sidecar_sink sink, void *context, struct error *error);
+                            bytes_sink sink, void *context, struct error *error);
 
 /* The `size` bytes of a section from `offset` on, none of which is given back unchecked: of a
  * section in blocks, the digests of those blocks that hold them, and no others are decoded; of any
@@ -212,12 +116,12 @@ void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib
  * and the original's digest at the end. The sink may have been called before a false result: what
  * it wrote must then be thrown away. `stripped_name` is for messages. */
 bool sidecar_restore(const struct sidecar *sidecar, struct bytes stripped,
-                     const char *stripped_name, sidecar_sink sink, void *context,
+                     const char *stripped_name, bytes_sink sink, void *context,
                      struct error *error);
 
 /* The same for a mapped file, whose pages are given back once they are used: the resident size does
  * not grow with the image. */
 bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *stripped,
-                           sidecar_sink sink, void *context, struct error *error);
+                           bytes_sink sink, void *context, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Writing a sidecar: see sidecar.h for what is in it.
+ * Writing a sidecar: see write.h.
  *
  * Every content is compressed first, into memory, because the notes at the front of the file and
  * the section headers at its end need the sizes and digests. Then the file (elf_file/writer.h) is
@@ -10,8 +10,9 @@
 
 #include "common/codec/zstd.h"
 #include "common/elf_file/writer.h"
-#include "common/sidecar/compact.h"
 #include "common/sidecar/file.h"
+#include "common/sidecar/pack.h"
+#include "common/sidecar/write.h"
 
 /* Each further thread needs memory for its own tables, so it must have enough to do: with this much
  * for each, a split stays within twice the size of what it removes. */
@@ -25,7 +26,7 @@ struct writer {
     struct codec_options codec;
     struct elf_writer elf;
     struct sidecar_notes notes;
-    struct sidecar_compact compact;
+    struct sidecar_packed packed;
     struct elf_writer_section *notes_section;
     struct digest_stream *digest;
     struct error *error;
@@ -96,12 +97,12 @@ static bool compress_content(struct writer *writer, struct elf_writer_section *s
 }
 
 /* Puts the packed form of a section into a part. */
-static bool add_packed(struct writer *writer, struct elf_writer_section *section,
-                       const struct sidecar_section_source *source,
-                       struct sidecar_note_content *note)
+static bool add_compact(struct writer *writer, struct elf_writer_section *section,
+                        const struct sidecar_section_source *source,
+                        struct sidecar_note_content *note)
 {
-    struct buffer *packed = &writer->compact.sections[source->kind].packed;
-    uint32_t type = writer->compact.sections[source->kind].transform->type;
+    struct buffer *packed = &writer->packed.sections[source->kind].packed;
+    uint32_t type = writer->packed.sections[source->kind].transform->type;
 
     section->header.sh_flags = SHF_COMPRESSED;
     section->header.sh_addralign = elf_writer_is_wide(&writer->elf) ? 8 : 4;
@@ -131,8 +132,8 @@ static bool add_section(struct writer *writer, const struct sidecar_section_sour
         return false;
     section->header.sh_addr = source->address;
     writer->notes.removed[source->kind].copied = source->copied;
-    if (!stays && writer->compact.sections[source->kind].transform != NULL)
-        return add_packed(writer, section, source, &writer->notes.removed[source->kind]);
+    if (!stays && writer->packed.sections[source->kind].transform != NULL)
+        return add_compact(writer, section, source, &writer->notes.removed[source->kind]);
     if (!stays)
         return compress_content(writer, section, source->content, source->alignment, &progress,
                                 &writer->notes.removed[source->kind]);
@@ -169,7 +170,7 @@ static bool add_all(struct writer *writer)
     if (!add_inverse(writer) || !elf_writer_add_names(&writer->elf, writer->error))
         return false;
     /* Only now are all digests known. */
-    notes->header.sh_addralign = SIDECAR_NOTE_ALIGNMENT;
+    notes->header.sh_addralign = ELF_NOTE_ALIGNMENT;
     return sidecar_notes_encode(&writer->notes, writer->elf.name, &notes->stored, writer->error);
 }
 
@@ -319,9 +320,9 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
     writer->error = error;
     set_up(writer, options);
     done = (options->portable ||
-            sidecar_compact_encode(&writer->compact, source, options, output->path, error)) &&
+            sidecar_pack(&writer->packed, source, options, output->path, error)) &&
            add_all(writer) && lay_out(writer) && write_file(writer, output);
-    sidecar_compact_free(&writer->compact);
+    sidecar_packed_free(&writer->packed);
     elf_writer_free(&writer->elf);
     digest_stream_free(writer->digest);
     free(writer);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
+
 /* Symbols are decoded, and pages given back, in pieces of so many bytes (a multiple of a symbol's
  * size). */
 #define SYMBOL_PIECE (UINT64_C(65536) * sizeof(Elf64_Sym))
@@ -67,14 +69,8 @@ struct name_offsets {
 
 static bool add_name_offset(struct name_offsets *names, uint64_t offset, enum runtime_symbol symbol)
 {
-    if (names->count == names->capacity) {
-        size_t capacity = names->capacity == 0 ? 16 : names->capacity * 2;
-        struct name_offset *list = reallocarray(names->list, capacity, sizeof(*list));
-        if (list == NULL)
-            return false;
-        names->list = list;
-        names->capacity = capacity;
-    }
+    if (!ARRAY_ROOM_FOR_ONE(names->list, names->capacity, names->count))
+        return false;
     names->list[names->count++] = (struct name_offset){offset, symbol};
     return true;
 }

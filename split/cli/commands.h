@@ -1,5 +1,5 @@
 /*
- * The subcommands' functions. The table in main.c says how each is called; by the time a function
+ * The subcommands' functions. command_table.c says how each is called; by the time a function
  * runs, its command line is known to be right.
  *
  * Each returns an enum exit_status (message.h) and has printed what went wrong.

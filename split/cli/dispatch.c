@@ -49,31 +49,28 @@ static bool print_commands(const struct command_table *table, const char *group)
     return printed;
 }
 
-static int print_help(const struct command_table *table)
+/* Of a group, or with NULL of all. */
+static int print_help(const struct command_table *table, const char *group)
 {
     bool printed;
 
-    printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
-           "Splits coverage data off instrumented images, and puts it back.\n"
-           "\n"
-           "Commands:\n");
-    printed = print_commands(table, NULL);
-    printf("\n"
-           "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
-           "'covsplit --version' prints the version.\n");
-    return printed ? STATUS_DONE : out_of_memory();
-}
-
-static int print_help_of_group(const struct command_table *table, const char *group)
-{
-    bool printed;
-
-    printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
-           "\n"
-           "Actions:\n",
-           group);
+    if (group == NULL)
+        printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
+               "Splits coverage data off instrumented images, and puts it back.\n"
+               "\n"
+               "Commands:\n");
+    else
+        printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
+               "\n"
+               "Actions:\n",
+               group);
     printed = print_commands(table, group);
-    printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
+    if (group == NULL)
+        printf("\n"
+               "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
+               "'covsplit --version' prints the version.\n");
+    else
+        printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
     return printed ? STATUS_DONE : out_of_memory();
 }
 
@@ -91,15 +88,6 @@ static int print_version(void)
 
 /* ---- dispatch ---- */
 
-static const struct command *find_command(const struct command_table *table, const char *name)
-{
-    for (size_t i = 0; i < table->count; i++) {
-        if (strcmp(table->commands[i].name, name) == 0)
-            return &table->commands[i];
-    }
-    return NULL;
-}
-
 static bool is_group(const struct command_table *table, const char *name)
 {
     for (size_t i = 0; i < table->count; i++) {
@@ -109,13 +97,18 @@ static bool is_group(const struct command_table *table, const char *name)
     return false;
 }
 
-static const struct command *find_action(const struct command_table *table, const char *group,
-                                         const char *action)
+/* The command of that name, or the action of the group. */
+static const struct command *find_command(const struct command_table *table, const char *group,
+                                          const char *name)
 {
     for (size_t i = 0; i < table->count; i++) {
-        if (is_in_group(&table->commands[i], group) &&
-            strcmp(table->commands[i].name + strlen(group) + 1, action) == 0)
-            return &table->commands[i];
+        const struct command *command = &table->commands[i];
+        const char *own = command->name;
+
+        if (group != NULL)
+            own = is_in_group(command, group) ? own + strlen(group) + 1 : "";
+        if (strcmp(own, name) == 0)
+            return command;
     }
     return NULL;
 }
@@ -150,75 +143,38 @@ static bool is_help_option(const char *argument)
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-/* `covsplit GROUP ACTION ...` */
-static int run_group(const struct command_table *table, const char *group, int count,
-                     char **arguments)
+/* What the words name, of which those that name a group are taken off: it is described, or run with
+ * the words that follow. */
+static int run_or_describe(const struct command_table *table, const char *group, bool describes,
+                           int count, char **words)
 {
     const struct command *command;
 
     if (count == 0)
-        return message_usage(group, "no action given");
-    if (is_help_option(arguments[0]))
-        return print_help_of_group(table, group);
-    if (arguments[0][0] == '-')
-        return message_usage(group, "unknown option '%s'", arguments[0]);
-    command = find_action(table, group, arguments[0]);
+        return describes
+                   ? print_help(table, group)
+                   : message_usage(group, "no %s given", group == NULL ? "command" : "action");
+    if (!describes && is_help_option(words[0]))
+        return print_help(table, group);
+    if (!describes && words[0][0] == '-')
+        return message_usage(group, "unknown option '%s'", words[0]);
+    if (group == NULL && is_group(table, words[0]))
+        return run_or_describe(table, words[0], describes, count - 1, words + 1);
+    if (describes && count > 1)
+        return message_usage(NULL, "'%s' is one operand too many", words[1]);
+    command = find_command(table, group, words[0]);
     if (command == NULL)
-        return message_usage(group, "unknown action '%s'", arguments[0]);
-    return run_command(command, count - 1, arguments + 1);
-}
-
-/* `covsplit help GROUP [ACTION]` */
-static int run_help_of_group(const struct command_table *table, const char *group, int count,
-                             char **arguments)
-{
-    const struct command *command;
-
-    if (count == 0)
-        return print_help_of_group(table, group);
-    if (count > 1)
-        return message_usage(NULL, "'%s' is one operand too many", arguments[1]);
-    command = find_action(table, group, arguments[0]);
-    if (command == NULL)
-        return message_usage(group, "unknown action '%s'", arguments[0]);
-    return print_help_of(command);
-}
-
-/* `covsplit help [COMMAND]` */
-static int run_help(const struct command_table *table, int count, char **arguments)
-{
-    const struct command *command;
-
-    if (count == 0)
-        return print_help(table);
-    if (is_group(table, arguments[0]))
-        return run_help_of_group(table, arguments[0], count - 1, arguments + 1);
-    if (count > 1)
-        return message_usage(NULL, "'%s' is one operand too many", arguments[1]);
-    command = find_command(table, arguments[0]);
-    if (command == NULL)
-        return message_usage(NULL, "unknown command '%s'", arguments[0]);
-    return print_help_of(command);
+        return message_usage(group, "unknown %s '%s'", group == NULL ? "command" : "action",
+                             words[0]);
+    return describes ? print_help_of(command) : run_command(command, count - 1, words + 1);
 }
 
 int dispatch(const struct command_table *table, int argc, char **argv)
 {
-    const struct command *command;
+    bool describes = argc > 1 && strcmp(argv[1], "help") == 0;
+    int taken = argc > 0 ? 1 + describes : 0;
 
-    if (argc < 2)
-        return message_usage(NULL, "no command given");
-    if (is_help_option(argv[1]))
-        return print_help(table);
-    if (strcmp(argv[1], "--version") == 0)
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return print_version();
-    if (strcmp(argv[1], "help") == 0)
-        return run_help(table, argc - 2, argv + 2);
-    if (argv[1][0] == '-')
-        return message_usage(NULL, "unknown option '%s'", argv[1]);
-    if (is_group(table, argv[1]))
-        return run_group(table, argv[1], argc - 2, argv + 2);
-    command = find_command(table, argv[1]);
-    if (command == NULL)
-        return message_usage(NULL, "unknown command '%s'", argv[1]);
-    return run_command(command, argc - 2, argv + 2);
+    return run_or_describe(table, NULL, describes, argc - taken, argv + taken);
 }

@@ -8,19 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/directory.h"
 
 bool path_list_add(struct path_list *list, const char *path, struct error *error)
 {
-    /* Grows at powers of two. */
-    if ((list->count & (list->count - 1)) == 0) {
-        size_t capacity = list->count == 0 ? 1 : list->count * 2;
-        char **paths = realloc(list->paths, capacity * sizeof(*paths));
-
-        if (paths == NULL)
-            return error_out_of_memory(error, path, capacity * sizeof(*paths));
-        list->paths = paths;
-    }
+    if (!ARRAY_ROOM_FOR_ONE(list->paths, list->capacity, list->count))
+        return error_out_of_memory(error, path, list->count * sizeof(*list->paths));
     list->paths[list->count] = strdup(path);
     if (list->paths[list->count] == NULL)
         return error_out_of_memory(error, path, strlen(path));

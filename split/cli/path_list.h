@@ -14,6 +14,7 @@
 struct path_list {
     char **paths;
     size_t count;
+    size_t capacity;
 };
 
 /* Adds a copy of the path. */

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/file.h"
+#include "common/base/parallel.h"
 #include "split/cli/message.h"
 
 struct reader {
@@ -92,17 +94,10 @@ static bool find_sidecar_of(const struct merge *merge, struct merge_group *group
     return group->sidecar != NULL;
 }
 
-/* Grows at powers of two: a file may have thousands of profiles. */
 static bool keep_group(struct merge *merge, struct merge_group *group)
 {
-    if ((merge->group_count & (merge->group_count - 1)) == 0) {
-        size_t capacity = merge->group_count == 0 ? 1 : merge->group_count * 2;
-        struct merge_group **groups = realloc(merge->groups, capacity * sizeof(*groups));
-
-        if (groups == NULL)
-            return false;
-        merge->groups = groups;
-    }
+    if (!ARRAY_ROOM_FOR_ONE(merge->groups, merge->group_capacity, merge->group_count))
+        return false;
     if (tsearch(group, &merge->group_tree, compare_contents) == NULL)
         return false;
     merge->groups[merge->group_count++] = group;
@@ -265,22 +260,20 @@ static bool no_memory(struct merge *merge, const struct error *error)
 static bool note_failure(struct reader *reader, const struct error *why)
 {
     struct merge *merge = reader->merge;
-    struct merge_failure *failures;
     struct error error;
+    bool noted;
 
     if (error_is_of_memory(why)) /* which is no fault of the input */
         return no_memory(merge, why);
     pthread_mutex_lock(&merge->lock);
-    failures = realloc(merge->failures, (merge->failure_count + 1) * sizeof(*failures));
-    if (failures != NULL) {
-        merge->failures = failures;
+    noted = ARRAY_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
+    if (noted)
         merge->failures[merge->failure_count++] =
             (struct merge_failure){.input = reader->input, .error = *why};
-    }
     pthread_mutex_unlock(&merge->lock);
-    if (failures != NULL)
+    if (noted)
         return merge->goes_on;
-    error_out_of_memory(&error, reader->path, sizeof(*failures));
+    error_out_of_memory(&error, reader->path, sizeof(*why));
     return no_memory(merge, &error);
 }
 
@@ -334,29 +327,14 @@ static bool take_input(struct reader *reader)
     return taken;
 }
 
-static void *read_inputs(void *context)
+/* A parallel_piece: the share of a thread. */
+static void read_inputs(void *context, size_t share)
 {
-    struct reader *reader = context;
+    struct reader reader = {.merge = context, .share = (unsigned)share};
 
-    while (take_input(reader) && read_one(reader))
+    while (take_input(&reader) && read_one(&reader))
         continue;
-    buffer_free(&reader->file);
-    return NULL;
-}
-
-/* The calling thread is one of the readers; without more of them the work is done all the same. */
-static void run_threads(struct merge *merge, struct reader *readers, pthread_t *threads)
-{
-    unsigned started = 1;
-
-    for (unsigned i = 0; i < merge->threads; i++)
-        readers[i] = (struct reader){.merge = merge, .share = i};
-    while (started < merge->threads &&
-           pthread_create(&threads[started], NULL, read_inputs, &readers[started]) == 0)
-        started++;
-    read_inputs(&readers[0]);
-    for (unsigned i = 1; i < started; i++)
-        pthread_join(threads[i], NULL);
+    buffer_free(&reader.file);
 }
 
 /* ---- order ---- */
@@ -405,27 +383,20 @@ static void put_in_order(struct merge *merge)
 
 bool merge_read(struct merge *merge, struct error *error)
 {
-    struct reader *readers;
-    pthread_t *threads;
-
     if (merge->threads > merge->inputs->count)
         merge->threads = merge->inputs->count == 0 ? 1 : (unsigned)merge->inputs->count;
-    readers = calloc(merge->threads, sizeof(*readers));
-    threads = calloc(merge->threads, sizeof(*threads));
     merge->must_be_read_again =
         calloc(merge->inputs->count + 1, sizeof(*merge->must_be_read_again));
     pthread_mutex_init(&merge->lock, NULL);
-    if (readers == NULL || threads == NULL || merge->must_be_read_again == NULL) {
+    if (merge->must_be_read_again == NULL) {
         merge->failed = true;
         error_out_of_memory(&merge->error, "the list of profiles", merge->inputs->count);
     } else {
-        run_threads(merge, readers, threads);
+        parallel_run(merge->threads, merge->threads, read_inputs, merge);
         tdestroy(merge->group_tree, keep_node);
         merge->group_tree = NULL;
         put_in_order(merge);
     }
-    free(readers);
-    free(threads);
     if (merge->failed)
         *error = merge->error;
     return !merge->failed;

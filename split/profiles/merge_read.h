@@ -54,9 +54,9 @@ struct merge {
 
     /* Set by merge_read: in the order of the inputs. */
     struct merge_group **groups;
-    size_t group_count;
+    size_t group_count, group_capacity;
     struct merge_failure *failures;
-    size_t failure_count;
+    size_t failure_count, failure_capacity;
     size_t empty_count; /* inputs without a byte, of programs that never wrote */
     size_t first_empty;
     bool *must_be_read_again; /* by input: it has profiles that cannot be summed */

@@ -19,11 +19,10 @@
 
 #include "common/base/file.h"
 #include "common/llvm/profile.h"
-#include "formats/container.h"
 #include "reader/covsplit.h"
 #include "split/cli/message.h"
 #include "split/cli/output_sink.h"
-#include "split/run/convert_universal.h"
+#include "split/run/convert_image.h"
 #include "split/run/memory_file.h"
 
 /* A file that is read into memory must not be larger. */
@@ -101,12 +100,10 @@ static bool find_kind(struct subject *subject, const struct input *input, struct
     bool done = true;
 
     watched = (struct watched){.bytes = input->bytes};
-    if (image_find_split(input, &subject->image, error))
-        subject->kind = SUBJECT_IMAGE;
-    else if (error_is_of_memory(error))
+    if (!split_slices_find(subject, input, error))
         done = false;
-    else if (universal_recognize(input->bytes))
-        done = universal_subject_find(subject, input, error);
+    else if (subject->kind == SUBJECT_IMAGE)
+        done = true;
     else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
         subject->kind = SUBJECT_SIDECAR;
     else
@@ -182,7 +179,7 @@ bool subject_read(struct subject *subject, int fd, const char *name, const char 
 void subject_free(struct subject *subject)
 {
     buffer_free(&subject->content);
-    free(subject->universal);
+    free(subject->slices);
 }
 
 /* ---- profiles ---- */
@@ -258,77 +255,7 @@ static bool convert_profiles(const struct subject *subject, struct run_sidecars 
     return done;
 }
 
-/* ---- images and sidecars ---- */
-
-static bool export_object(const struct subject *subject, covsplit_sidecar *sidecar,
-                          struct memory_file *file, struct error *error)
-{
-    covsplit_error *reader_error = NULL;
-
-    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
-    return covsplit_sidecar_export(sidecar, memory_file_write, file, &reader_error) ||
-           memory_file_failed(file, subject->name, reader_error, error);
-}
-
-static bool has(const covsplit_sidecar *sidecar, const char *name)
-{
-    covsplit_section section;
-
-    return covsplit_sidecar_find(sidecar, name, &section) && section.stored_size != 0;
-}
-
-/* Whether reports need nothing of the image, nor does binary correlation. What was not split off
- * (--sections, and what had to stay) is in the image alone. */
-static bool is_complete(const covsplit_sidecar *sidecar)
-{
-    bool correlates = has(sidecar, "__llvm_covnames");
-
-    return has(sidecar, "__llvm_covmap") && has(sidecar, "__llvm_covfun") &&
-           (has(sidecar, "__llvm_prf_names") || correlates) &&
-           (!correlates || has(sidecar, "__llvm_covdata"));
-}
-
-static bool join_image(struct subject *subject, covsplit_sidecar *sidecar, struct memory_file *file,
-                       struct error *error)
-{
-    covsplit_error *reader_error = NULL;
-
-    if (!read_content(subject, error))
-        return false;
-    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
-    memory_file_allow(file, subject->content.size);
-    return (covsplit_sidecar_restore(sidecar, subject->content.data, subject->content.size,
-                                     subject->name, memory_file_write, file, &reader_error) ||
-            memory_file_failed(file, subject->name, reader_error, error));
-}
-
-/* The names of an image that a sidecar may be beside. */
-static void list_names(const struct subject *subject, const char *names[3])
-{
-    names[0] = subject->name;
-    names[1] = names[2] = NULL;
-    if (subject->real_name[0] != '\0' && strcmp(subject->name, subject->real_name) != 0)
-        names[1] = subject->real_name;
-}
-
-static bool convert_image(struct subject *subject, struct run_sidecars *sidecars,
-                          struct memory_file *file, const char **what, struct error *error)
-{
-    const char *names[3];
-    struct run_sidecar *sidecar;
-    bool complete, done;
-
-    list_names(subject, names);
-    sidecar = run_sidecars_for_image(sidecars, &subject->image, names, error);
-    if (sidecar == NULL)
-        return false;
-    complete = is_complete(run_sidecar_opened(sidecar));
-    *what = complete ? "the object of its sidecar" : "the original image";
-    done = complete ? export_object(subject, run_sidecar_opened(sidecar), file, error)
-                    : join_image(subject, run_sidecar_opened(sidecar), file, error);
-    run_sidecars_release(sidecars, sidecar);
-    return done;
-}
+/* ---- sidecars ---- */
 
 static bool convert_sidecar(const struct subject *subject, const struct run_sidecars *sidecars,
                             struct memory_file *file, struct error *error)
@@ -341,7 +268,7 @@ static bool convert_sidecar(const struct subject *subject, const struct run_side
     if (sidecar == NULL)
         return error_from_reader(error, reader_error);
     run_sidecars_limit(sidecars, sidecar);
-    done = export_object(subject, sidecar, file, error);
+    done = convert_to_object(subject, sidecar, file, error);
     covsplit_sidecar_close(sidecar);
     return done;
 }
@@ -351,16 +278,11 @@ static bool convert_sidecar(const struct subject *subject, const struct run_side
 static bool identify_sidecars(const struct subject *subject, const struct run_sidecars *sidecars,
                               struct digest_stream *digest, struct error *error)
 {
-    const char *names[3];
-
     switch (subject->kind) {
     case SUBJECT_PROFILE:
         return identify_profiles(subject, sidecars, digest, error);
     case SUBJECT_IMAGE:
-        list_names(subject, names);
-        return run_sidecars_identify_for_image(sidecars, &subject->image, names, digest, error);
-    case SUBJECT_UNIVERSAL:
-        return identify_universal(subject, sidecars, digest, error);
+        return split_slices_identify(subject, sidecars, digest, error);
     default:
         return true;
     }
@@ -390,13 +312,10 @@ static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
         *what = "the full raw profile";
         return convert_profiles(subject, sidecars, file, error);
     case SUBJECT_IMAGE:
-        return convert_image(subject, sidecars, file, what, error);
+        return convert_image(subject, sidecars, file, read_content, what, error);
     case SUBJECT_SIDECAR:
         *what = "its object";
         return convert_sidecar(subject, sidecars, file, error);
-    case SUBJECT_UNIVERSAL:
-        return read_content(subject, error) &&
-               convert_universal(subject, sidecars, file, what, error);
     default:
         return error_set(error, "%s: nothing to convert", subject->name);
     }

@@ -27,13 +27,12 @@
 
 enum subject_kind {
     SUBJECT_OTHER, /* nothing to convert */
-    SUBJECT_IMAGE,
-    SUBJECT_UNIVERSAL, /* a universal image with slices that were split */
+    SUBJECT_IMAGE, /* one that was split, or has a slice that was */
     SUBJECT_SIDECAR,
     SUBJECT_PROFILE,
 };
 
-struct universal_subject;
+struct split_slices;
 
 /* A file, as far as it matters here. Freed with subject_free. */
 struct subject {
@@ -42,10 +41,8 @@ struct subject {
     const char *real_name; /* behind all links; the caller's */
     int fd;                /* the caller's */
     struct stat status;
-    struct split_image image; /* of an image */
-    /* Of a universal image; NULL for anything else. */
-    struct universal_subject *universal;
-    struct buffer content; /* of a universal image, a sidecar or a profile */
+    struct split_slices *slices; /* of an image; NULL for anything else */
+    struct buffer content;       /* of a sidecar or a profile; of an image, once it is joined */
     /* Of profiles: some are of an image built with -profile-correlate, whose profiles have no data
      * records by design. A program that is given the image too does not want them full. */
     bool is_for_correlator;

@@ -8,19 +8,14 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "common/base/array.h"
+
 /* ---- reading ---- */
 
 static bool add_entry(struct keep_list *list, const struct uuid *uuid)
 {
-    if (list->count == list->capacity) {
-        size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;
-        struct keep_entry *entries = realloc(list->entries, capacity * sizeof(*entries));
-
-        if (entries == NULL)
-            return false;
-        list->entries = entries;
-        list->capacity = capacity;
-    }
+    if (!ARRAY_ROOM_FOR_ONE(list->entries, list->capacity, list->count))
+        return false;
     list->entries[list->count++] = (struct keep_entry){.uuid = *uuid};
     return true;
 }

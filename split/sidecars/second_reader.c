@@ -1,7 +1,7 @@
 /*
  * Reading an image in a child process by LIEF: see second_reader.h.
  *
- * The child writes the outline into a pipe, in just the words of formats/coff_outline.c and
+ * The child writes the outline into a file in memory, in just the words of coff/outline.c and
  * macho/outline.c, so to compare is to compare bytes, and the first line that differs says what is
  * wrong.
  */
@@ -17,19 +17,19 @@
 #ifdef COVSPLIT_WITH_LIEF
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/file.h"
 #include "formats/image.h"
 #include "split/cli/message.h"
-#include "split/split/universal.h"
 
 #define LIEF_LIBRARY "libLIEF.so.0"
 
@@ -38,13 +38,15 @@
 #define CHILD_NO_LIBRARY 1
 #define CHILD_UNREADABLE 2
 
-#define CHILD_SECONDS    300
+/* What a child may take. More text is no outline. */
+#define CHILD_SECONDS 300
+#define OUTLINE_MAX   (16u << 20)
 
 /* LC_MAIN, and where entryoff is in it. LIEF 0.9 has no name for the first in C. */
 #define MACHO_MAIN_COMMAND 0x80000028u
 #define MACHO_MAIN_ENTRY   8
-/* More is no outline. */
-#define OUTLINE_MAX (16u << 20)
+
+#define LINE_MAX_SHOWN     256
 
 /* ---- the child ---- */
 
@@ -108,189 +110,147 @@ static void print_macho(FILE *stream, const Macho_Binary_t *binary)
     }
 }
 
-/* LIEF talks a lot. */
-static void be_silent(void)
-{
-    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-    if (null >= 0) {
-        dup2(null, STDOUT_FILENO);
-        dup2(null, STDERR_FILENO);
-    }
-}
-
-static bool read_pe(void *library, const char *path, FILE *stream)
+static int read_pe(void *library, const char *path, FILE *stream)
 {
     Pe_Binary_t *(*parse)(const char *) = NULL;
     const Pe_Binary_t *binary;
 
     *(void **)&parse = dlsym(library, "pe_parse");
     binary = parse == NULL ? NULL : parse(path);
-    if (binary != NULL)
-        print_pe(stream, binary);
-    return binary != NULL;
+    if (binary == NULL)
+        return CHILD_UNREADABLE;
+    print_pe(stream, binary);
+    return CHILD_DONE;
 }
 
 /* A universal image has a binary for each slice. */
-static bool read_macho(void *library, const char *path, FILE *stream)
+static int read_macho(void *library, const char *path, FILE *stream)
 {
     Macho_Binary_t **(*parse)(const char *) = NULL;
     Macho_Binary_t **binaries;
 
     *(void **)&parse = dlsym(library, "macho_parse");
     binaries = parse == NULL ? NULL : parse(path);
-    for (size_t i = 0; binaries != NULL && binaries[i] != NULL; i++)
+    if (binaries == NULL || binaries[0] == NULL)
+        return CHILD_UNREADABLE;
+    for (size_t i = 0; binaries[i] != NULL; i++)
         print_macho(stream, binaries[i]);
-    return binaries != NULL && binaries[0] != NULL;
+    return CHILD_DONE;
 }
 
-static int read_by_lief(const char *path, bool is_pe, int to)
+/* LIEF talks a lot. */
+static int run_child(const struct input *image, int to)
 {
+    struct rlimit limit = {OUTLINE_MAX, OUTLINE_MAX};
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    bool is_pe = image->bytes.size >= 2 && memcmp(image->bytes.data, "MZ", 2) == 0;
     FILE *stream = fdopen(to, "w");
-    void *library = dlopen(LIEF_LIBRARY, RTLD_NOW);
+    void *library;
+    int result;
 
-    if (library == NULL || stream == NULL)
-        return CHILD_NO_LIBRARY;
-    return (is_pe ? read_pe : read_macho)(library, path, stream) && fflush(stream) == 0
-               ? CHILD_DONE
-               : CHILD_UNREADABLE;
-}
-
-static void run_child(const char *path, bool is_pe, int to)
-{
     signal(SIGALRM, SIG_DFL);
     alarm(CHILD_SECONDS);
-    be_silent();
-    _exit(read_by_lief(path, is_pe, to));
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (null >= 0) {
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
+    library = dlopen(LIEF_LIBRARY, RTLD_NOW);
+    if (library == NULL || stream == NULL)
+        return CHILD_NO_LIBRARY;
+    result = (is_pe ? read_pe : read_macho)(library, image->path, stream);
+    return fflush(stream) == 0 ? result : CHILD_UNREADABLE;
 }
 
 /* ---- the parent ---- */
 
-/* *is_whole is false where the child says too much, or is not heard to the end. */
-static bool read_all(int from, struct buffer *text, bool *is_whole, const char *path,
-                     struct error *error)
+/* Whether there is an outline in the file; else a warning says why not. */
+static bool ask_child(const struct input *image, int to)
 {
-    char part[4096];
-    ssize_t size;
+    pid_t child = fork();
+    int result = 0;
 
-    while ((size = read(from, part, sizeof(part))) > 0 && text->size <= OUTLINE_MAX) {
-        if (!buffer_append(text, part, (size_t)size))
-            return error_out_of_memory(error, path, text->size);
+    if (child == 0)
+        _exit(run_child(image, to));
+    if (child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result) &&
+        WEXITSTATUS(result) == CHILD_DONE)
+        return true;
+    message_warning("%s: not read by a second reader: LIEF %s", image->path,
+                    WIFEXITED(result) && WEXITSTATUS(result) == CHILD_NO_LIBRARY
+                        ? "is not installed (" LIEF_LIBRARY ")"
+                        : "cannot read it");
+    return false;
+}
+
+static struct bytes take_line(struct bytes *rest)
+{
+    const uint8_t *newline = rest->size == 0 ? NULL : memchr(rest->data, '\n', (size_t)rest->size);
+    struct bytes line = {rest->data,
+                         newline == NULL ? rest->size : (uint64_t)(newline - rest->data)};
+
+    bytes_slice(*rest, line.size + (newline != NULL), rest->size - line.size - (newline != NULL),
+                rest);
+    return line;
+}
+
+static int shown_length(struct bytes line)
+{
+    return line.size < LINE_MAX_SHOWN ? (int)line.size : LINE_MAX_SHOWN;
+}
+
+static bool compare(const char *path, struct bytes ours, struct bytes theirs, struct error *error)
+{
+    while (ours.size != 0 || theirs.size != 0) {
+        struct bytes our_line = take_line(&ours), their_line = take_line(&theirs);
+
+        if (!bytes_equal(our_line, their_line))
+            return error_set(error,
+                             "%s: covsplit reads '%.*s' where LIEF reads '%.*s'; do not use this "
+                             "image, and please report it",
+                             path, shown_length(our_line), (const char *)our_line.data,
+                             shown_length(their_line), (const char *)their_line.data);
     }
-    *is_whole = size == 0;
     return true;
 }
 
-/* *result is what waitpid tells of the child; *is_whole as in read_all, also where there is none.
- */
-static bool ask_child(const char *path, bool is_pe, struct buffer *text, int *result,
-                      bool *is_whole, struct error *error)
+static bool ask(const struct input *image, struct bytes outline, struct error *error)
 {
-    int ends[2];
-    pid_t child;
-    bool done;
+    struct input theirs = {.fd = -1};
+    int file = memfd_create(LIEF_LIBRARY, MFD_CLOEXEC);
+    bool agrees = true;
 
-    *is_whole = false;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return true;
-    child = fork();
-    if (child == 0)
-        run_child(path, is_pe, ends[1]);
-    close(ends[1]);
-    done = child <= 0 || read_all(ends[0], text, is_whole, path, error);
-    close(ends[0]);
-    if (child > 0 && waitpid(child, result, 0) != child)
-        *is_whole = false;
-    return done;
-}
-
-/* The line that the first difference is in. */
-static void find_line(const struct buffer *text, size_t position, char *line, size_t size)
-{
-    size_t start = position < text->size ? position : text->size, end = start;
-
-    while (start > 0 && text->data[start - 1] != '\n')
-        start--;
-    while (end < text->size && text->data[end] != '\n')
-        end++;
-    snprintf(line, size, "%.*s", (int)(end - start), (const char *)text->data + start);
-}
-
-static bool compare(const char *path, const struct buffer *ours, const struct buffer *theirs,
-                    struct error *error)
-{
-    size_t least = ours->size < theirs->size ? ours->size : theirs->size, same = 0;
-    char our_line[256], their_line[256];
-
-    while (same < least && ours->data[same] == theirs->data[same])
-        same++;
-    if (same == ours->size && same == theirs->size)
-        return true;
-    find_line(ours, same, our_line, sizeof(our_line));
-    find_line(theirs, same, their_line, sizeof(their_line));
-    return error_set(error,
-                     "%s: covsplit reads '%s' where LIEF reads '%s'; do not use this image, and "
-                     "please report it",
-                     path, our_line, their_line);
-}
-
-static bool ask(const char *path, bool is_pe, const struct buffer *ours, struct error *error)
-{
-    struct buffer theirs = {0};
-    int result = 0;
-    bool is_whole, agrees = ask_child(path, is_pe, &theirs, &result, &is_whole, error);
-
-    if (agrees && (!is_whole || !WIFEXITED(result) || WEXITSTATUS(result) != CHILD_DONE))
-        message_warning("%s: not read by a second reader: LIEF %s", path,
-                        WIFEXITED(result) && WEXITSTATUS(result) == CHILD_NO_LIBRARY
-                            ? "is not installed (" LIEF_LIBRARY ")"
-                            : "cannot read it");
-    else if (agrees)
-        agrees = compare(path, ours, &theirs, error);
-    buffer_free(&theirs);
+    if (file < 0)
+        return error_set_errno(error, errno, "%s: no file for a second reader", image->path);
+    if (ask_child(image, file))
+        agrees = input_open_descriptor(&theirs, file, image->path, error) &&
+                 compare(image->path, outline, theirs.bytes, error);
+    input_close(&theirs);
+    close(file);
     return agrees;
 }
 
-/* The slices of a universal image, one after the other. */
-static bool outline_universal(const struct input *input, struct buffer *outline,
-                              struct error *error)
+/* The slices of a universal image come one after the other. */
+bool second_reader_agrees(const struct input *image, const struct container *container,
+                          struct error *error)
 {
-    struct universal universal;
-    bool done = universal_read(input->bytes, input->path, &universal, error);
-
-    for (size_t i = 0; done && i < universal.count; i++) {
-        struct input part;
-
-        done = universal_part(input, &universal.slices[i], &part, error) &&
-               image_outline(&part, outline, error);
-        universal_part_free(&part);
-    }
-    return done;
-}
-
-bool second_reader_agrees(const char *path, struct error *error)
-{
-    struct input input;
     struct buffer outline = {0};
-    bool agrees, is_pe;
+    bool agrees = true;
 
-    if (!input_open(&input, path, error))
-        return false;
-    is_pe = input.bytes.size >= 2 && memcmp(input.bytes.data, "MZ", 2) == 0;
-    agrees = universal_recognize(input.bytes) ? outline_universal(&input, &outline, error)
-                                              : image_outline(&input, &outline, error);
-    input_close(&input);
+    for (size_t i = 0; agrees && i < container->count; i++)
+        agrees = image_outline(&container->slices[i].input, &outline, error);
     if (agrees && outline.size != 0)
-        agrees = ask(path, is_pe, &outline, error);
+        agrees = ask(image, buffer_view(&outline), error);
     buffer_free(&outline);
     return agrees;
 }
 
 #else
 
-bool second_reader_agrees(const char *path, struct error *error)
+bool second_reader_agrees(const struct input *image, const struct container *container,
+                          struct error *error)
 {
-    (void)path;
+    (void)image;
+    (void)container;
     (void)error;
     return true;
 }

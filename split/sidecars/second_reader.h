@@ -11,10 +11,13 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
+#include "formats/container.h"
 
 /* Has the image read. False where LIEF sees another image than covsplit. Where LIEF cannot be had,
  * or cannot read the file, that is a warning: it is no judge of what covsplit can read. Images that
  * have no outline, and builds without LIEF, pass. */
-bool second_reader_agrees(const char *path, struct error *error);
+bool second_reader_agrees(const struct input *image, const struct container *container,
+                          struct error *error);
 
 #endif

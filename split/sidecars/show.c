@@ -1,7 +1,7 @@
 /*
  * covsplit show: what images, sidecars, objects and raw profiles are and hold.
  *
- * A describer for each kind of file fills in a report (report.h), which is printed as text or as
+ * A describer for each kind of file fills in a report (report.h), which comes out as text or as
  * JSON when nothing more can go wrong: a damaged file leaves no half object behind.
  *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
@@ -30,13 +30,13 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
+#include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/machine_names.h"
 #include "split/cli/message.h"
-#include "split/cli/report.h"
-#include "split/split/universal.h"
+#include "split/sidecars/report.h"
 
 #define PROFILE_INDENTATION 2
 
@@ -83,6 +83,7 @@ static void add_raw_version(struct report *report, uint64_t raw_version)
         snprintf(number, sizeof(number), "bit %u", bit);
         report_list_word(report, name != NULL ? name : number);
     }
+    report_list_end(report);
 }
 
 static void add_digest(struct report *report, const char *key, const char *label,
@@ -159,8 +160,10 @@ static bool describe_image(const struct input *input, struct report *report, str
     else
         report_size(report, "size_after_split", "size after a split",
                     edit_script_result_size(&plan->edits));
+    report_begin_sections(report);
     for (size_t i = 0; i < plan->section_count; i++)
         add_image_section(report, &plan->sections[i], plan->already_split);
+    report_end_sections(report);
     image_plan_free(plan);
     return done;
 }
@@ -234,7 +237,9 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
         return false;
     add_sidecar_facts(report, sidecar);
     report_size(report, "file_size", "file size", input->bytes.size);
+    report_begin_sections(report);
     add_sidecar_sections(report, sidecar);
+    report_end_sections(report);
     sidecar_close(sidecar);
     return true;
 }
@@ -273,8 +278,10 @@ static bool describe_object(const struct input *input, struct report *report, st
         report_size(report, "original_size", "original size", facts.original_size);
         add_digest(report, "original_digest", "original digest", &facts.original_digest);
         report_size(report, "file_size", "file size", input->bytes.size);
+        report_begin_sections(report);
         for (size_t i = 0; i < facts.section_count; i++)
             add_object_section(report, &facts.sections[i]);
+        report_end_sections(report);
     }
     object_facts_free(&facts);
     return done;
@@ -312,6 +319,7 @@ static void add_binary_ids(struct report *report, const struct profile *profile)
         memcpy(uuid.bytes, binary_id.data, uuid.size);
         report_list_word(report, uuid_format(&uuid, hex));
     }
+    report_list_end(report);
 }
 
 static void describe_profile(const struct profile *profile, struct report *report)
@@ -336,15 +344,17 @@ static void describe_profile(const struct profile *profile, struct report *repor
     report_number(report, "records", "records", profile->header.num_data);
     report_number(report, "counters", "counters", profile->header.num_counters);
     report_size(report, "value_data_size", "value data", profile->value_data.size);
+    report_begin_sections(report);
     add_profile_section(report, SECTION_DATA, profile->data, "present");
     add_profile_section(report, SECTION_COUNTERS, profile->counters, "present");
     add_profile_section(report, SECTION_BITMAP, profile->bitmap, "present");
     add_profile_section(report, SECTION_NAMES, profile->names,
                         profile->has_tripwire ? "tripwire" : "present");
+    report_end_sections(report);
 }
 
-/* A file may hold any number of profiles, so no report is kept for each: all are parsed here to see
- * that they are good, and again when they are printed. */
+/* A file may hold any number of profiles, so they are not all in one report: all are parsed here to
+ * see that they are good, and again when they are printed. */
 static bool describe_raw_profile(const struct input *input, struct report *report,
                                  struct error *error)
 {
@@ -365,38 +375,38 @@ static bool describe_raw_profile(const struct input *input, struct report *repor
     return true;
 }
 
-static bool print_profile(const struct profile *profile, struct json_writer *writer)
+static bool print_profile(const struct profile *profile, struct json_writer *json)
 {
-    struct report report = {0};
-    bool printed;
+    struct report report;
+    bool printed = report_begin(&report, json, PROFILE_INDENTATION);
 
-    describe_profile(profile, &report);
-    if (writer != NULL) {
-        json_begin_object(writer);
-        printed = report_print_json(&report, true, writer);
-        json_end_object(writer);
-    } else {
-        printf("\n");
-        printed = report_print_text(&report, PROFILE_INDENTATION, stdout);
+    if (printed) {
+        describe_profile(profile, &report);
+        if (json == NULL)
+            printf("\n");
+        printed = report_print(&report);
     }
-    report_free(&report);
+    report_end(&report);
     return printed;
 }
 
-static bool print_profiles(const struct input *input, struct json_writer *writer,
-                           struct error *error)
+static bool print_profiles(const struct input *input, struct json_writer *json, struct error *error)
 {
     uint64_t offset = 0;
     struct profile profile;
+    bool done = true;
 
-    while (profile_find_next(input->bytes, &offset)) {
-        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
-            return false;
-        if (!print_profile(&profile, writer))
-            return error_out_of_memory(error, input->path, profile.size);
-        offset += profile.size;
+    if (json != NULL) {
+        json_key(json, "profiles");
+        json_begin_array(json);
     }
-    return true;
+    for (; done && profile_find_next(input->bytes, &offset); offset += profile.size)
+        done = profile_parse(input->bytes, offset, input->path, &profile, error) &&
+               (print_profile(&profile, json) ||
+                error_out_of_memory(error, input->path, profile.size));
+    if (json != NULL)
+        json_end_array(json);
+    return done;
 }
 
 /* ---- files ---- */
@@ -439,97 +449,64 @@ static const struct file_kind *find_kind(const struct input *input, struct error
     return NULL;
 }
 
-static bool print_json(const struct input *input, const struct file_kind *kind,
-                       const struct report *report, struct json_writer *writer, struct error *error)
-{
-    bool printed;
-
-    json_begin_object(writer);
-    json_key(writer, "file");
-    json_string(writer, input->path);
-    printed = report_print_json(report, !kind->has_profiles, writer);
-    if (!printed)
-        error_out_of_memory(error, input->path, input->bytes.size);
-    if (kind->has_profiles) {
-        json_key(writer, "profiles");
-        json_begin_array(writer);
-        printed = printed && print_profiles(input, writer, error);
-        json_end_array(writer);
-    }
-    json_end_object(writer);
-    return printed;
-}
-
-static bool print_text(const struct input *input, const struct file_kind *kind,
-                       const struct report *report, struct error *error)
-{
-    message_line(stdout, "%s", input->path);
-    if (!report_print_text(report, PROFILE_INDENTATION, stdout))
-        return error_out_of_memory(error, input->path, input->bytes.size);
-    return !kind->has_profiles || print_profiles(input, NULL, error);
-}
-
 /* What `show` prints to, and how far it has come. */
 struct showing {
-    struct json_writer *writer; /* NULL: text */
-    bool is_first;              /* nothing was printed yet */
+    struct json_writer *json; /* NULL: text */
+    bool is_first;            /* nothing was printed yet */
     int status;
 };
 
+static bool print_report(const struct input *input, const struct file_kind *kind,
+                         struct report *report, struct showing *showing, struct error *error)
+{
+    if (showing->json == NULL) {
+        if (!showing->is_first)
+            printf("\n");
+        message_line(stdout, "%s", input->path);
+    }
+    showing->is_first = false;
+    return (report_print(report) || error_out_of_memory(error, input->path, input->bytes.size)) &&
+           (!kind->has_profiles || print_profiles(input, showing->json, error));
+}
+
 static bool show_input(const struct input *input, struct showing *showing, struct error *error)
 {
-    struct report report = {0};
     const struct file_kind *kind = find_kind(input, error);
-    bool shown = kind != NULL && kind->describe(input, &report, error);
+    struct report report;
+    bool shown;
 
-    if (shown && showing->writer == NULL && !showing->is_first)
-        printf("\n");
-    if (shown)
-        shown = showing->writer != NULL ? print_json(input, kind, &report, showing->writer, error)
-                                        : print_text(input, kind, &report, error);
-    showing->is_first = showing->is_first && !shown;
-    report_free(&report);
+    if (kind == NULL)
+        return false;
+    shown = report_begin(&report, showing->json, PROFILE_INDENTATION) ||
+            error_out_of_memory(error, input->path, sizeof(report));
+    if (shown && showing->json != NULL)
+        report_text(&report, "file", NULL, input->path);
+    shown = shown && kind->describe(input, &report, error) &&
+            print_report(input, kind, &report, showing, error);
+    report_end(&report);
     return shown;
 }
 
-static void show_or_say_why_not(const struct input *input, struct showing *showing)
-{
-    struct error error;
-
-    if (show_input(input, showing, &error))
-        return;
-    message_error(&error);
-    showing->status = STATUS_FAILED;
-}
-
-/* Each slice is shown like a file of its own, FILE.ARCH. */
-static bool show_universal(const struct input *input, struct showing *showing, struct error *error)
-{
-    struct universal universal;
-    bool done = universal_read(input->bytes, input->path, &universal, error);
-
-    for (size_t i = 0; done && i < universal.count; i++) {
-        struct input part;
-
-        done = universal_part(input, &universal.slices[i], &part, error);
-        if (done)
-            show_or_say_why_not(&part, showing);
-        universal_part_free(&part);
-    }
-    return done;
-}
-
+/* Each slice of a universal image is shown like a file of its own, FILE.ARCH, also where another
+ * one cannot be. */
 static bool show_file(const char *path, struct showing *showing, struct error *error)
 {
     struct input input;
+    struct container container;
     bool done = true;
 
     if (!input_open(&input, path, error))
         return false;
-    if (universal_recognize(input.bytes))
-        done = show_universal(&input, showing, error);
-    else
-        show_or_say_why_not(&input, showing);
+    done = container_open(&container, &input, error);
+    for (size_t i = 0; done && i < container.count; i++) {
+        struct error problem;
+
+        if (show_input(&container.slices[i].input, showing, &problem))
+            continue;
+        message_error(&problem);
+        showing->status = STATUS_FAILED;
+    }
+    container_close(&container);
     input_close(&input);
     return done;
 }
@@ -537,12 +514,12 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
 int command_show(const struct parsed_options *options)
 {
     struct json_writer json = {.stream = stdout};
-    struct showing showing = {.writer = option_given(options, OPTION_JSON) ? &json : NULL,
+    struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
                               .is_first = true,
                               .status = STATUS_DONE};
 
-    if (showing.writer != NULL)
-        json_begin_array(showing.writer);
+    if (showing.json != NULL)
+        json_begin_array(showing.json);
     for (size_t i = 0; i < options->operand_count; i++) {
         struct error error;
 
@@ -551,7 +528,7 @@ int command_show(const struct parsed_options *options)
         message_error(&error);
         showing.status = STATUS_FAILED;
     }
-    if (showing.writer != NULL)
-        json_end_array(showing.writer);
+    if (showing.json != NULL)
+        json_end_array(showing.json);
     return showing.status;
 }

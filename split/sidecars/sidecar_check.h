@@ -1,6 +1,5 @@
 /*
- * Checking sidecars, one by one and all of a store: for `covsplit verify` and `covsplit store
- * check`.
+ * Checking a sidecar, for `covsplit verify` and `covsplit store check`.
  */
 #ifndef COVSPLIT_SPLIT_SIDECARS_SIDECAR_CHECK_H
 #define COVSPLIT_SPLIT_SIDECARS_SIDECAR_CHECK_H
@@ -9,18 +8,12 @@
 
 #include "common/base/error.h"
 #include "common/base/uuid.h"
-#include "split/cli/options.h"
 
 /* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
  * be that of the UUID. `stripped`, if it is not NULL, is an image from which the sidecar must
- * restore the original. `memory_limit` is as in covsplit_sidecar_limit_memory. A placeholder is an
- * error; *is_empty: there was nothing to take out. */
+ * restore the original, and of which a second reader must see the same. `memory_limit` is as in
+ * sidecar_limit_memory. A placeholder is an error; *is_empty: there was nothing to take out. */
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
                    uint64_t memory_limit, bool *is_empty, struct error *error);
-
-/* Checks a whole store, and prints a line for each fault, a line for each good sidecar with
- * OPTION_VERBOSE, and the totals; obeys OPTION_THREADS and OPTION_MEMORY_LIMIT too. Returns an enum
- * exit_status. */
-int check_store(const char *directory, const struct parsed_options *options);
 
 #endif

@@ -11,7 +11,6 @@
 #include "split/split/batch.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,13 +22,7 @@
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/split/found_image.h"
-#include "split/split/job.h"
-
-enum job_state {
-    JOB_WAITING,
-    JOB_DONE,
-    JOB_FAILED,
-};
+#include "split/split/split_file.h"
 
 struct job {
     const char *path;
@@ -37,7 +30,7 @@ struct job {
     dev_t device;
     ino_t inode;
     bool is_repeated; /* another job has the same file */
-    enum job_state state;
+    bool has_failed;
     struct error error;
     struct split_report report;
 };
@@ -49,9 +42,7 @@ struct batch {
     struct job *jobs;
     unsigned threads_each;
 
-    pthread_mutex_t lock; /* of what follows, and of jobs that are done */
     struct progress progress;
-    size_t printed; /* jobs whose messages are out */
     size_t failed;
     size_t repeated; /* jobs that are none */
 };
@@ -154,50 +145,49 @@ static bool make_jobs(struct batch *batch, struct error *error)
 
 /* ---- splitting ---- */
 
-static void print_job(const struct job *job)
+static void split_one(void *context, void *added)
 {
-    split_report_print_notes(&job->report);
-    if (job->state == JOB_FAILED)
-        message_error(&job->error);
+    const struct batch *batch = context;
+    struct job *job = added;
+
+    job->has_failed =
+        !job->is_repeated &&
+        !split_file(batch->options, job->path, batch->threads_each, &job->report, &job->error);
 }
 
-/* With the lock held: all that is next in line. */
-static void print_done(struct batch *batch)
-{
-    progress_finish(&batch->progress);
-    while (batch->printed < batch->paths.count && batch->jobs[batch->printed].state != JOB_WAITING)
-        print_job(&batch->jobs[batch->printed++]);
-}
-
-/* A parallel_piece. */
-static void split_one(void *context, size_t index)
+static void retire_job(void *context, void *done)
 {
     struct batch *batch = context;
-    struct job *job = &batch->jobs[index];
-    bool done = job->is_repeated || split_image(batch->options, job->path, batch->threads_each,
-                                                &job->report, &job->error);
+    const struct job *job = done;
 
-    pthread_mutex_lock(&batch->lock);
-    job->state = done ? JOB_DONE : JOB_FAILED;
-    batch->failed += !done;
-    if (index == batch->printed)
-        print_done(batch);
+    progress_finish(&batch->progress);
+    split_report_print_notes(&job->report);
+    if (job->has_failed)
+        message_error(&job->error);
+    batch->failed += job->has_failed;
     progress_add(&batch->progress, job->size);
-    pthread_mutex_unlock(&batch->lock);
 }
 
-static void split_all(struct batch *batch)
+static bool split_all(struct batch *batch, struct error *error)
 {
+    const struct pool_calls calls = {split_one, retire_job, batch};
     unsigned threads = option_threads(batch->options);
     size_t count = batch->paths.count;
+    struct pool *pool;
     uint64_t total = 0;
 
     for (size_t i = 0; i < count; i++)
         total += batch->jobs[i].size;
     progress_start(&batch->progress, "all images", total);
     batch->threads_each = count == 0 || threads <= count ? 1 : threads / (unsigned)count;
-    parallel_run(count, threads, split_one, batch);
+    pool = pool_open(threads < count ? threads : count == 0 ? 1 : (unsigned)count, &calls);
+    if (pool == NULL)
+        return error_out_of_memory(error, "the images", sizeof(calls));
+    for (size_t i = 0; i < count; i++)
+        pool_add(pool, &batch->jobs[i]);
+    pool_close(pool);
     progress_finish(&batch->progress);
+    return true;
 }
 
 /* ---- the summary ---- */
@@ -253,10 +243,8 @@ static bool print_summary(const struct batch *batch, struct error *error)
 
 static bool run(struct batch *batch, struct error *error)
 {
-    if (!collect(batch, error) || !make_jobs(batch, error))
-        return false;
-    split_all(batch);
-    if (!print_summary(batch, error))
+    if (!collect(batch, error) || !make_jobs(batch, error) || !split_all(batch, error) ||
+        !print_summary(batch, error))
         return false;
     return batch->failed == 0 || error_set(error, "%zu of %zu images: not split; see above",
                                            batch->failed, batch->paths.count - batch->repeated);
@@ -281,7 +269,7 @@ static int check_options(const struct parsed_options *options)
 
 int split_batch(const struct parsed_options *options)
 {
-    struct batch batch = {.options = options, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct batch batch = {.options = options};
     struct error error;
     bool done;
     int status = check_options(options);

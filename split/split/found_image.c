@@ -11,36 +11,25 @@
 #include "formats/container.h"
 #include "formats/image.h"
 
-static bool has_linked_slice(const struct input *input)
+static bool is_linked_image(struct bytes bytes)
 {
-    struct universal universal;
-    struct error ignored;
-
-    if (!universal_read(input->bytes, input->path, &universal, &ignored))
-        return false;
-    for (size_t i = 0; i < universal.count; i++) {
-        struct bytes slice;
-
-        if (bytes_slice(input->bytes, universal.slices[i].offset, universal.slices[i].size,
-                        &slice) &&
-            image_is_linked(slice))
-            return true;
-    }
-    return false;
+    return image_is_linked(bytes) && !sidecar_recognize(bytes) && !object_recognize(bytes);
 }
 
 bool found_image_is_linked(const char *path)
 {
     struct input input;
-    struct error ignored;
-    bool is_linked;
+    struct container container;
+    struct error why;
+    bool is_linked = false;
 
-    if (!input_open(&input, path, &ignored))
+    if (!input_open(&input, path, &why))
         return true;
-    is_linked = universal_recognize(input.bytes)
-                    ? has_linked_slice(&input)
-                    : image_is_linked(input.bytes) && !sidecar_recognize(input.bytes) &&
-                          !object_recognize(input.bytes);
+    if (!container_open(&container, &input, &why))
+        is_linked = error_is_of_memory(&why);
+    for (size_t i = 0; i < container.count; i++)
+        is_linked |= is_linked_image(container.slices[i].input.bytes);
+    container_close(&container);
     input_close(&input);
     return is_linked;
 }

@@ -18,8 +18,8 @@
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
 #include "split/split/found_image.h"
-#include "split/split/job.h"
 #include "split/split/link_output.h"
+#include "split/split/split_file.h"
 
 struct link {
     const struct parsed_options *options;
@@ -72,7 +72,7 @@ static bool split_output(const struct link *link, struct error *error)
     struct split_report report = {.was_found = true};
     bool done =
         !found_image_is_linked(link->output) ||
-        split_image(link->options, link->output, option_threads(link->options), &report, error);
+        split_file(link->options, link->output, option_threads(link->options), &report, error);
 
     split_report_print_notes(&report);
     if (option_given(link->options, OPTION_VERBOSE)) {

@@ -1,16 +1,18 @@
 /*
- * What a split says, and has done: printed at once, or kept for later (split/job.h).
+ * What a split says, and has done: see report.h.
  */
+#include "split/split/report.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/llvm/profile.h"
 #include "split/cli/message.h"
-#include "split/split/job.h"
 
-void split_warn(const struct split *split, const char *format, ...)
+void split_warn(const struct split_job *job, const char *format, ...)
 {
     struct error line;
     va_list arguments;
@@ -19,28 +21,28 @@ void split_warn(const struct split *split, const char *format, ...)
     format_printable(&line, format, arguments);
     va_end(arguments);
     /* Without memory for later, now is better than never. */
-    if (split->report == NULL || !buffer_reserve(&split->report->notes, strlen(line.message) + 1)) {
+    if (job->report == NULL || !buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
         message_warning("%s", line.message);
         return;
     }
-    buffer_append(&split->report->notes, line.message, strlen(line.message));
-    buffer_append(&split->report->notes, "\n", 1);
+    buffer_append(&job->report->notes, line.message, strlen(line.message));
+    buffer_append(&job->report->notes, "\n", 1);
 }
 
-bool split_prepare_to_tell(struct split *split, struct error *error)
+bool split_prepare_to_tell(struct slice_split *split, struct error *error)
 {
-    if (split->report == NULL)
+    if (split->job->report == NULL)
         return true;
-    split->row_name = strdup(split->image_path);
+    split->row_name = strdup(split->image.path);
     return split->row_name != NULL ||
-           error_out_of_memory(error, split->image_path, strlen(split->image_path));
+           error_out_of_memory(error, split->image.path, strlen(split->image.path));
 }
 
 /* Takes over the two texts. */
-static void add_row(struct split *split)
+static void add_row(struct slice_split *split)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
-    struct split_row *row = &split->report->rows[split->report->row_count++];
+    struct split_row *row = &split->job->report->rows[split->job->report->row_count++];
 
     *row = (struct split_row){
         .name = split->row_name,
@@ -54,6 +56,57 @@ static void add_row(struct split *split)
     split->sidecar_path = NULL;
 }
 
+static const char *fate_name(enum section_fate fate)
+{
+    return fate == FATE_STAYS    ? "stays"
+           : fate == FATE_ZEROED ? "is filled with zeros"
+                                 : "is cut in part";
+}
+
+/* With -profile-correlate=debug-info there is neither data nor names. IR PGO says so, clang does
+ * not; Windows has no such thing, and linkers for it merge sections. */
+static bool is_for_debug_info(const struct image_plan *plan)
+{
+    unsigned found = 0;
+
+    for (size_t i = 0; i < plan->section_count; i++)
+        found |= SECTION_BIT(plan->sections[i].kind);
+    return (plan->facts.raw_version & PROFILE_VARIANT_DEBUG_INFO) != 0 ||
+           (plan->facts.format != IMAGE_COFF && plan->facts.raw_version != 0 &&
+            (found & SECTION_BIT(SECTION_COUNTERS)) != 0 &&
+            (found & (SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_NAMES) |
+                      SECTION_BIT(SECTION_COVDATA) | SECTION_BIT(SECTION_COVNAMES))) == 0);
+}
+
+void split_warn_of_sections(const struct slice_split *split)
+{
+    size_t removed = 0;
+
+    for (size_t i = 0; i < split->plan->section_count; i++) {
+        const struct image_section *section = &split->plan->sections[i];
+
+        if (section->fate != FATE_STAYS)
+            removed++;
+        if (section->reason[0] != '\0')
+            split_warn(split->job, "%s: %s %s: %s", split->image.path, section->name,
+                       fate_name(section->fate), section->reason);
+    }
+    if (is_for_debug_info(split->plan))
+        split_warn(
+            split->job,
+            "%s: %sthe image was built with -profile-correlate=debug-info: data and names are "
+            "in its debug information; merge its profiles with 'llvm-profdata merge "
+            "--debug-info=%s'",
+            split->image.path, removed == 0 ? "nothing to take out: " : "",
+            split->job->output_path);
+    else if (removed == 0 && !split->plan->already_split)
+        split_warn(split->job,
+                   "%s: nothing to take out: the image has no coverage sections that can go",
+                   split->image.path);
+}
+
+/* ---- sizes ---- */
+
 static void print_sizes(const char *name, uint64_t before, uint64_t after, uint64_t sidecar_size,
                         const char *sidecar_path)
 {
@@ -61,14 +114,16 @@ static void print_sizes(const char *name, uint64_t before, uint64_t after, uint6
                  before, after, sidecar_size, sidecar_path);
 }
 
-void split_tell(struct split *split, const char *name)
+void split_tell(struct slice_split *split)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
+    const struct split_job *job = split->job;
 
-    if (split->report != NULL)
+    if (split->job->report != NULL)
         add_row(split);
-    else if (option_given(split->options, OPTION_VERBOSE))
-        print_sizes(name, facts->original_size, facts->stripped_size, split->sidecar_size,
+    else if (option_given(split->job->options, OPTION_VERBOSE))
+        print_sizes(job->container.is_universal ? split->image.path : job->output_path,
+                    facts->original_size, facts->stripped_size, split->sidecar_size,
                     split->sidecar_path);
 }
 

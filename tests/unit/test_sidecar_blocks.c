@@ -13,6 +13,7 @@
 #include "common/codec/compact.h"
 #include "common/llvm/name_set.h"
 #include "common/sidecar/sidecar.h"
+#include "common/sidecar/write.h"
 #include "tests/unit/compact_maker.h"
 #include "tests/unit/sidecar_sample.h"
 

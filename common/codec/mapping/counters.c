@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "common/base/array.h"
+
 void counters_free(struct counters *counters)
 {
     counter_nodes_free(&counters->nodes);

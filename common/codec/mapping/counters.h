@@ -30,6 +30,7 @@
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_COUNTERS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_COUNTERS_H
 
+#include "common/base/array.h"
 #include "common/codec/mapping/expressions.h"
 #include "common/codec/mapping/recent.h"
 #include "common/codec/mapping/streams.h"

@@ -1,6 +1,7 @@
 /*
  * Counters of regions, as they are told: see counters.h.
  */
+#include "common/base/array.h"
 #include "common/codec/mapping/counters.h"
 
 #include <stdlib.h>

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
+
 void counter_nodes_clear(struct counter_nodes *nodes)
 {
     nodes->count = nodes->table_count = 0;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
+
 struct pattern_use {
     uint32_t pattern;
     uint32_t place; /* in the order of their coming; once they are sorted, in the table */

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "common/base/array.h"
+
 void regions_free(struct regions *regions)
 {
     number_table_free(&regions->shape_numbers);

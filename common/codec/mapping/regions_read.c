@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/numbers.h"
 #include "common/codec/mapping/regions.h"
 

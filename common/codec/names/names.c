@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/numbers.h"
 #include "common/base/parallel.h"
 #include "common/codec/deflate/text.h"
@@ -69,15 +70,8 @@ struct encoder {
 
 static bool add_piece(struct encoder *encoder, struct piece piece)
 {
-    if (encoder->count == encoder->capacity) {
-        size_t capacity = encoder->capacity == 0 ? 64 : encoder->capacity * 2;
-        struct piece *pieces = realloc(encoder->pieces, capacity * sizeof(*pieces));
-
-        if (pieces == NULL)
-            return false;
-        encoder->pieces = pieces;
-        encoder->capacity = capacity;
-    }
+    if (!ARRAY_ROOM_FOR_ONE(encoder->pieces, encoder->capacity, encoder->count))
+        return false;
     encoder->pieces[encoder->count++] = piece;
     return true;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/digest.h"
 #include "common/base/numbers.h"
 #include "common/codec/names/token_text.h"
@@ -69,15 +70,8 @@ static uint64_t key_of(const struct token *token)
 
 static bool add_kind(struct encoder *encoder, const struct token *token)
 {
-    if (encoder->count == encoder->capacity) {
-        size_t capacity = encoder->capacity == 0 ? 1024 : encoder->capacity * 2;
-        struct kind *kinds = realloc(encoder->kinds, capacity * sizeof(*kinds));
-
-        if (kinds == NULL)
-            return false;
-        encoder->kinds = kinds;
-        encoder->capacity = capacity;
-    }
+    if (!ARRAY_ROOM_FOR_ONE(encoder->kinds, encoder->capacity, encoder->count))
+        return false;
     encoder->kinds[encoder->count++] =
         (struct kind){.bytes = token->bytes,
                       .counted = token->counted,
@@ -107,15 +101,9 @@ static bool number_of(struct encoder *encoder, const struct token *token, uint32
 
 static bool put_number(struct encoder *encoder, uint32_t number)
 {
-    if (encoder->token_count == encoder->token_capacity) {
-        size_t capacity = encoder->token_capacity == 0 ? 4096 : encoder->token_capacity * 2;
-        uint32_t *tokens = realloc(encoder->tokens, capacity * sizeof(*tokens));
-
-        if (tokens == NULL)
-            return false;
-        encoder->tokens = tokens;
-        encoder->token_capacity = capacity;
-    }
+    if (encoder->token_count == encoder->token_capacity &&
+        !ARRAY_ROOM_FOR_ONE(encoder->tokens, encoder->token_capacity, encoder->token_count))
+        return false;
     encoder->tokens[encoder->token_count++] = number;
     return true;
 }

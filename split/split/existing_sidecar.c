@@ -1,7 +1,7 @@
 /*
- * Looking at the sidecar that is there: see existing.h.
+ * Looking at the sidecar that is there: see existing_sidecar.h.
  */
-#include "split/split/existing.h"
+#include "split/split/existing_sidecar.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +15,11 @@ static bool leads_nowhere(int failure)
     return failure == ENOENT || failure == ENOTDIR || failure == ELOOP;
 }
 
-bool existing_open(struct existing *existing, const char *path, struct error *error)
+bool existing_sidecar_open(struct existing_sidecar *existing, const char *path, struct error *error)
 {
     struct error why = {.number = ENOENT};
 
-    *existing = (struct existing){.path = path, .input = {.fd = -1}};
+    *existing = (struct existing_sidecar){.path = path, .input = {.fd = -1}};
     /* What is removed or put there between the two steps is looked at again. */
     for (unsigned attempt = 0; attempt < OPEN_ATTEMPTS && why.number == ENOENT; attempt++) {
         /* A dangling link takes the name too. */
@@ -37,25 +37,25 @@ bool existing_open(struct existing *existing, const char *path, struct error *er
     return false;
 }
 
-void existing_close(struct existing *existing)
+void existing_sidecar_close(struct existing_sidecar *existing)
 {
     sidecar_close(existing->sidecar);
     existing->sidecar = NULL;
     input_close(&existing->input);
 }
 
-static bool is_placeholder(const struct existing *existing)
+static bool is_placeholder(const struct existing_sidecar *existing)
 {
     return existing->sidecar != NULL && sidecar_facts(existing->sidecar)->is_placeholder;
 }
 
-bool existing_counts(const struct existing *existing)
+bool existing_sidecar_counts(const struct existing_sidecar *existing)
 {
     return existing->is_there && !is_placeholder(existing);
 }
 
 /* The facts of a real sidecar; NULL for anything else. */
-static const struct sidecar_facts *facts_of(const struct existing *existing)
+static const struct sidecar_facts *facts_of(const struct existing_sidecar *existing)
 {
     return existing->sidecar == NULL || is_placeholder(existing) ? NULL
                                                                  : sidecar_facts(existing->sidecar);
@@ -63,7 +63,7 @@ static const struct sidecar_facts *facts_of(const struct existing *existing)
 
 /* A sidecar whose stripped image is this very image holds what is missing in it, whatever marks a
  * tool has taken off the image. */
-static bool check_not_its_own(const struct existing *existing, const struct new_split *ours,
+static bool check_not_its_own(const struct existing_sidecar *existing, const struct new_split *ours,
                               struct error *error)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
@@ -81,12 +81,12 @@ static bool check_not_its_own(const struct existing *existing, const struct new_
 /* A sidecar without sections must not replace one that has what is missing in the image: it may be
  * the image's own, of which a later tool has removed the mark. Only the sidecar of another build,
  * known by its build ID, may go. */
-static bool check_empty(const struct existing *existing, const struct new_split *ours,
+static bool check_empty(const struct existing_sidecar *existing, const struct new_split *ours,
                         struct error *error)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
 
-    if (!existing_counts(existing) || !ours->takes_nothing_out)
+    if (!existing_sidecar_counts(existing) || !ours->takes_nothing_out)
         return true;
     if (theirs != NULL && (digest_equal(&theirs->original_digest, &theirs->stripped_digest) ||
                            (ours->facts->uuid_source == UUID_FROM_BUILD_ID &&
@@ -99,14 +99,14 @@ static bool check_empty(const struct existing *existing, const struct new_split 
                      existing->path);
 }
 
-bool existing_check_own(const struct existing *existing, const struct new_split *ours,
-                        struct error *error)
+bool existing_sidecar_check_own(const struct existing_sidecar *existing,
+                                const struct new_split *ours, struct error *error)
 {
     return check_not_its_own(existing, ours, error) && check_empty(existing, ours, error);
 }
 
-bool existing_check_same(const struct existing *existing, const struct new_split *ours,
-                         struct error *error)
+bool existing_sidecar_check_same(const struct existing_sidecar *existing,
+                                 const struct new_split *ours, struct error *error)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
     char their_digest[DIGEST_HEX_MAX], our_digest[DIGEST_HEX_MAX], uuid[UUID_HEX_MAX];
@@ -141,11 +141,12 @@ bool existing_check_same(const struct existing *existing, const struct new_split
     return true;
 }
 
-bool existing_is_better(const struct existing *existing, const struct new_split *ours)
+bool existing_sidecar_is_better(const struct existing_sidecar *existing,
+                                const struct new_split *ours)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
     struct error ignored;
 
     return ours->facts->is_inexact && theirs != NULL && !theirs->is_inexact &&
-           existing_check_same(existing, ours, &ignored);
+           existing_sidecar_check_same(existing, ours, &ignored);
 }
