@@ -5,7 +5,6 @@
 #include <elf.h>
 #include <string.h>
 
-#include "formats/coff/outline.h"
 #include "formats/coff/state.h"
 
 static struct coff_state *state_of(struct planning *planning)

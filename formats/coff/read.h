@@ -145,4 +145,7 @@ bool coff_bytes_from(const struct coff_image *image, uint64_t address, struct by
  * LLVM reads it too); size 0 where there is none. */
 void coff_guid(const struct coff_image *image, struct uuid *uuid);
 
+/* Appends the outline of an image (coff/outline.c): see image_outline in image.h. */
+bool coff_outline(const struct input *input, struct buffer *outline, struct error *error);
+
 #endif

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "formats/macho/fixups.h"
-#include "formats/macho/outline.h"
 #include "formats/macho/state.h"
 #include "formats/macho/symbols.h"
 

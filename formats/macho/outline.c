@@ -1,8 +1,6 @@
 /*
- * The outline of a Mach-O image: see macho/outline.h.
+ * The outline of a Mach-O image: see macho/read.h.
  */
-#include "formats/macho/outline.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/macho/commands.h"
+
 /* More than this is no image: linkers make a few dozen of each, and every one is copied. */
 #define COMMANDS_MAX 65536
 
@@ -57,43 +59,6 @@ static uint32_t field_32(const struct macho_image *image, uint64_t offset)
     return load_u32(image->file.data + offset, false);
 }
 
-/* How many bytes a load command must have for its fields to be there. */
-static uint32_t least_size(uint32_t cmd)
-{
-    switch (cmd) {
-    case LC_SEGMENT_64:
-        return SEGMENT_SIZE;
-    case LC_SYMTAB:
-        return SYMTAB_SIZE;
-    case LC_DYSYMTAB:
-        return DYSYMTAB_SIZE;
-    case LC_DYLD_INFO:
-    case LC_DYLD_INFO_ONLY:
-        return DYLD_INFO_SIZE;
-    case LC_UUID:
-        return UUID_BYTES + UUID_SIZE;
-    case LC_TWOLEVEL_HINTS:
-        return TWOLEVEL_HINTS_SIZE;
-    case LC_ENCRYPTION_INFO:
-    case LC_ENCRYPTION_INFO_64:
-        return ENCRYPTION_SIZE;
-    case LC_CODE_SIGNATURE:
-    case LC_SEGMENT_SPLIT_INFO:
-    case LC_FUNCTION_STARTS:
-    case LC_DATA_IN_CODE:
-    case LC_DYLIB_CODE_SIGN_DRS:
-    case LC_LINKER_OPTIMIZATION_HINT:
-    case LC_DYLD_EXPORTS_TRIE:
-    case LC_DYLD_CHAINED_FIXUPS:
-    case LC_ATOM_INFO:
-    case LC_FUNCTION_VARIANTS:
-    case LC_FUNCTION_VARIANT_FIXUPS:
-        return LINKEDIT_SIZE;
-    default:
-        return COMMAND_SIZE;
-    }
-}
-
 /* Finds the commands, and counts segments and sections. */
 static bool read_commands(struct macho_image *image, struct error *error)
 {
@@ -109,13 +74,15 @@ static bool read_commands(struct macho_image *image, struct error *error)
         return error_out_of_memory(error, image->path, count * sizeof(*image->commands));
     for (; image->command_count < count; image->command_count++) {
         struct macho_command *command = &image->commands[image->command_count];
+        const struct known_command *known;
 
         if (image->commands_end - offset < COMMAND_SIZE)
             return refuse(image, error, "a load command is cut short");
         *command = (struct macho_command){field_32(image, offset + COMMAND_CMD),
                                           field_32(image, offset + COMMAND_CMDSIZE), offset};
+        known = macho_known_command(command->cmd);
         if (command->cmdsize > image->commands_end - offset || command->cmdsize % 8 != 0 ||
-            command->cmdsize < least_size(command->cmd))
+            command->cmdsize < (known == NULL ? COMMAND_SIZE : known->size_min))
             return refuse(image, error, "a load command has a wrong size");
         if (command->cmd == LC_SEGMENT_64) {
             image->segment_count++;
@@ -322,4 +289,25 @@ void macho_uuid(const struct macho_image *image, struct uuid *uuid)
         return;
     memcpy(uuid->bytes, bytes.data, UUID_SIZE);
     uuid->size = UUID_SIZE;
+}
+
+bool macho_tables_each(const struct macho_image *image, macho_table_visitor visit, void *context)
+{
+    for (size_t i = 0; i < image->command_count; i++) {
+        const struct macho_command *command = &image->commands[i];
+        const struct known_command *known = macho_known_command(command->cmd);
+
+        for (size_t j = 0; known != NULL && j < TABLES_MAX && known->tables[j].offset != 0; j++) {
+            const struct table_field *field = &known->tables[j];
+            struct macho_table table = {
+                .field = command->offset + field->offset,
+                .offset = macho_field(image, command, field->offset),
+                .size = (uint64_t)macho_field(image, command, field->offset + 4) * field->item_size,
+            };
+
+            if (!visit(context, &table))
+                return false;
+        }
+    }
+    return true;
 }

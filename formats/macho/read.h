@@ -108,6 +108,20 @@ struct bytes macho_linkedit_bytes(const struct macho_image *image,
 bool macho_bytes_at(const struct macho_image *image, uint64_t address, uint64_t size,
                     struct bytes *bytes);
 
+/* A table in __LINKEDIT that a load command tells of. */
+struct macho_table {
+    uint64_t field;  /* file offset of the 32-bit field that holds the table's offset */
+    uint32_t offset; /* of the table in the file; 0: there is none */
+    uint64_t size;   /* in bytes */
+};
+
+/* Calls `visit` for each of them, also for those without a table. Stops at false and returns it. */
+typedef bool (*macho_table_visitor)(void *context, const struct macho_table *table);
+bool macho_tables_each(const struct macho_image *image, macho_table_visitor visit, void *context);
+
+/* Appends the outline of an image (macho/outline.c): see image_outline in image.h. */
+bool macho_outline(const struct input *input, struct buffer *outline, struct error *error);
+
 /* LC_UUID: size 0 where there is none, or it is all zeros. */
 void macho_uuid(const struct macho_image *image, struct uuid *uuid);
 

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "formats/macho/opcodes.h"
-#include "formats/macho/tables.h"
 
 bool macho_commands_reserve(struct macho_state *state, struct error *error)
 {

@@ -3,8 +3,9 @@
  */
 #include "formats/runtime/rules.h"
 
-bool rules_decode(const struct image_code *image, const struct runtime_definition *definition,
-                  struct code *code, struct accessor *accessor)
+/* Decodes the body of a definition. False where it is not a known one. */
+static bool decode(const struct image_code *image, const struct runtime_definition *definition,
+                   struct code *code, struct accessor *accessor)
 {
     return image->operations->code_of(image->state, definition, code) &&
            image->machine->decode_accessor(code, accessor);
@@ -21,7 +22,7 @@ static bool find_value(const struct image_code *image, enum section_kind kind,
     struct accessor accessor;
     struct code code;
 
-    if (!rules_decode(image, definition, &code, &accessor) ||
+    if (!decode(image, definition, &code, &accessor) ||
         (accessor.form == ACCESSOR_LOAD && operations->slot_value == NULL))
         return image_plan_keep(
             image->plan, kind,
@@ -79,7 +80,7 @@ static bool encode(const struct image_code *image, const struct runtime_definiti
                    uint64_t value, struct code *code, struct accessor *accessor,
                    uint8_t patch[ACCESSOR_PATCH_MAX])
 {
-    return rules_decode(image, definition, code, accessor) &&
+    return decode(image, definition, code, accessor) &&
            image->machine->encode_accessor(code, accessor, value, patch);
 }
 
@@ -154,8 +155,7 @@ bool rules_is_inside_accessor(const struct image_code *image, uint64_t address)
         struct code code;
 
         if (definition->symbol != RUNTIME_RAW_VERSION &&
-            rules_decode(image, definition, &code, &accessor) &&
-            address - code.address < accessor.size)
+            decode(image, definition, &code, &accessor) && address - code.address < accessor.size)
             return true;
     }
     return false;
@@ -169,7 +169,7 @@ bool rules_is_accessor_slot(const struct image_code *image, uint64_t slot)
         struct code code;
 
         if (definition->symbol != RUNTIME_RAW_VERSION &&
-            rules_decode(image, definition, &code, &accessor) && accessor.form == ACCESSOR_LOAD &&
+            decode(image, definition, &code, &accessor) && accessor.form == ACCESSOR_LOAD &&
             accessor.value == slot)
             return true;
     }

@@ -54,10 +54,6 @@ struct image_code {
     struct runtime_symbols symbols;
 };
 
-/* Decodes the body of a definition. False where it is not a known one. */
-bool rules_decode(const struct image_code *image, const struct runtime_definition *definition,
-                  struct code *code, struct accessor *accessor);
-
 /* All definitions of `symbol` must return the same address, *value, and there must be one. Where
  * not, the section `kind` stays, with the reason. */
 bool rules_returned(const struct image_code *image, enum section_kind kind,
