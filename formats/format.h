@@ -25,6 +25,7 @@ struct planning {
     const struct image_options *options;
     struct image_plan *plan;
     struct image_code code;
+    bool big_endian;
 
     /* The format's index of each kind of section; NO_INDEX where the image has none. */
     size_t section_index[SECTION_KIND_MAX + 1];
@@ -61,10 +62,9 @@ struct format {
     /* Reads and checks the headers; what is opened is closed. */
     bool (*open)(struct planning *planning, struct error *error);
     void (*close)(struct planning *planning);
-    /* All of plan->facts that the headers tell, and code.has_absolute_operands. */
-    void (*describe)(struct planning *planning);
-    /* The image's own UUID; size 0: it has none. */
-    bool (*read_uuid)(const struct planning *planning, struct uuid *uuid, struct error *error);
+    /* All of plan->facts that the headers tell, and code.has_absolute_operands. The UUID is the
+     * image's own; size 0: it has none. */
+    bool (*describe)(struct planning *planning, struct error *error);
 
     /* What sections of the kind are called; the first one behind `after` (NO_INDEX: from the
      * start), NO_INDEX if there is none; and its description, without kind, name and fate. */
@@ -133,34 +133,15 @@ extern const struct format macho_format;
 extern const struct format coff_format;
 
 /* Adds the section of the kind at the format's index to the plan. */
-static inline void planning_add_section(struct planning *planning, enum section_kind kind,
-                                        size_t index)
-{
-    const struct format *format = planning->format;
-    struct image_section section = {
-        .kind = kind, .name = format->section_name(kind), .fate = FATE_STAYS};
+void planning_add_section(struct planning *planning, enum section_kind kind, size_t index);
 
-    format->describe_section(planning, index, &section);
-    planning->section_index[kind] = index;
-    planning->whole[kind] = (struct bounds){section.address, section.address + section.size};
-    image_plan_add(planning->plan, &section);
-}
+/* The bytes that stay in the image of a section of this size that goes: the stub, a tripwire, or
+ * none. */
+struct bytes planning_rest(const struct planning *planning, enum section_kind kind, uint64_t size);
 
-/* The bytes that stay in the image of a section that goes: the stub, a tripwire, or none. */
-static inline struct bytes planning_rest(const struct planning *planning, enum section_kind kind,
-                                         uint64_t size)
-{
-    switch (kind) {
-    case SECTION_DATA:
-        return (struct bytes){planning->stub, planning->record_layout.record_size};
-    case SECTION_NAMES:
-        return (struct bytes){planning->tripwire, planning->tripwire_size};
-    case SECTION_COVMAP:
-        return (struct bytes){planning->mapping_tripwire,
-                              size < TRIPWIRE_MAPPING_SIZE ? 0 : TRIPWIRE_MAPPING_SIZE};
-    default:
-        return (struct bytes){0};
-    }
-}
+/* What takes the place of a section that goes: `rest` at its start, zeros up to `cut`, nothing up
+ * to `cut_end`, and zeros where the section goes on (offsets in the file). */
+bool planning_empty(struct planning *planning, const struct image_section *section,
+                    struct bytes rest, uint64_t cut, uint64_t cut_end);
 
 #endif

@@ -196,7 +196,7 @@ static bool check_records(struct planning *planning)
         !bytes_slice(planning->input->bytes, data->offset, data->size, &records))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "its size is not a whole number of records");
-    if (records_have_value_sites(layout, records, false))
+    if (records_have_value_sites(layout, records, planning->big_endian))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "value profiling is on, and uses it at run time");
     if (planning->section_index[SECTION_COVDATA] != NO_INDEX)
@@ -227,7 +227,8 @@ static bool encode_stub(struct planning *planning)
         place.bitmap = bitmap->address;
         place.bitmap_size = bitmap->size;
     }
-    if (!stub_encode(&planning->record_layout, facts->raw_version, &place, false, planning->stub))
+    if (!stub_encode(&planning->record_layout, facts->raw_version, &place, planning->big_endian,
+                     planning->stub))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "the image's counters do not fit one record");
     uuid_stub(&facts->uuid, planning->stub);
@@ -278,7 +279,7 @@ static bool check_first_record(struct planning *planning, uint64_t *offset)
         return image_plan_keep(planning->plan, SECTION_NAMES,
                                "the records beside it are not where expected");
     *offset = (uint64_t)(records.data - planning->input->bytes.data);
-    if (records_have_value_sites(&planning->record_layout, records, false))
+    if (records_have_value_sites(&planning->record_layout, records, planning->big_endian))
         return true;
     switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, &from,
                                  &reason)) {
@@ -301,8 +302,9 @@ static bool change_first_record(struct planning *planning, uint64_t offset)
     if (!bytes_slice(file, offset, sizeof(name_ref), &old))
         return false;
     store_u64(name_ref,
-              load_u64(old.data, false) + tripwire_signature(names_size, planning->tripwire_size),
-              false);
+              load_u64(old.data, planning->big_endian) +
+                  tripwire_signature(names_size, planning->tripwire_size),
+              planning->big_endian);
     return edit_overwrite_differences(&planning->plan->edits, file, offset,
                                       (struct bytes){name_ref, sizeof(name_ref)});
 }

@@ -9,7 +9,7 @@
  */
 #include "formats/planner.h"
 
-#include <stdio.h>
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,6 @@ static struct planning *start(const struct format *format, const struct input *i
         .plan = plan,
         .bound_window = (format->has_markers ? 2 : 1) * PROFILE_RECORD_SIZE_MAX,
     };
-    tripwire_write_mapping(planning->mapping_tripwire, false);
     return planning;
 }
 
@@ -74,10 +73,12 @@ static bool describe_headers(struct planning *planning, struct error *error)
     struct sidecar_facts *facts = &planning->plan->facts;
 
     facts->format = planning->format->id;
-    planning->format->describe(planning);
+    if (!planning->format->describe(planning, error))
+        return false;
     planning->code.machine = machine_find(facts->machine);
-    return planning->format->read_uuid(planning, &facts->uuid, error) &&
-           find_sections(planning, error);
+    planning->big_endian = facts->elf_data == ELFDATA2MSB;
+    tripwire_write_mapping(planning->mapping_tripwire, planning->big_endian);
+    return find_sections(planning, error);
 }
 
 /* All definitions of __llvm_profile_raw_version must agree. 0 where there is none. */
@@ -95,7 +96,7 @@ static uint64_t read_raw_version(const struct planning *planning)
             continue;
         if (!planning->format->bytes_at(planning, definition->address, 8, &bytes))
             return 0;
-        value = load_u64(bytes.data, false);
+        value = load_u64(bytes.data, planning->big_endian);
         if (version != 0 && value != version)
             return 0;
         version = value;

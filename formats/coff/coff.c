@@ -46,22 +46,18 @@ static void close_image(struct planning *planning)
     coff_image_close(&state_of(planning)->image);
 }
 
-static void describe(struct planning *planning)
+static bool describe(struct planning *planning, struct error *error)
 {
     const struct coff_image *image = image_of(planning);
     struct sidecar_facts *facts = &planning->plan->facts;
 
+    (void)error;
     facts->elf_class = image->pointer_size == 8 ? ELFCLASS64 : ELFCLASS32;
     facts->elf_data = ELFDATA2LSB;
     facts->elf_type = (image->characteristics & IMAGE_FILE_DLL) != 0 ? ET_DYN : ET_EXEC;
     facts->machine = image->machine;
     facts->pointer_size = image->pointer_size;
-}
-
-static bool read_uuid(const struct planning *planning, struct uuid *uuid, struct error *error)
-{
-    (void)error;
-    coff_guid(image_of(planning), uuid);
+    coff_guid(image, &facts->uuid);
     return true;
 }
 
@@ -360,7 +356,6 @@ const struct format coff_format = {
     .open = open_image,
     .close = close_image,
     .describe = describe,
-    .read_uuid = read_uuid,
     .section_name = coff_section_name,
     .find_section = find_section,
     .describe_section = describe_section,

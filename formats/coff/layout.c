@@ -15,43 +15,30 @@
 
 #include "formats/coff/state.h"
 
-/* Puts the head at the start of what goes, in front of zeros up to the offset `zeros_end`, and cuts
- * from there to `end`. */
-static bool leave_head(struct coff_state *state, const struct image_section *section,
-                       struct bytes head, uint64_t zeros_end, uint64_t end)
-{
-    struct edit_script *edits = &state->base.plan->edits;
-    uint64_t head_end = section->offset + head.size;
-
-    return edit_replace(edits, section->offset, head.size, head) &&
-           edit_replace_by_zeros(edits, head_end, zeros_end - head_end, zeros_end - head_end) &&
-           edit_cut(edits, zeros_end, end - zeros_end);
-}
-
-/* Where what stays of a section ends in the file, when nothing behind the head stays. */
-static uint64_t end_behind_head(const struct coff_state *state, const struct image_section *section,
-                                struct bytes head, const struct coff_section *header)
+/* Where what stays of a section ends in the file, when nothing behind the rest stays. */
+static uint64_t end_behind_rest(const struct coff_state *state, const struct image_section *section,
+                                struct bytes rest, const struct coff_section *header)
 {
     uint64_t start = header->PointerToRawData;
-    uint64_t kept = align_up(section->offset + head.size - start, state->image.file_alignment);
+    uint64_t kept = align_up(section->offset + rest.size - start, state->image.file_alignment);
 
     return start + (kept < header->SizeOfRawData ? kept : header->SizeOfRawData);
 }
 
-/* A marker where the runtime has one, the head, zeros; nothing where the head is empty. */
+/* A marker where the runtime has one, the rest, zeros; nothing where the rest is empty. */
 static bool cut_section(struct coff_state *state, const struct image_section *section,
-                        struct bytes head)
+                        struct bytes rest)
 {
     const struct coff_section *header =
         &state->image.sections[state->base.section_index[section->kind]];
     uint64_t zeros_end;
 
-    if (head.size == 0)
+    if (rest.size == 0)
         return edit_cut(&state->base.plan->edits, header->PointerToRawData, header->SizeOfRawData);
-    zeros_end = end_behind_head(state, section, head, header);
+    zeros_end = end_behind_rest(state, section, rest, header);
     state->kept_raw_size[section->kind] = (uint32_t)(zeros_end - header->PointerToRawData);
-    return leave_head(state, section, head, zeros_end,
-                      (uint64_t)header->PointerToRawData + header->SizeOfRawData);
+    return planning_empty(&state->base, section, rest, zeros_end,
+                          header->PointerToRawData + (uint64_t)header->SizeOfRawData);
 }
 
 /* Whether there is nothing behind the records but zeros, which memory has by itself, and which
@@ -75,7 +62,7 @@ static bool nothing_follows(const struct coff_state *state, const struct image_s
 
 /* Where data is a part of another section, that one ends in the file behind the stub, if it can. */
 static bool cut_merged_data(struct coff_state *state, struct image_section *section,
-                            struct bytes head)
+                            struct bytes rest)
 {
     const struct coff_section *host = &state->image.sections[state->data_host];
     uint64_t records_end = section->offset + section->size, zeros_end;
@@ -85,12 +72,12 @@ static bool cut_merged_data(struct coff_state *state, struct image_section *sect
         section->fate = FATE_ZEROED;
         snprintf(section->reason, sizeof(section->reason),
                  "the linker merged it into %s, where other data follows", host->name);
-        return leave_head(state, section, head, records_end, records_end);
+        return planning_empty(&state->base, section, rest, records_end, records_end);
     }
-    zeros_end = end_behind_head(state, section, head, host);
+    zeros_end = end_behind_rest(state, section, rest, host);
     state->host_raw_size = (uint32_t)(zeros_end - host->PointerToRawData);
-    return leave_head(state, section, head, zeros_end,
-                      (uint64_t)host->PointerToRawData + host->SizeOfRawData);
+    return planning_empty(&state->base, section, rest, zeros_end,
+                          host->PointerToRawData + (uint64_t)host->SizeOfRawData);
 }
 
 static bool take_out(struct coff_state *state, struct image_section *section)

@@ -1,5 +1,5 @@
 /*
- * The tables of a COFF image, read and checked. Internal to formats/coff*.c.
+ * The tables of a COFF image, read and checked. Internal to formats/coff.
  *
  * Names of fields are those of Microsoft's "PE Format". Addresses are the ones at which the image
  * would like to be loaded: ImageBase + RVA. Everything here is little-endian.

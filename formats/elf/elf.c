@@ -45,7 +45,7 @@ static void close_image(struct planning *planning)
     buffer_free(&state_of(planning)->moved);
 }
 
-static void describe(struct planning *planning)
+static bool describe(struct planning *planning, struct error *error)
 {
     const GElf_Ehdr *ehdr = &image_of(planning)->ehdr;
     struct sidecar_facts *facts = &planning->plan->facts;
@@ -56,11 +56,7 @@ static void describe(struct planning *planning)
     facts->machine = ehdr->e_machine;
     facts->pointer_size = 8;
     planning->code.has_absolute_operands = ehdr->e_type == ET_EXEC;
-}
-
-static bool read_uuid(const struct planning *planning, struct uuid *uuid, struct error *error)
-{
-    return elf_build_id(image_of(planning), uuid, error);
+    return elf_build_id(image_of(planning), &facts->uuid, error);
 }
 
 static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
@@ -415,7 +411,6 @@ const struct format elf_format = {
     .open = open_image,
     .close = close_image,
     .describe = describe,
-    .read_uuid = read_uuid,
     .section_name = section_kind_name,
     .find_section = find_section,
     .describe_section = describe_section,

@@ -72,18 +72,14 @@ static bool notes_follow(const struct elf_image *image, uint64_t offset)
 /* The mapping leaves a tripwire: a record that no reader takes. */
 static bool cut_unloaded(struct elf_state *state, const struct image_section *section)
 {
-    struct bytes head = planning_rest(&state->base, section->kind, section->size);
-    uint64_t start = section->offset + head.size, end = section->offset + section->size;
+    struct bytes rest = planning_rest(&state->base, section->kind, section->size);
+    uint64_t start = section->offset + rest.size, end = section->offset + section->size;
     uint64_t alignment = alignment_behind(state, end);
     uint64_t cut = align_down(padding_end(state, end) - start, alignment);
-    struct edit_script *edits = &state->base.plan->edits;
 
     if (notes_follow(&state->image, end))
         cut = 0;
-    if (start + cut < end &&
-        !edit_replace_by_zeros(edits, start + cut, end - start - cut, end - start - cut))
-        return false;
-    return edit_replace(edits, section->offset, head.size, head) && edit_cut(edits, start, cut);
+    return planning_empty(&state->base, section, rest, start, start + cut);
 }
 
 /* ---- holes ---- */
@@ -283,23 +279,16 @@ static const struct elf_hole *hole_in(const struct elf_state *state,
     return NULL;
 }
 
-/* A loaded section becomes: what lives there now, zeros, the cut, zeros. */
 static bool empty_loaded(struct elf_state *state, const struct image_section *section)
 {
-    struct edit_script *edits = &state->base.plan->edits;
     const struct elf_hole *hole = hole_in(state, section);
     uint64_t end = section->offset + section->size;
-    struct bytes head = section->kind == SECTION_NAMES
+    struct bytes rest = section->kind == SECTION_NAMES
                             ? buffer_view(&state->moved)
                             : planning_rest(&state->base, section->kind, section->size);
-    uint64_t zeros = section->offset + head.size;
     uint64_t cut = hole == NULL ? end : section->offset + (hole->address - section->address);
-    uint64_t cut_end = hole == NULL ? end : cut + hole->size;
 
-    return edit_replace(edits, section->offset, head.size, head) &&
-           edit_replace_by_zeros(edits, zeros, cut - zeros, cut - zeros) &&
-           edit_cut(edits, cut, cut_end - cut) &&
-           edit_replace_by_zeros(edits, cut_end, end - cut_end, end - cut_end);
+    return planning_empty(&state->base, section, rest, cut, hole == NULL ? end : cut + hole->size);
 }
 
 /* A place for the new headers; elf/write.c fills it in once all offsets are known. */

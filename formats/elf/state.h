@@ -14,7 +14,6 @@
 
 #include "formats/elf/read.h"
 #include "formats/elf/relocations.h"
-#include "formats/elf/symbols.h"
 #include "formats/format.h"
 
 /* At most names and data: two holes in loadable segments. */
@@ -63,6 +62,29 @@ struct elf_state {
  * (elf/room.c). */
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
 
+/* ---- elf/symbols.c ---- */
+
+/* Finds all definitions of the runtime's symbols. False for a damaged symbol table. */
+bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
+                      struct error *error);
+
+/* Calls `visit` for every function of the symbol table, as runtime/symbols.h has it. */
+bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
+
+/* True where st_value is an address in the loaded image. In sections that are not loaded (where
+ * every
+ * __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */
+bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol);
+
+/* Calls `visit` for every symbol but the first of the section (SHT_SYMTAB or SHT_DYNSYM);
+ * `offset` is the symbol's place in the file. Stops at false and returns it. A table that cannot be
+ * read as one gives false too, without a call. */
+typedef bool (*elf_symbol_visitor)(void *context, const GElf_Sym *symbol, uint64_t offset);
+bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
+                      void *context);
+
+/* ---- the other steps ---- */
+
 /* elf/references.c, as code_operations has them. */
 bool elf_find_pointer(const void *state, const struct reference_target *target, uint64_t *from,
                       const char **reason);
@@ -72,6 +94,9 @@ bool elf_slot_value(const void *state, uint64_t slot, uint64_t *value);
  * together. */
 bool elf_layout(struct planning *planning, struct error *error);
 bool elf_write(struct planning *planning, struct error *error);
+
+/* The move that the address takes part in; NULL if it stays (elf/room.c). */
+const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
 
 /* Makes room for `extra` more program headers (elf/room.c). On success headers_end, headers_growth,
  * moves and moved are set; on failure elf_room_forget must follow. */

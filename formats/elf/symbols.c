@@ -1,12 +1,13 @@
 /*
- * Scanning symbol tables: see elf/symbols.h.
+ * Scanning symbol tables, which are large in instrumented programs: in order, in proportion to
+ * their size, and with their pages given back as the scan goes.
  *
  * To compare every symbol's name would touch the string table at random. Instead the few names that
  * matter are looked for in the string table itself, front to back; after that a symbol is one of
  * them exactly if its st_name is one of the offsets that were found. Linkers share strings that end
  * alike, so one name may be found more than once.
  */
-#include "formats/elf/symbols.h"
+#include "formats/elf/state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 
 #include "formats/macho/fixups.h"
 #include "formats/macho/state.h"
-#include "formats/macho/symbols.h"
 
 /* What earlier versions of covsplit called __llvm_covmap, which they left empty: llvm-cov passes
  * over such an image where it is given others too. Known so that such an image is known to be
@@ -64,23 +63,19 @@ static void close_image(struct planning *planning)
     buffer_free(&state_of(planning)->signature.content);
 }
 
-static void describe(struct planning *planning)
+static bool describe(struct planning *planning, struct error *error)
 {
     const struct macho_image *image = image_of(planning);
     struct sidecar_facts *facts = &planning->plan->facts;
 
+    (void)error;
     facts->elf_class = ELFCLASS64;
     facts->elf_data = ELFDATA2LSB;
     facts->elf_type =
         image->filetype == MH_EXECUTE && (image->flags & MH_PIE) == 0 ? ET_EXEC : ET_DYN;
     facts->machine = image->machine;
     facts->pointer_size = 8;
-}
-
-static bool read_uuid(const struct planning *planning, struct uuid *uuid, struct error *error)
-{
-    (void)error;
-    macho_uuid(image_of(planning), uuid);
+    macho_uuid(image, &facts->uuid);
     return true;
 }
 
@@ -325,7 +320,6 @@ const struct format macho_format = {
     .open = open_image,
     .close = close_image,
     .describe = describe,
-    .read_uuid = read_uuid,
     .section_name = section_kind_name,
     .find_section = find_section,
     .describe_section = describe_section,

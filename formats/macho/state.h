@@ -95,6 +95,18 @@ uint64_t macho_mapping_address(struct macho_state *state);
 /* Where the segment's bytes in the file end after the split, as an offset in the segment. */
 uint64_t macho_filesize(const struct macho_state *state, size_t segment);
 
+/* ---- macho/symbols.c ---- */
+
+/* False for a damaged symbol table. *has_symbols: there is one with local symbols, where those of
+ * the profile runtime are. */
+bool macho_symbols_check(const struct macho_image *image, bool *has_symbols, struct error *error);
+
+/* Calls `visit` for every symbol that is an address, as runtime/symbols.h has it. */
+bool macho_symbols_visit(const struct macho_image *image, runtime_symbol_visitor visit,
+                         void *context);
+
+/* ---- the other steps ---- */
+
 /* As code_operations has it (macho/references.c). */
 bool macho_find_pointer(const void *state, const struct reference_target *target, uint64_t *from,
                         const char **reason);

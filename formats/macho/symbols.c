@@ -1,7 +1,7 @@
 /*
- * Scanning the symbol table: see macho/symbols.h.
+ * Scanning the symbol table: see macho/state.h.
  */
-#include "formats/macho/symbols.h"
+#include "formats/macho/state.h"
 
 #include <string.h>
 
