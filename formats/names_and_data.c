@@ -265,6 +265,7 @@ static bool check_data(struct planning *planning, bool names_go)
 static bool check_first_record(struct planning *planning, uint64_t *offset)
 {
     const struct format *format = planning->format;
+    const struct image_section *section = section_of(planning, SECTION_DATA);
     struct bounds data;
     struct bytes records;
     const char *reason;
@@ -272,7 +273,9 @@ static bool check_first_record(struct planning *planning, uint64_t *offset)
 
     if (!find_bounds(planning, SECTION_DATA, SECTION_NAMES, &data))
         return false;
-    if (data.end - data.begin < planning->record_layout.record_size ||
+    /* Between markers they need not be in a section of their own. */
+    if ((!format->has_markers && (section == NULL || section->address != data.begin)) ||
+        data.end - data.begin < planning->record_layout.record_size ||
         !format->bytes_at(planning, data.begin, data.end - data.begin, &records))
         return image_plan_keep(planning->plan, SECTION_NAMES, "the image has no records beside it");
     if (format->check_first_record != NULL && !format->check_first_record(planning))

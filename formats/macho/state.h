@@ -15,10 +15,6 @@
 #include "formats/format.h"
 #include "formats/macho/read.h"
 
-/* Whole pages that leave the file: at most two runs in __DATA and one for each section of
- * __LLVM_COV. */
-#define MACHO_HOLES_MAX 6
-
 /* section_64.reserved3 of a section that was emptied ("covs"), by which it is known again: linkers
  * write 0. */
 #define MACHO_EMPTIED_MARK 0x73766f63u
@@ -28,10 +24,10 @@
 #define MACHO_DATA_SEGMENT     "__DATA"
 /* What the first part of a split __DATA is called. */
 #define MACHO_PROFILE_SEGMENT "__LLVM_PRF"
-/* What earlier versions of covsplit called __llvm_covmap, which they left empty: llvm-cov passes
- * over such an image where it is given others too. Known so that such an image is known to be
- * split. */
-#define MACHO_EMPTIED_MAPPING "__llvm_covsplit"
+
+/* Whole pages that leave the file: at most two runs in __DATA and one for each section of
+ * __LLVM_COV. */
+#define MACHO_HOLES_MAX 6
 
 struct macho_hole {
     size_t segment;
@@ -40,7 +36,8 @@ struct macho_hole {
     bool is_tail; /* it reaches to the end of the segment's bytes in the file */
 };
 
-/* Where the tripwire (common/tripwire.h) that names leave is, and the header of their section. */
+/* Where the tripwire (common/llvm/tripwire.h) that names leave is, and the header of their section.
+ */
 enum macho_names_place {
     MACHO_NAMES_AT_START,    /* where the names start */
     MACHO_NAMES_BEHIND_STUB, /* on the page of the stub, which stays */
