@@ -2,7 +2,6 @@
  * ELF images (System V gABI; x86-64 psABI): describes one, and decides what can go as far as that
  * is no matter of all formats. elf/state.h lists the other steps.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/elf/state.h"
