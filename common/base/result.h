@@ -1,15 +1,15 @@
 /*
- * How a step of a transform ends.
+ * How a step ends where there are no messages yet: whoever knows the file says what is wrong.
  */
 #ifndef COVSPLIT_COMMON_BASE_RESULT_H
 #define COVSPLIT_COMMON_BASE_RESULT_H
 
-enum compact_result {
-    COMPACT_DONE,
-    /* Encoding: not of the form that the transform is for. Decoding: the parts are damaged. */
-    COMPACT_UNFIT,
-    COMPACT_NO_MEMORY,
-    COMPACT_OVER_LIMIT, /* decoding: more memory would be held than the context allows */
+enum result {
+    RESULT_OK,
+    /* Encoding: not of the form that the step is for. Decoding: what is read is damaged. */
+    RESULT_UNFIT,
+    RESULT_NO_MEMORY,
+    RESULT_OVER_LIMIT, /* decoding: more memory would be held than is allowed */
 };
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "common/base/numbers.h"
 #include "common/base/parallel.h"
-#include "common/codec/name_refs.h"
+#include "common/codec/coding.h"
 
 /* A thread takes some times as much memory as a block, so it must have enough to do. */
 #define BLOCKS_PER_THREAD 4
@@ -28,14 +28,13 @@ struct task {
 /* ---- writing ---- */
 
 struct encoder {
-    const struct compact_transform *transform; /* of a block */
-    struct compact_context context;
+    const struct transform *transform; /* of a block */
+    struct transform_context context;
     struct codec_options options;
     const char *name;
     struct task *tasks;
     size_t count;
-    struct data_hashes data_hashes;
-    struct number_table name_numbers;
+    struct data_records records;
 };
 
 static bool add_block(struct encoder *encoder, struct bytes content)
@@ -49,8 +48,7 @@ static bool add_block(struct encoder *encoder, struct bytes content)
     return true;
 }
 
-static bool cut(struct encoder *encoder, const struct compact_transform *transform,
-                struct bytes section)
+static bool cut(struct encoder *encoder, const struct transform *transform, struct bytes section)
 {
     uint64_t wanted = encoder->context.block_size;
 
@@ -72,8 +70,8 @@ static void encode_block(void *context, size_t index)
     struct task *task = &encoder->tasks[index];
 
     task->done =
-        compact_encode(encoder->transform, &encoder->context, task->content, &encoder->options,
-                       encoder->name, &task->result, &task->fits, &task->error);
+        coding_encode(encoder->transform, &encoder->context, task->content, &encoder->options,
+                      encoder->name, &task->result, &task->fits, &task->error);
 }
 
 static bool append_all(const struct encoder *encoder, struct buffer *packed)
@@ -90,19 +88,6 @@ static bool append_all(const struct encoder *encoder, struct buffer *packed)
     for (size_t i = 0; done && i < encoder->count; i++)
         done = buffer_append(packed, encoder->tasks[i].result.data, encoder->tasks[i].result.size);
     return done;
-}
-
-/* What each block would make for itself. False: no memory. */
-static bool make_tables(struct encoder *encoder, const struct compact_transform *transform)
-{
-    if (transform->needs_data && !data_hashes_start(&encoder->data_hashes, &encoder->context))
-        return false;
-    if (transform->needs_names &&
-        !name_numbers_make(&encoder->name_numbers, encoder->context.names))
-        return false;
-    encoder->context.data_hashes = &encoder->data_hashes;
-    encoder->context.name_numbers = &encoder->name_numbers;
-    return true;
 }
 
 static bool encode_all(struct encoder *encoder, struct buffer *packed, bool *fits,
@@ -125,30 +110,31 @@ static bool encode_all(struct encoder *encoder, struct buffer *packed, bool *fit
            error_out_of_memory(error, encoder->name, packed->size);
 }
 
-bool compact_blocks_encode(const struct compact_transform *transform,
-                           const struct compact_context *context, struct bytes section,
-                           const struct codec_options *options, const char *name,
-                           struct buffer *packed, bool *fits, struct error *error)
+bool blocks_encode(const struct transform *transform, const struct transform_context *context,
+                   struct bytes section, const struct codec_options *options, const char *name,
+                   struct buffer *packed, bool *fits, struct error *error)
 {
     struct encoder encoder = {
         .transform = transform->block, .context = *context, .options = *options, .name = name};
     bool done;
 
     *fits = section.size != 0;
-    done = (make_tables(&encoder, transform) && cut(&encoder, transform, section)) ||
+    /* What each block would make for itself. */
+    encoder.context.records = &encoder.records;
+    done = ((!transform->needs_data || data_records_start(&encoder.records, context)) &&
+            cut(&encoder, transform, section)) ||
            error_out_of_memory(error, name, section.size);
     done = done && encode_all(&encoder, packed, fits, error);
     for (size_t i = 0; i < encoder.count; i++)
         buffer_free(&encoder.tasks[i].result);
     free(encoder.tasks);
-    data_hashes_free(&encoder.data_hashes);
-    number_table_free(&encoder.name_numbers);
+    data_records_free(&encoder.records);
     return done;
 }
 
 /* ---- reading ---- */
 
-static bool damaged(const struct compact_blocks *blocks, struct error *error)
+static bool damaged(const struct blocks *blocks, struct error *error)
 {
     return error_set(error,
                      "%s: %s is damaged (its blocks do not fit together); get an intact copy",
@@ -156,11 +142,11 @@ static bool damaged(const struct compact_blocks *blocks, struct error *error)
 }
 
 /* Takes the directory off the front. Sizes are summed up, so that none can be too large. */
-static bool take_directory(struct compact_blocks *blocks, struct bytes *packed, uint64_t size,
+static bool take_directory(struct blocks *blocks, struct bytes *packed, uint64_t size,
                            struct error *error)
 {
     for (size_t i = 0; i < blocks->count; i++) {
-        struct compact_block *block = &blocks->blocks[i];
+        struct block *block = &blocks->blocks[i];
         const uint8_t *digest;
 
         if (!bytes_take_uleb128(packed, &block->size) ||
@@ -173,10 +159,10 @@ static bool take_directory(struct compact_blocks *blocks, struct bytes *packed, 
     return size == 0 || damaged(blocks, error);
 }
 
-static bool take_blocks(struct compact_blocks *blocks, struct bytes packed, struct error *error)
+static bool take_blocks(struct blocks *blocks, struct bytes packed, struct error *error)
 {
     for (size_t i = 0; i < blocks->count; i++) {
-        struct compact_block *block = &blocks->blocks[i];
+        struct block *block = &blocks->blocks[i];
 
         block->packed.data = take_bytes(&packed, block->packed.size);
         if (block->packed.data == NULL)
@@ -185,34 +171,34 @@ static bool take_blocks(struct compact_blocks *blocks, struct bytes packed, stru
     return packed.size == 0 || damaged(blocks, error);
 }
 
-bool compact_blocks_open(struct compact_blocks *blocks, const struct compact_transform *transform,
-                         const struct compact_context *context, struct bytes packed, uint64_t size,
-                         const char *name, const char *what, struct error *error)
+bool blocks_open(struct blocks *blocks, const struct transform *transform,
+                 const struct transform_context *context, struct bytes packed, uint64_t size,
+                 const char *name, const char *what, struct error *error)
 {
     uint64_t count;
 
-    *blocks = (struct compact_blocks){
+    *blocks = (struct blocks){
         .transform = transform->block, .context = *context, .name = name, .what = what};
     if (!bytes_take_uleb128(&packed, &count) || count > packed.size / ENTRY_SIZE_MIN)
         return damaged(blocks, error);
     blocks->count = (size_t)count;
     blocks->blocks = calloc(blocks->count + 1, sizeof(*blocks->blocks));
     if (blocks->blocks == NULL ||
-        (transform->needs_data && !data_hashes_start(&blocks->data_hashes, context)))
+        (transform->needs_data && !data_records_start(&blocks->records, context)))
         return error_out_of_memory(error, name, packed.size);
-    blocks->context.data_hashes = &blocks->data_hashes;
+    blocks->context.records = &blocks->records;
     return take_directory(blocks, &packed, size, error) && take_blocks(blocks, packed, error);
 }
 
-void compact_blocks_close(struct compact_blocks *blocks)
+void blocks_close(struct blocks *blocks)
 {
-    data_hashes_free(&blocks->data_hashes);
+    data_records_free(&blocks->records);
     free(blocks->blocks);
-    *blocks = (struct compact_blocks){0};
+    *blocks = (struct blocks){0};
 }
 
 struct decoder {
-    const struct compact_blocks *blocks;
+    const struct blocks *blocks;
     size_t first;
     struct task *tasks;
 };
@@ -220,13 +206,13 @@ struct decoder {
 static void decode_block(void *context, size_t index)
 {
     struct decoder *decoder = context;
-    const struct compact_blocks *blocks = decoder->blocks;
-    const struct compact_block *block = &blocks->blocks[decoder->first + index];
+    const struct blocks *blocks = decoder->blocks;
+    const struct block *block = &blocks->blocks[decoder->first + index];
     struct task *task = &decoder->tasks[index];
     struct digest digest;
 
-    task->done = compact_decode(blocks->transform, &blocks->context, block->packed, block->size,
-                                blocks->name, blocks->what, &task->result, &task->error);
+    task->done = coding_decode(blocks->transform, &blocks->context, block->packed, block->size,
+                               blocks->name, blocks->what, &task->result, &task->error);
     digest = digest_of(buffer_view(&task->result));
     if (task->done && !digest_equal(&digest, &block->digest))
         task->done = damaged(blocks, &task->error);
@@ -253,8 +239,8 @@ static bool decode_some(struct decoder *decoder, size_t count, struct buffer *se
     return done;
 }
 
-bool compact_blocks_decode(const struct compact_blocks *blocks, size_t first, size_t count,
-                           struct buffer *section, struct error *error)
+bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, struct buffer *section,
+                   struct error *error)
 {
     size_t threads = blocks->context.threads == 0 ? 1 : blocks->context.threads;
     struct decoder decoder = {.blocks = blocks, .first = first};
@@ -271,5 +257,17 @@ bool compact_blocks_decode(const struct compact_blocks *blocks, size_t first, si
         count -= now;
     }
     free(decoder.tasks);
+    return done;
+}
+
+bool blocks_decode_all(const struct transform *transform, const struct transform_context *context,
+                       struct bytes packed, uint64_t size, const char *name, const char *what,
+                       struct buffer *section, struct error *error)
+{
+    struct blocks blocks;
+    bool done = blocks_open(&blocks, transform, context, packed, size, name, what, error) &&
+                blocks_decode(&blocks, 0, blocks.count, section, error);
+
+    blocks_close(&blocks);
     return done;
 }

@@ -7,7 +7,7 @@
  * numbers are stored as what differs from the expected.
  *
  * Parts, from 7 on with all numbers as unsigned LEB128, a number for each record:
- *   0, 1   NameRef, as name_numbers_put writes it
+ *   0, 1   NameRef, as name_refs_put writes it
  *   2 to 6 FuncHash and NumCounters: the columns of function_hashes.h
  *   7      CounterPtr: 0 where it is 0; else 1 plus the zigzag of the place less the end of the
  *          counters of the record before. A place is the field's value, and where that is a
@@ -43,7 +43,7 @@ enum part {
 };
 
 /* A record has 40 bytes at least, and ten numbers of up to ten bytes tell it. */
-#define PARTS_PER_BYTE   16
+#define STREAMS_PER_BYTE 16
 
 #define NAME_REF_OFFSET  0
 #define FUNC_HASH_OFFSET 8
@@ -72,7 +72,7 @@ struct records {
     struct profile_record_layout layout;
     struct field fields[FIELDS_MAX];
     size_t field_count;
-    struct name_numbers names;
+    struct name_refs name_refs;
     struct function_writer functions;
     bool big_endian;
 };
@@ -96,13 +96,14 @@ static void add_place(struct records *records, enum part part, size_t offset, si
 }
 
 /* False for data whose records are not known. */
-static bool describe(struct records *records, const struct compact_context *context)
+static bool describe(struct records *records, const struct transform_context *context)
 {
     const struct profile_record_layout *layout = &records->layout;
     unsigned pointer_size = context->pointer_size;
     size_t function;
 
-    *records = (struct records){.big_endian = context->big_endian};
+    *records =
+        (struct records){.big_endian = context->big_endian, .name_refs.names = context->names};
     if (!profile_record_layout(context->raw_version, pointer_size, &records->layout))
         return false;
     function = layout->num_counters - 2 * pointer_size;
@@ -151,7 +152,7 @@ static uint64_t expected_value(const struct records *records, const struct field
 /* ---- encoding ---- */
 
 static bool put_field(struct records *records, struct field *field, const uint8_t *record,
-                      uint64_t offset, struct compact_parts *parts)
+                      uint64_t offset, struct streams *streams)
 {
     uint64_t value = load_number(record + field->offset, field->width, records->big_endian);
     uint64_t code = value;
@@ -160,51 +161,48 @@ static bool put_field(struct records *records, struct field *field, const uint8_
         code =
             1 + zigzag(sign_extend(value - expected_value(records, field, offset), field->width));
     expect(records, field, record, value, offset);
-    return buffer_append_uleb128(&parts->parts[field->part], code);
+    return buffer_append_uleb128(&streams->stream[field->part], code);
 }
 
 static bool put_record(struct records *records, const uint8_t *record, uint64_t offset,
-                       struct compact_parts *parts)
+                       struct streams *streams)
 {
     uint64_t reference = load_u64(record + NAME_REF_OFFSET, records->big_endian);
     struct function_hash function = {
         .hash = load_u64(record + FUNC_HASH_OFFSET, records->big_endian),
         .counters = load_u32(record + records->layout.num_counters, records->big_endian),
     };
-    bool done = name_numbers_put(&records->names, reference, &parts->parts[PART_NAMES],
-                                 &parts->parts[PART_OTHER_NAMES]) &&
+    bool done = name_refs_put(&records->name_refs, reference, &streams->stream[PART_NAMES],
+                              &streams->stream[PART_OTHER_NAMES]) &&
                 function_writer_add(&records->functions, function);
 
     for (size_t i = 0; done && i < records->field_count; i++)
-        done = put_field(records, &records->fields[i], record, offset, parts);
+        done = put_field(records, &records->fields[i], record, offset, streams);
     return done;
 }
 
-static enum compact_result encode(const struct compact_context *context, struct bytes section,
-                                  struct compact_parts *parts)
+static enum result encode(const struct transform_context *context, struct bytes section,
+                          struct streams *streams)
 {
     struct records records;
     size_t size;
     uint64_t offset = 0;
-    bool done;
+    bool done = true;
 
     if (!describe(&records, context))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     size = records.layout.record_size;
     if (section.size / size > UINT32_MAX)
-        return COMPACT_UNFIT;
-    parts->count = PART_COUNT;
-    done = name_numbers_start_writing(&records.names, context) &&
-           function_writer_start(&records.functions);
+        return RESULT_UNFIT;
+    streams->count = PART_COUNT;
     for (; done && section.size - offset >= size; offset += size)
-        done = put_record(&records, section.data + offset, offset, parts);
+        done = put_record(&records, section.data + offset, offset, streams);
     if (done && offset != section.size)
-        done = buffer_append(&parts->parts[PART_REST], section.data + offset,
+        done = buffer_append(&streams->stream[PART_REST], section.data + offset,
                              (size_t)(section.size - offset));
-    done = done && function_writer_finish(&records.functions, &parts->parts[PART_FUNCTIONS]);
-    name_numbers_free(&records.names);
+    done = done && function_writer_finish(&records.functions, &streams->stream[PART_FUNCTIONS]);
     function_writer_free(&records.functions);
-    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return done ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
 /* ---- decoding ---- */
@@ -217,39 +215,37 @@ struct made {
     struct bytes columns[PART_COUNT]; /* what is left of them */
 };
 
-static enum compact_result take_names(struct records *records, struct made *made)
+static enum result take_names(struct records *records, struct made *made)
 {
     uint8_t *record = made->records + NAME_REF_OFFSET;
-    enum compact_result result = COMPACT_DONE;
     uint64_t reference;
 
     for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
-        result = name_numbers_take(&records->names, &made->columns[PART_NAMES],
-                                   &made->columns[PART_OTHER_NAMES], &reference);
-        if (result != COMPACT_DONE)
-            break;
+        if (!name_refs_take(&records->name_refs, &made->columns[PART_NAMES],
+                            &made->columns[PART_OTHER_NAMES], &reference))
+            return RESULT_UNFIT;
         store_u64(record, reference, records->big_endian);
     }
-    return result;
+    return RESULT_OK;
 }
 
-static enum compact_result take_functions(const struct records *records, struct made *made)
+static enum result take_functions(const struct records *records, struct made *made)
 {
     struct function_reader reader = {0};
     uint8_t *record = made->records;
-    bool done = true, had_memory = true;
+    enum result result = RESULT_OK;
     struct function_hash function;
 
     memcpy(reader.columns, &made->columns[PART_FUNCTIONS], sizeof(reader.columns));
     for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
-        done = function_reader_take(&reader, &function, &had_memory);
-        if (!done)
+        result = function_reader_take(&reader, &function);
+        if (result != RESULT_OK)
             break;
         store_u64(record + FUNC_HASH_OFFSET, function.hash, records->big_endian);
         store_u32(record + records->layout.num_counters, function.counters, records->big_endian);
     }
     buffer_free(&reader.known);
-    return done ? COMPACT_DONE : had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
+    return result;
 }
 
 /* Numbers of `fields` fields, one behind the other, which share a column. */
@@ -322,59 +318,54 @@ static bool take_fields(const struct records *records, struct made *made)
     return done;
 }
 
-static enum compact_result take_columns(struct records *records,
-                                        const struct compact_context *context, struct made *made)
+static enum result take_columns(struct records *records, struct made *made)
 {
-    enum compact_result result = name_numbers_start_reading(&records->names, context)
-                                     ? take_names(records, made)
-                                     : COMPACT_NO_MEMORY;
+    enum result result = take_names(records, made);
 
-    name_numbers_free(&records->names);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = take_functions(records, made);
-    if (result == COMPACT_DONE && !take_fields(records, made))
-        result = COMPACT_UNFIT;
+    if (result == RESULT_OK && !take_fields(records, made))
+        result = RESULT_UNFIT;
     return result;
 }
 
-static enum compact_result decode(const struct compact_context *context,
-                                  struct compact_parts *parts, uint64_t size,
-                                  struct buffer *section)
+static enum result decode(const struct transform_context *context, struct streams *streams,
+                          uint64_t size, struct buffer *section)
 {
     struct made made;
     struct records records;
     size_t record_size, start = section->size;
-    enum compact_result result;
+    enum result result;
     struct bytes rest;
 
-    if (!describe(&records, context) || parts->count != PART_COUNT)
-        return COMPACT_UNFIT;
+    if (!describe(&records, context) || streams->count != PART_COUNT)
+        return RESULT_UNFIT;
     for (size_t i = 0; i < PART_COUNT; i++)
-        made.columns[i] = buffer_view(&parts->parts[i]);
+        made.columns[i] = buffer_view(&streams->stream[i]);
     rest = made.columns[PART_REST];
     record_size = records.layout.record_size;
     /* Each record has at least a byte in the first column. */
     made.count = size / record_size;
     if (made.count > made.columns[PART_NAMES].size || size - made.count * record_size != rest.size)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (size == 0)
-        return COMPACT_DONE;
+        return RESULT_OK;
     if (!buffer_append_zeros(section, (size_t)size))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     made.records = section->data + start;
-    result = take_columns(&records, context, &made);
-    if (result != COMPACT_DONE)
+    result = take_columns(&records, &made);
+    if (result != RESULT_OK)
         return result;
     if (rest.size != 0)
         memcpy(made.records + made.count * record_size, rest.data, (size_t)rest.size);
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-const struct compact_transform compact_data_2 = {
-    .type = COMPACT_DATA_2,
+const struct transform data_transform = {
+    .id = TRANSFORM_DATA,
     .kinds = SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVDATA),
     .needs_names = true,
-    .parts_per_byte = PARTS_PER_BYTE,
+    .streams_per_byte = STREAMS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };

@@ -20,9 +20,9 @@
 #include "common/base/numbers.h"
 #include "common/codec/deflate/text.h"
 #include "common/codec/name_lists.h"
-#include "common/codec/names/table.h"
 #include "common/codec/record_padding.h"
 #include "common/codec/transforms.h"
+#include "common/llvm/names.h"
 
 enum part {
     PART_TEXT,
@@ -47,7 +47,7 @@ struct record {
 /* ---- encoding ---- */
 
 struct encoder {
-    const struct compact_context *context;
+    const struct transform_context *context;
     struct member_writer members;
     struct buffer records;
     uint64_t record_count;
@@ -94,11 +94,10 @@ static bool put_record(struct encoder *encoder, const struct record *record)
 }
 
 /* Encodes what FilenamesSize says the size of. */
-static enum compact_result encode_list(struct encoder *encoder, struct bytes list,
-                                       struct record *record)
+static enum result encode_list(struct encoder *encoder, struct bytes list, struct record *record)
 {
     uint64_t whole = list.size, size, stored;
-    enum compact_result result = COMPACT_DONE;
+    enum result result = RESULT_OK;
     struct bytes text;
 
     if (!bytes_take_uleb128(&list, &record->name_count) || !bytes_take_uleb128(&list, &size) ||
@@ -106,85 +105,86 @@ static enum compact_result encode_list(struct encoder *encoder, struct bytes lis
         whole - list.size !=
             uleb128_size(record->name_count) + uleb128_size(size) + uleb128_size(stored) ||
         list.size != (stored != 0 ? stored : size))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     record->form = ZLIB_FORM_NONE;
     encoder->text.size = 0;
     if (stored != 0)
         result = zlib_text_prove(list, size, &encoder->text, &record->form);
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     text = stored != 0 ? buffer_view(&encoder->text) : list;
     if (!list_is_sound(text, record->name_count))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (!put_names(encoder, text) || !put_record(encoder, record))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     return zlib_text_remember(encoder->context->memo, text, record->form, list);
 }
 
 /* Encodes the record at the front of the rest, and the padding behind it. */
-static enum compact_result encode_record(struct encoder *encoder, struct bytes section,
-                                         uint64_t *offset)
+static enum result encode_record(struct encoder *encoder, struct bytes section, uint64_t *offset)
 {
     bool big = encoder->context->big_endian;
     const uint8_t *header = section.data + *offset;
     struct record record;
     struct bytes list;
     uint64_t end;
-    enum compact_result result;
+    enum result result;
 
     if (section.size - *offset < HEADER_SIZE)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     record = (struct record){.record_count = load_u32(header, big),
                              .coverage_size = load_u32(header + 8, big),
                              .version = load_u32(header + 12, big)};
     if (!bytes_slice(section, *offset + HEADER_SIZE, load_u32(header + 4, big), &list))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     end = *offset + HEADER_SIZE + list.size;
     if (!record_padding_take(section, &end))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     result = encode_list(encoder, list, &record);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         *offset = end;
     return result;
 }
 
-static enum compact_result encode_all(struct encoder *encoder, struct bytes section,
-                                      struct compact_parts *parts)
+static enum result encode_all(struct encoder *encoder, struct bytes section,
+                              struct streams *streams)
 {
-    struct buffer *records = &parts->parts[PART_RECORDS];
+    struct buffer *records = &streams->stream[PART_RECORDS];
     uint64_t offset = 0;
     unsigned width;
 
     while (offset < section.size) {
-        enum compact_result result = encode_record(encoder, section, &offset);
+        enum result result = encode_record(encoder, section, &offset);
 
-        if (result == COMPACT_NO_MEMORY)
+        if (result == RESULT_NO_MEMORY)
             return result;
-        if (result == COMPACT_UNFIT)
+        if (result == RESULT_UNFIT)
             break;
     }
     if (encoder->record_count == 0 || !member_writer_finish(&encoder->members, &width))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     return buffer_append_uleb128(records, width) &&
                    buffer_append_uleb128(records, encoder->record_count) &&
                    buffer_append(records, encoder->records.data, encoder->records.size) &&
                    (offset == section.size ||
-                    buffer_append(&parts->parts[PART_REST], section.data + offset,
+                    buffer_append(&streams->stream[PART_REST], section.data + offset,
                                   (size_t)(section.size - offset)))
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
-static enum compact_result encode(const struct compact_context *context, struct bytes section,
-                                  struct compact_parts *parts)
+static enum result encode(const struct transform_context *context, struct bytes section,
+                          struct streams *streams)
 {
     struct encoder encoder = {.context = context};
-    enum compact_result result = COMPACT_NO_MEMORY;
+    enum result result;
 
-    parts->count = PART_COUNT;
-    if (member_writer_start(&encoder.members, &parts->parts[PART_TEXT], &parts->parts[PART_KINDS],
-                            &parts->parts[PART_OTHERS]))
-        result = encode_all(&encoder, section, parts);
+    streams->count = PART_COUNT;
+    encoder.members = (struct member_writer){.kinds = &streams->stream[PART_KINDS],
+                                             .others = &streams->stream[PART_OTHERS]};
+    result = encode_all(&encoder, section, streams);
+    streams->stream[PART_TEXT] = encoder.members.names.text;
+    encoder.members.names.text = (struct buffer){0};
     member_writer_free(&encoder.members);
     buffer_free(&encoder.records);
     buffer_free(&encoder.text);
@@ -194,8 +194,8 @@ static enum compact_result encode(const struct compact_context *context, struct 
 /* ---- decoding ---- */
 
 struct decoder {
-    const struct compact_context *context;
-    struct name_table names;
+    const struct transform_context *context;
+    struct names names;
     struct member_reader reader;
     struct bytes records;
     uint64_t inflated_left; /* how much all texts may still be */
@@ -227,7 +227,7 @@ static bool take_record(struct decoder *decoder, struct record *record)
     return true;
 }
 
-static enum compact_result gather_text(struct decoder *decoder, uint64_t count)
+static enum result gather_text(struct decoder *decoder, uint64_t count)
 {
     decoder->text.size = 0;
     member_reader_start_list(&decoder->reader);
@@ -236,40 +236,39 @@ static enum compact_result gather_text(struct decoder *decoder, uint64_t count)
         uint64_t number;
 
         if (!member_reader_take(&decoder->reader, &number))
-            return COMPACT_UNFIT;
-        name = name_table_get(&decoder->names, (size_t)number);
+            return RESULT_UNFIT;
+        name = names_get(&decoder->names, (size_t)number);
         if (name.size + 1 > decoder->inflated_left)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         decoder->inflated_left -= name.size + 1;
-        if (decoder->text.size + name.size > compact_memory_limit(decoder->context))
-            return COMPACT_OVER_LIMIT;
+        if (decoder->text.size + name.size > transform_memory_limit(decoder->context))
+            return RESULT_OVER_LIMIT;
         if (!buffer_append_uleb128(&decoder->text, name.size) ||
             !buffer_append(&decoder->text, name.data, (size_t)name.size))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 /* `left`: how much the section may still grow. */
-static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
-                                         struct buffer *section)
+static enum result decode_record(struct decoder *decoder, uint64_t left, struct buffer *section)
 {
     bool big = decoder->context->big_endian;
     uint8_t header[HEADER_SIZE];
     struct record record;
     struct buffer front = {0};
-    enum compact_result result;
+    enum result result;
     uint64_t size;
     bool done;
 
     if (!take_record(decoder, &record))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     result = gather_text(decoder, record.name_count);
     decoder->list.size = 0;
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = zlib_text_again(decoder->context->memo, buffer_view(&decoder->text), record.form,
                                  left, &decoder->list);
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     done = buffer_append_uleb128(&front, record.name_count) &&
            buffer_append_uleb128(&front, decoder->text.size) &&
@@ -277,7 +276,7 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
     size = front.size + decoder->list.size;
     if (!done || size > UINT32_MAX || HEADER_SIZE + size > left) {
         buffer_free(&front);
-        return done ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
+        return done ? RESULT_UNFIT : RESULT_NO_MEMORY;
     }
     store_u32(header, record.record_count, big);
     store_u32(header + 4, (uint32_t)size, big);
@@ -287,68 +286,65 @@ static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
            buffer_append(section, front.data, front.size) &&
            buffer_append(section, decoder->list.data, decoder->list.size);
     buffer_free(&front);
-    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return done ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
-static enum compact_result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
-                                      struct buffer *section)
+static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
+                              struct buffer *section)
 {
     size_t start = section->size;
     uint64_t count;
 
     if (!member_reader_take_width(&decoder->reader, &decoder->records) ||
         !bytes_take_uleb128(&decoder->records, &count))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t left = size - (section->size - start);
-        enum compact_result result = decode_record(decoder, left, section);
+        enum result result = decode_record(decoder, left, section);
 
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
         if (!record_padding_append(section, start, size))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
     }
     if (!member_reader_at_end(&decoder->reader) || rest.size != size - (section->size - start))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     return rest.size == 0 || buffer_append(section, rest.data, (size_t)rest.size)
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
-static enum compact_result decode(const struct compact_context *context,
-                                  struct compact_parts *parts, uint64_t size,
-                                  struct buffer *section)
+static enum result decode(const struct transform_context *context, struct streams *streams,
+                          uint64_t size, struct buffer *section)
 {
     struct decoder decoder = {.context = context,
-                              .records = buffer_view(&parts->parts[PART_RECORDS])};
-    bool had_memory = true;
-    enum compact_result result;
+                              .records = buffer_view(&streams->stream[PART_RECORDS])};
+    enum result result;
 
-    if (parts->count != PART_COUNT)
-        return COMPACT_UNFIT;
-    decoder.inflated_left = zlib_text_limit(parts->parts, PART_OTHERS + 1, size);
-    if (!name_table_index(&decoder.names, &parts->parts[PART_TEXT], &had_memory))
-        result = had_memory ? COMPACT_UNFIT : COMPACT_NO_MEMORY;
-    else if (!member_reader_start(&decoder.reader, decoder.names.count,
-                                  buffer_view(&parts->parts[PART_KINDS]),
-                                  buffer_view(&parts->parts[PART_OTHERS])))
-        result = COMPACT_NO_MEMORY;
-    else
-        result = decode_all(&decoder, buffer_view(&parts->parts[PART_REST]), size, section);
-    /* The text was taken over; it is the parts' again. */
-    parts->parts[PART_TEXT] = decoder.names.text;
+    if (streams->count != PART_COUNT)
+        return RESULT_UNFIT;
+    decoder.inflated_left = zlib_text_limit(streams->stream, PART_OTHERS + 1, size);
+    result = names_take_text(&decoder.names, &streams->stream[PART_TEXT]);
+    if (result == RESULT_OK && !member_reader_start(&decoder.reader, decoder.names.count,
+                                                    buffer_view(&streams->stream[PART_KINDS]),
+                                                    buffer_view(&streams->stream[PART_OTHERS])))
+        result = RESULT_NO_MEMORY;
+    if (result == RESULT_OK)
+        result = decode_all(&decoder, buffer_view(&streams->stream[PART_REST]), size, section);
+    /* The text was taken over; it is the streams' again. */
+    streams->stream[PART_TEXT] = decoder.names.text;
     decoder.names.text = (struct buffer){0};
     member_reader_free(&decoder.reader);
-    name_table_free(&decoder.names);
+    names_free(&decoder.names);
     buffer_free(&decoder.text);
     buffer_free(&decoder.list);
     return result;
 }
 
-const struct compact_transform compact_covmap_2 = {
-    .type = COMPACT_COVMAP_2,
+const struct transform filenames_transform = {
+    .id = TRANSFORM_FILENAMES,
     .kinds = SECTION_BIT(SECTION_COVMAP),
-    .parts_per_byte = COMPACT_NAMES_PARTS_PER_BYTE,
+    .streams_per_byte = ZLIB_TEXT_STREAMS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };

@@ -28,15 +28,10 @@ struct kind {
     uint32_t records; /* that have it */
 };
 
-bool function_writer_start(struct function_writer *writer)
-{
-    return number_table_start(&writer->hashes) && number_table_start(&writer->pairs);
-}
-
 void function_writer_free(struct function_writer *writer)
 {
-    number_table_free(&writer->hashes);
-    number_table_free(&writer->pairs);
+    intern_table_free(&writer->hashes);
+    intern_table_free(&writer->pairs);
     buffer_free(&writer->kinds);
     buffer_free(&writer->records);
 }
@@ -48,8 +43,8 @@ bool function_writer_add(struct function_writer *writer, struct function_hash fu
     uint32_t stored;
 
     /* There are no more hashes than records, so that the key of a pair is its own. */
-    if (!number_table_get(&writer->hashes, function.hash, &number) ||
-        !number_table_get(&writer->pairs, number << 32 | function.counters, &number) ||
+    if (!intern_table_add(&writer->hashes, function.hash, &number) ||
+        !intern_table_add(&writer->pairs, number << 32 | function.counters, &number) ||
         (number == known && !buffer_append(&writer->kinds, &kind, sizeof(kind))))
         return false;
     ((struct kind *)(void *)writer->kinds.data)[number].records++;
@@ -183,27 +178,25 @@ static bool take_known(struct bytes *codes, unsigned code, uint64_t *number)
     return low != NULL;
 }
 
-bool function_reader_take(struct function_reader *reader, struct function_hash *function,
-                          bool *had_memory)
+enum result function_reader_take(struct function_reader *reader, struct function_hash *function)
 {
     struct bytes *codes = &reader->columns[FUNCTION_CODES];
     const struct function_hash *known;
     const uint8_t *code = take_bytes(codes, 1);
     uint64_t number;
 
-    *had_memory = true;
     if (code == NULL)
-        return false;
+        return RESULT_UNFIT;
     if (*code < CODE_KNOWN) {
         if (!take_new(reader->columns, function))
-            return false;
-        *had_memory =
-            *code == CODE_ONCE || buffer_append(&reader->known, function, sizeof(*function));
-        return *had_memory;
+            return RESULT_UNFIT;
+        return *code == CODE_ONCE || buffer_append(&reader->known, function, sizeof(*function))
+                   ? RESULT_OK
+                   : RESULT_NO_MEMORY;
     }
     known = (const struct function_hash *)(const void *)reader->known.data;
     if (!take_known(codes, *code, &number) || number >= reader->known.size / sizeof(*known))
-        return false;
+        return RESULT_UNFIT;
     *function = known[number];
-    return true;
+    return RESULT_OK;
 }

@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/codec/number_table.h"
+#include "common/base/intern_table.h"
+#include "common/base/result.h"
 
 /* All numbers are unsigned LEB128, but for bytes where it says so. */
 enum function_column {
@@ -39,14 +40,12 @@ struct function_hash {
 
 /* Starts as {0}; freed with function_writer_free. Takes at most UINT32_MAX records. */
 struct function_writer {
-    struct number_table hashes;
-    struct number_table pairs;
+    struct intern_table hashes;
+    struct intern_table pairs;
     struct buffer kinds;   /* by number of a pair */
     struct buffer records; /* uint32_t: the number of the pair of each */
 };
 
-/* False: no memory. */
-bool function_writer_start(struct function_writer *writer);
 void function_writer_free(struct function_writer *writer);
 
 /* Adds the next record. False: no memory. */
@@ -60,9 +59,7 @@ struct function_reader {
     struct buffer known;                    /* struct function_hash; freed by the caller */
 };
 
-/* The next record. *had_memory is false where there was none for it; else false says that the
- * columns are damaged. */
-bool function_reader_take(struct function_reader *reader, struct function_hash *function,
-                          bool *had_memory);
+/* The next record. Unfit: the columns are damaged. */
+enum result function_reader_take(struct function_reader *reader, struct function_hash *function);
 
 #endif

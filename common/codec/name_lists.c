@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/base/array.h"
-#include "common/base/digest.h"
 #include "common/base/numbers.h"
 
 #define NONE UINT64_MAX
@@ -53,16 +52,9 @@ static void enter(struct member_state *state, uint64_t number, uint64_t next)
 
 /* ---- writing ---- */
 
-bool member_writer_start(struct member_writer *writer, struct buffer *text, struct buffer *kinds,
-                         struct buffer *others)
-{
-    *writer = (struct member_writer){.text = text, .kinds = kinds, .others = others};
-    return number_table_start(&writer->numbers);
-}
-
 void member_writer_free(struct member_writer *writer)
 {
-    number_table_free(&writer->numbers);
+    names_free(&writer->names);
     free(writer->state.lists);
 }
 
@@ -80,15 +72,10 @@ static bool make_room(struct member_writer *writer)
 bool member_writer_put(struct member_writer *writer, struct bytes name)
 {
     struct member_state *state = &writer->state;
-    struct digest digest = digest_of(name);
     uint64_t next = expected(state), number;
     uint8_t kind, bytes[MEMBER_WIDTH_MAX];
 
-    if (!make_room(writer) ||
-        !number_table_get(&writer->numbers, load_u64(digest.bytes, false), &number) ||
-        (number == state->new_number &&
-         (!buffer_append(writer->text, name.data, (size_t)name.size) ||
-          !buffer_append(writer->text, "\1", 1))))
+    if (!make_room(writer) || !names_add(&writer->names, name, &number))
         return false;
     kind = number == next                ? MEMBER_EXPECTED
            : number == state->new_number ? MEMBER_NEW

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/codec/number_table.h"
+#include "common/llvm/names.h"
 
 /* Of each name of a list one byte tells which one it is. Stored in sidecars. */
 enum member_kind {
@@ -46,18 +46,15 @@ struct member_state {
 
 /* ---- writing ---- */
 
+/* Starts with its two buffers; freed with member_writer_free. */
 struct member_writer {
-    struct buffer *text;   /* of the distinct names: as a name_table wants it */
     struct buffer *kinds;  /* a byte for each member */
     struct buffer *others; /* numbers of MEMBER_WIDTH_MAX bytes, up to member_writer_finish */
-    struct number_table numbers;
+    struct names names;    /* the distinct ones */
     struct member_state state;
     size_t capacity; /* of state.lists */
 };
 
-/* False: no memory. Freed with member_writer_free, also after a failure. */
-bool member_writer_start(struct member_writer *writer, struct buffer *text, struct buffer *kinds,
-                         struct buffer *others);
 void member_writer_free(struct member_writer *writer);
 
 void member_writer_start_list(struct member_writer *writer);

@@ -153,70 +153,70 @@ static inline bool take_region(struct reader *reader, struct region *region)
     return true;
 }
 
-static enum compact_result take_files(struct mapping *mapping, struct reader *reader)
+static enum result take_files(struct mapping *mapping, struct reader *reader)
 {
     uint32_t count, name;
 
     if (!take_count(reader, 1, &count) || count > MAPPING_COUNT_MAX)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     for (uint32_t i = 0; i < count; i++) {
         if (!take(reader, &name))
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         if (!mapping_add_file(mapping, name))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-static enum compact_result take_expressions(struct mapping *mapping, struct reader *reader)
+static enum result take_expressions(struct mapping *mapping, struct reader *reader)
 {
     uint32_t count;
 
     if (!take_count(reader, 2, &count))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (!array_make_room(&mapping->expressions, &mapping->expression_capacity, 0, count,
                          sizeof(*mapping->expressions)))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
         if (!take(reader, &mapping->expressions[i].left) ||
             !take(reader, &mapping->expressions[i].right))
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
     }
     mapping->expression_count = count;
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-static enum compact_result take_regions(struct mapping *mapping, struct reader *reader)
+static enum result take_regions(struct mapping *mapping, struct reader *reader)
 {
     for (size_t file = 0; file < mapping->file_count; file++) {
         uint32_t *count = &mapping->region_counts[file];
 
         if (!take_count(reader, REGION_SIZE_MIN, count) ||
             mapping->region_count + *count > MAPPING_COUNT_MAX)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         if (!mapping_reserve_regions(mapping, *count))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         for (uint32_t i = 0; i < *count; i++) {
             if (!take_region(reader, &mapping->regions[mapping->region_count++]))
-                return COMPACT_UNFIT;
+                return RESULT_UNFIT;
         }
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-enum compact_result mapping_read(struct mapping *mapping, struct bytes bytes)
+enum result mapping_read(struct mapping *mapping, struct bytes bytes)
 {
     struct reader reader = {bytes.data, bytes.data + bytes.size};
-    enum compact_result result;
+    enum result result;
 
     mapping_clear(mapping);
     result = take_files(mapping, &reader);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = take_expressions(mapping, &reader);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = take_regions(mapping, &reader);
-    if (result == COMPACT_DONE && reader.at != reader.end)
-        result = COMPACT_UNFIT;
+    if (result == RESULT_OK && reader.at != reader.end)
+        result = RESULT_UNFIT;
     return result;
 }
 

@@ -108,7 +108,7 @@ bool mapping_add_file(struct mapping *mapping, uint32_t name);
 bool mapping_reserve_regions(struct mapping *mapping, size_t count);
 
 /* Unfit where the bytes are not just a mapping that would be written in the same way. */
-enum compact_result mapping_read(struct mapping *mapping, struct bytes bytes);
+enum result mapping_read(struct mapping *mapping, struct bytes bytes);
 
 /* Append what a mapping has in front of its table of expressions, and what it has behind it. False:
  * no memory. */

@@ -15,8 +15,9 @@
 
 #include "common/base/memory_limit.h"
 #include "common/codec/blocks.h"
+#include "common/codec/names/chunks.h"
 #include "common/codec/zstd.h"
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 
 /* What is decompressed of a zstd frame at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
@@ -61,15 +62,14 @@ static const struct sidecar_content *names_content(const struct sidecar *sidecar
 }
 
 /* Keeps the NameRefs of the names that others need, which they are taken from. */
-static bool keep_references(const struct sidecar *sidecar, struct name_table *names,
-                            struct error *error)
+static bool keep_references(const struct sidecar *sidecar, struct names *names, struct error *error)
 {
-    struct name_table *kept, *known = atomic_load(&sidecar->references->known);
+    struct names *kept, *known = atomic_load(&sidecar->references->known);
 
     if (known != NULL)
         return true;
     kept = calloc(1, sizeof(*kept));
-    if (kept == NULL || !name_table_hash(names, sidecar->threads)) {
+    if (kept == NULL || !names_hash(names, sidecar->threads)) {
         free(kept);
         return error_out_of_memory(error, sidecar->name, names->text.size);
     }
@@ -78,33 +78,33 @@ static bool keep_references(const struct sidecar *sidecar, struct name_table *na
     names->references = NULL;
     /* Another thread may have been faster. */
     if (!atomic_compare_exchange_strong(&sidecar->references->known, &known, kept)) {
-        name_table_free(kept);
+        names_free(kept);
         free(kept);
     }
     return true;
 }
 
 /* The names that others need, without their text. */
-static bool load_names(const struct sidecar *sidecar, struct compact_context *context,
+static bool load_names(const struct sidecar *sidecar, struct transform_context *context,
                        struct error *error)
 {
     const struct sidecar_content *content = names_content(sidecar);
-    struct name_table names;
+    struct names names;
     bool done = true;
 
     if (content == NULL)
         return true;
     if (atomic_load(&sidecar->references->known) == NULL) {
-        done = compact_decode_names(context, content->frame, content->size, sidecar->name,
-                                    content->what, &names, NULL, error) &&
+        done = names_decode(context, content->frame, content->size, sidecar->name, content->what,
+                            &names, NULL, error) &&
                keep_references(sidecar, &names, error);
-        name_table_free(&names);
+        names_free(&names);
     }
     context->names = atomic_load(&sidecar->references->known);
     return done;
 }
 
-static bool load_data(const struct sidecar *sidecar, struct compact_context *context,
+static bool load_data(const struct sidecar *sidecar, struct transform_context *context,
                       struct buffer *data, struct error *error)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, SECTION_DATA);
@@ -118,17 +118,17 @@ static bool load_data(const struct sidecar *sidecar, struct compact_context *con
 }
 
 /* Without what is loaded of others, but with what tells a memo where that comes from. */
-static struct compact_context reader_context(const struct sidecar *sidecar)
+static struct transform_context reader_context(const struct sidecar *sidecar)
 {
     const struct sidecar_content *names = names_content(sidecar);
     const struct sidecar_content *data = content_of_kind(sidecar, SECTION_DATA);
     const struct sidecar_facts *facts = &sidecar->notes.facts;
-    struct compact_context context = {.big_endian = facts->elf_data == ELFDATA2MSB,
-                                      .pointer_size = (unsigned)facts->pointer_size,
-                                      .raw_version = facts->raw_version,
-                                      .threads = sidecar->threads,
-                                      .memo = sidecar->memo,
-                                      .memory_limit = sidecar->memory_limit};
+    struct transform_context context = {.big_endian = facts->elf_data == ELFDATA2MSB,
+                                        .pointer_size = (unsigned)facts->pointer_size,
+                                        .raw_version = facts->raw_version,
+                                        .threads = sidecar->threads,
+                                        .memo = sidecar->memo,
+                                        .memory_limit = sidecar->memory_limit};
 
     if (context.memo != NULL && names != NULL)
         context.sources.names = digest_of(names->frame);
@@ -139,8 +139,8 @@ static struct compact_context reader_context(const struct sidecar *sidecar)
 }
 
 /* Fills in what the form needs; the data goes to a buffer that is the caller's to free. */
-static bool load_needed(const struct sidecar *sidecar, const struct compact_transform *transform,
-                        struct compact_context *context, struct buffer *data, struct error *error)
+static bool load_needed(const struct sidecar *sidecar, const struct transform *transform,
+                        struct transform_context *context, struct buffer *data, struct error *error)
 {
     return (!transform->needs_names || load_names(sidecar, context, error)) &&
            (!transform->needs_data || load_data(sidecar, context, data, error));
@@ -152,20 +152,20 @@ static bool load_needed(const struct sidecar *sidecar, const struct compact_tran
 static bool load_compact(const struct sidecar *sidecar, const struct sidecar_content *content,
                          struct buffer *loaded, struct error *error)
 {
-    const struct compact_transform *transform = content->transform;
-    struct compact_context context = reader_context(sidecar);
+    const struct transform *transform = content->transform;
+    struct transform_context context = reader_context(sidecar);
     struct buffer data = {0};
     bool found = false, done = true;
 
     if (context.memo != NULL)
         done = (!transform->needs_data || load_data(sidecar, &context, &data, error)) &&
-               compact_recall(transform, &context, content->frame, content->size, sidecar->name,
-                              content->what, loaded, &found, error);
+               codec_recall(transform, &context, content->frame, content->size, sidecar->name,
+                            content->what, loaded, &found, error);
     if (done && !found) {
         buffer_free(&data);
         done = load_needed(sidecar, transform, &context, &data, error) &&
-               compact_decode(transform, &context, content->frame, content->size, sidecar->name,
-                              content->what, loaded, error);
+               codec_decode(transform, &context, content->frame, content->size, sidecar->name,
+                            content->what, loaded, error);
     }
     buffer_free(&data);
     return done;
@@ -205,7 +205,7 @@ struct content_stream {
     struct buffer loaded;      /* the content, or a piece of it */
     struct codec_stream *zstd; /* NULL: it is in a compact form */
     /* Of one in blocks: those from `next` on are not decoded yet. */
-    struct compact_blocks blocks;
+    struct blocks blocks;
     size_t next;
     struct buffer data; /* what the blocks need */
 };
@@ -214,11 +214,11 @@ static bool open_blocks(struct content_stream *stream)
 {
     const struct sidecar *sidecar = stream->sidecar;
     const struct sidecar_content *content = stream->content;
-    struct compact_context context = reader_context(sidecar);
+    struct transform_context context = reader_context(sidecar);
 
     return load_needed(sidecar, content->transform, &context, &stream->data, stream->error) &&
-           compact_blocks_open(&stream->blocks, content->transform, &context, content->frame,
-                               content->size, sidecar->name, content->what, stream->error);
+           blocks_open(&stream->blocks, content->transform, &context, content->frame, content->size,
+                       sidecar->name, content->what, stream->error);
 }
 
 static bool open_content(struct content_stream *stream)
@@ -264,7 +264,7 @@ void content_stream_free(struct content_stream *stream)
     if (stream == NULL)
         return;
     codec_stream_free(stream->zstd);
-    compact_blocks_close(&stream->blocks);
+    blocks_close(&stream->blocks);
     buffer_free(&stream->data);
     buffer_free(&stream->loaded);
     free(stream);
@@ -290,8 +290,7 @@ static bool decode_more(struct content_stream *stream)
         if (count > threads)
             count = threads == 0 ? 1 : threads;
         stream->loaded.size = 0;
-        if (!compact_blocks_decode(&stream->blocks, stream->next, count, &stream->loaded,
-                                   stream->error))
+        if (!blocks_decode(&stream->blocks, stream->next, count, &stream->loaded, stream->error))
             return false;
         stream->next += count;
     }
@@ -465,28 +464,27 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
 
 /* *taken is false where that does not give all names, or an empty one, which is none. */
 static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
-                          bool for_others, struct name_set *set, bool *taken, struct error *error)
+                          bool for_others, struct names *set, bool *taken, struct error *error)
 {
-    const struct compact_context context = {.memory_limit = sidecar->memory_limit};
-    struct name_table names;
-    bool done = compact_decode_names(&context, content->frame, content->size, sidecar->name,
-                                     content->what, &names, taken, error);
+    const struct transform_context context = {.memory_limit = sidecar->memory_limit};
+    struct names names;
+    bool done = names_decode(&context, content->frame, content->size, sidecar->name, content->what,
+                             &names, taken, error);
 
     if (done && for_others && content == names_content(sidecar))
         done = keep_references(sidecar, &names, error);
     for (size_t i = 0; *taken && i < names.count; i++)
-        *taken = name_table_get(&names, i).size != 0;
+        *taken = names_get(&names, i).size != 0;
     if (done && *taken) {
-        set->text = names.text;
-        set->count = names.count;
-        names.text = (struct buffer){0};
+        *set = names;
+        names = (struct names){0};
     }
-    name_table_free(&names);
+    names_free(&names);
     return done;
 }
 
 bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        bool for_others, struct name_set *set, struct error *error)
+                        bool for_others, struct names *set, struct error *error)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, section->kind);
     struct buffer loaded = {0};
@@ -494,10 +492,10 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_sect
     bool done = content == NULL || content->transform == NULL ||
                 take_distinct(sidecar, content, for_others, set, &taken, error);
 
-    set->memory_limit = sidecar->memory_limit;
     if (done && !taken)
         done = sidecar_read_section(sidecar, section, &loaded, error) &&
-               name_set_read(set, buffer_view(&loaded), sidecar->name, error);
+               names_add_section(set, buffer_view(&loaded), sidecar->memory_limit, sidecar->name,
+                                 error);
     buffer_free(&loaded);
     return done;
 }

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/llvm/name_set.h"
 #include "common/llvm/names.h"
 #include "common/llvm/tripwire.h"
 
@@ -279,17 +278,17 @@ static bool load_names(struct correlation *correlation, struct error *error)
     const struct sidecar *sidecar = correlation->sidecar;
     enum section_kind kind = correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES;
     const struct sidecar_section *section = sidecar_find(sidecar, kind);
-    struct name_set set = {0};
+    struct names set = {0};
     bool are_known = false, done;
 
     correlation->has_names = section != NULL;
     done = section == NULL || sidecar_read_names(sidecar, section, true, &set, error);
     if (done && set.count != 0) {
         are_known = true;
-        done = name_set_encode(&set, &correlation->names) ||
+        done = names_encode(&set, &correlation->names) ||
                error_out_of_memory(error, sidecar_name(sidecar), set.text.size);
     }
-    name_set_free(&set);
+    names_free(&set);
     if (are_known || (!done && error_is_of_memory(error)))
         return done;
     return load_section(sidecar, kind, &correlation->names, &correlation->has_names, error);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/codec/compact.h"
+#include "common/codec/registry.h"
 #include "common/sidecar/note.h"
 #include "common/sidecar/sidecar.h"
 
@@ -25,7 +25,7 @@
 /* A part of the sidecar that is stored compressed. */
 struct sidecar_content {
     /* How it is stored; NULL: as a zstd frame. */
-    const struct compact_transform *transform;
+    const struct transform *transform;
     struct bytes frame; /* the stored bytes */
     uint64_t size;      /* decompressed */
     struct digest digest;
@@ -37,7 +37,7 @@ struct sidecar_content {
 struct sidecar_references {
     /* The NameRefs of the distinct names, which several sections need, once they were needed:
      * without the names themselves, of which they are a small part. NULL: not yet. */
-    _Atomic(struct name_table *) known;
+    _Atomic(struct names *) known;
     /* SECTION_BIT of those whose stored bytes were seen to give what their digest says. */
     atomic_uint checked;
 };
@@ -53,7 +53,7 @@ struct sidecar {
     struct sidecar_content inverse;
     /* See sidecar_help_restore. */
     unsigned threads;
-    struct zlib_memo *memo;
+    struct memo *memo;
     uint64_t memory_limit; /* of what is held at a time (memory_limit.h) */
 };
 

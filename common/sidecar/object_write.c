@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/elf_file/writer.h"
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 #include "common/sidecar/object_file.h"
 
 /* Coverage mapping is aligned to 8 bytes in memory that maps the file, and so it must be in it. */
@@ -114,13 +114,13 @@ static bool add_names(struct object_writer *writer, const struct sidecar_section
 {
     struct elf_writer_section *section =
         elf_writer_add(&writer->elf, source->name, SHT_PROGBITS, writer->error);
-    struct name_set set = {0};
+    struct names set = {0};
     bool done =
         section != NULL && sidecar_read_names(writer->sidecar, source, true, &set, writer->error);
 
-    if (done && !name_set_encode(&set, &section->stored))
+    if (done && !names_encode(&set, &section->stored))
         done = error_out_of_memory(writer->error, writer->elf.name, set.text.size);
-    name_set_free(&set);
+    names_free(&set);
     return done;
 }
 

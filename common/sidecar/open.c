@@ -10,6 +10,7 @@
 
 #include "common/base/memory_limit.h"
 #include "common/elf_file/reader.h"
+#include "common/llvm/names.h"
 #include "common/sidecar/file.h"
 
 bool sidecar_recognize(struct bytes bytes)
@@ -128,7 +129,7 @@ static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidec
     if (type == ELFCOMPRESS_ZSTD)
         return true;
     if (section_kind_of_name(content->what, &kind))
-        content->transform = compact_transform_of(type, kind);
+        content->transform = transform_of(type, kind);
     return content->transform != NULL ||
            error_set(error,
                      "%s: %s is stored in a form (ch_type 0x%" PRIx32
@@ -272,7 +273,7 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
     return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
 }
 
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib_memo *memo)
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo)
 {
     sidecar->threads = threads;
     sidecar->memo = memo;
@@ -291,13 +292,13 @@ uint64_t sidecar_memory_limit(const struct sidecar *sidecar)
 
 void sidecar_close(struct sidecar *sidecar)
 {
-    struct name_table *known;
+    struct names *known;
 
     if (sidecar == NULL)
         return;
     known = sidecar->references == NULL ? NULL : atomic_load(&sidecar->references->known);
     if (known != NULL)
-        name_table_free(known);
+        names_free(known);
     free(known);
     free(sidecar->references);
     sidecar_notes_free(&sidecar->notes);

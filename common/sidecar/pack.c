@@ -7,6 +7,8 @@
 
 #include <elf.h>
 
+#include "common/codec/names/chunks.h"
+
 /* Those that others need first. */
 static const enum section_kind order[] = {SECTION_NAMES,   SECTION_COVNAMES, SECTION_DATA,
                                           SECTION_COVDATA, SECTION_COVMAP,   SECTION_COVFUN};
@@ -30,27 +32,27 @@ static const struct sidecar_section_source *find_source(const struct sidecar_sou
 
 /* Takes the names from their packed form, as a reader will. The first section of names counts. */
 static bool take_names(struct sidecar_packed *packed, enum section_kind kind, uint64_t size,
-                       struct compact_context *context, struct name_table *names, const char *name,
+                       struct transform_context *context, struct names *names, const char *name,
                        struct error *error)
 {
     if (context->names != NULL)
         return true;
-    if (!compact_decode_names(context, buffer_view(&packed->sections[kind].packed), size, name,
-                              section_kind_name(kind), names, NULL, error))
+    if (!names_decode(context, buffer_view(&packed->sections[kind].packed), size, name,
+                      section_kind_name(kind), names, NULL, error))
         return false;
     context->names = names;
     context->sources.names = digest_of(buffer_view(&packed->sections[kind].packed));
-    return name_table_hash(names, context->threads) ||
+    return names_index(names, context->threads) ||
            error_out_of_memory(error, name, names->text.size);
 }
 
 static bool encode_section(struct sidecar_packed *packed,
                            const struct sidecar_section_source *section,
-                           const struct codec_options *codec, struct compact_context *context,
-                           struct name_table *names, const char *name, struct error *error)
+                           const struct codec_options *codec, struct transform_context *context,
+                           struct names *names, const char *name, struct error *error)
 {
-    const struct compact_transform *transform =
-        compact_transform_for(section->kind, section->content.size > context->block_size);
+    const struct transform *transform =
+        transform_for(section->kind, section->content.size > context->block_size);
     bool fits;
 
     if (section->kind == SECTION_DATA) {
@@ -59,8 +61,8 @@ static bool encode_section(struct sidecar_packed *packed,
     }
     if (transform == NULL)
         return true;
-    if (!compact_encode(transform, context, section->content, codec, name,
-                        &packed->sections[section->kind].packed, &fits, error))
+    if (!codec_encode(transform, context, section->content, codec, name,
+                      &packed->sections[section->kind].packed, &fits, error))
         return false;
     if (!fits)
         return true;
@@ -73,16 +75,16 @@ bool sidecar_pack(struct sidecar_packed *packed, const struct sidecar_source *so
                   const struct sidecar_write_options *options, const char *name,
                   struct error *error)
 {
-    struct compact_context context = {
+    struct transform_context context = {
         .big_endian = source->facts.elf_data == ELFDATA2MSB,
         .pointer_size = (unsigned)source->facts.pointer_size,
         .raw_version = source->facts.raw_version,
-        .block_size = options->block_size != 0 ? options->block_size : COMPACT_BLOCK_SIZE,
+        .block_size = options->block_size != 0 ? options->block_size : TRANSFORM_BLOCK_SIZE,
         .memo = options->memo,
         .threads = options->threads,
     };
     struct codec_options codec = {.level = options->level, .threads = options->threads};
-    struct name_table names = {0};
+    struct names names = {0};
     bool done = true;
 
     for (size_t i = 0; done && i < ORDER_COUNT; i++) {
@@ -91,7 +93,7 @@ bool sidecar_pack(struct sidecar_packed *packed, const struct sidecar_source *so
         if (section != NULL && section->content.size != 0)
             done = encode_section(packed, section, &codec, &context, &names, name, error);
     }
-    name_table_free(&names);
+    names_free(&names);
     return done;
 }
 

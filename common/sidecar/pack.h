@@ -7,13 +7,13 @@
 
 #include <stdbool.h>
 
-#include "common/codec/compact.h"
+#include "common/codec/registry.h"
 #include "common/sidecar/write.h"
 
 /* The packed sections, by kind. Starts as {0}. */
 struct sidecar_packed {
     struct {
-        const struct compact_transform *transform; /* NULL: the section does not fit any */
+        const struct transform *transform; /* NULL: the section does not fit any */
         struct buffer packed;
     } sections[SECTION_KIND_MAX + 1];
 };

@@ -33,7 +33,7 @@
 #include "common/sidecar/facts.h"
 
 struct sidecar;
-struct zlib_memo;
+struct memo;
 
 struct sidecar_section {
     enum section_kind kind;
@@ -84,13 +84,13 @@ const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t in
 bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
                           struct buffer *content, struct error *error);
 
-struct name_set;
+struct names;
 
 /* The distinct names of a section of names, into an empty set that takes no more: in a compact form
  * no zlib stream is made again for it. With `for_others`, what other sections need of the names is
  * kept with the sidecar, so that it is not made again for those that are read next. */
 bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        bool for_others, struct name_set *set, struct error *error);
+                        bool for_others, struct names *set, struct error *error);
 
 /* The same with a fixed amount of memory: the sink gets the content piece by piece. It is only good
  * when the function has returned true, since the digest is checked at the end. */
@@ -110,7 +110,7 @@ bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
 
 /* What is needed for that: how many threads may make zlib streams again (1 unless it is called),
  * and a memo of what need not be decoded again (NULL: none), which must outlive the sidecar. */
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct zlib_memo *memo);
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo);
 
 /* Produces the original from the stripped image: checks the stripped image's size and digest first,
  * and the original's digest at the end. The sink may have been called before a false result: what

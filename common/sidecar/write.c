@@ -102,7 +102,7 @@ static bool add_compact(struct writer *writer, struct elf_writer_section *sectio
                         struct sidecar_note_content *note)
 {
     struct buffer *packed = &writer->packed.sections[source->kind].packed;
-    uint32_t type = writer->packed.sections[source->kind].transform->type;
+    uint32_t type = writer->packed.sections[source->kind].transform->id;
 
     section->header.sh_flags = SHF_COMPRESSED;
     section->header.sh_addralign = elf_writer_is_wide(&writer->elf) ? 8 : 4;

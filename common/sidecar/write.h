@@ -37,14 +37,14 @@ struct sidecar_source {
     const struct input *image; /* what the contents are views of; NULL: no mapped file */
 };
 
-struct zlib_memo;
+struct memo;
 
 struct sidecar_write_options {
-    int level;              /* zstd's 1 to 19 */
-    unsigned threads;       /* 1 or more */
-    bool portable;          /* no compact forms */
-    uint64_t block_size;    /* larger sections are cut into such blocks; 0: the usual size */
-    struct zlib_memo *memo; /* what is proved is remembered here; NULL: it is not */
+    int level;           /* zstd's 1 to 19 */
+    unsigned threads;    /* 1 or more */
+    bool portable;       /* no compact forms */
+    uint64_t block_size; /* larger sections are cut into such blocks; 0: the usual size */
+    struct memo *memo;   /* what is proved is remembered here; NULL: it is not */
 };
 
 /* Compresses and writes the sidecar to a started output; the caller commits it. */

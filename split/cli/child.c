@@ -140,10 +140,11 @@ int child_end_like(int status)
     return EXIT_BY_SIGNAL(number);
 }
 
-int child_report_not_run(const char *command, int number)
+int child_report_not_run(const struct child *child, const char *command, int number)
 {
     struct error error;
 
+    waitpid(child->process, NULL, 0);
     error_set(&error, "%s: cannot be run: %s; name a program behind '--'", command,
               strerror(number));
     message_error(&error);

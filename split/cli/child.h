@@ -37,7 +37,7 @@ int child_wait(const struct child *child);
 int child_held_signal(const struct child *child);
 
 /* Says why the command could not be run; returns the status of a process that ended so. */
-int child_report_not_run(const char *command, int number);
+int child_report_not_run(const struct child *child, const char *command, int number);
 
 /* Ends as a command with that status did; returns its exit code where that was by exit. */
 int child_end_like(int status);

@@ -13,23 +13,21 @@ static void start_line(struct json_writer *writer)
     fprintf(writer->stream, "\n%*s", (int)(writer->depth * INDENTATION), "");
 }
 
-/* What goes between the former value and the next one. */
-static void separate(struct json_writer *writer)
+/* What goes between the former value and the next one, and the key of that. */
+static void start_value(struct json_writer *writer, const char *key)
 {
-    if (writer->after_key) {
-        writer->after_key = false;
-        return;
-    }
     if (writer->has_members)
         putc(',', writer->stream);
     if (writer->depth != 0)
         start_line(writer);
+    if (key != NULL)
+        fprintf(writer->stream, "\"%s\": ", key);
     writer->has_members = true;
 }
 
-static void begin(struct json_writer *writer, char bracket)
+static void begin(struct json_writer *writer, const char *key, char bracket)
 {
-    separate(writer);
+    start_value(writer, key);
     putc(bracket, writer->stream);
     writer->depth++;
     writer->has_members = false;
@@ -46,9 +44,9 @@ static void end(struct json_writer *writer, char bracket)
     writer->has_members = true;
 }
 
-void json_begin_object(struct json_writer *writer)
+void json_begin_object(struct json_writer *writer, const char *key)
 {
-    begin(writer, '{');
+    begin(writer, key, '{');
 }
 
 void json_end_object(struct json_writer *writer)
@@ -56,21 +54,14 @@ void json_end_object(struct json_writer *writer)
     end(writer, '}');
 }
 
-void json_begin_array(struct json_writer *writer)
+void json_begin_array(struct json_writer *writer, const char *key)
 {
-    begin(writer, '[');
+    begin(writer, key, '[');
 }
 
 void json_end_array(struct json_writer *writer)
 {
     end(writer, ']');
-}
-
-void json_key(struct json_writer *writer, const char *key)
-{
-    separate(writer);
-    fprintf(writer->stream, "\"%s\": ", key);
-    writer->after_key = true;
 }
 
 /* ---- strings ---- */
@@ -117,11 +108,11 @@ static void write_character(FILE *stream, const unsigned char *text, size_t leng
         fwrite(text, 1, length, stream);
 }
 
-void json_string(struct json_writer *writer, const char *text)
+void json_string(struct json_writer *writer, const char *key, const char *text)
 {
     const unsigned char *character = (const unsigned char *)text;
 
-    separate(writer);
+    start_value(writer, key);
     putc('"', writer->stream);
     while (*character != '\0') {
         size_t length = utf8_length(character);
@@ -134,27 +125,27 @@ void json_string(struct json_writer *writer, const char *text)
 
 /* ---- other values ---- */
 
-void json_number(struct json_writer *writer, uint64_t number)
+void json_number(struct json_writer *writer, const char *key, uint64_t number)
 {
-    separate(writer);
+    start_value(writer, key);
     fprintf(writer->stream, "%" PRIu64, number);
 }
 
-void json_fraction(struct json_writer *writer, uint64_t ten_thousandths)
+void json_fraction(struct json_writer *writer, const char *key, uint64_t ten_thousandths)
 {
-    separate(writer);
+    start_value(writer, key);
     fprintf(writer->stream, "%" PRIu64 ".%04" PRIu64, ten_thousandths / 10000,
             ten_thousandths % 10000);
 }
 
-void json_boolean(struct json_writer *writer, bool value)
+void json_boolean(struct json_writer *writer, const char *key, bool value)
 {
-    separate(writer);
+    start_value(writer, key);
     fputs(value ? "true" : "false", writer->stream);
 }
 
-void json_null(struct json_writer *writer)
+void json_null(struct json_writer *writer, const char *key)
 {
-    separate(writer);
+    start_value(writer, key);
     fputs("null", writer->stream);
 }

@@ -6,7 +6,6 @@
  * (broker.h).
  */
 #include <signal.h>
-#include <sys/wait.h>
 
 #include "common/base/error.h"
 #include "split/cli/child.h"
@@ -28,8 +27,7 @@ static bool run(const struct parsed_options *options, struct broker *broker, int
     if (!child_start(&child, command, &number, error))
         return false;
     if (number != 0) {
-        waitpid(child.process, NULL, 0);
-        *status = child_report_not_run(command[0], number);
+        *status = child_report_not_run(&child, command[0], number);
         return true;
     }
     if (!broker_start(broker, error)) {

@@ -4,8 +4,15 @@
 #include "split/sidecars/report.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
+
+/* Of a text in memory, of which open_memstream(3) would not say that there was no memory for it. */
+static ssize_t append_text(void *context, const char *text, size_t size)
+{
+    struct buffer *buffer = context;
+
+    return buffer_append(buffer, text, size) ? (ssize_t)size : 0;
+}
 
 bool report_begin(struct report *report, struct json_writer *json, unsigned indentation)
 {
@@ -23,83 +30,71 @@ bool report_begin(struct report *report, struct json_writer *json, unsigned inde
         report->sections = table_new(sections, sizeof(sections) / sizeof(sections[0]), indentation);
         return report->facts != NULL && report->sections != NULL;
     }
-    stream = open_memstream(&report->text, &report->text_size);
+    stream = fopencookie(&report->text, "w", (cookie_io_functions_t){.write = append_text});
     if (stream == NULL)
         return false;
     report->json = json;
     report->before = *json;
     json->stream = stream;
-    json_begin_object(json);
+    json_begin_object(json, NULL);
     return true;
 }
 
 /* ---- facts ---- */
 
+#define ADD_ROW(report, label, ...)                                                                \
+    (table_cell((report)->facts, "%s", label), table_cell((report)->facts, __VA_ARGS__))
+
 void report_text(struct report *report, const char *key, const char *label, const char *text)
 {
-    if (report->json != NULL) {
-        json_key(report->json, key);
-        json_string(report->json, text);
-    } else {
-        table_cell(report->facts, "%s", label);
-        table_cell(report->facts, "%s", text);
-    }
+    if (report->json != NULL)
+        json_string(report->json, key, text);
+    else
+        ADD_ROW(report, label, "%s", text);
 }
 
 void report_none(struct report *report, const char *key, const char *label, const char *text)
 {
-    if (report->json != NULL) {
-        json_key(report->json, key);
-        json_null(report->json);
-    } else if (text != NULL) {
-        report_text(report, key, label, text);
-    }
+    if (report->json != NULL)
+        json_null(report->json, key);
+    else if (text != NULL)
+        ADD_ROW(report, label, "%s", text);
 }
 
 void report_number(struct report *report, const char *key, const char *label, uint64_t number)
 {
-    if (report->json != NULL) {
-        json_key(report->json, key);
-        json_number(report->json, number);
-    } else {
-        table_cell(report->facts, "%s", label);
-        table_cell(report->facts, "%" PRIu64, number);
-    }
+    if (report->json != NULL)
+        json_number(report->json, key, number);
+    else
+        ADD_ROW(report, label, "%" PRIu64, number);
 }
 
 void report_size(struct report *report, const char *key, const char *label, uint64_t size)
 {
     char human[HUMAN_SIZE_MAX];
 
-    if (report->json != NULL) {
-        report_number(report, key, label, size);
-        return;
-    }
-    table_cell(report->facts, "%s", label);
-    if (size < 1024)
-        table_cell(report->facts, "%" PRIu64 " bytes", size);
+    if (report->json != NULL)
+        json_number(report->json, key, size);
+    else if (size < 1024)
+        ADD_ROW(report, label, "%" PRIu64 " bytes", size);
     else
-        table_cell(report->facts, "%" PRIu64 " bytes (%s)", size, human_size(size, human));
+        ADD_ROW(report, label, "%" PRIu64 " bytes (%s)", size, human_size(size, human));
 }
 
 void report_boolean(struct report *report, const char *key, const char *label, bool value)
 {
-    if (report->json != NULL) {
-        json_key(report->json, key);
-        json_boolean(report->json, value);
-    } else {
-        report_text(report, key, label, value ? "yes" : "no");
-    }
+    if (report->json != NULL)
+        json_boolean(report->json, key, value);
+    else
+        ADD_ROW(report, label, "%s", value ? "yes" : "no");
 }
 
 void report_list(struct report *report, const char *key, const char *label)
 {
     report->list_label = label;
     report->list[0] = '\0';
-    if (report->json != NULL) {
-        json_key(report->json, key);
-        json_begin_array(report->json);
-    }
+    if (report->json != NULL)
+        json_begin_array(report->json, key);
 }
 
 /* A cell holds no more than a message, however long a list from a file is. */
@@ -108,7 +103,7 @@ void report_list_word(struct report *report, const char *word)
     size_t length = strlen(report->list);
 
     if (report->json != NULL)
-        json_string(report->json, word);
+        json_string(report->json, NULL, word);
     else
         snprintf(report->list + length, sizeof(report->list) - length, "%s%s",
                  length == 0 ? "" : ", ", word);
@@ -119,8 +114,7 @@ void report_list_end(struct report *report)
     if (report->json != NULL)
         json_end_array(report->json);
     else
-        report_text(report, NULL, report->list_label,
-                    report->list[0] == '\0' ? "none" : report->list);
+        ADD_ROW(report, report->list_label, "%s", report->list[0] == '\0' ? "none" : report->list);
 }
 
 /* ---- sections ---- */
@@ -168,46 +162,38 @@ static void add_section_row(struct table *table, const struct report_section *se
 
 static void write_number(struct json_writer *json, const char *key, struct report_number number)
 {
-    json_key(json, key);
     if (number.known)
-        json_number(json, number.value);
+        json_number(json, key, number.value);
     else
-        json_null(json);
+        json_null(json, key);
 }
 
 static void write_section(struct json_writer *json, const struct report_section *section)
 {
     uint64_t ratio;
 
-    json_begin_object(json);
-    json_key(json, "name");
-    json_string(json, section->name);
-    json_key(json, "kind");
-    json_string(json, section->kind);
+    json_begin_object(json, NULL);
+    json_string(json, "name", section->name);
+    json_string(json, "kind", section->kind);
     write_number(json, "address", section->address);
     write_number(json, "size", section->size);
     write_number(json, "stored_size", section->stored_size);
-    json_key(json, "ratio");
     if (ratio_of(section, &ratio))
-        json_fraction(json, ratio);
+        json_fraction(json, "ratio", ratio);
     else
-        json_null(json);
-    json_key(json, "status");
-    json_string(json, section->status);
-    json_key(json, "reason");
+        json_null(json, "ratio");
+    json_string(json, "status", section->status);
     if (section->reason[0] != '\0')
-        json_string(json, section->reason);
+        json_string(json, "reason", section->reason);
     else
-        json_null(json);
+        json_null(json, "reason");
     json_end_object(json);
 }
 
 void report_begin_sections(struct report *report)
 {
-    if (report->json == NULL)
-        return;
-    json_key(report->json, "sections");
-    json_begin_array(report->json);
+    if (report->json != NULL)
+        json_begin_array(report->json, "sections");
 }
 
 void report_section(struct report *report, const struct report_section *section)
@@ -243,19 +229,19 @@ bool report_print(struct report *report)
         report->json = NULL;
         return false;
     }
-    fwrite(report->text, 1, report->text_size, report->json->stream);
+    fwrite(report->text.data, 1, report->text.size, report->json->stream);
     return true;
 }
 
 void report_end(struct report *report)
 {
-    if (report->json != NULL && report->json->stream != report->before.stream) {
+    if (report->json != NULL && report->json->stream == report->before.stream) {
+        json_end_object(report->json);
+    } else if (report->json != NULL) {
         fclose(report->json->stream);
         *report->json = report->before;
-    } else if (report->json != NULL) {
-        json_end_object(report->json);
     }
-    free(report->text);
+    buffer_free(&report->text);
     table_free(report->facts);
     table_free(report->sections);
 }

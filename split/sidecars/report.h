@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "split/cli/json.h"
 #include "split/cli/table.h"
@@ -26,8 +27,7 @@ struct report {
     /* JSON: an object, which goes to a text in memory first. */
     struct json_writer *json;  /* NULL: the report is text */
     struct json_writer before; /* as it was without this report */
-    char *text;
-    size_t text_size;
+    struct buffer text;
     /* The list that is being told. */
     const char *list_label;
     char list[ERROR_MESSAGE_MAX];

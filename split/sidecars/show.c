@@ -94,6 +94,22 @@ static void add_digest(struct report *report, const char *key, const char *label
     report_text(report, key, label, digest_format(digest, hex));
 }
 
+static struct report_section section_row(enum section_kind kind, uint64_t size, const char *status)
+{
+    return (struct report_section){
+        .name = section_kind_name(kind),
+        .kind = section_kind_word(kind),
+        .size = report_known(size),
+        .status = status,
+        .reason = "",
+    };
+}
+
+static struct report_number address_unless_zero(uint64_t address)
+{
+    return address != 0 ? report_known(address) : REPORT_UNKNOWN;
+}
+
 /* ---- images ---- */
 
 static void add_image_section(struct report *report, const struct image_section *section,
@@ -104,15 +120,12 @@ static void add_image_section(struct report *report, const struct image_section 
         [FATE_ZEROED] = "zeroed",
         [FATE_STAYS] = "stays",
     };
-    struct report_section row = {
-        .name = section->name,
-        .kind = section_kind_word(section->kind),
-        .address = section->loaded ? report_known(section->address) : REPORT_UNKNOWN,
-        .size = report_known(section->size),
-        .status = fates[section->fate],
-        .reason = section->reason,
-    };
+    struct report_section row = section_row(section->kind, section->size, fates[section->fate]);
 
+    row.name = section->name;
+    row.reason = section->reason;
+    if (section->loaded)
+        row.address = report_known(section->address);
     if (already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
         row.status = "left";
     else if (section->copied)
@@ -194,19 +207,14 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
 {
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
         const struct sidecar_section *section = sidecar_section(sidecar, i);
-        struct report_section row = {
-            .name = section->name,
-            .kind = section_kind_word(section->kind),
-            .address = section->address != 0 ? report_known(section->address) : REPORT_UNKNOWN,
-            .size = report_known(section->size),
-            .stored_size =
-                section->has_content ? report_known(section->stored_size) : REPORT_UNKNOWN,
-            .status = section->copied        ? "copied"
-                      : section->has_content ? "stored"
-                                             : "recorded",
-            .reason = "",
-        };
+        struct report_section row = section_row(section->kind, section->size,
+                                                section->copied        ? "copied"
+                                                : section->has_content ? "stored"
+                                                                       : "recorded");
 
+        row.address = address_unless_zero(section->address);
+        if (section->has_content)
+            row.stored_size = report_known(section->stored_size);
         for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
             if (sidecar_kept(sidecar, kept)->kind == section->kind)
                 row.reason = sidecar_kept(sidecar, kept)->reason;
@@ -216,14 +224,9 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
     for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
         const struct kept_section *kept = sidecar_kept(sidecar, i);
         const struct sidecar_section *copy = sidecar_find(sidecar, kept->kind);
-        struct report_section row = {
-            .name = section_kind_name(kept->kind),
-            .kind = section_kind_word(kept->kind),
-            .size = report_known(kept->size),
-            .status = "kept",
-            .reason = kept->reason,
-        };
+        struct report_section row = section_row(kept->kind, kept->size, "kept");
 
+        row.reason = kept->reason;
         if (copy == NULL || !copy->copied)
             report_section(report, &row);
     }
@@ -248,15 +251,9 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
 
 static void add_object_section(struct report *report, const struct object_section *section)
 {
-    struct report_section row = {
-        .name = section_kind_name(section->kind),
-        .kind = section_kind_word(section->kind),
-        .address = section->address != 0 ? report_known(section->address) : REPORT_UNKNOWN,
-        .size = report_known(section->size),
-        .status = "present",
-        .reason = "",
-    };
+    struct report_section row = section_row(section->kind, section->size, "present");
 
+    row.address = address_unless_zero(section->address);
     report_section(report, &row);
 }
 
@@ -292,13 +289,7 @@ static bool describe_object(const struct input *input, struct report *report, st
 static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
                                 const char *status)
 {
-    struct report_section row = {
-        .name = section_kind_name(kind),
-        .kind = section_kind_word(kind),
-        .size = report_known(content.size),
-        .status = status,
-        .reason = "",
-    };
+    struct report_section row = section_row(kind, content.size, status);
 
     if (content.size != 0)
         report_section(report, &row);
@@ -397,8 +388,7 @@ static bool print_profiles(const struct input *input, struct json_writer *json, 
     bool done = true;
 
     if (json != NULL) {
-        json_key(json, "profiles");
-        json_begin_array(json);
+        json_begin_array(json, "profiles");
     }
     for (; done && profile_find_next(input->bytes, &offset); offset += profile.size)
         done = profile_parse(input->bytes, offset, input->path, &profile, error) &&
@@ -519,7 +509,7 @@ int command_show(const struct parsed_options *options)
                               .status = STATUS_DONE};
 
     if (showing.json != NULL)
-        json_begin_array(showing.json);
+        json_begin_array(showing.json, NULL);
     for (size_t i = 0; i < options->operand_count; i++) {
         struct error error;
 

@@ -48,25 +48,16 @@ static void add_json(struct json_writer *writer, const struct sidecar *sidecar,
     const struct sidecar_facts *facts = sidecar_facts(sidecar);
     char machine[MACHINE_TEXT_MAX], date[DATE_MAX];
 
-    json_begin_object(writer);
-    json_key(writer, "file");
-    json_string(writer, input->path);
-    json_key(writer, "uuid");
-    json_string(writer, uuid);
-    json_key(writer, "image_name");
-    json_string(writer, sidecar_image_name(sidecar));
-    json_key(writer, "format");
-    json_string(writer, image_format_name(facts->format));
-    json_key(writer, "machine");
-    json_string(writer, machine_text(facts->machine, facts->elf_class, machine));
-    json_key(writer, "modified");
-    json_string(writer, format_date(input->status.st_mtime, date));
-    json_key(writer, "original_size");
-    json_number(writer, facts->original_size);
-    json_key(writer, "stripped_size");
-    json_number(writer, facts->stripped_size);
-    json_key(writer, "file_size");
-    json_number(writer, input->bytes.size);
+    json_begin_object(writer, NULL);
+    json_string(writer, "file", input->path);
+    json_string(writer, "uuid", uuid);
+    json_string(writer, "image_name", sidecar_image_name(sidecar));
+    json_string(writer, "format", image_format_name(facts->format));
+    json_string(writer, "machine", machine_text(facts->machine, facts->elf_class, machine));
+    json_string(writer, "modified", format_date(input->status.st_mtime, date));
+    json_number(writer, "original_size", facts->original_size);
+    json_number(writer, "stripped_size", facts->stripped_size);
+    json_number(writer, "file_size", input->bytes.size);
     json_end_object(writer);
 }
 
@@ -149,7 +140,7 @@ static bool list_store(struct listing *listing, const char *directory, struct er
     if (listing->writer == NULL)
         return (store_walk(directory, list_sidecar, listing, error) &&
                 (print_table(listing) || error_out_of_memory(error, directory, listing->count)));
-    json_begin_array(listing->writer);
+    json_begin_array(listing->writer, NULL);
     done = store_walk(directory, list_sidecar, listing, error);
     json_end_array(listing->writer);
     return done;

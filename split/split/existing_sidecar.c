@@ -63,13 +63,13 @@ static const struct sidecar_facts *facts_of(const struct existing_sidecar *exist
 
 /* A sidecar whose stripped image is this very image holds what is missing in it, whatever marks a
  * tool has taken off the image. */
-static bool check_not_its_own(const struct existing_sidecar *existing, const struct new_split *ours,
-                              struct error *error)
+static bool check_not_its_own(const struct existing_sidecar *existing,
+                              const struct slice_split *split, struct error *error)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
 
     if (theirs == NULL || digest_equal(&theirs->stripped_digest, &theirs->original_digest) ||
-        !digest_equal(&theirs->stripped_digest, &ours->facts->original_digest))
+        !digest_equal(&theirs->stripped_digest, &split->plan->facts.original_digest))
         return true;
     return error_set(
         error,
@@ -81,17 +81,17 @@ static bool check_not_its_own(const struct existing_sidecar *existing, const str
 /* A sidecar without sections must not replace one that has what is missing in the image: it may be
  * the image's own, of which a later tool has removed the mark. Only the sidecar of another build,
  * known by its build ID, may go. */
-static bool check_empty(const struct existing_sidecar *existing, const struct new_split *ours,
+static bool check_empty(const struct existing_sidecar *existing, const struct slice_split *split,
                         struct error *error)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
 
-    if (!existing_sidecar_counts(existing) || !ours->takes_nothing_out)
+    if (!existing_sidecar_counts(existing) || split->plan->range_count != 0)
         return true;
     if (theirs != NULL && (digest_equal(&theirs->original_digest, &theirs->stripped_digest) ||
-                           (ours->facts->uuid_source == UUID_FROM_BUILD_ID &&
+                           (split->plan->facts.uuid_source == UUID_FROM_BUILD_ID &&
                             theirs->uuid_source == UUID_FROM_BUILD_ID &&
-                            !uuid_equal(&ours->facts->uuid, &theirs->uuid))))
+                            !uuid_equal(&split->plan->facts.uuid, &theirs->uuid))))
         return true;
     return error_set(error,
                      "%s: the image has nothing to take out, and this file may be what was taken "
@@ -100,13 +100,13 @@ static bool check_empty(const struct existing_sidecar *existing, const struct ne
 }
 
 bool existing_sidecar_check_own(const struct existing_sidecar *existing,
-                                const struct new_split *ours, struct error *error)
+                                const struct slice_split *split, struct error *error)
 {
-    return check_not_its_own(existing, ours, error) && check_empty(existing, ours, error);
+    return check_not_its_own(existing, split, error) && check_empty(existing, split, error);
 }
 
 bool existing_sidecar_check_same(const struct existing_sidecar *existing,
-                                 const struct new_split *ours, struct error *error)
+                                 const struct slice_split *split, struct error *error)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
     char their_digest[DIGEST_HEX_MAX], our_digest[DIGEST_HEX_MAX], uuid[UUID_HEX_MAX];
@@ -119,21 +119,21 @@ bool existing_sidecar_check_same(const struct existing_sidecar *existing,
                          "%s: is there, but cannot be read as a sidecar; give --replace if nobody "
                          "needs it",
                          existing->path);
-    if (!uuid_equal(&theirs->uuid, &ours->facts->uuid))
+    if (!uuid_equal(&theirs->uuid, &split->plan->facts.uuid))
         return error_set(error,
                          "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
                          "where it belongs, or give --replace",
                          existing->path, uuid_format(&theirs->uuid, uuid));
-    uuid_format(&ours->facts->uuid, uuid);
-    if (!digest_equal(&theirs->original_digest, &ours->facts->original_digest))
+    uuid_format(&split->plan->facts.uuid, uuid);
+    if (!digest_equal(&theirs->original_digest, &split->plan->facts.original_digest))
         return error_set(error,
                          "%.400s: under the UUID %s the store has another image, %.100s (digest "
                          "%s), than %.200s (digest %s); give each build an ID of its own, or give "
                          "--replace",
                          existing->path, uuid, sidecar_image_name(existing->sidecar),
-                         digest_format(&theirs->original_digest, their_digest), ours->image_path,
-                         digest_format(&ours->facts->original_digest, our_digest));
-    if (!digest_equal(&theirs->stripped_digest, &ours->facts->stripped_digest))
+                         digest_format(&theirs->original_digest, their_digest), split->image.path,
+                         digest_format(&split->plan->facts.original_digest, our_digest));
+    if (!digest_equal(&theirs->stripped_digest, &split->plan->facts.stripped_digest))
         return error_set(error,
                          "%s: the store has the sidecar of another split of the same image (UUID "
                          "%s); use the same --sections, another store, or --replace",
@@ -142,11 +142,11 @@ bool existing_sidecar_check_same(const struct existing_sidecar *existing,
 }
 
 bool existing_sidecar_is_better(const struct existing_sidecar *existing,
-                                const struct new_split *ours)
+                                const struct slice_split *split)
 {
     const struct sidecar_facts *theirs = facts_of(existing);
     struct error ignored;
 
-    return ours->facts->is_inexact && theirs != NULL && !theirs->is_inexact &&
-           existing_sidecar_check_same(existing, ours, &ignored);
+    return split->plan->facts.is_inexact && theirs != NULL && !theirs->is_inexact &&
+           existing_sidecar_check_same(existing, split, &ignored);
 }

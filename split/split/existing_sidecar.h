@@ -10,6 +10,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/sidecar/sidecar.h"
+#include "split/split/job.h"
 
 struct existing_sidecar {
     const char *path;
@@ -27,27 +28,20 @@ void existing_sidecar_close(struct existing_sidecar *existing);
 /* True for a file that a split must think about: all but a placeholder, which holds nothing. */
 bool existing_sidecar_counts(const struct existing_sidecar *existing);
 
-/* The image that is split. */
-struct new_split {
-    const char *image_path;
-    const struct sidecar_facts *facts; /* complete, with the digests */
-    bool takes_nothing_out;
-};
-
-/* Whether a split may write its sidecar there at all: not over what was taken out of the very image
- * before. */
+/* Whether a split, whose stripped image is written, may write its sidecar there at all: not over
+ * what was taken out of the very image before. */
 bool existing_sidecar_check_own(const struct existing_sidecar *existing,
-                                const struct new_split *ours, struct error *error);
+                                const struct slice_split *split, struct error *error);
 
 /* Whether what a store has under the UUID (existing->is_there) stands for the same image and the
  * same split of it, and can be read. That is all that counts: the name of the image, the
  * compression level and other things that make the bytes differ do not. */
 bool existing_sidecar_check_same(const struct existing_sidecar *existing,
-                                 const struct new_split *ours, struct error *error);
+                                 const struct slice_split *split, struct error *error);
 
 /* Whether that is so, and besides it gives the original back, which ours would not: then it is to
  * stay even where it could be replaced. */
 bool existing_sidecar_is_better(const struct existing_sidecar *existing,
-                                const struct new_split *ours);
+                                const struct slice_split *split);
 
 #endif

@@ -27,14 +27,14 @@ struct slice_split {
     bool has_pending_sidecar; /* which gets its name together with the image */
     uint64_t sidecar_size;    /* bytes; of the one that is kept, or written */
     char *row_name;           /* for the report */
-    struct zlib_memo *memo;   /* of what the sidecar's making has proved; NULL: nothing */
+    struct memo *memo;        /* of what the sidecar's making has proved; NULL: nothing */
     struct buffer names[SECTION_KIND_MAX + 1]; /* with --no-exact, what replaces them, by kind */
 };
 
 struct split_job {
     const struct parsed_options *options;
-    struct split_report *report; /* NULL: the file is the only one, and messages are printed */
-    unsigned threads;            /* to compress with */
+    struct split_report *report;
+    unsigned threads; /* to compress with */
     const char *output_path;
     struct input file;
     struct input map;           /* empty where none is given */

@@ -95,12 +95,7 @@ static bool run_link(const struct link *link, struct child *child, int *status, 
 
     if (!child_start(child, command, &number, error))
         return false;
-    if (number == 0) {
-        *status = child_wait(child);
-        return true;
-    }
-    waitpid(child->process, NULL, 0);
-    *status = child_report_not_run(command[0], number);
+    *status = number == 0 ? child_wait(child) : child_report_not_run(child, command[0], number);
     return true;
 }
 

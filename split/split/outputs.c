@@ -7,8 +7,9 @@
 
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 #include "common/sidecar/write.h"
+#include "split/split/report.h"
 
 /* Compressing a byte takes about as long as copying so many. */
 #define COMPRESSION_WEIGHT 20
@@ -22,7 +23,7 @@ static void start_progress(struct slice_split *split)
 
     for (size_t i = 0; i < split->plan->range_count; i++)
         work += COMPRESSION_WEIGHT * split->plan->ranges[i].size;
-    if (split->job->report == NULL)
+    if (split->job->report->shows_progress)
         progress_start(&split->job->progress, split->image.path, work);
     split->image.released = progress_add;
     split->image.released_context = &split->job->progress;
@@ -102,19 +103,19 @@ static bool replace_names(struct sidecar_section_source *sections, size_t count,
     for (size_t i = 0; i < count; i++) {
         struct sidecar_section_source *section = &sections[i];
         struct buffer *content = &contents[section->kind];
-        struct name_set set = {0};
+        struct names set = {0};
         bool done;
 
         if (!is_replaceable(section->kind, facts))
             continue;
-        done = name_set_read(&set, section->content, image_path, error);
+        done = names_add_section(&set, section->content, 0, image_path, error);
         if (done && set.count != 0) {
-            done = name_set_encode(&set, content) ||
+            done = names_encode(&set, content) ||
                    error_out_of_memory(error, image_path, set.text.size);
             section->content = buffer_view(content);
             section->size = content->size;
         }
-        name_set_free(&set);
+        names_free(&set);
         if (!done && error_is_of_memory(error))
             return false;
     }

@@ -88,11 +88,11 @@ static bool check_uuid(const struct slice_split *split, struct error *error)
 /* The sidecar that the store has stays where it restores the original from our stripped image, or
  * nobody asks for that. */
 static bool keep_existing(struct slice_split *split, const struct existing_sidecar *existing,
-                          const struct new_split *ours, struct error *error)
+                          struct error *error)
 {
     struct error cause;
 
-    if (!existing_sidecar_check_same(existing, ours, error))
+    if (!existing_sidecar_check_same(existing, split, error))
         return false;
     if (!outputs_check_with(split, existing->sidecar, &cause)) {
         *error = cause;
@@ -104,8 +104,7 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
 }
 
 /* Looks, and where nothing is there tries to be the first. *settled: one of the two came out. */
-static bool try_store(struct slice_split *split, const struct new_split *ours, bool *settled,
-                      struct error *error)
+static bool try_store(struct slice_split *split, bool *settled, struct error *error)
 {
     bool replaces = option_given(split->job->options, OPTION_REPLACE);
     enum output_result result = OUTPUT_NAME_TAKEN;
@@ -113,9 +112,9 @@ static bool try_store(struct slice_split *split, const struct new_split *ours, b
     bool done;
 
     done = existing_sidecar_open(&existing, split->sidecar_path, error) &&
-           existing_sidecar_check_own(&existing, ours, error);
-    if (done && existing.is_there && (!replaces || existing_sidecar_is_better(&existing, ours))) {
-        *settled = keep_existing(split, &existing, ours, error);
+           existing_sidecar_check_own(&existing, split, error);
+    if (done && existing.is_there && (!replaces || existing_sidecar_is_better(&existing, split))) {
+        *settled = keep_existing(split, &existing, error);
         /* What would be better, but is damaged, is replaced after all. */
         done = *settled || (replaces && error->number == 0);
     }
@@ -133,13 +132,12 @@ static bool try_store(struct slice_split *split, const struct new_split *ours, b
 
 /* Others may write the same UUID and clean the store up at the same time. Once the sidecar is
  * there it stays, even if the image cannot be written then: another split may count on it. */
-static bool add_to_store(struct slice_split *split, const struct new_split *ours,
-                         struct error *error)
+static bool add_to_store(struct slice_split *split, struct error *error)
 {
     bool settled = false;
 
     for (unsigned attempt = 0; attempt < STORE_ATTEMPTS && !settled; attempt++) {
-        if (!try_store(split, ours, &settled, error))
+        if (!try_store(split, &settled, error))
             return false;
     }
     return settled || error_set(error,
@@ -150,24 +148,23 @@ static bool add_to_store(struct slice_split *split, const struct new_split *ours
 
 /* ---- at a path of its own ---- */
 
-static bool write_sidecar_file(struct slice_split *split, const struct new_split *ours,
-                               struct error *error)
+static bool write_sidecar_file(struct slice_split *split, struct error *error)
 {
     struct existing_sidecar existing;
     bool done;
 
     done = existing_sidecar_open(&existing, split->sidecar_path, error) &&
-           existing_sidecar_check_own(&existing, ours, error);
+           existing_sidecar_check_own(&existing, split, error);
     existing_sidecar_close(&existing);
     return done && outputs_make_sidecar(split, error);
 }
 
 /* ---- of an image that was split before ---- */
 
-/* It is passed on as it is, and its sidecar must not be replaced: it alone has the original's
- * sections. Only where there is none, a placeholder is written, since build tools expect the
- * outputs that they were told of; never to a store, which is only for real ones. */
-static bool pass_on(struct slice_split *split, struct error *error)
+/* Its sidecar must not be replaced: it alone has the original's sections. Only where there is none,
+ * a placeholder is written, since build tools expect the outputs that they were told of; never to a
+ * store, which is only for real ones. */
+static bool write_placeholder(struct slice_split *split, struct error *error)
 {
     struct existing_sidecar existing;
     bool is_known = existing_sidecar_open(&existing, split->sidecar_path, error);
@@ -177,31 +174,34 @@ static bool pass_on(struct slice_split *split, struct error *error)
     if (!is_known)
         return false;
     split->has_pending_sidecar = !is_there && !is_for_store(split->job);
-    progress_finish(&split->job->progress);
     split_warn(split->job, "%s: split already; it is passed on unchanged, and %s",
                split->image.path,
                is_there                     ? "the sidecar that is there is kept"
                : split->has_pending_sidecar ? "a placeholder takes the place of its sidecar"
                                             : "its sidecar is not in the store");
     split->plan->facts.is_placeholder = true;
-    return (!split->has_pending_sidecar || outputs_write_sidecar(split, error)) &&
-           input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
+    return !split->has_pending_sidecar || outputs_write_sidecar(split, error);
+}
+
+/* Of a universal image no build tool knows how many sidecars there are. */
+static bool pass_on(struct slice_split *split, struct error *error)
+{
+    progress_finish(&split->job->progress);
+    if (split->job->container.is_universal)
+        split_warn(split->job, "%s: split already; it is passed on unchanged", split->image.path);
+    else if (!write_placeholder(split, error))
+        return false;
+    return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
 /* ---- the whole ---- */
 
 bool place_settle_sidecar(struct slice_split *split, struct error *error)
 {
-    struct new_split ours = {
-        .image_path = split->image.path,
-        .facts = &split->plan->facts,
-        .takes_nothing_out = split->plan->range_count == 0,
-    };
-
     if (split->plan->already_split)
         return pass_on(split, error);
     if (is_for_store(split->job))
-        return check_uuid(split, error) && add_to_store(split, &ours, error);
+        return check_uuid(split, error) && add_to_store(split, error);
     split->has_pending_sidecar = true;
-    return write_sidecar_file(split, &ours, error);
+    return write_sidecar_file(split, error);
 }

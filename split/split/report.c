@@ -21,39 +21,12 @@ void split_warn(const struct split_job *job, const char *format, ...)
     format_printable(&line, format, arguments);
     va_end(arguments);
     /* Without memory for later, now is better than never. */
-    if (job->report == NULL || !buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
+    if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
         message_warning("%s", line.message);
         return;
     }
     buffer_append(&job->report->notes, line.message, strlen(line.message));
     buffer_append(&job->report->notes, "\n", 1);
-}
-
-bool split_prepare_to_tell(struct slice_split *split, struct error *error)
-{
-    if (split->job->report == NULL)
-        return true;
-    split->row_name = strdup(split->image.path);
-    return split->row_name != NULL ||
-           error_out_of_memory(error, split->image.path, strlen(split->image.path));
-}
-
-/* Takes over the two texts. */
-static void add_row(struct slice_split *split)
-{
-    const struct sidecar_facts *facts = &split->plan->facts;
-    struct split_row *row = &split->job->report->rows[split->job->report->row_count++];
-
-    *row = (struct split_row){
-        .name = split->row_name,
-        .sidecar_path = split->sidecar_path,
-        .uuid = facts->uuid,
-        .size_before = facts->original_size,
-        .size_after = facts->stripped_size,
-        .sidecar_size = split->sidecar_size,
-    };
-    split->row_name = NULL;
-    split->sidecar_path = NULL;
 }
 
 static const char *fate_name(enum section_fate fate)
@@ -105,26 +78,22 @@ void split_warn_of_sections(const struct slice_split *split)
                    split->image.path);
 }
 
-/* ---- sizes ---- */
-
-static void print_sizes(const char *name, uint64_t before, uint64_t after, uint64_t sidecar_size,
-                        const char *sidecar_path)
-{
-    message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s", name,
-                 before, after, sidecar_size, sidecar_path);
-}
-
-void split_tell(struct slice_split *split)
+/* Takes over the two texts. */
+void split_add_row(struct slice_split *split)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
-    const struct split_job *job = split->job;
+    struct split_row *row = &split->job->report->rows[split->job->report->row_count++];
 
-    if (split->job->report != NULL)
-        add_row(split);
-    else if (option_given(split->job->options, OPTION_VERBOSE))
-        print_sizes(job->container.is_universal ? split->image.path : job->output_path,
-                    facts->original_size, facts->stripped_size, split->sidecar_size,
-                    split->sidecar_path);
+    *row = (struct split_row){
+        .name = split->row_name,
+        .sidecar_path = split->sidecar_path,
+        .uuid = facts->uuid,
+        .size_before = facts->original_size,
+        .size_after = facts->stripped_size,
+        .sidecar_size = split->sidecar_size,
+    };
+    split->row_name = NULL;
+    split->sidecar_path = NULL;
 }
 
 void split_report_print_rows(const struct split_report *report)
@@ -132,8 +101,9 @@ void split_report_print_rows(const struct split_report *report)
     for (size_t i = 0; i < report->row_count; i++) {
         const struct split_row *row = &report->rows[i];
 
-        print_sizes(row->name, row->size_before, row->size_after, row->sidecar_size,
-                    row->sidecar_path);
+        message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s",
+                     row->name, row->size_before, row->size_after, row->sidecar_size,
+                     row->sidecar_path);
     }
 }
 

@@ -1,6 +1,5 @@
 /*
- * What a split says, and what it has saved: printed at once, or kept for later where the file is
- * one of several.
+ * What a split says, and what it has saved: kept until the messages on other files are out.
  */
 #ifndef COVSPLIT_SPLIT_SPLIT_REPORT_H
 #define COVSPLIT_SPLIT_SPLIT_REPORT_H
@@ -17,9 +16,9 @@ struct split_row {
     uint64_t size_before, size_after, sidecar_size; /* bytes */
 };
 
-/* Where a file is one of several, what is said of it, and what became of it. Start from {0}; freed
- * with split_report_free. */
+/* What is said of a file, and what became of it. Start from {0}; freed with split_report_free. */
 struct split_report {
+    bool shows_progress; /* there is no other file */
     bool was_found;      /* in a directory, not named: without coverage it is left alone */
     struct buffer notes; /* what else would go to stderr: lines */
     struct split_row rows[SLICES_MAX];
@@ -30,16 +29,14 @@ void split_report_print_notes(const struct split_report *report);
 void split_report_print_rows(const struct split_report *report);
 void split_report_free(struct split_report *report);
 
-/* A warning, or a note for later. */
+/* A warning, for later. */
 void split_warn(const struct split_job *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Says which sections stay, and why. */
 void split_warn_of_sections(const struct slice_split *split);
 
-/* Says what a split that is done has saved, where that is wanted. A report was prepared for it,
- * when the split could still fail, and takes the sidecar's path over. */
-bool split_prepare_to_tell(struct slice_split *split, struct error *error);
-void split_tell(struct slice_split *split);
+/* Adds a row for a split that is done, which takes over the names of image and sidecar. */
+void split_add_row(struct slice_split *split);
 
 #endif

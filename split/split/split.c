@@ -15,17 +15,27 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+static int split_one(const struct parsed_options *options)
+{
+    struct split_report report = {.shows_progress = true};
+    struct error error;
+    bool done = split_file(options, options->operands[0], option_threads(options), &report, &error);
+
+    split_report_print_notes(&report);
+    if (option_given(options, OPTION_VERBOSE))
+        split_report_print_rows(&report);
+    split_report_free(&report);
+    if (!done)
+        message_error(&error);
+    return done ? STATUS_DONE : STATUS_FAILED;
+}
+
 int command_split(const struct parsed_options *options)
 {
-    struct error error;
-
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("split", "'--replace' is for '--store DIR'");
-    if (options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
-        is_directory(options->operands[0]))
-        return split_batch(options);
-    if (split_file(options, options->operands[0], option_threads(options), NULL, &error))
-        return STATUS_DONE;
-    message_error(&error);
-    return STATUS_FAILED;
+    return options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
+                   is_directory(options->operands[0])
+               ? split_batch(options)
+               : split_one(options);
 }

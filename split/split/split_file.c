@@ -61,8 +61,12 @@ static bool plan_slice(struct slice_split *split, struct error *error)
     if (split->plan == NULL)
         return false;
     split->plan->facts.is_inexact = option_given(options, OPTION_NO_EXACT);
+    split->row_name =
+        strdup(split->job->container.is_universal ? split->image.path : split->job->output_path);
+    if (split->row_name == NULL)
+        return error_out_of_memory(error, split->image.path, strlen(split->image.path));
     /* Without one, streams are made twice. */
-    split->memo = zlib_memo_new();
+    split->memo = memo_new();
     return true;
 }
 
@@ -84,7 +88,7 @@ static bool plan(struct split_job *job, struct error *error)
 /* True where the file was only found, and there is nothing to do about any image in it. */
 static bool is_needless(const struct split_job *job)
 {
-    if (job->report == NULL || !job->report->was_found)
+    if (!job->report->was_found)
         return false;
     for (size_t i = 0; i < job->container.count; i++) {
         const struct slice_split *split = &job->slices[i];
@@ -99,8 +103,8 @@ static bool is_needless(const struct split_job *job)
 
 static bool make_outputs(struct slice_split *split, struct error *error)
 {
-    if (!split_prepare_to_tell(split, error) || !place_create_outputs(split, error) ||
-        !outputs_write_stripped(split, error) || !place_settle_sidecar(split, error))
+    if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
+        !place_settle_sidecar(split, error))
         return false;
     progress_finish(&split->job->progress);
     if (!split->plan->already_split)
@@ -218,7 +222,7 @@ static bool run(struct split_job *job, struct error *error)
            commit(job, error);
     for (size_t i = 0; done && i < job->container.count; i++) {
         if (job->slices[i].is_chosen && !job->slices[i].plan->already_split)
-            split_tell(&job->slices[i]);
+            split_add_row(&job->slices[i]);
     }
     return done;
 }
@@ -227,7 +231,7 @@ static void end_slice(struct slice_split *split)
 {
     output_discard(&split->stripped);
     output_discard(&split->sidecar);
-    zlib_memo_free(split->memo);
+    memo_free(split->memo);
     for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
         buffer_free(&split->names[i]);
     image_plan_free(split->plan);
@@ -265,8 +269,8 @@ bool split_file(const struct parsed_options *options, const char *path, unsigned
         job->slices[i].stripped.fd = job->slices[i].sidecar.fd = -1;
     done = input_open(&job->file, path, error);
     if (done)
-        done = run(job, error) || (report != NULL && report->was_found &&
-                                   found_image_has_no_coverage(job->file.bytes));
+        done =
+            run(job, error) || (report->was_found && found_image_has_no_coverage(job->file.bytes));
     end(job);
     return done;
 }

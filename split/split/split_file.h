@@ -7,8 +7,7 @@
 
 #include "split/split/report.h"
 
-/* Splits the image at the path, which may be a universal one, as the options say. `report`: NULL
- * where it is the only one. */
+/* Splits the image at the path, which may be a universal one, as the options say. */
 bool split_file(const struct parsed_options *options, const char *path, unsigned threads,
                 struct split_report *report, struct error *error);
 

@@ -25,6 +25,7 @@
 #include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
@@ -127,7 +128,7 @@ START_TEST(test_truncated_image)
     char *directory = sample_directory(&sample);
     struct contents image = file_read(sample.image);
     ck_assert_uint_gt(image.size, 100 * TRUNCATION_STEP);
-    for (size_t size = 0; size < image.size; size += TRUNCATION_STEP) {
+    for (size_t size = 0; size < image.size; size += TRUNCATION_STEP * rounds_step()) {
         struct verdict verdict = {0};
         struct contents cut = {image.data, size};
         int exit_code = -1;
@@ -145,7 +146,7 @@ START_TEST(test_truncated_sidecar)
     struct contents original = file_read(sample.image);
     struct contents sidecar = file_read(sample.sidecar);
     ck_assert_uint_gt(sidecar.size, 20 * SIDECAR_STEP);
-    for (size_t size = 0; size < sidecar.size; size += SIDECAR_STEP) {
+    for (size_t size = 0; size < sidecar.size; size += SIDECAR_STEP * rounds_step()) {
         struct verdict verdict = {0};
         struct contents cut = {sidecar.data, size};
         check_sidecar(directory, &cut, &original, true, &verdict);
@@ -358,7 +359,7 @@ int main(int argument_count, char **arguments)
     Suite *suite = suite_create("bad input");
     if (argument_count == 4) {
         first_seed = strtoul(arguments[2], NULL, 10);
-        seed_count = strtoul(arguments[3], NULL, 10);
+        seed_count = rounds((unsigned)strtoul(arguments[3], NULL, 10));
         return add_mutations(suite, arguments[1]);
     }
     if (argument_count != 2 || strcmp(arguments[1], "files") != 0) {

@@ -13,6 +13,7 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/support/windows_images.h"
 
@@ -68,7 +69,7 @@ START_TEST(test_truncated)
     }
     /* Each size with another image. */
     for (size_t i = 0; size < whole[i].size;
-         size += TRUNCATION_STEP, i = (i + 1) % WINDOWS_IMAGES) {
+         size += TRUNCATION_STEP * rounds_step(), i = (i + 1) % WINDOWS_IMAGES) {
         struct verdict verdict = {0};
         struct contents cut = {whole[i].data, size};
         int exit_code = -1;
@@ -368,7 +369,7 @@ int main(int argument_count, char **arguments)
         add_files(suite);
     } else if (argument_count == 4 && strcmp(arguments[1], "images") == 0) {
         first_seed = strtoul(arguments[2], NULL, 10);
-        seed_count = strtoul(arguments[3], NULL, 10);
+        seed_count = rounds((unsigned)strtoul(arguments[3], NULL, 10));
         TCase *test_case = suite_add_case(suite, "images", TEST_TIMEOUT_SECONDS);
         tcase_add_unchecked_fixture(test_case, windows_images_build, windows_images_remove);
         tcase_add_loop_test(test_case, test_damaged, 0,

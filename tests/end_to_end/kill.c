@@ -3,7 +3,7 @@
  *
  * Whenever it comes, the image is either the original or the finished stripped image, and the
  * stripped one is never there without its sidecar; splitting again always gets to the same end.
- * The moments are random ones (usage: kill COUNT), and then every single system call.
+ * The moments are random ones, and then every single system call.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
-#include "tests/support/random.h"
+#include "tests/support/moments.h"
+#include "tests/support/rounds.h"
 #include "tests/support/sample.h"
 #include "tests/support/store_files.h"
 #include "tests/support/suite.h"
@@ -26,10 +27,10 @@
 #define SAMPLE_FUNCTIONS     2000
 #define SEED                 2
 #define WRITERS              16
+#define KILLS                200
 #define WRITER_FUNCTIONS     300
 
 static struct sample sample;
-static unsigned long kill_count;
 
 /* What the two files of a split in place can hold. */
 static struct contents original;
@@ -128,17 +129,19 @@ START_TEST(test_random_moments)
     place_reset(&place);
     struct outcome whole = covsplit_run(place.directory, "split", "app", NULL);
     ck_assert(outcome_exited(&whole, 0));
-    struct random_state random = random_start(SEED);
-    unsigned long early = 0;
-    unsigned long late = 0;
-    for (unsigned long i = 0; i < kill_count; i++) {
+    struct moments moments = moments_start(SEED, whole.wall_seconds * 1.1);
+    unsigned early = 0;
+    unsigned late = 0;
+    for (unsigned i = 0; i < rounds(KILLS); i++) {
         place_reset(&place);
-        double delay = whole.wall_seconds * 1.1 * (double)random_below(&random, 1000) / 1000;
-        const char *moment = text_format("kill %lu after %.6f s", i, delay);
+        double delay = moments_next(&moments);
+        const char *moment = text_format("kill %u after %.6f s", i, delay);
         struct command command = covsplit_command(place.directory, "split", "app", NULL);
         command_kill_after(&command, delay);
         command_free(&command);
-        if (assert_nothing_lost(&place, moment)) {
+        bool is_late = assert_nothing_lost(&place, moment);
+        moments_met(&moments, !is_late);
+        if (is_late) {
             late++;
         } else {
             early++;
@@ -146,21 +149,21 @@ START_TEST(test_random_moments)
         }
     }
     /* The moments must have met splits that were not done. */
-    ck_assert_msg(early > kill_count / 4, "%lu early, %lu late", early, late);
+    ck_assert_msg(early > rounds(KILLS) / 4, "%u early, %u late", early, late);
 }
 END_TEST
 
 START_TEST(test_every_system_call)
 {
     struct place place = place_create();
-    unsigned long calls = 0;
+    unsigned calls = 0;
     struct command command = covsplit_command(place.directory, "split", "-j1", "app", NULL);
     struct traced split = {.was_stopped = true};
     while (split.was_stopped) {
         place_reset(&place);
-        calls++;
+        calls += rounds_step();
         split = command_trace_and_kill(&command, calls);
-        const char *moment = text_format("at stop %lu", calls);
+        const char *moment = text_format("at stop %u", calls);
         bool done = assert_nothing_lost(&place, moment);
         ck_assert(done || split.was_stopped);
         ck_assert_msg(split.was_stopped || split.exit_code == 0, "the split failed");
@@ -218,19 +221,19 @@ START_TEST(test_many_writers)
 {
     char *directory = sample_directory(&sample), *store = path_join(directory, "store");
     struct command command = split_all(directory);
-    struct random_state random = random_start(SEED);
-    unsigned in_the_middle = 0, rounds = (unsigned)kill_count / 10;
+    unsigned in_the_middle = 0, kills = rounds(KILLS / 10);
     struct outcome whole = command_run(&command);
+    struct moments moments = moments_start(SEED, whole.wall_seconds);
     ck_assert_uint_eq(assert_store_is_good(directory), WRITERS);
     /* So that what the killed shell started can be waited for. */
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
-    for (unsigned round = 0; round < rounds; round++) {
-        double delay = whole.wall_seconds * (double)random_below(&random, 1000) / 1000;
+    for (unsigned i = 0; i < kills; i++) {
+        double delay = moments_next(&moments);
         struct timespec time = {(time_t)delay, (long)((delay - (double)(time_t)delay) * 1e9)};
         directory_remove(store);
         directory_create(store);
-        for (unsigned i = 0; i < WRITERS; i++) {
-            unlink(text_format("%s/out-app-%u", directory, i));
+        for (unsigned j = 0; j < WRITERS; j++) {
+            unlink(text_format("%s/out-app-%u", directory, j));
         }
         pid_t process = command_start(&command);
         nanosleep(&time, NULL);
@@ -238,9 +241,11 @@ START_TEST(test_many_writers)
         /* All of them: one that is killed within a system call still gets to its end. */
         while (waitpid(-process, NULL, 0) > 0)
             continue;
-        in_the_middle += assert_store_is_good(directory) < WRITERS;
+        bool was_at_work = assert_store_is_good(directory) < WRITERS;
+        moments_met(&moments, was_at_work);
+        in_the_middle += was_at_work;
     }
-    ck_assert_uint_gt(in_the_middle, rounds / 4);
+    ck_assert_uint_gt(in_the_middle, kills / 4);
     whole = command_run(&command);
     ck_assert_uint_eq(assert_store_is_good(directory), WRITERS);
     const char *listed = covsplit_run_words(directory, 0, "store list --json store").output;
@@ -248,13 +253,8 @@ START_TEST(test_many_writers)
 }
 END_TEST
 
-int main(int argument_count, char **arguments)
+int main(void)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s COUNT\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    kill_count = strtoul(arguments[1], NULL, 10);
     Suite *suite = suite_create("kill");
     TCase *test_case = suite_add_case(suite, "kill", TEST_TIMEOUT_SECONDS);
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);

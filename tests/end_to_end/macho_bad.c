@@ -17,6 +17,7 @@
 #include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
 #include "tests/support/random.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
@@ -209,7 +210,8 @@ START_TEST(test_cuts)
     char *directory = path_join(scratch, "test");
     const struct contents *image = &images[_i];
     directory_create(directory);
-    for (size_t size = 0; size < image->size; size += size < 4096 ? 61 : CUT_STEP) {
+    for (size_t size = 0; size < image->size;
+         size += (size < 4096 ? 61 : CUT_STEP) * rounds_step()) {
         struct verdict verdict = {0};
         struct contents cut = {image->data, size};
         check_bad_image(directory, &cut, &verdict);
@@ -385,7 +387,7 @@ int main(int argument_count, char **arguments)
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     if (argument_count == 4 && strcmp(arguments[1], "mutations") == 0) {
         first_seed = strtoul(arguments[2], NULL, 10);
-        seed_count = strtoul(arguments[3], NULL, 10);
+        seed_count = rounds((unsigned)strtoul(arguments[3], NULL, 10));
         tcase_add_loop_test(test_case, test_mutations, 0,
                             (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
     } else if (argument_count == 2 && strcmp(arguments[1], "files") == 0) {

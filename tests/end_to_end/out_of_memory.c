@@ -15,6 +15,7 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
+#include "tests/support/rounds.h"
 #include "tests/support/run_files.h"
 #include "tests/support/store_files.h"
 #include "tests/support/suite.h"
@@ -373,7 +374,8 @@ static const char *find_fault(struct trial_of_memory *trial, const struct outcom
 /* The next allocation that shall fail. */
 static uint64_t next_failing(uint64_t failing, uint64_t count)
 {
-    uint64_t step = failing < FIRST_MAX || is_whole ? 1 : (count - FIRST_MAX) / SAMPLE_MAX + 1;
+    uint64_t first = rounds(FIRST_MAX);
+    uint64_t step = failing < first || is_whole ? 1 : (count - first) / rounds(SAMPLE_MAX) + 1;
 
     return failing + step;
 }

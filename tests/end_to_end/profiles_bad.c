@@ -19,6 +19,7 @@
 #include "tests/support/mutation.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
@@ -239,7 +240,7 @@ START_TEST(test_truncations)
 {
     char *directory = new_directory("truncations", (unsigned long)_i);
     const struct contents *whole = &profiles[_i];
-    for (size_t size = 0; size < whole->size; size += TRUNCATION_STEP) {
+    for (size_t size = 0; size < whole->size; size += TRUNCATION_STEP * rounds_step()) {
         struct verdict verdict = {0};
         struct contents cut = {whole->data, size};
         check_damaged(directory, (size_t)_i, &cut, true, &verdict);
@@ -381,7 +382,7 @@ int main(int argument_count, char **arguments)
         return EXIT_FAILURE;
     }
     first_seed = strtoul(arguments[1], NULL, 10);
-    seed_count = strtoul(arguments[2], NULL, 10);
+    seed_count = rounds((unsigned)strtoul(arguments[2], NULL, 10));
     Suite *suite = suite_create("bad profiles");
     TCase *test_case = suite_add_case(suite, "all", TEST_TIMEOUT_SECONDS);
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);

@@ -14,6 +14,7 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/restricted.h"
+#include "tests/support/rounds.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 #include "tests/support/traced.h"
@@ -40,7 +41,7 @@ static void clean_up(void)
 /* A sanitizer adds system calls of its own, and time. */
 static unsigned long stride(void)
 {
-    return covsplit_is_sanitized() ? 13 : 3;
+    return (covsplit_is_sanitized() ? 13 : 3) * rounds_step();
 }
 
 static bool is_same(const char *path, const char *other)
@@ -318,7 +319,7 @@ START_TEST(test_ended_by_a_signal)
                                   SIGXCPU, SIGALRM, SIGUSR1, SIGUSR2};
     static const struct rlimit no_core = {0, 0};
     const struct place *place = &places[_i];
-    unsigned long step = covsplit_is_sanitized() ? 29 : place->step;
+    unsigned long step = (covsplit_is_sanitized() ? 29 : place->step) * rounds_step();
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, place->name);
     char *sidecar = text_format("%s.covsplit", place->name);

@@ -91,7 +91,7 @@ static void check_compact_size(const struct trial *trial, uint64_t permille_max)
 static void check_trial(struct trial *trial, const char *function, const char *label)
 {
     struct verdict verdict = {0};
-    if (trial_check_all(trial, &verdict)) {
+    if (trial_check_all(trial, &verdict) && trial_check_strip_tools(trial, &verdict)) {
         trial_check_debugger(trial, function, &verdict);
     }
     verdict_assert(&verdict, label);

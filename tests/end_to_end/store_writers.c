@@ -1,7 +1,7 @@
 /*
  * Many writers to one store: none is lost, none is half there, and no two take the same name; also
  * where files cannot be without a name, where there are no links, while the store is cleaned up,
- * and whenever a writer is killed. Usage: store_writers COUNT, of moments to kill at.
+ * and whenever a writer is killed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +11,9 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
-#include "tests/support/random.h"
+#include "tests/support/moments.h"
 #include "tests/support/restricted.h"
+#include "tests/support/rounds.h"
 #include "tests/support/sample.h"
 #include "tests/support/store_files.h"
 #include "tests/support/suite.h"
@@ -23,12 +24,12 @@
 #define WRITERS              16
 #define ROUNDS               4
 #define SEED                 3
+#define KILLS                200
 
 /* The restrictions under which a sidecar can be added. */
 #define RESTRICTIONS RESTRICTION_NO_NOREPLACE
 
 static struct sample sample;
-static unsigned long kill_count;
 
 static void prepare(void)
 {
@@ -355,7 +356,7 @@ static struct traced split_and_meddle(struct meddling *meddling, unsigned long s
 /* A sanitizer adds system calls of its own, and time. */
 static unsigned long stride(void)
 {
-    return covsplit_is_sanitized() ? 5 : 1;
+    return (covsplit_is_sanitized() ? 5 : 1) * rounds_step();
 }
 
 /* The sidecar was there, and goes: it is added, until from some moment on the split has seen it for
@@ -583,7 +584,6 @@ static void kill_splits(struct kills *kills, enum restriction restriction, unsig
 {
     struct command plain = command_of(kills->directory, "split --store store -o out app");
     struct command command = command_restrict(&plain, restriction);
-    struct random_state random = random_start(SEED);
     double whole = 0;
     for (unsigned i = 0; i < 5; i++) {
         unlink(kills->entry);
@@ -591,12 +591,15 @@ static void kill_splits(struct kills *kills, enum restriction restriction, unsig
         assert_all_exit(&command, &outcome, 1, 0);
         whole = i == 0 || outcome.wall_seconds < whole ? outcome.wall_seconds : whole;
     }
+    struct moments moments = moments_start(SEED, whole * 1.1);
     for (unsigned long i = 0; i < count; i++) {
-        double delay = whole * 1.1 * (double)random_below(&random, 1000) / 1000;
+        double delay = moments_next(&moments);
         unlink(path_join(kills->directory, "out"));
         unlink(kills->entry);
         command_kill_after(&command, delay);
+        unsigned long early = kills->early;
         assert_after_kill(kills);
+        moments_met(&moments, kills->early != early);
     }
     /* The moments must have met splits that were not done. */
     ck_assert_msg(kills->early > count / 4, "%lu early, %lu late", kills->early, kills->late);
@@ -615,7 +618,7 @@ static struct kills kills_start(void)
 START_TEST(test_killed)
 {
     struct kills kills = kills_start();
-    kill_splits(&kills, RESTRICTION_NONE, kill_count);
+    kill_splits(&kills, RESTRICTION_NONE, rounds(KILLS));
     assert_store(kills.directory, 2); /* and nothing is left over */
 }
 END_TEST
@@ -624,7 +627,7 @@ END_TEST
 START_TEST(test_killed_with_temporary_names)
 {
     struct kills kills = kills_start();
-    kill_splits(&kills, RESTRICTION_NO_UNNAMED, kill_count / 4 + 10);
+    kill_splits(&kills, RESTRICTION_NO_UNNAMED, rounds(KILLS) / 4 + 10);
     /* A split that is killed right behind the link leaves two names of one file. Those that are
      * left become old below; the sidecar must not. */
     unlink(kills.entry);
@@ -651,11 +654,6 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     restriction_enter(argument_count, arguments);
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s COUNT\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    kill_count = strtoul(arguments[1], NULL, 10);
     Suite *suite = suite_create("store writers");
     TCase *test_case = suite_add_case(suite, "writers", TEST_TIMEOUT_SECONDS);
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);

@@ -143,6 +143,5 @@ bool trial_check_all(struct trial *trial, struct verdict *verdict)
 {
     return trial_split(trial, verdict) && trial_check_runs(trial, verdict) &&
            trial_check_join(trial, verdict) && trial_check_deterministic(trial, verdict) &&
-           trial_check_sizes(trial, verdict) && trial_check_readers(trial, verdict) &&
-           trial_check_strip_tools(trial, verdict);
+           trial_check_sizes(trial, verdict) && trial_check_readers(trial, verdict);
 }

@@ -38,7 +38,7 @@ void trial_remove(struct trial *trial);
 /* Splits every image. */
 bool trial_split(struct trial *trial, struct verdict *verdict);
 
-/* Everything below, and trial_split first. */
+/* trial_split, and then everything below down to trial_check_readers. */
 bool trial_check_all(struct trial *trial, struct verdict *verdict);
 
 /* The stripped images print and exit as the originals, and leave profiles with the same counters

@@ -12,10 +12,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 #include "common/sidecar/note.h"
 #include "common/sidecar/object.h"
 #include "tests/support/random.h"
+#include "tests/support/rounds.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -154,7 +155,7 @@ START_TEST(test_every_byte)
     size_t harmless = 0;
 
     ck_assert(try_everything(sample, buffer_view(&file)));
-    for (size_t i = 0; i < file.size; i++) {
+    for (size_t i = 0; i < file.size; i += rounds_step()) {
         for (size_t j = 0; j < sizeof(flips); j++) {
             file.data[i] ^= flips[j];
             harmless += try_everything(sample, buffer_view(&file));
@@ -180,7 +181,7 @@ static void put_names(struct buffer *section, uint64_t seed, bool compressed)
     name_chunk_put(section, names, compressed);
 }
 
-static bool read_names(const struct buffer *file, struct name_set *names)
+static bool read_names(const struct buffer *file, struct names *names)
 {
     struct error error;
     struct sidecar *sidecar = sidecar_open(buffer_view(file), "bad", &error);
@@ -196,7 +197,7 @@ START_TEST(test_every_byte_of_names)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
     struct buffer section = {0}, file;
-    struct name_set good = {0}, found = {0};
+    struct names good = {0}, found = {0};
 
     put_names(&section, 1, true);
     put_names(&section, 2, _i == 0);
@@ -215,11 +216,11 @@ START_TEST(test_every_byte_of_names)
             if (read_names(&file, &found))
                 ck_assert_msg(bytes_equal(buffer_view(&found.text), buffer_view(&good.text)),
                               "byte %zu, bit %u", i, bit);
-            name_set_free(&found);
+            names_free(&found);
             file.data[i] ^= (uint8_t)(1u << bit);
         }
     }
-    name_set_free(&good);
+    names_free(&good);
     buffer_free(&section);
     buffer_free(&file);
     sample_free(sample);
@@ -262,7 +263,7 @@ START_TEST(test_random_damage_with_a_good_seal)
     const uint64_t sizes[] = {64, layout.notes_size, 64 * layout.count, file.size};
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    for (int round = 0; round < 2500; round++) {
+    for (int round = 0; round < (int)rounds(2500); round++) {
         uint64_t changes = 1 + random_below(&random, 3);
 
         memcpy(damaged.data, file.data, file.size);

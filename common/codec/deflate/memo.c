@@ -22,16 +22,16 @@ struct entry {
     struct bytes stream; /* data == NULL: the place is free */
 };
 
-struct zlib_memo {
+struct memo {
     pthread_mutex_t lock;
     struct entry *entries;
     size_t capacity; /* a power of two */
     size_t count;
 };
 
-struct zlib_memo *zlib_memo_new(void)
+struct memo *memo_new(void)
 {
-    struct zlib_memo *memo = calloc(1, sizeof(*memo));
+    struct memo *memo = calloc(1, sizeof(*memo));
 
     if (memo == NULL)
         return NULL;
@@ -45,7 +45,7 @@ struct zlib_memo *zlib_memo_new(void)
     return memo;
 }
 
-void zlib_memo_free(struct zlib_memo *memo)
+void memo_free(struct memo *memo)
 {
     if (memo == NULL)
         return;
@@ -55,7 +55,7 @@ void zlib_memo_free(struct zlib_memo *memo)
 }
 
 /* The entry of that text, or the free one where it belongs. */
-static struct entry *place_of(const struct zlib_memo *memo, const struct digest *digest,
+static struct entry *place_of(const struct memo *memo, const struct digest *digest,
                               enum zlib_level level)
 {
     size_t place = (size_t)load_u64(digest->bytes, false);
@@ -69,7 +69,7 @@ static struct entry *place_of(const struct zlib_memo *memo, const struct digest 
     }
 }
 
-static bool grow(struct zlib_memo *memo)
+static bool grow(struct memo *memo)
 {
     struct entry *entries = memo->entries;
     size_t capacity = memo->capacity;
@@ -88,7 +88,7 @@ static bool grow(struct zlib_memo *memo)
     return true;
 }
 
-static bool add(struct zlib_memo *memo, const struct digest *digest, enum zlib_level level,
+static bool add(struct memo *memo, const struct digest *digest, enum zlib_level level,
                 struct bytes stream)
 {
     bool done;
@@ -106,7 +106,7 @@ static bool add(struct zlib_memo *memo, const struct digest *digest, enum zlib_l
     return done;
 }
 
-static bool find(struct zlib_memo *memo, const struct digest *digest, enum zlib_level level,
+static bool find(struct memo *memo, const struct digest *digest, enum zlib_level level,
                  struct bytes *stream)
 {
     pthread_mutex_lock(&memo->lock);
@@ -115,30 +115,26 @@ static bool find(struct zlib_memo *memo, const struct digest *digest, enum zlib_
     return stream->data != NULL;
 }
 
-bool zlib_memo_add(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
-                   struct bytes stream)
+bool memo_add(struct memo *memo, struct bytes text, enum zlib_level level, struct bytes stream)
 {
     struct digest digest = digest_of(text);
 
     return add(memo, &digest, level, stream);
 }
 
-bool zlib_memo_find(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
-                    struct bytes *stream)
+bool memo_find(struct memo *memo, struct bytes text, enum zlib_level level, struct bytes *stream)
 {
     struct digest digest = digest_of(text);
 
     return find(memo, &digest, level, stream);
 }
 
-bool zlib_memo_add_section(struct zlib_memo *memo, const struct digest *digest,
-                           struct bytes section)
+bool memo_add_section(struct memo *memo, const struct digest *digest, struct bytes section)
 {
     return add(memo, digest, NO_LEVEL, section);
 }
 
-bool zlib_memo_find_section(struct zlib_memo *memo, const struct digest *digest,
-                            struct bytes *section)
+bool memo_find_section(struct memo *memo, const struct digest *digest, struct bytes *section)
 {
     return find(memo, digest, NO_LEVEL, section);
 }

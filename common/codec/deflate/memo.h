@@ -15,25 +15,21 @@
 #include "common/base/digest.h"
 #include "common/codec/deflate/recompress.h"
 
-struct zlib_memo;
+struct memo;
 
-/* NULL where there is no memory. Freed with zlib_memo_free (NULL allowed). */
-struct zlib_memo *zlib_memo_new(void);
-void zlib_memo_free(struct zlib_memo *memo);
+/* NULL where there is no memory. Freed with memo_free (NULL allowed). */
+struct memo *memo_new(void);
+void memo_free(struct memo *memo);
 
 /* Remembers that zlib_again makes this stream of this text. The stream is viewed, not copied, and
  * must outlive the memo. False: no memory. */
-bool zlib_memo_add(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
-                   struct bytes stream);
+bool memo_add(struct memo *memo, struct bytes text, enum zlib_level level, struct bytes stream);
 
 /* False where it is not known. Several threads may add and look at the same time. */
-bool zlib_memo_find(struct zlib_memo *memo, struct bytes text, enum zlib_level level,
-                    struct bytes *stream);
+bool memo_find(struct memo *memo, struct bytes text, enum zlib_level level, struct bytes *stream);
 
 /* The same for a section, by the digest of all that it is decoded from. */
-bool zlib_memo_add_section(struct zlib_memo *memo, const struct digest *digest,
-                           struct bytes section);
-bool zlib_memo_find_section(struct zlib_memo *memo, const struct digest *digest,
-                            struct bytes *section);
+bool memo_add_section(struct memo *memo, const struct digest *digest, struct bytes section);
+bool memo_find_section(struct memo *memo, const struct digest *digest, struct bytes *section);
 
 #endif

@@ -412,8 +412,8 @@ static bool deflate_all(struct matcher *matcher)
     return end_block(matcher, place, true);
 }
 
-enum compact_result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
-                               struct buffer *stream)
+enum result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
+                       struct buffer *stream)
 {
     const struct effort *effort = effort_of(level);
     struct matcher *matcher;
@@ -421,10 +421,10 @@ enum compact_result zlib_again(struct bytes text, enum zlib_level level, uint64_
     bool done;
 
     if (effort == NULL || text.size >= ZLIB_AGAIN_SIZE_MAX)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     matcher = malloc(sizeof(*matcher));
     if (matcher == NULL)
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     memset(matcher, 0, offsetof(struct matcher, head));
     matcher->number[0] = 0;
     matcher->text = text.size == 0 ? effort->header : text.data; /* no pointer to nothing */
@@ -440,6 +440,6 @@ enum compact_result zlib_again(struct bytes text, enum zlib_level level, uint64_
            buffer_append(stream, sum, sizeof(sum));
     free(matcher);
     if (stream->size > most)
-        return COMPACT_UNFIT;
-    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+        return RESULT_UNFIT;
+    return done ? RESULT_OK : RESULT_NO_MEMORY;
 }

@@ -30,8 +30,8 @@ enum zlib_level {
 /* Appends the zlib stream (RFC 1950) of the text as zlib's compress2 makes it. Always the same
  * bytes, whatever is installed. Unfit where the text is too large, or the stream is more than
  * `most` bytes: then it is not made to its end. */
-enum compact_result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
-                               struct buffer *stream);
+enum result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
+                       struct buffer *stream);
 
 /* The level that the header of a stream tells; false where it is none of those, or no stream. */
 bool zlib_again_level(struct bytes stream, enum zlib_level *level);

@@ -19,21 +19,25 @@ enum zlib_form {
     ZLIB_FORM_BEST = 3,
 };
 
+/* Bytes of streams for each byte of a section of such texts (streams_per_byte): zlib's streams of
+ * names are a tenth of their size. */
+#define ZLIB_TEXT_STREAMS_PER_BYTE 64
+
 /* Appends the text of a stream that claims to hold `size` bytes, and finds its form. Unfit where
  * the stream is damaged, or is not what zlib_again makes of the text. */
-enum compact_result zlib_text_prove(struct bytes stream, uint64_t size, struct buffer *text,
-                                    enum zlib_form *form);
+enum result zlib_text_prove(struct bytes stream, uint64_t size, struct buffer *text,
+                            enum zlib_form *form);
 
-/* How many bytes the texts of a section may have together, which these parts of it tell: bounds the
- * time and the memory that a hostile sidecar can take. */
-uint64_t zlib_text_limit(const struct buffer *parts, size_t count, uint64_t section_size);
+/* How many bytes the texts of a section may have together, which these streams of it tell: bounds
+ * the time and the memory that a hostile sidecar can take. */
+uint64_t zlib_text_limit(const struct buffer *streams, size_t count, uint64_t section_size);
 
 /* Enters what was proved, unless the memo is NULL. */
-enum compact_result zlib_text_remember(struct zlib_memo *memo, struct bytes text,
-                                       enum zlib_form form, struct bytes stream);
+enum result zlib_text_remember(struct memo *memo, struct bytes text, enum zlib_form form,
+                               struct bytes stream);
 
 /* Appends the text in its form. Unfit where that is more than `most` bytes. */
-enum compact_result zlib_text_again(struct zlib_memo *memo, struct bytes text, enum zlib_form form,
-                                    uint64_t most, struct buffer *stream);
+enum result zlib_text_again(struct memo *memo, struct bytes text, enum zlib_form form,
+                            uint64_t most, struct buffer *stream);
 
 #endif

@@ -13,17 +13,14 @@
  *
  * What a region's counter is follows mostly from where the region is, and is told by a symbol,
  * which is a part of the region's pattern. Where it is SYMBOL_TOLD, there is a byte in one of the
- * parts:
+ * streams:
  *     0        zero
  *     1        the lowest counter that has not come
  *     2, 3     an expression that has not come, a subtraction or an addition: its right and then
- *              its left side are told in the same way in parts of their own
+ *              its left side are told in the same way in streams of their own
  *     4        a counter that has not come: the zigzag of its number less the one behind the
  *              highest that has come is in COVFUN_COUNTER_NUMBERS
  *     5 to 68  the value at this place, less 5, in the list
- *     128 to 159
- *              of the counters that have not come, in ascending order, the one at this place,
- *              less 128
  *     255      the value that came so many values before the last one; the number is in
  *              COVFUN_COUNTER_NUMBERS
  */
@@ -69,11 +66,8 @@ enum counter_token {
     TOKEN_ADD = COUNTER_ADD,
     TOKEN_NUMBER = 4,
     TOKEN_RECENT = 5,
-    TOKEN_UNSEEN = 128,
     TOKEN_OLD = 255,
 };
-
-#define TOKENS_UNSEEN 32
 
 /* Numbers of values. */
 #define VALUE_ZERO  0
@@ -184,17 +178,16 @@ static inline uint32_t counter_of_number(uint32_t number)
 
 /* Starts a mapping. Unfit where its table of expressions is not the one that follows from the
  * regions. */
-enum compact_result counters_start_writing(struct counters *counters,
-                                           const struct mapping *mapping);
+enum result counters_start_writing(struct counters *counters, const struct mapping *mapping);
 
 /* The symbol, and the value, of the counter that the mapping has for code; what the symbol does not
  * tell goes to the part. False: no memory. */
-bool counters_put_code(struct counters *counters, struct compact_parts *parts, unsigned part,
+bool counters_put_code(struct counters *counters, struct streams *streams, unsigned part,
                        struct counter_context context, uint32_t counter, uint8_t *symbol,
                        uint32_t *value);
 
 /* The symbols of both ways of a branch, from the value of its condition. False: no memory. */
-bool counters_put_branch(struct counters *counters, struct compact_parts *parts, uint32_t condition,
+bool counters_put_branch(struct counters *counters, struct streams *streams, uint32_t condition,
                          const uint32_t ways[2], uint8_t symbols[2]);
 
 /* ---- reading ---- */
@@ -223,7 +216,7 @@ void counters_take_branch(struct counters *counters, struct covfun_columns *colu
 
 /* Makes the table of expressions, of `limit` at most, and gives the regions their final counters.
  * Nothing that was taken may be broken. */
-enum compact_result counters_finish_reading(struct counters *counters, struct mapping *mapping,
-                                            uint64_t limit);
+enum result counters_finish_reading(struct counters *counters, struct mapping *mapping,
+                                    uint64_t limit);
 
 #endif

@@ -40,32 +40,17 @@ static uint32_t add_expression(struct counters *counters, struct covfun_columns 
                                uint32_t tag, uint32_t left, uint32_t right)
 {
     uint32_t node;
-    enum compact_result result =
-        counter_nodes_add(&counters->nodes, tag, counters->values[left].counter,
-                          counters->values[right].counter, &node);
+    enum result result = counter_nodes_add(&counters->nodes, tag, counters->values[left].counter,
+                                           counters->values[right].counter, &node);
 
-    if (result == COMPACT_NO_MEMORY)
+    if (result == RESULT_NO_MEMORY)
         columns->no_memory = true;
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return refuse(columns);
     return add(counters, columns, node << COUNTER_TAG_BITS | tag);
 }
 
 /* ---- what no symbol tells ---- */
-
-/* Of the numbers that have not come, in ascending order, the one at this place; some are above
- * those of which that is known. */
-static uint64_t unseen_number(const struct counters *counters, unsigned place)
-{
-    uint64_t unseen = ~counters->seen;
-
-    while (place > 0 && unseen != 0) {
-        unseen &= unseen - 1;
-        place--;
-    }
-    return counters->lowest +
-           (unseen != 0 ? (unsigned)__builtin_ctzll(unseen) : (uint64_t)COUNTERS_SEEN + place);
-}
 
 static uint32_t hear_old(struct counters *counters, struct covfun_columns *columns)
 {
@@ -105,8 +90,6 @@ static uint32_t hear(struct counters *counters, struct covfun_columns *columns, 
     case TOKEN_OLD:
         return hear_old(counters, columns);
     default:
-        if (token >= TOKEN_UNSEEN && token - TOKEN_UNSEEN < TOKENS_UNSEEN)
-            return add_number(counters, columns, unseen_number(counters, token - TOKEN_UNSEEN));
         if (place >= recent_count(&counters->recent, COUNTERS_RECENT))
             return refuse(columns);
         return (uint32_t)recent_touch(&counters->recent, place);
@@ -242,19 +225,19 @@ static uint32_t *operand_of(struct mapping *mapping, uint32_t root)
     return &mapping->regions[root / REGION_COUNTERS_MAX].operands[root % REGION_COUNTERS_MAX];
 }
 
-enum compact_result counters_finish_reading(struct counters *counters, struct mapping *mapping,
-                                            uint64_t limit)
+enum result counters_finish_reading(struct counters *counters, struct mapping *mapping,
+                                    uint64_t limit)
 {
     const uint32_t *roots = (const uint32_t *)(void *)counters->roots.data;
     size_t count = counters->roots.size / sizeof(*roots);
 
     if (counters->highest > UINT32_MAX >> COUNTER_TAG_BITS)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     for (size_t i = 0; i < count; i++) {
-        enum compact_result result =
+        enum result result =
             counter_nodes_enter(&counters->nodes, *operand_of(mapping, roots[i]), limit);
 
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
     }
     for (size_t i = 0; i < count; i++) {
@@ -262,5 +245,5 @@ enum compact_result counters_finish_reading(struct counters *counters, struct ma
 
         *operand = counter_nodes_final(&counters->nodes, *operand);
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }

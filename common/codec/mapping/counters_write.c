@@ -44,8 +44,8 @@ static bool start_tables(struct counters *counters, size_t count)
 }
 
 /* The node with these sides and this tag; equal expressions have one. */
-static enum compact_result find_node(struct counters *counters, uint32_t tag, uint32_t left,
-                                     uint32_t right, uint32_t *index)
+static enum result find_node(struct counters *counters, uint32_t tag, uint32_t left, uint32_t right,
+                             uint32_t *index)
 {
     uint32_t key[3] = {left, right, tag};
     size_t place = (size_t)XXH3_64bits_withSeed(key, sizeof(key), counters->seed);
@@ -55,52 +55,51 @@ static enum compact_result find_node(struct counters *counters, uint32_t tag, ui
         const struct counter_node *node;
 
         if (*bucket == 0) {
-            enum compact_result result =
-                counter_nodes_add(&counters->nodes, tag, left, right, index);
+            enum result result = counter_nodes_add(&counters->nodes, tag, left, right, index);
 
-            if (result == COMPACT_DONE)
+            if (result == RESULT_OK)
                 *bucket = *index + 1;
             return result;
         }
         node = &counters->nodes.nodes[*bucket - 1];
         if (node->left == left && node->right == right && node->tag == tag) {
             *index = *bucket - 1;
-            return COMPACT_DONE;
+            return RESULT_OK;
         }
     }
 }
 
 /* The counter of ours for one of the mapping. An expression has one tag wherever it is used; a
  * table that breaks that does not come back, and is not taken. */
-static enum compact_result import(struct counters *counters, const struct mapping *mapping,
-                                  uint32_t counter, unsigned depth, uint32_t *imported)
+static enum result import(struct counters *counters, const struct mapping *mapping,
+                          uint32_t counter, unsigned depth, uint32_t *imported)
 {
     uint32_t entry = COUNTER_INDEX(counter), left, right, node;
-    enum compact_result result;
+    enum result result;
 
     *imported = counter;
     if (!counter_is_expression(counter)) {
         if (COUNTER_TAG(counter) == COUNTER_ZERO)
-            return counter == COUNTER_ZERO ? COMPACT_DONE : COMPACT_UNFIT;
+            return counter == COUNTER_ZERO ? RESULT_OK : RESULT_UNFIT;
         if (entry > counters->most)
             counters->most = entry;
-        return entry <= COUNTER_NUMBER_MAX ? COMPACT_DONE : COMPACT_UNFIT;
+        return entry <= COUNTER_NUMBER_MAX ? RESULT_OK : RESULT_UNFIT;
     }
     if (entry >= mapping->expression_count || depth > COUNTER_DEPTH_MAX)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (counters->of_table[entry] == COUNTER_NONE) {
         result = import(counters, mapping, mapping->expressions[entry].left, depth + 1, &left);
-        if (result == COMPACT_DONE)
+        if (result == RESULT_OK)
             result =
                 import(counters, mapping, mapping->expressions[entry].right, depth + 1, &right);
-        if (result == COMPACT_DONE)
+        if (result == RESULT_OK)
             result = find_node(counters, COUNTER_TAG(counter), left, right, &node);
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
         counters->of_table[entry] = node << COUNTER_TAG_BITS | COUNTER_TAG(counter);
     }
     *imported = counters->of_table[entry];
-    return COUNTER_TAG(*imported) == COUNTER_TAG(counter) ? COMPACT_DONE : COMPACT_UNFIT;
+    return COUNTER_TAG(*imported) == COUNTER_TAG(counter) ? RESULT_OK : RESULT_UNFIT;
 }
 
 static bool tables_agree(const struct counter_nodes *nodes, const struct mapping *mapping)
@@ -118,16 +117,16 @@ static bool tables_agree(const struct counter_nodes *nodes, const struct mapping
     return true;
 }
 
-static enum compact_result enter_region(struct counters *counters, const struct mapping *mapping,
-                                        const struct region *region)
+static enum result enter_region(struct counters *counters, const struct mapping *mapping,
+                                const struct region *region)
 {
-    enum compact_result result = COMPACT_DONE;
+    enum result result = RESULT_OK;
 
-    for (unsigned i = 0; result == COMPACT_DONE && i < region_counters(region->kind); i++) {
+    for (unsigned i = 0; result == RESULT_OK && i < region_counters(region->kind); i++) {
         uint32_t counter;
 
         result = import(counters, mapping, region->operands[i], 0, &counter);
-        if (result == COMPACT_DONE)
+        if (result == RESULT_OK)
             result = counter_nodes_enter(&counters->nodes, counter, mapping->expression_count);
     }
     return result;
@@ -178,23 +177,23 @@ static bool start_numbers(struct counters *counters)
     return true;
 }
 
-enum compact_result counters_start_writing(struct counters *counters, const struct mapping *mapping)
+enum result counters_start_writing(struct counters *counters, const struct mapping *mapping)
 {
-    enum compact_result result = COMPACT_DONE;
+    enum result result = RESULT_OK;
 
     counters->most = 0;
     forget_numbers(counters);
     if (mapping->expression_count > UINT32_MAX >> COUNTER_TAG_BITS)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (!counters_start(counters) || !start_tables(counters, mapping->expression_count))
-        return COMPACT_NO_MEMORY;
-    for (size_t i = 0; result == COMPACT_DONE && i < mapping->region_count; i++)
+        return RESULT_NO_MEMORY;
+    for (size_t i = 0; result == RESULT_OK && i < mapping->region_count; i++)
         result = enter_region(counters, mapping, &mapping->regions[i]);
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     if (!tables_agree(&counters->nodes, mapping) || !regions_agree(counters, mapping))
-        return COMPACT_UNFIT;
-    return start_numbers(counters) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+        return RESULT_UNFIT;
+    return start_numbers(counters) ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
 /* ---- values ---- */
@@ -227,65 +226,56 @@ static bool add(struct counters *counters, uint32_t counter, uint32_t *value)
 
 /* ---- what no symbol tells ---- */
 
-static bool tell(struct counters *counters, struct compact_parts *parts, unsigned part,
+static bool tell(struct counters *counters, struct streams *streams, unsigned part,
                  uint32_t counter, uint32_t *value);
 
-static bool tell_old(struct counters *counters, struct compact_parts *parts, unsigned part,
+static bool tell_old(struct counters *counters, struct streams *streams, unsigned part,
                      uint32_t value)
 {
     size_t place = recent_find(&counters->recent, COUNTERS_RECENT, value);
 
     if (place != recent_count(&counters->recent, COUNTERS_RECENT)) {
         recent_touch(&counters->recent, place);
-        return covfun_put_byte(parts, part, TOKEN_RECENT + (unsigned)place);
+        return covfun_put_byte(streams, part, TOKEN_RECENT + (unsigned)place);
     }
     recent_add(&counters->recent, COUNTERS_RECENT, value);
-    return covfun_put_byte(parts, part, TOKEN_OLD) &&
-           covfun_put(parts, COVFUN_COUNTER_NUMBERS, counters->value_count - 1 - value);
+    return covfun_put_byte(streams, part, TOKEN_OLD) &&
+           covfun_put(streams, COVFUN_COUNTER_NUMBERS, counters->value_count - 1 - value);
 }
 
-static bool tell_number(const struct counters *counters, struct compact_parts *parts, unsigned part,
+static bool tell_number(const struct counters *counters, struct streams *streams, unsigned part,
                         uint32_t number)
 {
-    uint32_t above = number - counters->lowest;
-
     if (number == counters->lowest)
-        return covfun_put_byte(parts, part, TOKEN_LOWEST);
-    if (number > counters->lowest && above < COUNTERS_SEEN && (counters->seen >> above & 1) == 0) {
-        uint64_t below = counters->seen & ((UINT64_C(1) << above) - 1);
-        unsigned place = above - (unsigned)__builtin_popcountll(below);
-
-        if (place < TOKENS_UNSEEN)
-            return covfun_put_byte(parts, part, TOKEN_UNSEEN + place);
-    }
-    return covfun_put_byte(parts, part, TOKEN_NUMBER) &&
-           covfun_put(parts, COVFUN_COUNTER_NUMBERS,
+        return covfun_put_byte(streams, part, TOKEN_LOWEST);
+    return covfun_put_byte(streams, part, TOKEN_NUMBER) &&
+           covfun_put(streams, COVFUN_COUNTER_NUMBERS,
                       zigzag((uint64_t)number - counters->highest - 1));
 }
 
-static bool tell_expression(struct counters *counters, struct compact_parts *parts, unsigned part,
+static bool tell_expression(struct counters *counters, struct streams *streams, unsigned part,
                             uint32_t counter)
 {
     const struct counter_node *node = &counters->nodes.nodes[COUNTER_INDEX(counter)];
     uint32_t side;
 
-    return covfun_put_byte(parts, part, COUNTER_TAG(counter)) &&
-           tell(counters, parts, COVFUN_COUNTER_RIGHT, node->right, &side) &&
-           tell(counters, parts, COVFUN_COUNTER_LEFT, node->left, &side);
+    return covfun_put_byte(streams, part, COUNTER_TAG(counter)) &&
+           tell(counters, streams, COVFUN_COUNTER_RIGHT, node->right, &side) &&
+           tell(counters, streams, COVFUN_COUNTER_LEFT, node->left, &side);
 }
 
-static bool tell(struct counters *counters, struct compact_parts *parts, unsigned part,
+static bool tell(struct counters *counters, struct streams *streams, unsigned part,
                  uint32_t counter, uint32_t *value)
 {
     *value = value_of(counters, counter);
     if (*value == VALUE_ZERO)
-        return covfun_put_byte(parts, part, TOKEN_ZERO);
+        return covfun_put_byte(streams, part, TOKEN_ZERO);
     if (*value != VALUE_NONE)
-        return tell_old(counters, parts, part, *value);
+        return tell_old(counters, streams, part, *value);
     if (counter_is_expression(counter)) {
-        if (!tell_expression(counters, parts, part, counter))
+        if (!tell_expression(counters, streams, part, counter))
             return false;
-    } else if (!tell_number(counters, parts, part, COUNTER_INDEX(counter))) {
+    } else if (!tell_number(counters, streams, part, COUNTER_INDEX(counter))) {
         return false;
     }
     return add(counters, counter, value);
@@ -356,7 +346,7 @@ static uint8_t symbol_of_new_code(const struct counters *counters, struct counte
     return symbol_of_number(counters, counter);
 }
 
-bool counters_put_code(struct counters *counters, struct compact_parts *parts, unsigned part,
+bool counters_put_code(struct counters *counters, struct streams *streams, unsigned part,
                        struct counter_context context, uint32_t counter, uint8_t *symbol,
                        uint32_t *value)
 {
@@ -374,18 +364,18 @@ bool counters_put_code(struct counters *counters, struct compact_parts *parts, u
             *symbol = symbol_of_recent(counters, *value);
         else
             counters_touch(counters, *value);
-        return *symbol != SYMBOL_TOLD || tell(counters, parts, part, counter, value);
+        return *symbol != SYMBOL_TOLD || tell(counters, streams, part, counter, value);
     }
     *symbol = symbol_of_new_code(counters, context, counter);
     if (*symbol == SYMBOL_TOLD)
-        return tell(counters, parts, part, counter, value);
+        return tell(counters, streams, part, counter, value);
     if (*symbol == SYMBOL_LOOP && !add(counters, counter_of_number(counters->lowest), &lowest))
         return false;
     return add(counters, counter, value);
 }
 
 /* One way of a branch; `other` is the value of the other one, VALUE_NONE where it has not come. */
-static bool put_way(struct counters *counters, struct compact_parts *parts, unsigned part,
+static bool put_way(struct counters *counters, struct streams *streams, unsigned part,
                     uint32_t counter, uint32_t condition, uint32_t other, uint8_t *symbol,
                     uint32_t *value)
 {
@@ -395,13 +385,13 @@ static bool put_way(struct counters *counters, struct compact_parts *parts, unsi
         return true;
     if (*value != VALUE_NONE) {
         *symbol = symbol_of_recent(counters, *value);
-        return *symbol != SYMBOL_TOLD || tell(counters, parts, part, counter, value);
+        return *symbol != SYMBOL_TOLD || tell(counters, streams, part, counter, value);
     }
     if (other != VALUE_NONE && is_made_of(counters, counter, COUNTER_SUBTRACT, condition, other))
         *symbol = SYMBOL_DIFFERENCE;
     else
         *symbol = symbol_of_number(counters, counter);
-    return *symbol == SYMBOL_TOLD ? tell(counters, parts, part, counter, value)
+    return *symbol == SYMBOL_TOLD ? tell(counters, streams, part, counter, value)
                                   : add(counters, counter, value);
 }
 
@@ -418,7 +408,7 @@ static bool is_rest(const struct counters *counters, uint32_t condition, uint32_
     return node->left == counters->values[condition].counter && node->right == second;
 }
 
-bool counters_put_branch(struct counters *counters, struct compact_parts *parts, uint32_t condition,
+bool counters_put_branch(struct counters *counters, struct streams *streams, uint32_t condition,
                          const uint32_t ways[2], uint8_t symbols[2])
 {
     uint32_t counter[2], value[2];
@@ -429,13 +419,13 @@ bool counters_put_branch(struct counters *counters, struct compact_parts *parts,
             counter_is_expression(ways[i]) ? counters->of_table[COUNTER_INDEX(ways[i])] : ways[i];
     if (is_rest(counters, condition, counter[0], counter[1])) {
         symbols[0] = SYMBOL_DIFFERENCE;
-        done = put_way(counters, parts, COVFUN_COUNTER_FALSE, counter[1], condition, VALUE_NONE,
+        done = put_way(counters, streams, COVFUN_COUNTER_FALSE, counter[1], condition, VALUE_NONE,
                        &symbols[1], &value[1]) &&
                add(counters, counter[0], &value[0]);
     } else {
-        done = put_way(counters, parts, COVFUN_COUNTER_TRUE, counter[0], condition, VALUE_NONE,
+        done = put_way(counters, streams, COVFUN_COUNTER_TRUE, counter[0], condition, VALUE_NONE,
                        &symbols[0], &value[0]) &&
-               put_way(counters, parts, COVFUN_COUNTER_FALSE, counter[1], condition, value[0],
+               put_way(counters, streams, COVFUN_COUNTER_FALSE, counter[1], condition, value[0],
                        &symbols[1], &value[1]);
     }
     if (done)

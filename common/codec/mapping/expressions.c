@@ -25,17 +25,17 @@ static uint32_t depth_of(const struct counter_nodes *nodes, uint32_t counter)
     return counter_is_expression(counter) ? nodes->nodes[COUNTER_INDEX(counter)].depth : 0;
 }
 
-enum compact_result counter_nodes_add(struct counter_nodes *nodes, uint32_t tag, uint32_t left,
-                                      uint32_t right, uint32_t *index)
+enum result counter_nodes_add(struct counter_nodes *nodes, uint32_t tag, uint32_t left,
+                              uint32_t right, uint32_t *index)
 {
     uint32_t left_depth = depth_of(nodes, left), right_depth = depth_of(nodes, right);
     uint32_t depth = 1 + (left_depth > right_depth ? left_depth : right_depth);
 
     if (depth > COUNTER_DEPTH_MAX || nodes->count >= UINT32_MAX >> COUNTER_TAG_BITS)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (!array_make_room((void **)&nodes->nodes, &nodes->capacity, nodes->count, 1,
                          sizeof(*nodes->nodes)))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     *index = (uint32_t)nodes->count++;
     nodes->nodes[*index] = (struct counter_node){.tag = (uint8_t)tag,
                                                  .left = left,
@@ -43,53 +43,51 @@ enum compact_result counter_nodes_add(struct counter_nodes *nodes, uint32_t tag,
                                                  .depth = depth,
                                                  .told = COUNTER_NONE,
                                                  .place = COUNTER_NONE};
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 /* ---- the table ---- */
 
-static inline enum compact_result make_room(struct counter_nodes *nodes, size_t more,
-                                            uint64_t limit)
+static inline enum result make_room(struct counter_nodes *nodes, size_t more, uint64_t limit)
 {
     if (limit > UINT32_MAX >> COUNTER_TAG_BITS)
         limit = UINT32_MAX >> COUNTER_TAG_BITS;
     if (nodes->table_count > limit || more > limit - nodes->table_count)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (more <= nodes->table_capacity - nodes->table_count)
-        return COMPACT_DONE;
+        return RESULT_OK;
     return array_make_room((void **)&nodes->table, &nodes->table_capacity, nodes->table_count, more,
                            sizeof(*nodes->table))
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
-static enum compact_result enter_new(struct counter_nodes *nodes, struct counter_node *node,
-                                     uint64_t limit);
-static enum compact_result enter_again(struct counter_nodes *nodes, const struct counter_node *node,
-                                       uint64_t limit);
+static enum result enter_new(struct counter_nodes *nodes, struct counter_node *node,
+                             uint64_t limit);
+static enum result enter_again(struct counter_nodes *nodes, const struct counter_node *node,
+                               uint64_t limit);
 
-static inline enum compact_result enter(struct counter_nodes *nodes, uint32_t counter,
-                                        uint64_t limit)
+static inline enum result enter(struct counter_nodes *nodes, uint32_t counter, uint64_t limit)
 {
     struct counter_node *node;
 
     if (!counter_is_expression(counter))
-        return COMPACT_DONE;
+        return RESULT_OK;
     node = &nodes->nodes[COUNTER_INDEX(counter)];
     if (node->place == 0)
-        return COMPACT_DONE;
+        return RESULT_OK;
     return node->place == COUNTER_NONE ? enter_new(nodes, node, limit)
                                        : enter_again(nodes, node, limit);
 }
 
 /* Enters a node that is in the table once more: the same entries come again. */
-static enum compact_result enter_again(struct counter_nodes *nodes, const struct counter_node *node,
-                                       uint64_t limit)
+static enum result enter_again(struct counter_nodes *nodes, const struct counter_node *node,
+                               uint64_t limit)
 {
     size_t from = node->place, length = node->length, to = nodes->table_count;
-    enum compact_result result = make_room(nodes, length, limit);
+    enum result result = make_room(nodes, length, limit);
 
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     for (size_t i = 0; i < length; i++) {
         uint32_t index = nodes->table[from + i];
@@ -98,28 +96,26 @@ static enum compact_result enter_again(struct counter_nodes *nodes, const struct
         nodes->nodes[index].place = (uint32_t)(to + i);
     }
     nodes->table_count = to + length;
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 /* Enters a node that is not in the table, and what is in it. */
-static enum compact_result enter_new(struct counter_nodes *nodes, struct counter_node *node,
-                                     uint64_t limit)
+static enum result enter_new(struct counter_nodes *nodes, struct counter_node *node, uint64_t limit)
 {
-    enum compact_result result = make_room(nodes, 1, limit);
+    enum result result = make_room(nodes, 1, limit);
 
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     node->place = (uint32_t)nodes->table_count;
     nodes->table[nodes->table_count++] = (uint32_t)(node - nodes->nodes);
     result = enter(nodes, node->left, limit);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = enter(nodes, node->right, limit);
     node->length = (uint32_t)nodes->table_count - node->place;
     return result;
 }
 
-enum compact_result counter_nodes_enter(struct counter_nodes *nodes, uint32_t counter,
-                                        uint64_t limit)
+enum result counter_nodes_enter(struct counter_nodes *nodes, uint32_t counter, uint64_t limit)
 {
     return enter(nodes, counter, limit);
 }

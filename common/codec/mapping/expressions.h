@@ -49,13 +49,12 @@ void counter_nodes_clear(struct counter_nodes *nodes);
 void counter_nodes_free(struct counter_nodes *nodes);
 
 /* Adds a node for an expression of two counters. Unfit where it is too deep. */
-enum compact_result counter_nodes_add(struct counter_nodes *nodes, uint32_t tag, uint32_t left,
-                                      uint32_t right, uint32_t *index);
+enum result counter_nodes_add(struct counter_nodes *nodes, uint32_t tag, uint32_t left,
+                              uint32_t right, uint32_t *index);
 
 /* Enters the expressions of a counter, which may be none, into the table; that becomes `limit` long
  * at most, else it is unfit. */
-enum compact_result counter_nodes_enter(struct counter_nodes *nodes, uint32_t counter,
-                                        uint64_t limit);
+enum result counter_nodes_enter(struct counter_nodes *nodes, uint32_t counter, uint64_t limit);
 
 /* A counter as the mapping has it, once all are entered. There is a node at least. Which counters
  * are expressions cannot be foretold: so there is no branch. */

@@ -19,7 +19,7 @@ struct pattern_use {
 
 void pattern_table_free(struct pattern_table *table)
 {
-    number_table_free(&table->places);
+    intern_table_free(&table->places);
     buffer_free(&table->sequence);
     free(table->uses);
     free(table->patterns);
@@ -28,17 +28,12 @@ void pattern_table_free(struct pattern_table *table)
 
 /* ---- writing ---- */
 
-bool pattern_table_start(struct pattern_table *table)
-{
-    return number_table_start(&table->places);
-}
-
 bool pattern_table_add(struct pattern_table *table, uint32_t pattern)
 {
     uint64_t known = table->places.count, place;
     uint32_t stored;
 
-    if (!number_table_get(&table->places, pattern, &place))
+    if (!intern_table_add(&table->places, pattern, &place))
         return false;
     if (place == known) {
         if (!array_make_room((void **)&table->uses, &table->use_capacity, (size_t)known, 1,
@@ -67,31 +62,31 @@ static int by_pattern(const void *first, const void *second)
     return a->pattern < b->pattern ? -1 : a->pattern > b->pattern;
 }
 
-static bool put_group(const struct pattern_use *uses, size_t count, struct compact_parts *parts)
+static bool put_group(const struct pattern_use *uses, size_t count, struct streams *streams)
 {
     uint32_t before = 0;
 
     for (size_t i = 0; i < count; i++) {
-        if (!covfun_put(parts, COVFUN_PATTERN_TABLE, uses[i].pattern - before))
+        if (!covfun_put(streams, COVFUN_PATTERN_TABLE, uses[i].pattern - before))
             return false;
         before = uses[i].pattern;
     }
     return true;
 }
 
-static bool put_pattern(const struct pattern_use *uses, uint32_t place, struct compact_parts *parts)
+static bool put_pattern(const struct pattern_use *uses, uint32_t place, struct streams *streams)
 {
     if (place < PATTERNS_SHORT)
-        return covfun_put_byte(parts, COVFUN_PATTERNS, place);
+        return covfun_put_byte(streams, COVFUN_PATTERNS, place);
     if (place >= PATTERNS_TABLE_MAX)
-        return covfun_put_byte(parts, COVFUN_PATTERNS, PATTERN_AS_IT_IS) &&
-               covfun_put(parts, COVFUN_OTHER_PATTERNS, uses[place].pattern);
+        return covfun_put_byte(streams, COVFUN_PATTERNS, PATTERN_AS_IT_IS) &&
+               covfun_put(streams, COVFUN_OTHER_PATTERNS, uses[place].pattern);
     place -= PATTERNS_SHORT;
-    return covfun_put_byte(parts, COVFUN_PATTERNS, PATTERNS_SHORT + (place >> 8)) &&
-           covfun_put_byte(parts, COVFUN_PATTERNS_LOW, place & 0xff);
+    return covfun_put_byte(streams, COVFUN_PATTERNS, PATTERNS_SHORT + (place >> 8)) &&
+           covfun_put_byte(streams, COVFUN_PATTERNS_LOW, place & 0xff);
 }
 
-bool pattern_table_put(struct pattern_table *table, struct compact_parts *parts)
+bool pattern_table_put(struct pattern_table *table, struct streams *streams)
 {
     size_t count = (size_t)table->places.count;
     size_t brief = count < PATTERNS_SHORT ? count : PATTERNS_SHORT;
@@ -110,34 +105,34 @@ bool pattern_table_put(struct pattern_table *table, struct compact_parts *parts)
     qsort(table->uses + brief, told - brief, sizeof(*table->uses), by_pattern);
     for (size_t i = 0; i < count; i++)
         places[table->uses[i].place] = (uint32_t)i;
-    done =
-        put_group(table->uses, brief, parts) && put_group(table->uses + brief, told - brief, parts);
+    done = put_group(table->uses, brief, streams) &&
+           put_group(table->uses + brief, told - brief, streams);
     for (size_t i = 0; done && i < table->sequence.size / sizeof(*sequence); i++)
-        done = put_pattern(table->uses, places[sequence[i]], parts);
+        done = put_pattern(table->uses, places[sequence[i]], streams);
     free(places);
     return done;
 }
 
 /* ---- reading ---- */
 
-enum compact_result pattern_table_take(struct pattern_table *table, struct covfun_columns *columns)
+enum result pattern_table_take(struct pattern_table *table, struct covfun_columns *columns)
 {
-    struct covfun_column *column = &columns->parts[COVFUN_PATTERN_TABLE];
+    struct covfun_column *column = &columns->streams[COVFUN_PATTERN_TABLE];
     size_t capacity = 0;
     uint64_t number = 0;
 
     while (column->at != column->end) {
         if (table->count == PATTERNS_TABLE_MAX)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         if (!array_make_room((void **)&table->patterns, &capacity, table->count, 1,
                              sizeof(*table->patterns)))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         number = (table->count == PATTERNS_SHORT ? 0 : number) +
                  covfun_take_32(columns, COVFUN_PATTERN_TABLE);
         if (columns->broken || !pattern_unpack(number, &table->patterns[table->count++]))
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 const struct region_pattern *pattern_take_long(const struct pattern_table *table,

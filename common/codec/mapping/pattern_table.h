@@ -2,15 +2,15 @@
  * The patterns of regions (region_pattern.h) as bytes.
  *
  * A table has those that come, the most frequent ones first; a pattern is told by its number in it,
- * in one byte or two. There are three parts more than that of the numbers: the table, the second
+ * in one byte or two. There are three streams more than that of the numbers: the table, the second
  * bytes, and patterns that have no place in the table, as they are.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_PATTERN_TABLE_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_PATTERN_TABLE_H
 
+#include "common/base/intern_table.h"
 #include "common/codec/mapping/region_pattern.h"
 #include "common/codec/mapping/streams.h"
-#include "common/codec/number_table.h"
 
 /* Patterns with a byte of their own; those that two bytes tell; and the byte of those that are told
  * as they are. Stored in sidecars. */
@@ -22,7 +22,7 @@
 /* Starts as {0}; freed with pattern_table_free. */
 struct pattern_table {
     /* Writing: by the number of a pattern its place below, and all that came. */
-    struct number_table places;
+    struct intern_table places;
     struct pattern_use *uses;
     size_t use_capacity;
     struct buffer sequence; /* uint32_t */
@@ -36,16 +36,15 @@ void pattern_table_free(struct pattern_table *table);
 /* ---- writing ---- */
 
 /* False: no memory. Likewise below. */
-bool pattern_table_start(struct pattern_table *table);
 bool pattern_table_add(struct pattern_table *table, uint32_t pattern);
 
-/* Puts all that were added into the parts. */
-bool pattern_table_put(struct pattern_table *table, struct compact_parts *parts);
+/* Puts all that were added into the streams. */
+bool pattern_table_put(struct pattern_table *table, struct streams *streams);
 
 /* ---- reading ---- */
 
 /* Takes the table. */
-enum compact_result pattern_table_take(struct pattern_table *table, struct covfun_columns *columns);
+enum result pattern_table_take(struct pattern_table *table, struct covfun_columns *columns);
 
 /* Takes a pattern that a byte alone does not tell; *room is for it. NULL, with the columns broken,
  * where there is none. */

@@ -20,17 +20,10 @@
 
 /* How many of the ends that were open behind the start of the region before (open_ends.h) are not
  * behind this one's: those are closed. The last of them, or else the start of the region before, is
- * the anchor that the start is counted from. Two numbers say other things: that this is the first
- * region of its file, the start of which is told, or, where `start` is FIRST_OF_NAME, the place is
- * that of the last mapping of the same name; and that the region has the place of one before on the
- * same line, the number of which, counted back, is `start`. */
-#define CLOSED_MAX        29
-#define CLOSED_FIRST      30
-#define CLOSED_SAME_PLACE 31
-
-#define FIRST_OF_NAME     1
-
-#define SAME_PLACE_MAX    7
+ * the anchor that the start is counted from. One number says that this is the first region of its
+ * file, the start of which is told. */
+#define CLOSED_MAX   29
+#define CLOSED_FIRST 30
 
 /* Where a region starts. */
 enum region_start {
@@ -44,10 +37,9 @@ enum region_start {
 
 /* Where it ends. */
 enum region_end {
-    END_TOLD_ELSEWHERE = 0, /* the place is that of another region */
-    END_OPEN = 1,           /* where the innermost region ends that is open, to the 15th one */
-    END_NEAR = 16,          /* on its line, 0 or 1 columns behind its start */
-    END_LENGTH = 18,        /* on its line, the length is told */
+    END_OPEN = 1,    /* where the innermost region ends that is open, to the 15th one */
+    END_NEAR = 16,   /* on its line, 0 or 1 columns behind its start */
+    END_LENGTH = 18, /* on its line, the length is told */
     /* On the next line: in one of the usual columns, or the column is told. */
     END_LINE = 19,
     END_LINES = 22, /* the number of lines is told; columns likewise */
@@ -63,7 +55,7 @@ struct region_pattern {
     uint8_t kind; /* enum region_kind; REGION_KINDS: the file has no more regions */
     bool is_gap;
     uint8_t closed;
-    uint8_t start; /* enum region_start, or how many regions before */
+    uint8_t start; /* enum region_start */
     uint8_t end;   /* enum region_end */
     /* The symbols of the region's counters. Of an expansion: whether its file is not the next. */
     uint8_t symbols[REGION_COUNTERS_MAX];
@@ -97,14 +89,8 @@ static inline bool pattern_unpack(uint64_t number, struct region_pattern *patter
     pattern->closed = number >> 19 & 31;
     pattern->kind = number >> 24 & 7;
     pattern->is_gap = number >> 27 & 1;
-    if (pattern->kind >= REGION_KINDS)
-        return false;
-    if (pattern->closed == CLOSED_SAME_PLACE)
-        return pattern->start != 0 && pattern->start <= SAME_PLACE_MAX;
-    if (pattern->closed == CLOSED_FIRST && pattern->start == FIRST_OF_NAME)
-        return pattern->end == END_TOLD_ELSEWHERE;
-    return pattern->start < START_FORMS && pattern->end != END_TOLD_ELSEWHERE &&
-           pattern->end < END_FORMS;
+    return pattern->kind < REGION_KINDS && pattern->closed <= CLOSED_FIRST &&
+           pattern->start < START_FORMS && pattern->end >= END_OPEN && pattern->end < END_FORMS;
 }
 
 #endif

@@ -9,15 +9,12 @@
 
 void regions_free(struct regions *regions)
 {
-    number_table_free(&regions->shape_numbers);
+    intern_table_free(&regions->shape_numbers);
     buffer_free(&regions->key);
     free(regions->shapes);
     mapping_free(&regions->shape_regions);
     shape_lists_free(&regions->lists);
     pattern_table_free(&regions->patterns);
-    number_table_free(&regions->names);
-    free(regions->first_places);
-    free(regions->first_places_of_data);
     free(regions->origins);
     *regions = (struct regions){0};
 }
@@ -28,37 +25,14 @@ bool regions_start(struct regions *regions)
         usual_columns_start(&regions->starts[i]);
     for (unsigned i = 0; i < PLACE_END_CLASSES; i++)
         usual_columns_start(&regions->ends[i]);
-    return shape_lists_start(&regions->lists) && number_table_start(&regions->names);
+    return shape_lists_start(&regions->lists);
 }
 
-/* The place of the last mapping of a name; false: no memory. */
-static bool find_first_place(struct regions *regions, uint64_t name_ref)
+void regions_start_mapping(struct regions *regions)
 {
-    uint64_t known = regions->names.count, number;
-
-    if (regions->data != NULL &&
-        number_table_find(&regions->data->by_reference, name_ref, &number)) {
-        regions->first_place = &regions->first_places_of_data[number];
-        return true;
-    }
-    if (!number_table_get(&regions->names, name_ref, &number) ||
-        !array_make_room((void **)&regions->first_places, &regions->first_place_capacity,
-                         (size_t)known, 1, sizeof(*regions->first_places)))
-        return false;
-    regions->first_place = &regions->first_places[number];
-    if (number == known)
-        *regions->first_place = (struct first_place){0};
-    return true;
-}
-
-bool regions_start_mapping(struct regions *regions, uint64_t name_ref)
-{
-    if (!find_first_place(regions, name_ref))
-        return false;
     regions->mapping++;
     regions->next_file = 1;
     regions->expansions = 0;
-    return true;
 }
 
 void regions_start_file(struct regions *regions)

@@ -24,7 +24,7 @@
  *   COVFUN_FIRST_LINE    the line of a mapping's first region: the zigzag of it less that of the
  *                        one before (of code that is never executed in COVFUN_FIRST_LINE_ZERO); of
  *                        other files' the line, in COVFUN_OTHER_FIRST_LINE
- *   COVFUN_FIRST_COLUMN  and in two parts likewise the columns
+ *   COVFUN_FIRST_COLUMN  and in two streams likewise the columns
  *   COVFUN_LINE, COVFUN_COLUMN
  *                        by class: lines behind the anchor's, and columns that are not usual
  *   COVFUN_COLUMN_ON_LINE
@@ -36,24 +36,18 @@
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
 
-#include "common/codec/data_hashes.h"
+#include "common/base/intern_table.h"
 #include "common/codec/mapping/counters.h"
 #include "common/codec/mapping/open_ends.h"
 #include "common/codec/mapping/pattern_table.h"
 #include "common/codec/mapping/shape_lists.h"
 #include "common/codec/mapping/usual_columns.h"
-#include "common/codec/number_table.h"
 
 /* The regions of a file that was expanded: the places of those of a macro are the same wherever it
  * is used. */
 struct region_shape {
     size_t first; /* in shape_regions */
     uint32_t count;
-};
-
-/* The place of a mapping's first region. */
-struct first_place {
-    uint32_t line, column, lines, column_end;
 };
 
 /* What is known of a file before it comes, from the region that is expanded to it. */
@@ -66,19 +60,15 @@ struct file_origin {
 /* Of files with higher numbers nothing is known. Stored in sidecars, in a way. */
 #define FILE_ORIGINS_MAX 16384
 
-/* How many regions' values are remembered for branches in the same place. */
-#define REGION_VALUES 8
-
 /* Where a region of a new shape is, and what that says of those that follow. */
 struct region_place {
     struct open_ends open;
     uint64_t line; /* of the last region, counted from the file's first, in the high half */
-    uint32_t values[REGION_VALUES]; /* of code, by its index in the file modulo REGION_VALUES */
 };
 
 /* Goes from one mapping to the next. Starts as {0}; freed with regions_free. */
 struct regions {
-    struct number_table shape_numbers; /* writing: from the digest of a shape to its number */
+    struct intern_table shape_numbers; /* writing: from the digest of a shape to its number */
     struct buffer key;
     struct region_shape *shapes; /* reading */
     size_t shape_count, shape_capacity;
@@ -86,18 +76,8 @@ struct regions {
     struct shape_lists lists;
     struct pattern_table patterns;
     uint32_t first_line; /* of the mapping before */
-    /* The last mapping of each name: a function that is inline has one for those translation units
-     * that do not use it, and another for those that do. */
-    struct number_table names; /* from NameRefs to places below */
-    struct first_place *first_places;
-    size_t first_place_capacity;
-    /* Reading: those of names that the data has are here, by the data's number of the NameRef; they
-     * come in nearly that order. */
-    const struct data_hashes *data; /* NULL: there are no such names */
-    struct first_place *first_places_of_data;
     /* The mapping at hand. */
-    struct first_place *first_place; /* of the name; it is all 0 where there was none */
-    uint64_t mapping;                /* its number */
+    uint64_t mapping; /* its number */
     struct file_origin *origins;
     size_t origin_count;
     uint64_t next_file;
@@ -159,22 +139,18 @@ static inline uint32_t region_enclosing(const struct region_place *place, uint32
 /* Starts. False: no memory. */
 bool regions_start(struct regions *regions);
 
-/* Starts a mapping of a function. False: no memory. */
-bool regions_start_mapping(struct regions *regions, uint64_t name_ref);
+/* Starts a mapping. */
+void regions_start_mapping(struct regions *regions);
 
 /* Starts a file. */
 void regions_start_file(struct regions *regions);
 
-/* The region at `index` in a file, whose value is known, has been told: what that says of others.
- */
-static inline void regions_pass(struct regions *regions, const struct region *region, size_t index,
-                                uint32_t value, uint32_t enclosing, bool same_place)
+/* A region, whose value is known, has been told: what that says of others. */
+static inline void regions_pass(struct regions *regions, const struct region *region,
+                                uint32_t value, uint32_t enclosing)
 {
     struct region_place *place = &regions->place;
 
-    place->values[index % REGION_VALUES] = region->kind == REGION_CODE ? value : VALUE_ZERO;
-    if (same_place)
-        return;
     if (region->kind != REGION_CODE)
         value = region->kind == REGION_ZERO ? VALUE_ZERO : enclosing;
     open_ends_add(&place->open, region_end_place(place, region), value);
@@ -200,24 +176,20 @@ static inline uint32_t region_shape_list(const struct region *region)
 /* False: no memory. */
 bool regions_start_writing(struct regions *regions);
 
-/* Puts a mapping of the function with that NameRef, for which counters_start_writing was called.
- * False: no memory. */
+/* Puts a mapping for which counters_start_writing was called. False: no memory. */
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
-                 uint64_t name_ref, struct compact_parts *parts);
+                 struct streams *streams);
 
 /* Puts the patterns of all mappings. False: no memory. */
-bool regions_finish_writing(struct regions *regions, struct compact_parts *parts);
+bool regions_finish_writing(struct regions *regions, struct streams *streams);
 
 /* ---- reading ---- */
 
-/* Takes what comes before all mappings. The data must outlive the regions; NULL: names are looked
- * up without it, which takes longer, but no room for all that it has. */
-enum compact_result regions_start_reading(struct regions *regions, const struct data_hashes *data,
-                                          struct covfun_columns *columns);
+/* Takes what comes before all mappings. */
+enum result regions_start_reading(struct regions *regions, struct covfun_columns *columns);
 
 /* Takes a mapping of `limit` bytes at most, all but its expressions. */
-enum compact_result regions_take(struct regions *regions, struct counters *counters,
-                                 struct covfun_columns *columns, uint64_t name_ref, uint64_t limit,
-                                 struct mapping *mapping);
+enum result regions_take(struct regions *regions, struct counters *counters,
+                         struct covfun_columns *columns, uint64_t limit, struct mapping *mapping);
 
 #endif

@@ -8,19 +8,10 @@
 #include "common/base/numbers.h"
 #include "common/codec/mapping/regions.h"
 
-enum compact_result regions_start_reading(struct regions *regions, const struct data_hashes *data,
-                                          struct covfun_columns *columns)
+enum result regions_start_reading(struct regions *regions, struct covfun_columns *columns)
 {
-    if (!regions_start(regions))
-        return COMPACT_NO_MEMORY;
-    if (data != NULL && data->by_reference.count != 0) {
-        regions->data = data;
-        regions->first_places_of_data =
-            calloc((size_t)data->by_reference.count, sizeof(*regions->first_places_of_data));
-        if (regions->first_places_of_data == NULL)
-            return COMPACT_NO_MEMORY;
-    }
-    return pattern_table_take(&regions->patterns, columns);
+    return regions_start(regions) ? pattern_table_take(&regions->patterns, columns)
+                                  : RESULT_NO_MEMORY;
 }
 
 /* ---- places ---- */
@@ -47,19 +38,6 @@ static void take_first_start(struct regions *regions, struct covfun_columns *col
         columns, regions->first_line + unzigzag(covfun_take(columns, COVFUN_FIRST_LINE + is_zero)));
     region->column = covfun_take_32(columns, COVFUN_FIRST_COLUMN + is_zero);
     regions->first_line = region->line;
-}
-
-/* The place of the last mapping of the same name. */
-static void take_place_of_name(struct regions *regions, struct covfun_columns *columns,
-                               struct region *region, bool is_main)
-{
-    const struct first_place *place = regions->first_place;
-
-    columns->broken |= !is_main;
-    region->line = regions->first_line = place->line;
-    region->column = place->column;
-    region->lines = place->lines;
-    region->column_end = place->column_end;
 }
 
 /* A column on another line: a usual one, or one that is next in the part. */
@@ -137,25 +115,8 @@ static inline void take_place(struct regions *regions, struct covfun_columns *co
     struct region_place *place = &regions->place;
 
     *closed = VALUE_ZERO;
-    if (pattern->closed == CLOSED_SAME_PLACE) {
-        const struct region *other = region - pattern->start;
-
-        if (pattern->start > index) {
-            columns->broken = true;
-            return;
-        }
-        region->line = 0;
-        region->column = other->column;
-        region->lines = other->lines;
-        region->column_end = other->column_end;
-        return;
-    }
     if ((pattern->closed == CLOSED_FIRST) != (index == 0)) {
         columns->broken = true;
-        return;
-    }
-    if (index == 0 && pattern->start == FIRST_OF_NAME) {
-        take_place_of_name(regions, columns, region, is_main);
         return;
     }
     if (index == 0) {
@@ -177,9 +138,6 @@ static inline void take_place(struct regions *regions, struct covfun_columns *co
         take_start(regions, columns, region, anchor, pattern->start);
     }
     take_end(regions, columns, region, index, pattern->end);
-    if (index == 0 && is_main)
-        *regions->first_place =
-            (struct first_place){region->line, region->column, region->lines, region->column_end};
 }
 
 /* ---- operands ---- */
@@ -213,13 +171,11 @@ static void take_expansion(struct regions *regions, struct covfun_columns *colum
     }
 }
 
-/* Takes what the region has; `condition` is the value of a branch's. Returns the value of code, and
- * VALUE_ZERO else. */
+/* Takes what the region has. Returns the value of code, and VALUE_ZERO else. */
 static inline uint32_t take_operands(struct regions *regions, struct counters *counters,
                                      struct covfun_columns *columns, struct region *region,
                                      struct region_at at, unsigned part,
-                                     struct counter_context context, uint32_t condition,
-                                     const uint8_t symbols[2])
+                                     struct counter_context context, const uint8_t symbols[2])
 {
     uint32_t value = VALUE_ZERO;
 
@@ -234,7 +190,7 @@ static inline uint32_t take_operands(struct regions *regions, struct counters *c
         break;
     case REGION_BRANCH:
     case REGION_MCDC_BRANCH:
-        counters_take_branch(counters, columns, condition, symbols, at.in_mapping,
+        counters_take_branch(counters, columns, context.enclosing, symbols, at.in_mapping,
                              region->operands);
         take_numbers(columns, region);
         break;
@@ -247,16 +203,16 @@ static inline uint32_t take_operands(struct regions *regions, struct counters *c
 /* ---- files ---- */
 
 /* Room for so many regions more, and for their counters. */
-static enum compact_result reserve(struct counters *counters, struct mapping *mapping,
-                                   uint64_t limit, size_t more)
+static enum result reserve(struct counters *counters, struct mapping *mapping, uint64_t limit,
+                           size_t more)
 {
     uint64_t most = (uint64_t)mapping->region_count + more;
 
     if (most * REGION_SIZE_MIN > limit || most > MAPPING_COUNT_MAX)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     return mapping_reserve_regions(mapping, more) && counters_reserve(counters, more)
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
 /* How many regions the mapping may have before room for more must be asked for. */
@@ -279,8 +235,7 @@ static inline void take_new_region(struct regions *regions, struct counters *cou
 {
     struct region_place *place = &regions->place;
     struct counter_context context;
-    bool is_same = pattern->closed == CLOSED_SAME_PLACE;
-    uint32_t condition, value;
+    uint32_t value;
 
     region->kind = pattern->kind;
     region->is_gap = pattern->is_gap;
@@ -288,19 +243,17 @@ static inline void take_new_region(struct regions *regions, struct counters *cou
     if (columns->broken)
         return;
     context.enclosing = region_enclosing(place, file_value);
-    condition =
-        is_same ? place->values[(at.index - pattern->start) % REGION_VALUES] : context.enclosing;
     value = take_operands(regions, counters, columns, region, at,
                           region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context,
-                          condition, pattern->symbols);
-    regions_pass(regions, region, at.index, value, context.enclosing, is_same);
+                          pattern->symbols);
+    regions_pass(regions, region, value, context.enclosing);
 }
 
 /* Takes regions until the file has no more. */
-static enum compact_result take_new_regions(struct regions *regions, struct counters *counters,
-                                            struct covfun_columns *columns, uint64_t limit,
-                                            struct mapping *mapping, struct region_at at,
-                                            uint32_t file_value)
+static enum result take_new_regions(struct regions *regions, struct counters *counters,
+                                    struct covfun_columns *columns, uint64_t limit,
+                                    struct mapping *mapping, struct region_at at,
+                                    uint32_t file_value)
 {
     size_t room = reserved(counters, mapping, limit);
 
@@ -310,13 +263,13 @@ static enum compact_result take_new_regions(struct regions *regions, struct coun
         const struct region_pattern *pattern = pattern_take(&regions->patterns, columns, &unlisted);
 
         if (columns->broken)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         if (pattern->kind == REGION_KINDS)
-            return COMPACT_DONE;
+            return RESULT_OK;
         if (mapping->region_count >= room) {
-            enum compact_result result = reserve(counters, mapping, limit, 1);
+            enum result result = reserve(counters, mapping, limit, 1);
 
-            if (result != COMPACT_DONE)
+            if (result != RESULT_OK)
                 return result;
             room = reserved(counters, mapping, limit);
         }
@@ -324,21 +277,21 @@ static enum compact_result take_new_regions(struct regions *regions, struct coun
         take_new_region(regions, counters, columns, &mapping->regions[at.in_mapping], at,
                         file_value, pattern);
         if (columns->broken)
-            return columns->no_memory ? COMPACT_NO_MEMORY : COMPACT_UNFIT;
+            return columns->no_memory ? RESULT_NO_MEMORY : RESULT_UNFIT;
     }
 }
 
-static enum compact_result take_known_regions(struct regions *regions, struct counters *counters,
-                                              struct covfun_columns *columns, uint64_t limit,
-                                              struct mapping *mapping, struct region_at at,
-                                              uint32_t file_value)
+static enum result take_known_regions(struct regions *regions, struct counters *counters,
+                                      struct covfun_columns *columns, uint64_t limit,
+                                      struct mapping *mapping, struct region_at at,
+                                      uint32_t file_value)
 {
     const struct region_shape *shape = &regions->shapes[at.shape];
     struct counter_context context = {file_value, VALUE_ZERO};
     size_t first = mapping->region_count;
-    enum compact_result result = reserve(counters, mapping, limit, shape->count);
+    enum result result = reserve(counters, mapping, limit, shape->count);
 
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     if (shape->count != 0)
         memcpy(mapping->regions + first, regions->shape_regions.regions + shape->first,
@@ -354,11 +307,11 @@ static enum compact_result take_known_regions(struct regions *regions, struct co
         for (unsigned i = 0; i < told; i++)
             symbols[i] = covfun_take_byte(columns, COVFUN_KNOWN_SYMBOLS);
         value = take_operands(regions, counters, columns, region, at, COVFUN_COUNTER_KNOWN, context,
-                              context.enclosing, symbols);
+                              symbols);
         if (at.index == 0)
             context.enclosing = value;
     }
-    return !columns->broken ? COMPACT_DONE : columns->no_memory ? COMPACT_NO_MEMORY : COMPACT_UNFIT;
+    return !columns->broken ? RESULT_OK : columns->no_memory ? RESULT_NO_MEMORY : RESULT_UNFIT;
 }
 
 /* Keeps the regions of the mapping from `first` on as a shape. */
@@ -379,8 +332,8 @@ static bool add_shape(struct regions *regions, const struct mapping *mapping, si
 }
 
 /* Takes which shape a file has. A new one has no regions yet. */
-static enum compact_result take_shape(struct regions *regions, struct covfun_columns *columns,
-                                      uint32_t list_number, size_t *shape, bool *is_new)
+static enum result take_shape(struct regions *regions, struct covfun_columns *columns,
+                              uint32_t list_number, size_t *shape, bool *is_new)
 {
     struct shape_list list = shape_list_get(&regions->lists, list_number);
     uint64_t code = covfun_take(columns, COVFUN_SHAPES), ago;
@@ -390,66 +343,64 @@ static enum compact_result take_shape(struct regions *regions, struct covfun_col
     if (code == 0) {
         if (!array_make_room((void **)&regions->shapes, &regions->shape_capacity,
                              regions->shape_count, 1, sizeof(*regions->shapes)))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         *shape = regions->shape_count++;
         regions->shapes[*shape] = (struct region_shape){0, 0};
     } else if (code == 1) {
         ago = covfun_take(columns, COVFUN_OLDER_SHAPES);
         if (ago == 0 || ago > regions->shape_count)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         *shape = regions->shape_count - (size_t)ago;
     } else {
         if (code - 2 >= list.size || list.shapes[code - 2] == 0)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         place = (unsigned)(code - 2);
         *shape = list.shapes[place] - 1;
     }
     shape_list_touch(list, *shape, place);
-    return columns->broken ? COMPACT_UNFIT : COMPACT_DONE;
+    return columns->broken ? RESULT_UNFIT : RESULT_OK;
 }
 
-static enum compact_result take_file(struct regions *regions, struct counters *counters,
-                                     struct covfun_columns *columns, uint64_t limit,
-                                     struct mapping *mapping, size_t file)
+static enum result take_file(struct regions *regions, struct counters *counters,
+                             struct covfun_columns *columns, uint64_t limit,
+                             struct mapping *mapping, size_t file)
 {
     struct file_origin origin = regions_origin(regions, file);
     struct region_at at = {.is_main = file == 0};
     size_t first = mapping->region_count;
-    enum compact_result result = COMPACT_DONE;
+    enum result result = RESULT_OK;
     bool is_new = true;
 
     if (!mapping_add_file(mapping,
                           covfun_take_32(columns, at.is_main ? COVFUN_FILES : COVFUN_OTHER_FILES)))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     if (!at.is_main)
         result = take_shape(regions, columns, origin.list, &at.shape, &is_new);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result =
             is_new
                 ? take_new_regions(regions, counters, columns, limit, mapping, at, origin.value)
                 : take_known_regions(regions, counters, columns, limit, mapping, at, origin.value);
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     mapping->region_counts[file] = (uint32_t)(mapping->region_count - first);
-    return at.is_main || !is_new || add_shape(regions, mapping, first) ? COMPACT_DONE
-                                                                       : COMPACT_NO_MEMORY;
+    return at.is_main || !is_new || add_shape(regions, mapping, first) ? RESULT_OK
+                                                                       : RESULT_NO_MEMORY;
 }
 
-enum compact_result regions_take(struct regions *regions, struct counters *counters,
-                                 struct covfun_columns *columns, uint64_t name_ref, uint64_t limit,
-                                 struct mapping *mapping)
+enum result regions_take(struct regions *regions, struct counters *counters,
+                         struct covfun_columns *columns, uint64_t limit, struct mapping *mapping)
 {
     uint32_t count = covfun_take_32(columns, COVFUN_FILE_COUNTS);
-    enum compact_result result = COMPACT_DONE;
+    enum result result = RESULT_OK;
 
-    if (!regions_start_mapping(regions, name_ref))
-        return COMPACT_NO_MEMORY;
-    for (uint64_t i = 0; result == COMPACT_DONE; i++) {
+    regions_start_mapping(regions);
+    for (uint64_t i = 0; result == RESULT_OK; i++) {
         if (i == (count == 0 ? 1 + regions->expansions : (uint64_t)count - 1))
             break;
         if (columns->broken || i == limit || i == MAPPING_COUNT_MAX)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         result = take_file(regions, counters, columns, limit, mapping, (size_t)i);
     }
-    return result == COMPACT_DONE && columns->broken ? COMPACT_UNFIT : result;
+    return result == RESULT_OK && columns->broken ? RESULT_UNFIT : result;
 }

@@ -9,31 +9,15 @@
 
 bool regions_start_writing(struct regions *regions)
 {
-    return regions_start(regions) && number_table_start(&regions->shape_numbers) &&
-           pattern_table_start(&regions->patterns);
+    return regions_start(regions);
 }
 
-bool regions_finish_writing(struct regions *regions, struct compact_parts *parts)
+bool regions_finish_writing(struct regions *regions, struct streams *streams)
 {
-    return pattern_table_put(&regions->patterns, parts);
+    return pattern_table_put(&regions->patterns, streams);
 }
 
 /* ---- places ---- */
-
-/* How many regions before there is one at the same place; 0: none. */
-static unsigned same_place(const struct region *region, size_t index)
-{
-    for (unsigned back = 1; back <= SAME_PLACE_MAX && back <= index; back++) {
-        const struct region *other = region - back;
-
-        if (region[1 - (int)back].line != 0)
-            return 0;
-        if (other->column == region->column && other->lines == region->lines &&
-            other->column_end == region->column_end)
-            return back;
-    }
-    return 0;
-}
 
 /* Closes what ends at `start` or before it, but not more than CLOSED_MAX; the number of what was
  * closed, the last end in *anchor, which is as it was where there is none, and its value. */
@@ -53,33 +37,18 @@ static unsigned close_ends(struct region_place *place, uint64_t start, uint64_t 
     return closed;
 }
 
-/* Whether the mapping starts with a region where the last one of the same name did. */
-static bool has_place_of_name(struct regions *regions, const struct region *region)
-{
-    struct first_place before = *regions->first_place;
-    struct first_place place = {region->line, region->column, region->lines, region->column_end};
-
-    *regions->first_place = place;
-    return memcmp(&place, &before, sizeof(place)) == 0;
-}
-
-static bool put_first_start(struct regions *regions, struct compact_parts *parts,
-                            const struct region *region, bool is_main,
-                            struct region_pattern *pattern)
+static bool put_first_start(struct regions *regions, struct streams *streams,
+                            const struct region *region, bool is_main)
 {
     bool is_zero = region->kind == REGION_ZERO;
     uint64_t difference = (uint64_t)region->line - regions->first_line;
 
     if (!is_main)
-        return covfun_put(parts, COVFUN_OTHER_FIRST_LINE, region->line) &&
-               covfun_put(parts, COVFUN_OTHER_FIRST_COLUMN, region->column);
+        return covfun_put(streams, COVFUN_OTHER_FIRST_LINE, region->line) &&
+               covfun_put(streams, COVFUN_OTHER_FIRST_COLUMN, region->column);
     regions->first_line = region->line;
-    if (has_place_of_name(regions, region)) {
-        pattern->start = FIRST_OF_NAME;
-        return true;
-    }
-    return covfun_put(parts, COVFUN_FIRST_LINE + is_zero, zigzag(difference)) &&
-           covfun_put(parts, COVFUN_FIRST_COLUMN + is_zero, region->column);
+    return covfun_put(streams, COVFUN_FIRST_LINE + is_zero, zigzag(difference)) &&
+           covfun_put(streams, COVFUN_FIRST_COLUMN + is_zero, region->column);
 }
 
 /* Which of the usual columns that is. */
@@ -94,8 +63,8 @@ static unsigned find_usual(const struct region_place *place, struct usual_column
 }
 
 /* What is told of the start, counted from the anchor. */
-static bool put_start(struct regions *regions, struct compact_parts *parts,
-                      const struct region *region, uint64_t anchor, uint8_t *form)
+static bool put_start(struct regions *regions, struct streams *streams, const struct region *region,
+                      uint64_t anchor, uint8_t *form)
 {
     const struct region_place *place = &regions->place;
     unsigned class = region_class(region), usual;
@@ -105,16 +74,16 @@ static bool put_start(struct regions *regions, struct compact_parts *parts,
     if (lines == 0) {
         *form = (uint8_t)(columns < START_ON_LINE ? START_NEAR + columns : START_ON_LINE);
         return *form != START_ON_LINE ||
-               covfun_put(parts, COVFUN_COLUMN_ON_LINE + class, zigzag(columns));
+               covfun_put(streams, COVFUN_COLUMN_ON_LINE + class, zigzag(columns));
     }
     usual = find_usual(place, &regions->starts[class], region->column);
     *form = (uint8_t)((lines == 1 ? START_LINE : START_LINES) + usual);
-    return (lines == 1 || covfun_put(parts, COVFUN_LINE + class, lines)) &&
-           (usual != USUAL_COLUMNS || covfun_put(parts, COVFUN_COLUMN + class, region->column));
+    return (lines == 1 || covfun_put(streams, COVFUN_LINE + class, lines)) &&
+           (usual != USUAL_COLUMNS || covfun_put(streams, COVFUN_COLUMN + class, region->column));
 }
 
-static bool put_end(struct regions *regions, struct compact_parts *parts,
-                    const struct region *region, size_t index, uint8_t *form)
+static bool put_end(struct regions *regions, struct streams *streams, const struct region *region,
+                    size_t index, uint8_t *form)
 {
     const struct region_place *place = &regions->place;
     unsigned class = region_end_class(region, index), usual;
@@ -127,46 +96,36 @@ static bool put_end(struct regions *regions, struct compact_parts *parts,
     }
     if (region->lines == 0) {
         *form = (uint8_t)(length < 2 ? END_NEAR + length : END_LENGTH);
-        return length < 2 || covfun_put(parts, COVFUN_LENGTH + class, zigzag(length));
+        return length < 2 || covfun_put(streams, COVFUN_LENGTH + class, zigzag(length));
     }
     usual = find_usual(place, &regions->ends[class], region->column_end);
     *form = (uint8_t)((region->lines == 1 ? END_LINE : END_LINES) + usual);
-    return (region->lines == 1 || covfun_put(parts, COVFUN_LINES + class, region->lines)) &&
+    return (region->lines == 1 || covfun_put(streams, COVFUN_LINES + class, region->lines)) &&
            (usual != USUAL_COLUMNS ||
-            covfun_put(parts, COVFUN_COLUMN_END + class, region->column_end));
+            covfun_put(streams, COVFUN_COLUMN_END + class, region->column_end));
 }
 
 /* The place of a region; *closed is the value of what it closed last, or VALUE_ZERO. */
-static bool put_place(struct regions *regions, struct compact_parts *parts,
-                      const struct region *region, size_t index, bool is_main,
-                      struct region_pattern *pattern, uint32_t *closed)
+static bool put_place(struct regions *regions, struct streams *streams, const struct region *region,
+                      size_t index, bool is_main, struct region_pattern *pattern, uint32_t *closed)
 {
     struct region_place *place = &regions->place;
 
     *closed = VALUE_ZERO;
-    if (region_class(region) == PLACE_BRANCH) {
-        pattern->start = (uint8_t)same_place(region, index);
-        if (pattern->start != 0) {
-            pattern->closed = CLOSED_SAME_PLACE;
-            return true;
-        }
-    }
     if (index == 0) {
         pattern->closed = CLOSED_FIRST;
-        if (!put_first_start(regions, parts, region, is_main, pattern))
+        if (!put_first_start(regions, streams, region, is_main))
             return false;
-        if (pattern->start == FIRST_OF_NAME)
-            return true;
     } else {
         uint64_t anchor = place->line | (region - 1)->column;
 
         place->line += (uint64_t)region->line << 32;
         pattern->closed =
             (uint8_t)close_ends(place, region_start_place(place, region), &anchor, closed);
-        if (!put_start(regions, parts, region, anchor, &pattern->start))
+        if (!put_start(regions, streams, region, anchor, &pattern->start))
             return false;
     }
-    return put_end(regions, parts, region, index, &pattern->end);
+    return put_end(regions, streams, region, index, &pattern->end);
 }
 
 /* ---- operands ---- */
@@ -178,16 +137,16 @@ struct region_at {
     size_t index; /* in the file */
 };
 
-static bool put_numbers(struct compact_parts *parts, const struct region *region)
+static bool put_numbers(struct streams *streams, const struct region *region)
 {
     for (unsigned i = region_counters(region->kind); i < region_operands(region->kind); i++) {
-        if (!covfun_put(parts, COVFUN_OPERANDS, region->operands[i]))
+        if (!covfun_put(streams, COVFUN_OPERANDS, region->operands[i]))
             return false;
     }
     return true;
 }
 
-static bool put_expansion(struct regions *regions, struct compact_parts *parts,
+static bool put_expansion(struct regions *regions, struct streams *streams,
                           const struct region *region, struct region_at at, uint32_t enclosing,
                           uint8_t *symbol)
 {
@@ -197,72 +156,69 @@ static bool put_expansion(struct regions *regions, struct compact_parts *parts,
         at.is_main ? region_shape_list(region) : shape_list_of_place(at.shape, at.index);
 
     *symbol = further != 0;
-    return (further == 0 || covfun_put(parts, COVFUN_EXPANSIONS, zigzag(further))) &&
+    return (further == 0 || covfun_put(streams, COVFUN_EXPANSIONS, zigzag(further))) &&
            regions_expand(regions, file, enclosing, list);
 }
 
-/* Puts what the region has; `condition` is the value of a branch's. *value is that of code. */
+/* Puts what the region has. *value is that of code. */
 static bool put_operands(struct regions *regions, struct counters *counters,
-                         struct compact_parts *parts, const struct region *region,
-                         struct region_at at, unsigned part, struct counter_context context,
-                         uint32_t condition, uint8_t symbols[2], uint32_t *value)
+                         struct streams *streams, const struct region *region, struct region_at at,
+                         unsigned part, struct counter_context context, uint8_t symbols[2],
+                         uint32_t *value)
 {
     *value = VALUE_ZERO;
     switch (region->kind) {
     case REGION_CODE:
-        return counters_put_code(counters, parts, part, context, region->operands[0], &symbols[0],
+        return counters_put_code(counters, streams, part, context, region->operands[0], &symbols[0],
                                  value);
     case REGION_EXPANSION:
-        return put_expansion(regions, parts, region, at, context.enclosing, &symbols[0]);
+        return put_expansion(regions, streams, region, at, context.enclosing, &symbols[0]);
     case REGION_BRANCH:
     case REGION_MCDC_BRANCH:
-        return counters_put_branch(counters, parts, condition, region->operands, symbols) &&
-               put_numbers(parts, region);
+        return counters_put_branch(counters, streams, context.enclosing, region->operands,
+                                   symbols) &&
+               put_numbers(streams, region);
     default:
-        return put_numbers(parts, region);
+        return put_numbers(streams, region);
     }
 }
 
 /* ---- files ---- */
 
 static bool put_new_region(struct regions *regions, struct counters *counters,
-                           struct compact_parts *parts, const struct region *region,
+                           struct streams *streams, const struct region *region,
                            struct region_at at, uint32_t file_value)
 {
     struct region_pattern pattern = {.kind = region->kind, .is_gap = region->is_gap};
     struct counter_context context;
-    uint32_t condition, value;
-    bool is_same;
+    uint32_t value;
 
-    if (!put_place(regions, parts, region, at.index, at.is_main, &pattern, &context.closed))
+    if (!put_place(regions, streams, region, at.index, at.is_main, &pattern, &context.closed))
         return false;
-    is_same = pattern.closed == CLOSED_SAME_PLACE;
     context.enclosing = region_enclosing(&regions->place, file_value);
-    condition = is_same ? regions->place.values[(at.index - pattern.start) % REGION_VALUES]
-                        : context.enclosing;
-    if (!put_operands(regions, counters, parts, region, at,
-                      region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context, condition,
+    if (!put_operands(regions, counters, streams, region, at,
+                      region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context,
                       pattern.symbols, &value))
         return false;
-    regions_pass(regions, region, at.index, value, context.enclosing, is_same);
+    regions_pass(regions, region, value, context.enclosing);
     return pattern_table_add(&regions->patterns, pattern_pack(&pattern));
 }
 
 static bool put_new_regions(struct regions *regions, struct counters *counters,
-                            struct compact_parts *parts, const struct region *first, uint32_t count,
+                            struct streams *streams, const struct region *first, uint32_t count,
                             struct region_at at, uint32_t file_value)
 {
     regions_start_file(regions);
     for (at.index = 0; at.index < count; at.index++) {
-        if (!put_new_region(regions, counters, parts, &first[at.index], at, file_value))
+        if (!put_new_region(regions, counters, streams, &first[at.index], at, file_value))
             return false;
     }
     return pattern_table_add(&regions->patterns, PATTERN_FILE_ENDS);
 }
 
 static bool put_known_regions(struct regions *regions, struct counters *counters,
-                              struct compact_parts *parts, const struct region *first,
-                              uint32_t count, struct region_at at, uint32_t file_value)
+                              struct streams *streams, const struct region *first, uint32_t count,
+                              struct region_at at, uint32_t file_value)
 {
     struct counter_context context = {file_value, VALUE_ZERO};
 
@@ -272,11 +228,11 @@ static bool put_known_regions(struct regions *regions, struct counters *counters
         uint8_t symbols[REGION_COUNTERS_MAX];
         uint32_t value;
 
-        if (!put_operands(regions, counters, parts, region, at, COVFUN_COUNTER_KNOWN, context,
-                          context.enclosing, symbols, &value))
+        if (!put_operands(regions, counters, streams, region, at, COVFUN_COUNTER_KNOWN, context,
+                          symbols, &value))
             return false;
         for (unsigned i = 0; i < told; i++) {
-            if (!covfun_put_byte(parts, COVFUN_KNOWN_SYMBOLS, symbols[i]))
+            if (!covfun_put_byte(streams, COVFUN_KNOWN_SYMBOLS, symbols[i]))
                 return false;
         }
         if (at.index == 0)
@@ -286,9 +242,8 @@ static bool put_known_regions(struct regions *regions, struct counters *counters
 }
 
 /* Puts which shape the file has, and its number. */
-static bool put_shape(struct regions *regions, struct compact_parts *parts,
-                      const struct region *first, uint32_t count, uint32_t list_number,
-                      size_t *shape, bool *is_new)
+static bool put_shape(struct regions *regions, struct streams *streams, const struct region *first,
+                      uint32_t count, uint32_t list_number, size_t *shape, bool *is_new)
 {
     struct shape_list list = shape_list_get(&regions->lists, list_number);
     uint64_t before = regions->shape_numbers.count, number;
@@ -305,35 +260,34 @@ static bool put_shape(struct regions *regions, struct compact_parts *parts,
             return false;
     }
     digest = digest_of(buffer_view(&regions->key));
-    if (!number_table_get(&regions->shape_numbers, load_u64(digest.bytes, false), &number))
+    if (!intern_table_add(&regions->shape_numbers, load_u64(digest.bytes, false), &number))
         return false;
     *shape = (size_t)number;
     *is_new = number == before;
     place = *is_new ? list.size : shape_list_find(list, *shape);
     shape_list_touch(list, *shape, place);
     if (*is_new)
-        return covfun_put(parts, COVFUN_SHAPES, 0);
+        return covfun_put(streams, COVFUN_SHAPES, 0);
     if (place != list.size)
-        return covfun_put(parts, COVFUN_SHAPES, 2 + place);
-    return covfun_put(parts, COVFUN_SHAPES, 1) &&
-           covfun_put(parts, COVFUN_OLDER_SHAPES, before - number);
+        return covfun_put(streams, COVFUN_SHAPES, 2 + place);
+    return covfun_put(streams, COVFUN_SHAPES, 1) &&
+           covfun_put(streams, COVFUN_OLDER_SHAPES, before - number);
 }
 
-static bool put_file(struct regions *regions, struct counters *counters,
-                     struct compact_parts *parts, const struct mapping *mapping,
-                     const struct region *first, size_t file)
+static bool put_file(struct regions *regions, struct counters *counters, struct streams *streams,
+                     const struct mapping *mapping, const struct region *first, size_t file)
 {
     struct file_origin origin = regions_origin(regions, file);
     struct region_at at = {.is_main = file == 0};
     uint32_t count = mapping->region_counts[file];
     bool is_new = true;
 
-    if (!covfun_put(parts, at.is_main ? COVFUN_FILES : COVFUN_OTHER_FILES, mapping->files[file]))
+    if (!covfun_put(streams, at.is_main ? COVFUN_FILES : COVFUN_OTHER_FILES, mapping->files[file]))
         return false;
-    if (!at.is_main && !put_shape(regions, parts, first, count, origin.list, &at.shape, &is_new))
+    if (!at.is_main && !put_shape(regions, streams, first, count, origin.list, &at.shape, &is_new))
         return false;
-    return is_new ? put_new_regions(regions, counters, parts, first, count, at, origin.value)
-                  : put_known_regions(regions, counters, parts, first, count, at, origin.value);
+    return is_new ? put_new_regions(regions, counters, streams, first, count, at, origin.value)
+                  : put_known_regions(regions, counters, streams, first, count, at, origin.value);
 }
 
 /* Whether a reader knows by the expansions how many files there are: whenever a file ends, there is
@@ -353,17 +307,16 @@ static bool is_expanded(const struct mapping *mapping)
 }
 
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
-                 uint64_t name_ref, struct compact_parts *parts)
+                 struct streams *streams)
 {
     const struct region *first = mapping->regions;
     bool done;
 
-    if (!regions_start_mapping(regions, name_ref))
-        return false;
-    done = covfun_put(parts, COVFUN_FILE_COUNTS,
+    regions_start_mapping(regions);
+    done = covfun_put(streams, COVFUN_FILE_COUNTS,
                       is_expanded(mapping) ? 0 : (uint64_t)mapping->file_count + 1);
     for (size_t i = 0; done && i < mapping->file_count; i++) {
-        done = put_file(regions, counters, parts, mapping, first, i);
+        done = put_file(regions, counters, streams, mapping, first, i);
         if (mapping->region_counts[i] != 0)
             first += mapping->region_counts[i];
     }

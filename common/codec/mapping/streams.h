@@ -1,5 +1,5 @@
 /*
- * The parts of compact_covfun_3, which several files write and read.
+ * The streams of mapping_transform, which several files write and read.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_STREAMS_H
@@ -74,7 +74,7 @@ enum covfun_part {
     COVFUN_PART_COUNT = COVFUN_LENGTH + PLACE_END_CLASSES,
 };
 
-_Static_assert(COVFUN_PART_COUNT <= COMPACT_PARTS_MAX, "there are more parts than can be packed");
+_Static_assert(COVFUN_PART_COUNT <= STREAMS_MAX, "there are more streams than can be packed");
 
 /* What is left of a part while it is read. */
 struct covfun_column {
@@ -82,16 +82,16 @@ struct covfun_column {
 };
 
 struct covfun_columns {
-    struct covfun_column parts[COVFUN_PART_COUNT];
+    struct covfun_column streams[COVFUN_PART_COUNT];
     /* Something was wanted that is not there, or cannot be: what was taken is 0 then. Looked at
      * once a region rather than once a number. */
     bool broken;
     bool no_memory; /* that is why it is broken */
 };
 
-static inline bool covfun_put_byte(struct compact_parts *parts, unsigned part, unsigned byte)
+static inline bool covfun_put_byte(struct streams *streams, unsigned part, unsigned byte)
 {
-    struct buffer *column = &parts->parts[part];
+    struct buffer *column = &streams->stream[part];
 
     if (column->size == column->capacity && !buffer_reserve(column, 1))
         return false;
@@ -99,17 +99,17 @@ static inline bool covfun_put_byte(struct compact_parts *parts, unsigned part, u
     return true;
 }
 
-static inline bool covfun_put(struct compact_parts *parts, unsigned part, uint64_t number)
+static inline bool covfun_put(struct streams *streams, unsigned part, uint64_t number)
 {
     if (number < 0x80)
-        return covfun_put_byte(parts, part, (unsigned)number);
-    return buffer_append_uleb128(&parts->parts[part], number);
+        return covfun_put_byte(streams, part, (unsigned)number);
+    return buffer_append_uleb128(&streams->stream[part], number);
 }
 
-/* For parts of bytes. */
+/* For streams of bytes. */
 static inline uint8_t covfun_take_byte(struct covfun_columns *columns, unsigned part)
 {
-    struct covfun_column *column = &columns->parts[part];
+    struct covfun_column *column = &columns->streams[part];
 
     if (column->at != column->end)
         return *column->at++;
@@ -122,7 +122,7 @@ uint64_t covfun_take_long(struct covfun_columns *columns, unsigned part);
 
 static inline uint64_t covfun_take(struct covfun_columns *columns, unsigned part)
 {
-    struct covfun_column *column = &columns->parts[part];
+    struct covfun_column *column = &columns->streams[part];
 
     if (column->at != column->end && *column->at < 0x80)
         return *column->at++;

@@ -1,5 +1,5 @@
 /*
- * The text of distinct names, in parts that compress better.
+ * The text of distinct names, in streams that compress better.
  *
  * Names are texts of tokens (token_text.h), mangled names of identifiers and what is between them;
  * and these tokens are a text as well, of words.
@@ -9,7 +9,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "common/codec/names/table.h"
+#include "common/llvm/names.h"
 
 enum name_text_part {
     NAME_TEXT_CODES,      /* of the names */
@@ -18,14 +18,14 @@ enum name_text_part {
     NAME_TEXT_PARTS,
 };
 
-/* Takes the text apart into NAME_TEXT_PARTS empty parts; each name has a byte 1 behind it. */
-enum compact_result name_text_encode(struct bytes text, struct buffer *parts);
+/* Takes the text apart into NAME_TEXT_PARTS empty streams; each name has a byte 1 behind it. */
+enum result name_text_encode(struct bytes text, struct buffer *streams);
 
-/* Makes the text again, and finds the names in it. Unfit where the parts are damaged, or claim a
+/* Makes the text again, and finds the names in it. Unfit where the streams are damaged, or claim a
  * text out of proportion to their size, or to that of the section which the names are of; over the
- * limit where that is more than `memory` bytes. Freed with name_table_free, also after a failure.
+ * limit where that is more than `memory` bytes. Freed with names_free, also after a failure.
  */
-enum compact_result name_text_decode(const struct buffer *parts, uint64_t section_size,
-                                     uint64_t memory, struct name_table *names);
+enum result name_text_decode(const struct buffer *streams, uint64_t section_size, uint64_t memory,
+                             struct names *names);
 
 #endif

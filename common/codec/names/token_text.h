@@ -1,7 +1,7 @@
 /*
  * Texts of many strings as numbers of the tokens that they are made of (tokens.h).
  *
- * A text is of each string its bytes and a byte 1, as a name_table has it. It becomes two texts
+ * A text is of each string its bytes and a byte 1, as struct names has it. It becomes two texts
  * that compress better: the *dictionary*, which has each token once, with a byte 1 behind it, and
  * the *codes*, of mostly one byte for a token. zstd then finds the same tokens at the same places,
  * and what is between two like ones costs a byte or two instead of a match of its own.
@@ -28,8 +28,8 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "common/codec/names/table.h"
 #include "common/codec/names/tokens.h"
+#include "common/llvm/names.h"
 
 /* Codes of one byte: the first ones of tokens are below these. */
 enum token_code {
@@ -48,13 +48,13 @@ uint32_t token_number(struct bytes token);
 
 /* Appends the codes and the dictionary of a text whose last byte is a 1. Unfit where it has too
  * many tokens. */
-enum compact_result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
-                                      struct buffer *dictionary);
+enum result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
+                              struct buffer *dictionary);
 
 /* Makes the text, and tells where its strings end. Unfit where it is not of this form, or would
  * have more than `limit` bytes, or more than 65536 tokens and more than one for each 16 bytes of
- * the limit. Freed with name_table_free, also after a failure. */
-enum compact_result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
-                                      struct name_table *strings);
+ * the limit. Freed with names_free, also after a failure. */
+enum result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
+                              struct names *strings);
 
 #endif

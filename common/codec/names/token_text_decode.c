@@ -10,7 +10,7 @@
 
 #include "common/base/numbers.h"
 #include "common/codec/names/token_text.h"
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 
 /* Bytes that are copied at once, and the room behind whatever they are copied from or to. */
 #define STRIDE     32
@@ -139,7 +139,7 @@ static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, s
 
 /* The singles are not in the text yet: they are written down here. Room is left for all of what is
  * in the dictionary, and a count before each. */
-static enum compact_result start_singles(struct decoder *decoder)
+static enum result start_singles(struct decoder *decoder)
 {
     struct bytes dictionary = decoder->dictionary, token;
     uint64_t room = STRIDE;
@@ -147,12 +147,12 @@ static enum compact_result start_singles(struct decoder *decoder)
 
     for (uint64_t i = 0; i < decoder->singles; i++) {
         if (!take_token(decoder, &token))
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         room += DIGITS_MAX + token.size;
     }
     decoder->dictionary = dictionary;
     if (!buffer_append_zeros(&decoder->single_texts, (size_t)room))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     to = decoder->single_texts.data;
     end = to + room - STRIDE;
     for (uint64_t i = 0; i < decoder->singles; i++) {
@@ -160,14 +160,14 @@ static enum compact_result start_singles(struct decoder *decoder)
         struct entry entry = {.data = to, .number = TOKEN_NUMBER_NONE};
 
         if (!take_token(decoder, &token))
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         to = put_token(to, end, token, decoder->dictionary, counted);
         entry.size = (uint32_t)(to - entry.data);
         if (!counted)
             entry.number = token_number(token);
         decoder->entries[decoder->known++] = entry;
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 static size_t count_bytes(struct bytes bytes, uint8_t byte)
@@ -183,8 +183,8 @@ static size_t count_bytes(struct bytes bytes, uint8_t byte)
  * one; and for entries, each of which takes a token off the dictionary, and all but singles a code.
  * Bytes of both take next to nothing in a sidecar where they are alike, so entries may take no more
  * memory than the text, or little: no names have that many tokens. */
-static enum compact_result make_room(struct decoder *decoder, uint64_t size, uint64_t limit,
-                                     struct name_table *strings)
+static enum result make_room(struct decoder *decoder, uint64_t size, uint64_t limit,
+                             struct names *strings)
 {
     size_t ends = count_bytes(decoder->codes, TOKEN_CODE_END);
     uint64_t entries = count_bytes(decoder->dictionary, NAME_SEPARATOR);
@@ -193,24 +193,23 @@ static enum compact_result make_room(struct decoder *decoder, uint64_t size, uin
         entries = decoder->singles + decoder->codes.size;
     if ((entries > ENTRIES_IN_ANY_CASE && entries > limit / TEXT_PER_ENTRY) ||
         (ends > ENTRIES_IN_ANY_CASE && ends > limit / TEXT_PER_END))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     decoder->entries = malloc(((size_t)entries + 1) * sizeof(*decoder->entries));
     strings->ends = malloc((ends + 1) * sizeof(*strings->ends));
     if (decoder->entries == NULL || strings->ends == NULL ||
         !buffer_reserve(&strings->text, (size_t)size + STRIDE))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     decoder->start = decoder->at = strings->text.data;
     decoder->end = decoder->start + size;
     decoder->string_end = strings->ends;
     decoder->number = TOKEN_NUMBER_NONE;
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-static enum compact_result start(struct decoder *decoder, uint64_t limit,
-                                 struct name_table *strings)
+static enum result start(struct decoder *decoder, uint64_t limit, struct names *strings)
 {
     uint64_t size, counted_singles, pairs, triples;
-    enum compact_result result;
+    enum result result;
 
     if (!bytes_take_uleb128(&decoder->codes, &size) ||
         !bytes_take_uleb128(&decoder->codes, &decoder->plain_singles) ||
@@ -219,30 +218,30 @@ static enum compact_result start(struct decoder *decoder, uint64_t limit,
         !bytes_take_uleb128(&decoder->codes, &triples) || size > limit || size > TEXT_SIZE_MAX ||
         decoder->plain_singles > TOKEN_CODE_END || counted_singles > TOKEN_CODE_END ||
         pairs > TOKEN_CODE_END || triples > TOKEN_CODE_END)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     decoder->singles = decoder->plain_singles + counted_singles;
     decoder->pairs_end = decoder->singles + pairs;
     decoder->triples_end = decoder->pairs_end + triples;
     if (decoder->triples_end > TOKEN_CODE_END)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     result = make_room(decoder, size, limit, strings);
-    return result == COMPACT_DONE ? start_singles(decoder) : result;
+    return result == RESULT_OK ? start_singles(decoder) : result;
 }
 
 /* ---- the text ---- */
 
 /* There is room for the entry: see make_room. */
-static enum compact_result put_new(struct decoder *decoder, bool counted)
+static enum result put_new(struct decoder *decoder, bool counted)
 {
     struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};
     struct bytes token;
     uint8_t *to;
 
     if (!take_token(decoder, &token))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     to = put_token(decoder->at, decoder->end, token, decoder->dictionary, counted);
     if (to == NULL)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     entry.size = (uint32_t)(to - decoder->at);
     if (!counted)
         entry.number = token_number(token);
@@ -250,7 +249,7 @@ static enum compact_result put_new(struct decoder *decoder, bool counted)
         decoder->number = entry.number;
     decoder->at = to;
     decoder->entries[decoder->known++] = entry;
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 static bool put_next_number(struct decoder *decoder)
@@ -268,23 +267,23 @@ static bool put_next_number(struct decoder *decoder)
     return true;
 }
 
-static enum compact_result put_special(struct decoder *decoder, uint8_t code)
+static enum result put_special(struct decoder *decoder, uint8_t code)
 {
     switch (code) {
     case TOKEN_CODE_END:
         if (decoder->at == decoder->end)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         *decoder->string_end++ = (uint64_t)(decoder->at - decoder->start);
         *decoder->at++ = NAME_SEPARATOR;
         decoder->number = TOKEN_NUMBER_NONE;
-        return COMPACT_DONE;
+        return RESULT_OK;
     case TOKEN_CODE_NEXT_NUMBER:
-        return put_next_number(decoder) ? COMPACT_DONE : COMPACT_UNFIT;
+        return put_next_number(decoder) ? RESULT_OK : RESULT_UNFIT;
     case TOKEN_CODE_NEW_PLAIN:
     case TOKEN_CODE_NEW_COUNTED:
         return put_new(decoder, code == TOKEN_CODE_NEW_COUNTED);
     default:
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     }
 }
 
@@ -363,42 +362,41 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
     return code;
 }
 
-static enum compact_result put_all(struct decoder *decoder)
+static enum result put_all(struct decoder *decoder)
 {
     const uint8_t *code = decoder->codes.data, *end = code + decoder->codes.size;
 
     while ((code = put_known(decoder, code, end)) != end) {
         uint8_t first = *code++;
-        enum compact_result result = COMPACT_DONE;
+        enum result result = RESULT_OK;
 
         if (first >= decoder->triples_end)
             result = put_special(decoder, first);
         else if (!put_any(decoder, &code, end, first))
-            result = COMPACT_UNFIT;
-        if (result != COMPACT_DONE)
+            result = RESULT_UNFIT;
+        if (result != RESULT_OK)
             return result;
     }
-    return decoder->at == decoder->end && decoder->dictionary.size == 0 ? COMPACT_DONE
-                                                                        : COMPACT_UNFIT;
+    return decoder->at == decoder->end && decoder->dictionary.size == 0 ? RESULT_OK : RESULT_UNFIT;
 }
 
-enum compact_result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
-                                      struct name_table *strings)
+enum result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
+                              struct names *strings)
 {
     struct decoder decoder = {.codes = codes, .dictionary = dictionary};
-    enum compact_result result;
+    enum result result;
 
-    *strings = (struct name_table){0};
+    *strings = (struct names){0};
     result = start(&decoder, limit, strings);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = put_all(&decoder);
-    if (result == COMPACT_DONE) {
+    if (result == RESULT_OK) {
         strings->text.size = (size_t)(decoder.at - decoder.start);
         strings->count = (size_t)(decoder.string_end - strings->ends);
         /* What is behind the last end is no string. */
         if (strings->text.size != 0 &&
             (strings->count == 0 || strings->ends[strings->count - 1] != strings->text.size - 1))
-            result = COMPACT_UNFIT;
+            result = RESULT_UNFIT;
     }
     free(decoder.entries);
     buffer_free(&decoder.single_texts);

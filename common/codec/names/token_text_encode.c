@@ -9,10 +9,10 @@
 
 #include "common/base/array.h"
 #include "common/base/digest.h"
+#include "common/base/intern_table.h"
 #include "common/base/numbers.h"
 #include "common/codec/names/token_text.h"
-#include "common/codec/number_table.h"
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 
 /* A token that comes less often is better told where it comes first. */
 #define SINGLE_COUNT_MIN 4
@@ -35,7 +35,7 @@ struct kind {
 };
 
 struct encoder {
-    struct number_table numbers;
+    struct intern_table numbers;
     uint32_t of_bytes[256]; /* of plain tokens of one byte: their number and 1 */
     struct kind *kinds;
     size_t count;
@@ -90,7 +90,7 @@ static bool number_of(struct encoder *encoder, const struct token *token, uint32
         *number = *of_byte - 1;
         return true;
     }
-    if (!number_table_get(&encoder->numbers, key_of(token), &found) ||
+    if (!intern_table_add(&encoder->numbers, key_of(token), &found) ||
         (found == encoder->count && !add_kind(encoder, token)))
         return false;
     *number = (uint32_t)found;
@@ -135,21 +135,20 @@ static bool put_string(struct encoder *encoder, enum token_rule rule, struct byt
     return put_number(encoder, STRING_ENDS);
 }
 
-static enum compact_result take_tokens(struct encoder *encoder, struct bytes text,
-                                       enum token_rule rule)
+static enum result take_tokens(struct encoder *encoder, struct bytes text, enum token_rule rule)
 {
     while (text.size != 0) {
         const uint8_t *separator = memchr(text.data, NAME_SEPARATOR, (size_t)text.size);
         struct bytes string = {text.data, 0};
 
         if (separator == NULL || encoder->count >= TOKENS_MAX)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         string.size = (uint64_t)(separator - text.data);
         if (!put_string(encoder, rule, string))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         take_bytes(&text, string.size + 1);
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 /* ---- their codes ---- */
@@ -225,7 +224,7 @@ static bool choose_singles(struct encoder *encoder, size_t most)
     return true;
 }
 
-static enum compact_result choose_codes(struct encoder *encoder)
+static enum result choose_codes(struct encoder *encoder)
 {
     size_t most = TOKEN_CODE_END;
 
@@ -233,16 +232,16 @@ static enum compact_result choose_codes(struct encoder *encoder)
         encoder->pairs++;
     while (!enough_codes(encoder->count, most, encoder->pairs, encoder->triples)) {
         if (encoder->pairs + ++encoder->triples > TOKEN_CODE_END)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
     }
     most -= encoder->pairs + encoder->triples;
     if (!choose_singles(encoder, most))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     /* Where few tokens are frequent, there is room for more of the longer codes. */
     while (!enough_codes(encoder->count, encoder->single_count + encoder->pairs + encoder->triples,
                          encoder->pairs, encoder->triples))
         encoder->pairs++;
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 /* ---- writing ---- */
@@ -274,15 +273,15 @@ static uint8_t *put_code(const struct encoder *encoder, uint32_t code, uint8_t *
     return to;
 }
 
-static enum compact_result put_codes(struct encoder *encoder, struct buffer *codes,
-                                     struct buffer *dictionary)
+static enum result put_codes(struct encoder *encoder, struct buffer *codes,
+                             struct buffer *dictionary)
 {
     uint32_t known = (uint32_t)encoder->single_count;
     uint8_t *to;
 
     /* A code has three bytes at most. */
     if (encoder->token_count > SIZE_MAX / 3 || !buffer_reserve(codes, 3 * encoder->token_count))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     to = codes->data + codes->size;
     for (size_t i = 0; i < encoder->token_count; i++) {
         uint32_t number = encoder->tokens[i];
@@ -300,41 +299,39 @@ static enum compact_result put_codes(struct encoder *encoder, struct buffer *cod
         *to++ = kind->counted ? TOKEN_CODE_NEW_COUNTED : TOKEN_CODE_NEW_PLAIN;
         kind->code = ++known;
         if (!put_in_dictionary(dictionary, kind))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
     }
     codes->size = (size_t)(to - codes->data);
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-static enum compact_result put_all(struct encoder *encoder, uint64_t size, struct buffer *codes,
-                                   struct buffer *dictionary)
+static enum result put_all(struct encoder *encoder, uint64_t size, struct buffer *codes,
+                           struct buffer *dictionary)
 {
     if (!buffer_append_uleb128(codes, size) ||
         !buffer_append_uleb128(codes, encoder->plain_count) ||
         !buffer_append_uleb128(codes, encoder->single_count - encoder->plain_count) ||
         !buffer_append_uleb128(codes, encoder->pairs) ||
         !buffer_append_uleb128(codes, encoder->triples))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     for (size_t i = 0; i < encoder->single_count; i++) {
         if (!put_in_dictionary(dictionary, &encoder->kinds[encoder->singles[i]]))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
     }
     return put_codes(encoder, codes, dictionary);
 }
 
-enum compact_result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
-                                      struct buffer *dictionary)
+enum result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
+                              struct buffer *dictionary)
 {
     struct encoder encoder = {0};
-    enum compact_result result = COMPACT_NO_MEMORY;
+    enum result result = take_tokens(&encoder, text, rule);
 
-    if (number_table_start(&encoder.numbers))
-        result = take_tokens(&encoder, text, rule);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = choose_codes(&encoder);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = put_all(&encoder, text.size, codes, dictionary);
-    number_table_free(&encoder.numbers);
+    intern_table_free(&encoder.numbers);
     free(encoder.kinds);
     free(encoder.tokens);
     return result;

@@ -10,7 +10,7 @@
  *
  * Parts (mapping/streams.h), of each record:
  *   COVFUN_NAMES, COVFUN_OTHER_NAMES
- *                        NameRef, as name_numbers_put writes it
+ *                        NameRef, as name_refs_put writes it
  *   COVFUN_HASH_FORMS    a byte: 0 where FuncHash is that of the first data record with the
  *                        NameRef; 1 where it is 0; else 2, and the hash is in COVFUN_HASH_SIZES
  *                        and COVFUN_HASHES as hash_put writes it
@@ -27,7 +27,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/numbers.h"
-#include "common/codec/data_hashes.h"
+#include "common/codec/data_records.h"
 #include "common/codec/mapping/regions.h"
 #include "common/codec/name_refs.h"
 #include "common/codec/record_padding.h"
@@ -40,11 +40,7 @@
 
 /* A number of the section takes one byte at least, and what tells it hardly more than ten: its own
  * byte, and a difference that takes more bytes than both numbers do. */
-#define PARTS_PER_BYTE 16
-
-/* Names of the data for each record, up to which an array for all of them is worth it: it is made
- * anew for each block, and a hostile sidecar may have many small ones, and much data. */
-#define NAMES_PER_RECORD 4
+#define STREAMS_PER_BYTE 16
 
 enum {
     NAME_REF_OFFSET = 0,
@@ -69,17 +65,46 @@ struct record {
     struct bytes mapping;
 };
 
+/* ---- hashes that the data does not have ---- */
+
+/* A hash as its number of bytes, and those, low one first: those of simple functions have few. */
+static bool put_other_hash(uint64_t hash, struct buffer *sizes, struct buffer *bytes)
+{
+    uint8_t stored[8];
+    uint8_t size = 0;
+
+    store_u64(stored, hash, false);
+    while (size < 8 && hash >> 8 * size != 0)
+        size++;
+    return buffer_append(sizes, &size, 1) && buffer_append(bytes, stored, size);
+}
+
+static bool take_other_hash(struct bytes *sizes, struct bytes *bytes, uint64_t *hash)
+{
+    const uint8_t *size = take_bytes(sizes, 1), *stored;
+
+    if (size == NULL || *size > 8)
+        return false;
+    stored = take_bytes(bytes, *size);
+    if (stored == NULL && *size != 0)
+        return false;
+    *hash = 0;
+    for (unsigned i = 0; i < *size; i++)
+        *hash |= (uint64_t)stored[i] << 8 * i;
+    return true;
+}
+
 /* ---- encoding ---- */
 
 struct encoder {
-    const struct compact_context *context;
-    struct compact_parts *parts;
-    struct name_numbers names;
-    const struct data_hashes *data;
-    struct data_hashes own_data; /* where the context has none */
-    struct number_table filenames;
+    const struct transform_context *context;
+    struct streams *streams;
+    struct name_refs name_refs;
+    const struct data_records *data;
+    struct data_records own_data; /* where the context has none */
+    struct intern_table filenames;
     uint64_t filenames_before;
-    struct number_table mappings; /* by digest */
+    struct intern_table mappings; /* by digest */
     struct mapping mapping;
     struct counters counters;
     struct regions regions;
@@ -89,13 +114,13 @@ static bool put_hash(struct encoder *encoder, const struct record *record)
 {
     uint64_t hash;
 
-    if (data_hashes_find(encoder->data, record->name_ref, &hash) && hash == record->func_hash)
-        return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_OF_DATA);
+    if (data_records_find_hash(encoder->data, record->name_ref, &hash) && hash == record->func_hash)
+        return covfun_put_byte(encoder->streams, COVFUN_HASH_FORMS, HASH_OF_DATA);
     if (record->func_hash == 0)
-        return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_ZERO);
-    return covfun_put_byte(encoder->parts, COVFUN_HASH_FORMS, HASH_OTHER) &&
-           hash_put(record->func_hash, &encoder->parts->parts[COVFUN_HASH_SIZES],
-                    &encoder->parts->parts[COVFUN_HASHES]);
+        return covfun_put_byte(encoder->streams, COVFUN_HASH_FORMS, HASH_ZERO);
+    return covfun_put_byte(encoder->streams, COVFUN_HASH_FORMS, HASH_OTHER) &&
+           put_other_hash(record->func_hash, &encoder->streams->stream[COVFUN_HASH_SIZES],
+                          &encoder->streams->stream[COVFUN_HASHES]);
 }
 
 static bool put_filenames(struct encoder *encoder, uint64_t reference)
@@ -105,48 +130,48 @@ static bool put_filenames(struct encoder *encoder, uint64_t reference)
 
     encoder->filenames_before = reference;
     if (known != 0 && reference == before)
-        return covfun_put(encoder->parts, COVFUN_FILENAMES, 0);
-    if (!number_table_get(&encoder->filenames, reference, &number))
+        return covfun_put(encoder->streams, COVFUN_FILENAMES, 0);
+    if (!intern_table_add(&encoder->filenames, reference, &number))
         return false;
     if (number != known)
-        return covfun_put(encoder->parts, COVFUN_FILENAMES, 2 + number);
+        return covfun_put(encoder->streams, COVFUN_FILENAMES, 2 + number);
     store_u64(bytes, reference, false);
-    return covfun_put(encoder->parts, COVFUN_FILENAMES, 1) &&
-           buffer_append(&encoder->parts->parts[COVFUN_FILENAMES_REFS], bytes, sizeof(bytes));
+    return covfun_put(encoder->streams, COVFUN_FILENAMES, 1) &&
+           buffer_append(&encoder->streams->stream[COVFUN_FILENAMES_REFS], bytes, sizeof(bytes));
 }
 
 static bool put_raw_mapping(struct encoder *encoder, struct bytes mapping)
 {
-    return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_RAW) &&
-           covfun_put(encoder->parts, COVFUN_MAPPINGS, mapping.size) &&
-           (mapping.size == 0 ||
-            buffer_append(&encoder->parts->parts[COVFUN_RAW], mapping.data, (size_t)mapping.size));
+    return covfun_put(encoder->streams, COVFUN_MAPPINGS, MAPPING_RAW) &&
+           covfun_put(encoder->streams, COVFUN_MAPPINGS, mapping.size) &&
+           (mapping.size == 0 || buffer_append(&encoder->streams->stream[COVFUN_RAW], mapping.data,
+                                               (size_t)mapping.size));
 }
 
-static enum compact_result put_mapping(struct encoder *encoder, const struct record *record)
+static enum result put_mapping(struct encoder *encoder, const struct record *record)
 {
     struct bytes bytes = record->mapping;
     struct digest digest = digest_of(bytes);
     uint64_t known = encoder->mappings.count, number;
-    enum compact_result result;
+    enum result result;
 
-    if (!number_table_get(&encoder->mappings, load_u64(digest.bytes, false), &number))
-        return COMPACT_NO_MEMORY;
+    if (!intern_table_add(&encoder->mappings, load_u64(digest.bytes, false), &number))
+        return RESULT_NO_MEMORY;
     if (number != known)
-        return covfun_put(encoder->parts, COVFUN_MAPPINGS, 1 + known - number) ? COMPACT_DONE
-                                                                               : COMPACT_NO_MEMORY;
+        return covfun_put(encoder->streams, COVFUN_MAPPINGS, 1 + known - number) ? RESULT_OK
+                                                                                 : RESULT_NO_MEMORY;
     result = mapping_read(&encoder->mapping, bytes);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = counters_start_writing(&encoder->counters, &encoder->mapping);
-    if (result == COMPACT_NO_MEMORY)
+    if (result == RESULT_NO_MEMORY)
         return result;
-    if (result == COMPACT_UNFIT)
-        return put_raw_mapping(encoder, bytes) ? COMPACT_DONE : COMPACT_NO_MEMORY;
-    return covfun_put(encoder->parts, COVFUN_MAPPINGS, MAPPING_NEW) &&
+    if (result == RESULT_UNFIT)
+        return put_raw_mapping(encoder, bytes) ? RESULT_OK : RESULT_NO_MEMORY;
+    return covfun_put(encoder->streams, COVFUN_MAPPINGS, MAPPING_NEW) &&
                    regions_put(&encoder->regions, &encoder->counters, &encoder->mapping,
-                               record->name_ref, encoder->parts)
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+                               encoder->streams)
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
 /* The record at the offset, and where the next is. False where there is none of this form. */
@@ -169,55 +194,53 @@ static bool take_record(struct bytes section, bool big, uint64_t *offset, struct
     return true;
 }
 
-static enum compact_result encode_all(struct encoder *encoder, struct bytes section)
+static enum result encode_all(struct encoder *encoder, struct bytes section)
 {
-    struct compact_parts *parts = encoder->parts;
+    struct streams *streams = encoder->streams;
     struct record record;
     uint64_t offset = 0;
 
-    encoder->data = encoder->context->data_hashes;
+    encoder->data = encoder->context->records;
     if (encoder->data == NULL) {
         encoder->data = &encoder->own_data;
-        if (!data_hashes_start(&encoder->own_data, encoder->context))
-            return COMPACT_NO_MEMORY;
+        if (!data_records_start(&encoder->own_data, encoder->context))
+            return RESULT_NO_MEMORY;
     }
-    if (!name_numbers_start_writing(&encoder->names, encoder->context) ||
-        !number_table_start(&encoder->filenames) || !number_table_start(&encoder->mappings) ||
-        !regions_start_writing(&encoder->regions))
-        return COMPACT_NO_MEMORY;
-    encoder->names.data = encoder->data;
+    if (!regions_start_writing(&encoder->regions))
+        return RESULT_NO_MEMORY;
+    encoder->name_refs =
+        (struct name_refs){.names = encoder->context->names, .data = encoder->data};
     while (take_record(section, encoder->context->big_endian, &offset, &record)) {
-        enum compact_result result;
+        enum result result;
 
-        if (!name_numbers_put(&encoder->names, record.name_ref, &parts->parts[COVFUN_NAMES],
-                              &parts->parts[COVFUN_OTHER_NAMES]) ||
+        if (!name_refs_put(&encoder->name_refs, record.name_ref, &streams->stream[COVFUN_NAMES],
+                           &streams->stream[COVFUN_OTHER_NAMES]) ||
             !put_hash(encoder, &record) || !put_filenames(encoder, record.filenames_ref))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         result = put_mapping(encoder, &record);
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
     }
-    if (!regions_finish_writing(&encoder->regions, parts))
-        return COMPACT_NO_MEMORY;
+    if (!regions_finish_writing(&encoder->regions, streams))
+        return RESULT_NO_MEMORY;
     return offset == section.size ||
-                   buffer_append(&parts->parts[COVFUN_REST], section.data + offset,
+                   buffer_append(&streams->stream[COVFUN_REST], section.data + offset,
                                  (size_t)(section.size - offset))
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
-static enum compact_result encode(const struct compact_context *context, struct bytes section,
-                                  struct compact_parts *parts)
+static enum result encode(const struct transform_context *context, struct bytes section,
+                          struct streams *streams)
 {
-    struct encoder encoder = {.context = context, .parts = parts};
-    enum compact_result result;
+    struct encoder encoder = {.context = context, .streams = streams};
+    enum result result;
 
-    parts->count = COVFUN_PART_COUNT;
+    streams->count = COVFUN_PART_COUNT;
     result = encode_all(&encoder, section);
-    name_numbers_free(&encoder.names);
-    data_hashes_free(&encoder.own_data);
-    number_table_free(&encoder.filenames);
-    number_table_free(&encoder.mappings);
+    data_records_free(&encoder.own_data);
+    intern_table_free(&encoder.filenames);
+    intern_table_free(&encoder.mappings);
     mapping_free(&encoder.mapping);
     counters_free(&encoder.counters);
     regions_free(&encoder.regions);
@@ -233,14 +256,14 @@ struct known_mapping {
 };
 
 struct decoder {
-    const struct compact_context *context;
+    const struct transform_context *context;
     struct covfun_columns columns;
-    /* What is left of parts that are not only numbers and bytes. */
-    struct bytes name_numbers, other_names, hash_sizes, hashes, raw;
-    struct name_numbers names;
-    const struct data_hashes *data;
-    struct data_hashes own_data; /* where the context has none */
-    struct bytes filenames_refs; /* all of them */
+    /* What is left of streams that are not only numbers and bytes. */
+    struct bytes name_ref_codes, name_ref_operands, hash_sizes, hashes, raw;
+    struct name_refs name_refs;
+    const struct data_records *data;
+    struct data_records own_data; /* where the context has none */
+    struct bytes filenames_refs;  /* all of them */
     uint64_t filenames_known;
     uint64_t filenames_before;
     struct buffer known; /* struct known_mapping */
@@ -258,9 +281,9 @@ static bool get_hash(struct decoder *decoder, struct record *record)
         return false;
     record->func_hash = 0;
     if (form == HASH_OF_DATA)
-        return data_hashes_find(decoder->data, record->name_ref, &record->func_hash);
+        return data_records_find_hash(decoder->data, record->name_ref, &record->func_hash);
     return form == HASH_ZERO ||
-           hash_take(&decoder->hash_sizes, &decoder->hashes, &record->func_hash);
+           take_other_hash(&decoder->hash_sizes, &decoder->hashes, &record->func_hash);
 }
 
 static bool get_filenames(struct decoder *decoder, struct record *record)
@@ -283,190 +306,175 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
 }
 
 /* Puts a mapping together. `limit`: how much the section may still grow. */
-static enum compact_result make_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
-                                        struct buffer *section)
+static enum result make_mapping(struct decoder *decoder, uint64_t limit, struct buffer *section)
 {
-    enum compact_result result;
+    enum result result;
 
     mapping_clear(&decoder->mapping);
     if (!counters_start(&decoder->counters))
-        return COMPACT_NO_MEMORY;
-    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, name_ref, limit,
+        return RESULT_NO_MEMORY;
+    result = regions_take(&decoder->regions, &decoder->counters, &decoder->columns, limit,
                           &decoder->mapping);
-    if (result == COMPACT_DONE)
+    if (result == RESULT_OK)
         result = counters_finish_reading(&decoder->counters, &decoder->mapping, limit / 2);
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     return mapping_write_files(&decoder->mapping, section) &&
                    counter_nodes_write_table(&decoder->counters.nodes, section) &&
                    mapping_write_regions(&decoder->mapping, section)
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
-static enum compact_result copy_known(const struct decoder *decoder, uint64_t ago, uint64_t limit,
-                                      struct buffer *section)
+static enum result copy_known(const struct decoder *decoder, uint64_t ago, uint64_t limit,
+                              struct buffer *section)
 {
     const struct known_mapping *known = (const struct known_mapping *)(void *)decoder->known.data;
     uint64_t count = decoder->known.size / sizeof(*known);
 
     if (ago == 0 || ago > count || known[count - ago].size > limit)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     known += count - ago;
     if (!buffer_reserve(section, known->size))
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     memcpy(section->data + section->size, section->data + known->offset, known->size);
     section->size += known->size;
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-static enum compact_result copy_raw(struct decoder *decoder, uint64_t limit, struct buffer *section)
+static enum result copy_raw(struct decoder *decoder, uint64_t limit, struct buffer *section)
 {
     uint64_t size = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
     const uint8_t *bytes;
 
     if (decoder->columns.broken || size > limit)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     bytes = take_bytes(&decoder->raw, size);
     if (bytes == NULL && size != 0)
-        return COMPACT_UNFIT;
-    return size == 0 || buffer_append(section, bytes, (size_t)size) ? COMPACT_DONE
-                                                                    : COMPACT_NO_MEMORY;
+        return RESULT_UNFIT;
+    return size == 0 || buffer_append(section, bytes, (size_t)size) ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
-static enum compact_result get_mapping(struct decoder *decoder, uint64_t name_ref, uint64_t limit,
-                                       struct buffer *section)
+static enum result get_mapping(struct decoder *decoder, uint64_t limit, struct buffer *section)
 {
     struct known_mapping known = {.offset = section->size};
-    enum compact_result result;
+    enum result result;
     uint64_t code = covfun_take(&decoder->columns, COVFUN_MAPPINGS);
 
     if (decoder->columns.broken)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (code > MAPPING_RAW)
         return copy_known(decoder, code - 1, limit, section);
-    result = code == MAPPING_NEW ? make_mapping(decoder, name_ref, limit, section)
+    result = code == MAPPING_NEW ? make_mapping(decoder, limit, section)
                                  : copy_raw(decoder, limit, section);
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     if (section->size - known.offset > UINT32_MAX || section->size - known.offset > limit)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     known.size = (uint32_t)(section->size - known.offset);
-    return buffer_append(&decoder->known, &known, sizeof(known)) ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return buffer_append(&decoder->known, &known, sizeof(known)) ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
 /* `left`: how much the section may still grow. */
-static enum compact_result decode_record(struct decoder *decoder, uint64_t left,
-                                         struct buffer *section)
+static enum result decode_record(struct decoder *decoder, uint64_t left, struct buffer *section)
 {
     bool big = decoder->context->big_endian;
     size_t start = section->size;
-    enum compact_result result;
+    enum result result;
     struct record record;
     uint8_t *header;
 
     if (left < HEADER_SIZE)
-        return COMPACT_UNFIT;
-    result = name_numbers_take(&decoder->names, &decoder->name_numbers, &decoder->other_names,
-                               &record.name_ref);
-    if (result != COMPACT_DONE)
-        return result;
-    if (!get_hash(decoder, &record) || !get_filenames(decoder, &record))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
+    if (!name_refs_take(&decoder->name_refs, &decoder->name_ref_codes, &decoder->name_ref_operands,
+                        &record.name_ref) ||
+        !get_hash(decoder, &record) || !get_filenames(decoder, &record))
+        return RESULT_UNFIT;
     if (!buffer_append_zeros(section, HEADER_SIZE))
-        return COMPACT_NO_MEMORY;
-    result = get_mapping(decoder, record.name_ref, left - HEADER_SIZE, section);
-    if (result != COMPACT_DONE)
+        return RESULT_NO_MEMORY;
+    result = get_mapping(decoder, left - HEADER_SIZE, section);
+    if (result != RESULT_OK)
         return result;
     header = section->data + start;
     store_u64(header + NAME_REF_OFFSET, record.name_ref, big);
     store_u32(header + DATA_SIZE_OFFSET, (uint32_t)(section->size - start - HEADER_SIZE), big);
     store_u64(header + FUNC_HASH_OFFSET, record.func_hash, big);
     store_u64(header + FILENAMES_REF_OFFSET, record.filenames_ref, big);
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
-/* The data, where it has not many more names than there are records to come; else NULL. */
-static const struct data_hashes *data_of_like_size(const struct decoder *decoder)
-{
-    uint64_t records = decoder->name_numbers.size;
-
-    return decoder->data->by_reference.count / NAMES_PER_RECORD <= records ? decoder->data : NULL;
-}
-
-static enum compact_result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
-                                      struct buffer *section)
+static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64_t size,
+                              struct buffer *section)
 {
     size_t start = section->size;
-    enum compact_result result;
+    enum result result;
 
-    decoder->data = decoder->context->data_hashes;
+    decoder->data = decoder->context->records;
     if (decoder->data == NULL) {
         decoder->data = &decoder->own_data;
-        if (!data_hashes_start(&decoder->own_data, decoder->context))
-            return COMPACT_NO_MEMORY;
+        if (!data_records_start(&decoder->own_data, decoder->context))
+            return RESULT_NO_MEMORY;
     }
-    decoder->names.data = decoder->data;
-    result =
-        regions_start_reading(&decoder->regions, data_of_like_size(decoder), &decoder->columns);
-    if (result != COMPACT_DONE)
+    decoder->name_refs =
+        (struct name_refs){.names = decoder->context->names, .data = decoder->data};
+    result = regions_start_reading(&decoder->regions, &decoder->columns);
+    if (result != RESULT_OK)
         return result;
-    while (decoder->name_numbers.size != 0) {
+    while (decoder->name_ref_codes.size != 0) {
         result = decode_record(decoder, size - (section->size - start), section);
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
         if (!record_padding_append(section, start, size))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
     }
     if (rest.size != size - (section->size - start))
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     return rest.size == 0 || buffer_append(section, rest.data, (size_t)rest.size)
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
-/* Room for the section at once, so that it is not moved as it grows; more of it than what its parts
- * would mostly make is left to growing, whatever size is claimed. False: no memory. */
-static bool make_room(const struct compact_parts *parts, uint64_t size, struct buffer *section)
+/* Room for the section at once, so that it is not moved as it grows; more of it than what its
+ * streams would mostly make is left to growing, whatever size is claimed. False: no memory. */
+static bool make_room(const struct streams *streams, uint64_t size, struct buffer *section)
 {
-    static const struct compact_proportion usual = {
+    static const struct stream_proportion usual = {
         .per_part_byte = 8, .per_section_byte = 1, .besides = MAPPING_ROOM};
 
-    return buffer_reserve(
-        section, (size_t)compact_parts_bound(parts->parts, COVFUN_PART_COUNT, size, &usual));
+    return buffer_reserve(section,
+                          (size_t)streams_bound(streams->stream, COVFUN_PART_COUNT, size, &usual));
 }
 
-static void start_columns(struct decoder *decoder, const struct compact_parts *parts)
+static void start_columns(struct decoder *decoder, const struct streams *streams)
 {
     for (size_t i = 0; i < COVFUN_PART_COUNT; i++) {
-        const struct buffer *part = &parts->parts[i];
+        const struct buffer *part = &streams->stream[i];
 
         if (part->size != 0)
-            decoder->columns.parts[i] = (struct covfun_column){part->data, part->data + part->size};
+            decoder->columns.streams[i] =
+                (struct covfun_column){part->data, part->data + part->size};
     }
-    decoder->name_numbers = buffer_view(&parts->parts[COVFUN_NAMES]);
-    decoder->other_names = buffer_view(&parts->parts[COVFUN_OTHER_NAMES]);
-    decoder->hash_sizes = buffer_view(&parts->parts[COVFUN_HASH_SIZES]);
-    decoder->hashes = buffer_view(&parts->parts[COVFUN_HASHES]);
-    decoder->raw = buffer_view(&parts->parts[COVFUN_RAW]);
-    decoder->filenames_refs = buffer_view(&parts->parts[COVFUN_FILENAMES_REFS]);
+    decoder->name_ref_codes = buffer_view(&streams->stream[COVFUN_NAMES]);
+    decoder->name_ref_operands = buffer_view(&streams->stream[COVFUN_OTHER_NAMES]);
+    decoder->hash_sizes = buffer_view(&streams->stream[COVFUN_HASH_SIZES]);
+    decoder->hashes = buffer_view(&streams->stream[COVFUN_HASHES]);
+    decoder->raw = buffer_view(&streams->stream[COVFUN_RAW]);
+    decoder->filenames_refs = buffer_view(&streams->stream[COVFUN_FILENAMES_REFS]);
 }
 
-static enum compact_result decode(const struct compact_context *context,
-                                  struct compact_parts *parts, uint64_t size,
-                                  struct buffer *section)
+static enum result decode(const struct transform_context *context, struct streams *streams,
+                          uint64_t size, struct buffer *section)
 {
     struct decoder decoder = {.context = context};
-    enum compact_result result;
+    enum result result;
 
-    if (parts->count != COVFUN_PART_COUNT)
-        return COMPACT_UNFIT;
-    start_columns(&decoder, parts);
-    result = make_room(parts, size, section) && name_numbers_start_reading(&decoder.names, context)
-                 ? decode_all(&decoder, buffer_view(&parts->parts[COVFUN_REST]), size, section)
-                 : COMPACT_NO_MEMORY;
-    name_numbers_free(&decoder.names);
-    data_hashes_free(&decoder.own_data);
+    if (streams->count != COVFUN_PART_COUNT)
+        return RESULT_UNFIT;
+    start_columns(&decoder, streams);
+    result = make_room(streams, size, section)
+                 ? decode_all(&decoder, buffer_view(&streams->stream[COVFUN_REST]), size, section)
+                 : RESULT_NO_MEMORY;
+    data_records_free(&decoder.own_data);
     buffer_free(&decoder.known);
     mapping_free(&decoder.mapping);
     counters_free(&decoder.counters);
@@ -477,7 +485,7 @@ static enum compact_result decode(const struct compact_context *context,
 /* ---- blocks ---- */
 
 /* Up to a record that ends behind the wanted size; all, where there is none. */
-static uint64_t cut(const struct compact_context *context, struct bytes section, uint64_t wanted)
+static uint64_t cut(const struct transform_context *context, struct bytes section, uint64_t wanted)
 {
     struct record record;
     uint64_t offset = 0;
@@ -487,21 +495,21 @@ static uint64_t cut(const struct compact_context *context, struct bytes section,
     return offset < wanted ? section.size : offset;
 }
 
-const struct compact_transform compact_covfun_3 = {
-    .type = COMPACT_COVFUN_3,
+const struct transform mapping_transform = {
+    .id = TRANSFORM_MAPPING,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
-    .parts_per_byte = PARTS_PER_BYTE,
+    .streams_per_byte = STREAMS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };
 
-const struct compact_transform compact_covfun_4 = {
-    .type = COMPACT_COVFUN_4,
+const struct transform mapping_blocks_transform = {
+    .id = TRANSFORM_MAPPING_BLOCKS,
     .kinds = SECTION_BIT(SECTION_COVFUN),
     .needs_names = true,
     .needs_data = true,
-    .block = &compact_covfun_3,
+    .block = &mapping_transform,
     .cut = cut,
 };

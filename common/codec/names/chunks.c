@@ -1,9 +1,9 @@
 /*
  * Function names, version 2.
  *
- * The section is a run of chunks (name_set.h), one a translation unit, most of them zlib streams. A
- * function that is in a header has its name in every chunk, and what zlib makes of it is different
- * each time. So each name is stored once, and of the chunks only which names they hold.
+ * The section is a run of chunks (common/llvm/names.h), one a translation unit, most of them zlib
+ * streams. A function that is in a header has its name in every chunk, and what zlib makes of it is
+ * different each time. So each name is stored once, and of the chunks only which names they hold.
  *
  * Parts:
  *   0 to 2  the distinct names, in the order in which they come first, as names/text.h has it
@@ -13,6 +13,8 @@
  * number of names; 2 or 3 a chunk of a zlib stream of level 6 or 9, its number of names; 4 bytes as
  * they are, their number 6  the bytes of the pieces of form 4
  */
+#include "common/codec/names/chunks.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,20 +22,25 @@
 #include "common/base/array.h"
 #include "common/base/numbers.h"
 #include "common/base/parallel.h"
+#include "common/codec/coding.h"
 #include "common/codec/deflate/text.h"
 #include "common/codec/name_lists.h"
 #include "common/codec/names/text.h"
 #include "common/codec/transforms.h"
-#include "common/llvm/name_set.h"
+#include "common/llvm/names.h"
 
 enum part {
-    PART_TEXT = COMPACT_NAMES_TEXT,
+    PART_TEXT,
     PART_KINDS = PART_TEXT + NAME_TEXT_PARTS,
     PART_OTHERS,
-    PART_PIECES = COMPACT_NAMES_PIECES,
+    PART_PIECES,
     PART_BYTES,
     PART_COUNT,
 };
+
+/* Those that names are read from, without the section. */
+#define STREAMS_OF_NAMES                                                                           \
+    (((UINT64_C(1) << NAME_TEXT_PARTS) - 1) << PART_TEXT | UINT64_C(1) << PART_PIECES)
 
 /* Beside those of deflate/text.h. */
 enum {
@@ -55,17 +62,16 @@ struct piece {
     uint64_t claimed;    /* size of the text */
     struct buffer text;
     size_t name_count;
-    enum compact_result result;
+    enum result result;
 };
 
 struct encoder {
-    const struct compact_context *context;
+    const struct transform_context *context;
     struct piece *pieces;
     size_t count;
     size_t capacity;
     struct member_writer members;
-    struct buffer text; /* of the distinct names */
-    struct compact_parts *parts;
+    struct streams *streams;
 };
 
 static bool add_piece(struct encoder *encoder, struct piece piece)
@@ -134,9 +140,9 @@ static void prove_piece(void *context, size_t index)
     if (piece->form != ZLIB_FORM_BEST)
         return;
     piece->result = zlib_text_prove(piece->stream, piece->claimed, &piece->text, &form);
-    piece->form = piece->result == COMPACT_DONE ? form : FORM_BYTES;
-    if (piece->result == COMPACT_UNFIT)
-        piece->result = COMPACT_DONE;
+    piece->form = piece->result == RESULT_OK ? form : FORM_BYTES;
+    if (piece->result == RESULT_UNFIT)
+        piece->result = RESULT_OK;
 }
 
 /* The text of a chunk, wherever it is. */
@@ -160,7 +166,7 @@ static bool take_name(struct bytes *text, bool *at_end, struct bytes *name)
     return true;
 }
 
-static enum compact_result add_names(struct encoder *encoder, struct piece *piece)
+static enum result add_names(struct encoder *encoder, struct piece *piece)
 {
     struct bytes rest = text_of(piece), name;
     bool at_end = false;
@@ -168,20 +174,20 @@ static enum compact_result add_names(struct encoder *encoder, struct piece *piec
     member_writer_start_list(&encoder->members);
     while (take_name(&rest, &at_end, &name)) {
         if (!member_writer_put(&encoder->members, name))
-            return COMPACT_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         piece->name_count++;
     }
     return zlib_text_remember(encoder->context->memo, text_of(piece), piece->form, piece->stream);
 }
 
-static enum compact_result put_pieces(struct encoder *encoder)
+static enum result put_pieces(struct encoder *encoder)
 {
-    struct buffer *pieces = &encoder->parts->parts[PART_PIECES];
+    struct buffer *pieces = &encoder->streams->stream[PART_PIECES];
     unsigned width;
     bool done;
 
-    if (encoder->text.size == 0 || !member_writer_finish(&encoder->members, &width))
-        return COMPACT_UNFIT;
+    if (encoder->members.names.count == 0 || !member_writer_finish(&encoder->members, &width))
+        return RESULT_UNFIT;
     done = buffer_append_uleb128(pieces, width) && buffer_append_uleb128(pieces, encoder->count);
     for (size_t i = 0; done && i < encoder->count; i++) {
         const struct piece *piece = &encoder->pieces[i];
@@ -189,69 +195,55 @@ static enum compact_result put_pieces(struct encoder *encoder)
 
         done = buffer_append_uleb128(pieces, piece->form) && buffer_append_uleb128(pieces, size) &&
                (piece->form != FORM_BYTES ||
-                buffer_append(&encoder->parts->parts[PART_BYTES], piece->whole.data,
+                buffer_append(&encoder->streams->stream[PART_BYTES], piece->whole.data,
                               (size_t)piece->whole.size));
     }
-    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return done ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
-static enum compact_result encode_all(struct encoder *encoder, struct bytes section)
+static enum result encode_all(struct encoder *encoder, struct bytes section)
 {
-    struct buffer *parts = encoder->parts->parts;
-    enum compact_result put;
+    struct buffer *streams = encoder->streams->stream;
+    enum result put;
 
-    if (!member_writer_start(&encoder->members, &encoder->text, &parts[PART_KINDS],
-                             &parts[PART_OTHERS]) ||
-        !find_pieces(encoder, section))
-        return COMPACT_NO_MEMORY;
+    encoder->members =
+        (struct member_writer){.kinds = &streams[PART_KINDS], .others = &streams[PART_OTHERS]};
+    if (!find_pieces(encoder, section))
+        return RESULT_NO_MEMORY;
     parallel_run(encoder->count, encoder->context->threads, prove_piece, encoder);
     for (size_t i = 0; i < encoder->count; i++) {
         struct piece *piece = &encoder->pieces[i];
-        enum compact_result result = piece->result;
+        enum result result = piece->result;
 
-        if (result == COMPACT_DONE && has_names(piece->form))
+        if (result == RESULT_OK && has_names(piece->form))
             result = add_names(encoder, piece);
         buffer_free(&piece->text);
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
     }
     put = put_pieces(encoder);
-    return put == COMPACT_DONE ? name_text_encode(buffer_view(&encoder->text), &parts[PART_TEXT])
-                               : put;
+    return put == RESULT_OK
+               ? name_text_encode(buffer_view(&encoder->members.names.text), &streams[PART_TEXT])
+               : put;
 }
 
-static enum compact_result encode(const struct compact_context *context, struct bytes section,
-                                  struct compact_parts *parts)
+static enum result encode(const struct transform_context *context, struct bytes section,
+                          struct streams *streams)
 {
-    struct encoder encoder = {.context = context, .parts = parts};
-    enum compact_result result;
+    struct encoder encoder = {.context = context, .streams = streams};
+    enum result result;
 
-    parts->count = PART_COUNT;
-    parts->checked = COMPACT_NAMES_ALONE;
+    streams->count = PART_COUNT;
+    streams->checked = STREAMS_OF_NAMES;
     result = encode_all(&encoder, section);
     for (size_t i = 0; i < encoder.count; i++)
         buffer_free(&encoder.pieces[i].text);
     free(encoder.pieces);
     member_writer_free(&encoder.members);
-    buffer_free(&encoder.text);
     return result;
 }
 
 /* ---- decoding ---- */
-
-/* Whether all names of the section are in its text of names. */
-bool compact_names_are_all(struct bytes pieces)
-{
-    uint64_t number, form, size;
-
-    if (!bytes_take_uleb128(&pieces, &number) || !bytes_take_uleb128(&pieces, &number))
-        return false;
-    while (bytes_take_uleb128(&pieces, &form) && bytes_take_uleb128(&pieces, &size)) {
-        if (form == FORM_BYTES)
-            return false;
-    }
-    return true;
-}
 
 /* A piece to be. */
 struct plan {
@@ -260,12 +252,12 @@ struct plan {
     const uint32_t *members; /* numbers of its names */
     uint64_t text_size;
     struct buffer stream;
-    enum compact_result result;
+    enum result result;
 };
 
 struct decoder {
-    const struct compact_context *context;
-    struct name_table names;
+    const struct transform_context *context;
+    struct names names;
     struct member_reader reader;
     uint32_t *members; /* numbers of the names of all chunks */
     uint32_t *next;    /* where those of the next chunk go */
@@ -288,12 +280,12 @@ static bool measure_chunk(struct decoder *decoder, struct plan *plan)
 
         if (!member_reader_take(&decoder->reader, &number))
             return false;
-        size = name_table_get(&decoder->names, (size_t)number).size + 1;
+        size = names_get(&decoder->names, (size_t)number).size + 1;
         if (size > decoder->inflated_left)
             return false;
         decoder->inflated_left -= size;
         plan->text_size += size;
-        decoder->is_over_limit = plan->text_size > compact_memory_limit(decoder->context);
+        decoder->is_over_limit = plan->text_size > transform_memory_limit(decoder->context);
         if (decoder->is_over_limit)
             return false;
         *decoder->next++ = (uint32_t)number;
@@ -313,22 +305,22 @@ static bool take_plan(struct decoder *decoder, struct bytes *pieces, struct plan
     return !has_names(plan->form) || (plan->size != 0 && measure_chunk(decoder, plan));
 }
 
-static enum compact_result take_plans(struct decoder *decoder, struct bytes pieces)
+static enum result take_plans(struct decoder *decoder, struct bytes pieces)
 {
     uint64_t count;
 
     if (!member_reader_take_width(&decoder->reader, &pieces) ||
         !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2 || count > decoder->size)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     decoder->plans = calloc((size_t)count + 1, sizeof(*decoder->plans));
     if (decoder->plans == NULL)
-        return COMPACT_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     decoder->count = (size_t)count;
     for (size_t i = 0; i < decoder->count; i++) {
         if (!take_plan(decoder, &pieces, &decoder->plans[i]))
-            return decoder->is_over_limit ? COMPACT_OVER_LIMIT : COMPACT_UNFIT;
+            return decoder->is_over_limit ? RESULT_OVER_LIMIT : RESULT_UNFIT;
     }
-    return member_reader_at_end(&decoder->reader) ? COMPACT_DONE : COMPACT_UNFIT;
+    return member_reader_at_end(&decoder->reader) ? RESULT_OK : RESULT_UNFIT;
 }
 
 /* Puts a chunk's text together; it has been measured. */
@@ -337,7 +329,7 @@ static bool gather_text(const struct decoder *decoder, const struct plan *plan, 
     if (!buffer_reserve(text, (size_t)plan->text_size + 1))
         return false;
     for (uint64_t i = 0; i < plan->size; i++) {
-        struct bytes name = name_table_get(&decoder->names, plan->members[i]);
+        struct bytes name = names_get(&decoder->names, plan->members[i]);
 
         memcpy(text->data + text->size, name.data, (size_t)name.size + 1);
         text->size += (size_t)name.size + 1;
@@ -354,11 +346,11 @@ static void make_stream(void *context, size_t index)
 
     if (!has_names(plan->form))
         return;
-    plan->result = COMPACT_UNFIT;
+    plan->result = RESULT_UNFIT;
     /* All streams are there before the first one is put into the section. */
     if (atomic_load(&decoder->stream_size) > decoder->size)
         return;
-    plan->result = COMPACT_NO_MEMORY;
+    plan->result = RESULT_NO_MEMORY;
     if (gather_text(decoder, plan, &text))
         plan->result = zlib_text_again(decoder->context->memo, buffer_view(&text),
                                        (enum zlib_form)plan->form, decoder->size, &plan->stream);
@@ -367,33 +359,33 @@ static void make_stream(void *context, size_t index)
 }
 
 /* `left`: how much the section may still grow. */
-static enum compact_result put_piece(struct decoder *decoder, struct plan *plan, uint64_t left,
-                                     struct buffer *section)
+static enum result put_piece(struct decoder *decoder, struct plan *plan, uint64_t left,
+                             struct buffer *section)
 {
     const struct buffer *stream = &plan->stream;
     const uint8_t *bytes;
     bool done;
 
-    if (plan->result != COMPACT_DONE)
+    if (plan->result != RESULT_OK)
         return plan->result;
     if ((has_names(plan->form) ? stream->size : plan->size) > left)
-        return COMPACT_UNFIT;
+        return RESULT_UNFIT;
     if (plan->form == FORM_ZEROS) {
         done = buffer_append_zeros(section, (size_t)plan->size);
     } else if (plan->form == FORM_BYTES) {
         bytes = take_bytes(&decoder->bytes, plan->size);
         if (bytes == NULL)
-            return COMPACT_UNFIT;
+            return RESULT_UNFIT;
         done = buffer_append(section, bytes, (size_t)plan->size);
     } else {
         done = buffer_append_uleb128(section, plan->text_size) &&
                buffer_append_uleb128(section, plan->form == ZLIB_FORM_NONE ? 0 : stream->size) &&
                buffer_append(section, stream->data, stream->size);
     }
-    return done ? COMPACT_DONE : COMPACT_NO_MEMORY;
+    return done ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
-static enum compact_result put_pieces_together(struct decoder *decoder, struct buffer *section)
+static enum result put_pieces_together(struct decoder *decoder, struct buffer *section)
 {
     size_t start = section->size;
     uint64_t size = decoder->size;
@@ -401,66 +393,102 @@ static enum compact_result put_pieces_together(struct decoder *decoder, struct b
     parallel_run(decoder->count, decoder->context->threads, make_stream, decoder);
     for (size_t i = 0; i < decoder->count; i++) {
         uint64_t made = section->size - start;
-        enum compact_result result =
-            made > size ? COMPACT_UNFIT
-                        : put_piece(decoder, &decoder->plans[i], size - made, section);
+        enum result result = made > size
+                                 ? RESULT_UNFIT
+                                 : put_piece(decoder, &decoder->plans[i], size - made, section);
 
-        if (result != COMPACT_DONE)
+        if (result != RESULT_OK)
             return result;
         buffer_free(&decoder->plans[i].stream);
     }
-    return COMPACT_DONE;
+    return RESULT_OK;
 }
 
 /* Makes the names, and room for the numbers of members. */
-static enum compact_result start_decoder(struct decoder *decoder, const struct buffer *parts)
+static enum result start_decoder(struct decoder *decoder, const struct buffer *streams)
 {
-    enum compact_result result = name_text_decode(
-        &parts[PART_TEXT], decoder->size, compact_memory_limit(decoder->context), &decoder->names);
-    size_t count = parts[PART_KINDS].size;
+    enum result result =
+        name_text_decode(&streams[PART_TEXT], decoder->size,
+                         transform_memory_limit(decoder->context), &decoder->names);
+    size_t count = streams[PART_KINDS].size;
 
-    if (result != COMPACT_DONE)
+    if (result != RESULT_OK)
         return result;
     if (decoder->names.count > UINT32_MAX)
-        return COMPACT_UNFIT;
-    decoder->inflated_left = zlib_text_limit(parts, PART_OTHERS + 1, decoder->size);
+        return RESULT_UNFIT;
+    decoder->inflated_left = zlib_text_limit(streams, PART_OTHERS + 1, decoder->size);
     decoder->members = malloc((count + 1) * sizeof(*decoder->members));
     decoder->next = decoder->members;
     return decoder->members != NULL && member_reader_start(&decoder->reader, decoder->names.count,
-                                                           buffer_view(&parts[PART_KINDS]),
-                                                           buffer_view(&parts[PART_OTHERS]))
-               ? COMPACT_DONE
-               : COMPACT_NO_MEMORY;
+                                                           buffer_view(&streams[PART_KINDS]),
+                                                           buffer_view(&streams[PART_OTHERS]))
+               ? RESULT_OK
+               : RESULT_NO_MEMORY;
 }
 
-static enum compact_result decode(const struct compact_context *context,
-                                  struct compact_parts *parts, uint64_t size,
-                                  struct buffer *section)
+static enum result decode(const struct transform_context *context, struct streams *streams,
+                          uint64_t size, struct buffer *section)
 {
     struct decoder decoder = {
-        .context = context, .bytes = buffer_view(&parts->parts[PART_BYTES]), .size = size};
-    enum compact_result result;
+        .context = context, .bytes = buffer_view(&streams->stream[PART_BYTES]), .size = size};
+    enum result result;
 
-    if (parts->count != PART_COUNT)
-        return COMPACT_UNFIT;
-    result = start_decoder(&decoder, parts->parts);
-    if (result == COMPACT_DONE)
-        result = take_plans(&decoder, buffer_view(&parts->parts[PART_PIECES]));
-    if (result == COMPACT_DONE)
+    if (streams->count != PART_COUNT)
+        return RESULT_UNFIT;
+    result = start_decoder(&decoder, streams->stream);
+    if (result == RESULT_OK)
+        result = take_plans(&decoder, buffer_view(&streams->stream[PART_PIECES]));
+    if (result == RESULT_OK)
         result = put_pieces_together(&decoder, section);
     for (size_t i = 0; i < decoder.count; i++)
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
     free(decoder.members);
     member_reader_free(&decoder.reader);
-    name_table_free(&decoder.names);
+    names_free(&decoder.names);
     return result;
 }
 
-const struct compact_transform compact_names_2 = {
-    .type = COMPACT_NAMES_2,
+const struct transform names_transform = {
+    .id = TRANSFORM_NAMES,
     .kinds = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES),
-    .parts_per_byte = COMPACT_NAMES_PARTS_PER_BYTE,
+    .streams_per_byte = ZLIB_TEXT_STREAMS_PER_BYTE,
     .encode = encode,
     .decode = decode,
 };
+
+/* ---- names alone ---- */
+
+/* Whether all names of the section are in its text of names. */
+static bool has_all_names(struct bytes pieces)
+{
+    uint64_t number, form, size;
+
+    if (!bytes_take_uleb128(&pieces, &number) || !bytes_take_uleb128(&pieces, &number))
+        return false;
+    while (bytes_take_uleb128(&pieces, &form) && bytes_take_uleb128(&pieces, &size)) {
+        if (form == FORM_BYTES)
+            return false;
+    }
+    return true;
+}
+
+bool names_decode(const struct transform_context *context, struct bytes packed, uint64_t size,
+                  const char *name, const char *what, struct names *names, bool *are_all,
+                  struct error *error)
+{
+    struct streams streams = {0};
+    bool done = coding_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, size, name, what,
+                              &streams, error);
+
+    *names = (struct names){0};
+    if (done)
+        done = coding_check(name_text_decode(&streams.stream[PART_TEXT], size,
+                                             transform_memory_limit(context), names),
+                            context, size, name, what, error);
+    if (are_all != NULL)
+        *are_all = streams.checked == STREAMS_OF_NAMES &&
+                   has_all_names(buffer_view(&streams.stream[PART_PIECES]));
+    streams_free(&streams);
+    return done;
+}

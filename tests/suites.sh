@@ -1,0 +1,75 @@
+# What run.sh and campaign.sh have in common: included by them. The caller has set `build`, the
+# directory to build in.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+mkdir -p "$build"
+build=$(cd "$build" && pwd)
+jobs=$(nproc)
+cd "$root"
+
+step() {
+    printf '\n== %s\n' "$*"
+}
+
+prepare() {
+    step "packages"
+    "$root/tests/install-packages.sh"
+
+    step "layout"
+    find common formats reader split tests \( -name '*.c' -o -name '*.h' -o -name '*.cc' \) -print0 |
+        xargs -0 -n 40 -P "$jobs" clang-format-14 --dry-run -Werror
+}
+
+# build_variant NAME CMAKE-OPTION...
+build_variant() {
+    local name=$1
+    shift
+    step "build: $name"
+    cmake -S "$root" -B "$build/$name" -G Ninja -DCOVSPLIT_WERROR=ON \
+        -DCOVSPLIT_TEST_CACHE="$build/fetched" "$@" >"$build/$name.configure.log" ||
+        { cat "$build/$name.configure.log"; return 1; }
+    cmake --build "$build/$name" --parallel "$jobs"
+}
+
+build_release() {
+    build_variant release -DCMAKE_C_COMPILER=gcc
+}
+
+# Another compiler's warnings about the product.
+build_clang() {
+    build_variant clang -DCMAKE_C_COMPILER=clang-14 -DCOVSPLIT_TESTS="${1-OFF}"
+}
+
+# build_sanitized CLANGS...: the tests there use images by these.
+build_sanitized() {
+    local clangs
+    clangs=$(IFS=';' && echo "$*")
+    build_variant sanitized -DCMAKE_C_COMPILER=clang-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        -DCOVSPLIT_SANITIZE=ON -DCOVSPLIT_TEST_CLANGS="$clangs"
+}
+
+# test_variant NAME CTEST-OPTION...: adds to the counts; a failed test does not end the script.
+tests=0
+failed=0
+test_variant() {
+    local name=$1 line
+    shift
+    step "test: $name"
+    ctest --test-dir "$build/$name" --parallel "$jobs" --output-on-failure --no-tests=error "$@" \
+        </dev/null 2>&1 | tee "$build/$name.test.log" || true
+    line=$(grep -E '^[0-9]+% tests passed, ' "$build/$name.test.log" || true)
+    if [[ $line =~ ,\ ([0-9]+)\ tests?\ failed\ out\ of\ ([0-9]+) ]]; then
+        failed=$((failed + BASH_REMATCH[1]))
+        tests=$((tests + BASH_REMATCH[2]))
+    else
+        echo "$name: ctest did not come to its end" >&2
+        exit 1
+    fi
+}
+
+# The last line, which counts all tests, in ctest's words; and the script's exit status.
+finish() {
+    printf '\n%d%% tests passed, %d tests failed out of %d\n' \
+        $((100 * (tests - failed) / tests)) "$failed" "$tests"
+    [ "$failed" -eq 0 ]
+}

@@ -1,0 +1,33 @@
+/*
+ * How much of a test of many rounds is run: seeds of mutations, moments of kills, pairs of a table.
+ *
+ * COVSPLIT_TEST_PERCENT says it, where it is set; else everything is run. tests/run.sh sets it,
+ * tests/campaign.sh does not.
+ */
+#ifndef COVSPLIT_TESTS_SUPPORT_ROUNDS_H
+#define COVSPLIT_TESTS_SUPPORT_ROUNDS_H
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+/* Of so many rounds, those to run: one at least. */
+static inline unsigned rounds(unsigned all)
+{
+    const char *percent = getenv("COVSPLIT_TEST_PERCENT");
+    unsigned long share = percent != NULL ? strtoul(percent, NULL, 10) : 100;
+    unsigned chosen = share < 100 ? (unsigned)(all * share / 100) : all;
+    return chosen != 0 ? chosen : 1;
+}
+
+/* Of cases in a row (every byte, every system call), every so many-th. */
+static inline unsigned rounds_step(void)
+{
+    return 100 / rounds(100);
+}
+
+static inline bool rounds_are_all(void)
+{
+    return rounds(100) == 100;
+}
+
+#endif
