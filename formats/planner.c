@@ -36,7 +36,7 @@ static struct planning *start(const struct format *format, const struct input *i
     planning->plan = plan;
     planning->code = (struct image_code){
         .operations = &format->code,
-        .state = planning,
+        .planning = planning,
         .input = input,
         .plan = plan,
         .bound_window = (format->has_markers ? 2 : 1) * PROFILE_RECORD_SIZE_MAX,

@@ -4,9 +4,9 @@
  */
 #include "formats/coff/state.h"
 
-bool coff_next_code(const void *format_state, size_t *index, struct code *code)
+bool coff_next_code(const struct planning *planning, size_t *index, struct code *code)
 {
-    const struct coff_image *image = &((const struct coff_state *)format_state)->image;
+    const struct coff_image *image = &((const struct coff_state *)planning)->image;
 
     while (*index < image->section_count) {
         size_t i = (*index)++;
@@ -19,10 +19,10 @@ bool coff_next_code(const void *format_state, size_t *index, struct code *code)
     return false;
 }
 
-bool coff_code_of(const void *format_state, const struct runtime_definition *definition,
+bool coff_code_of(const struct planning *planning, const struct runtime_definition *definition,
                   struct code *code)
 {
-    const struct coff_state *state = format_state;
+    const struct coff_state *state = (const struct coff_state *)planning;
     const struct coff_image *image = &state->image;
 
     code->address = definition->address;
@@ -51,10 +51,10 @@ static bool pointer_visitor(void *context, const struct coff_relocation *relocat
            rules_is_inside_accessor(&search->state->base.code, relocation->address);
 }
 
-bool coff_find_pointer(const void *format_state, const struct reference_target *target,
+bool coff_find_pointer(const struct planning *planning, const struct reference_target *target,
                        uint64_t *from, const char **reason)
 {
-    const struct coff_state *state = format_state;
+    const struct coff_state *state = (const struct coff_state *)planning;
     struct pointer_search search = {state, target, 0};
     bool found = !coff_relocations_each(&state->image, pointer_visitor, &search, reason);
 

@@ -46,7 +46,8 @@ struct coff_state {
  * for damaged ones. */
 bool coff_symbols_find(struct coff_state *state, struct error *error);
 /* Visits the symbols of both, as code_operations has it. */
-bool coff_symbols_visit(const void *state, runtime_symbol_visitor visit, void *context);
+bool coff_symbols_visit(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context);
 
 /* ---- coff/search.c ---- */
 
@@ -58,12 +59,12 @@ void coff_search_version(struct coff_state *state);
 
 /* ---- coff/references.c, as code_operations has them ---- */
 
-bool coff_next_code(const void *state, size_t *index, struct code *code);
+bool coff_next_code(const struct planning *planning, size_t *index, struct code *code);
 /* The code is that behind any jump to it. */
-bool coff_code_of(const void *state, const struct runtime_definition *definition,
+bool coff_code_of(const struct planning *planning, const struct runtime_definition *definition,
                   struct code *code);
-bool coff_find_pointer(const void *state, const struct reference_target *target, uint64_t *from,
-                       const char **reason);
+bool coff_find_pointer(const struct planning *planning, const struct reference_target *target,
+                       uint64_t *from, const char **reason);
 
 /* ---- coff/merged.c ---- */
 

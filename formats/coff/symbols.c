@@ -162,9 +162,12 @@ static bool check_map(const struct coff_state *state, struct error *error)
                      map->path);
 }
 
-bool coff_symbols_visit(const void *format_state, runtime_symbol_visitor visit, void *context)
+bool coff_symbols_visit(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context)
 {
-    return each_in_table(format_state, visit, context) && each_in_map(format_state, visit, context);
+    const struct coff_state *state = (const struct coff_state *)planning;
+
+    return each_in_table(state, visit, context) && each_in_map(state, visit, context);
 }
 
 bool coff_symbols_find(struct coff_state *state, struct error *error)
@@ -173,7 +176,7 @@ bool coff_symbols_find(struct coff_state *state, struct error *error)
 
     if (!check_map(state, error))
         return false;
-    if (!runtime_symbols_find(symbols, coff_symbols_visit, state))
+    if (!runtime_symbols_find(symbols, coff_symbols_visit, &state->base))
         return error_set(error,
                          "%s: damaged COFF image or map file: the profile runtime is defined too "
                          "many times; link it again",

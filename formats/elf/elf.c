@@ -120,43 +120,43 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
 /* ---- code ---- */
 
 /* To the end of the segment, or of the symbol where that has a size. */
-static bool code_of(const void *format, const struct runtime_definition *definition,
+static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code)
 {
-    const struct elf_state *state = format;
-    size_t segment = elf_segment_of(&state->image, definition->address, 1);
+    const struct elf_image *image = image_of(planning);
+    size_t segment = elf_segment_of(image, definition->address, 1);
     const GElf_Phdr *phdr;
     uint64_t left;
 
     if (segment == NO_INDEX)
         return false;
-    phdr = &state->image.phdrs[segment];
+    phdr = &image->phdrs[segment];
     left = phdr->p_vaddr + phdr->p_filesz - definition->address;
     if (definition->size != 0 && definition->size < left)
         left = definition->size;
     code->address = definition->address;
     return (phdr->p_flags & PF_X) != 0 &&
-           elf_bytes_at(&state->image, definition->address, left, &code->bytes);
+           elf_bytes_at(image, definition->address, left, &code->bytes);
 }
 
-static bool next_code(const void *format, size_t *index, struct code *code)
+static bool next_code(const struct planning *planning, size_t *index, struct code *code)
 {
-    const struct elf_state *state = format;
+    const struct elf_image *image = image_of(planning);
 
-    while (*index < state->image.shnum) {
+    while (*index < image->shnum) {
         size_t i = (*index)++;
 
-        if ((state->image.shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
+        if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
             continue;
-        *code = (struct code){elf_section_bytes(&state->image, i), state->image.shdrs[i].sh_addr};
+        *code = (struct code){elf_section_bytes(image, i), image->shdrs[i].sh_addr};
         return true;
     }
     return false;
 }
 
-static bool is_start_of_section(const void *format, uint64_t address)
+static bool is_start_of_section(const struct planning *planning, uint64_t address)
 {
-    const struct elf_image *image = &((const struct elf_state *)format)->image;
+    const struct elf_image *image = image_of(planning);
 
     for (size_t i = 1; i < image->shnum; i++) {
         if ((image->shdrs[i].sh_flags & SHF_ALLOC) != 0 && image->shdrs[i].sh_addr == address)
@@ -165,9 +165,10 @@ static bool is_start_of_section(const void *format, uint64_t address)
     return false;
 }
 
-static bool each_symbol(const void *state, runtime_symbol_visitor visit, void *context)
+static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context)
 {
-    return elf_symbols_visit(&((const struct elf_state *)state)->image, visit, context);
+    return elf_symbols_visit(image_of(planning), visit, context);
 }
 
 /* ---- deciding ---- */

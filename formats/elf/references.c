@@ -94,10 +94,10 @@ static bool find_word(struct pointer_search *search)
     return false;
 }
 
-bool elf_find_pointer(const void *format_state, const struct reference_target *target,
+bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
                       uint64_t *from, const char **reason)
 {
-    const struct elf_state *state = format_state;
+    const struct elf_state *state = (const struct elf_state *)planning;
     struct pointer_search search = {&state->image, &state->base.code, target, 0};
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
                  (state->image.ehdr.e_type == ET_EXEC && find_word(&search));
@@ -128,9 +128,9 @@ static bool slot_visitor(void *context, const struct elf_relocation *relocation)
 }
 
 /* The address that a slot of the GOT holds at run time. */
-bool elf_slot_value(const void *format_state, uint64_t slot, uint64_t *value)
+bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value)
 {
-    const struct elf_state *state = format_state;
+    const struct elf_state *state = (const struct elf_state *)planning;
     struct slot_search search = {.slot = slot};
     const char *reason;
     struct bytes bytes;

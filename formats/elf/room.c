@@ -236,7 +236,7 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
     }
     target.size = end - target.first;
     return segments_move_whole(state) && sections_move_whole(state) &&
-           !elf_find_pointer(state, &target, &from, &reason) &&
+           !elf_find_pointer(&state->base, &target, &from, &reason) &&
            !rules_find_in_code(&state->base.code, &target, &from);
 }
 

@@ -86,9 +86,9 @@ bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_
 /* ---- the other steps ---- */
 
 /* elf/references.c, as code_operations has them. */
-bool elf_find_pointer(const void *state, const struct reference_target *target, uint64_t *from,
-                      const char **reason);
-bool elf_slot_value(const void *state, uint64_t slot, uint64_t *value);
+bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
+                      uint64_t *from, const char **reason);
+bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value);
 
 /* elf/layout.c and elf/write.c, as struct format has them. What is written is checked to hold
  * together. */

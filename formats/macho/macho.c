@@ -129,9 +129,10 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
                : (struct bytes){0};
 }
 
-static bool each_symbol(const void *state, runtime_symbol_visitor visit, void *context)
+static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context)
 {
-    return macho_symbols_visit(&((const struct macho_state *)state)->image, visit, context);
+    return macho_symbols_visit(image_of(planning), visit, context);
 }
 
 static bool find_symbols(struct planning *planning, struct error *error)
@@ -153,10 +154,10 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
 /* ---- code ---- */
 
 /* To the end of the segment: symbols have no sizes. */
-static bool code_of(const void *format, const struct runtime_definition *definition,
+static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code)
 {
-    const struct macho_image *image = &((const struct macho_state *)format)->image;
+    const struct macho_image *image = image_of(planning);
 
     for (size_t i = 0; i < image->segment_count; i++) {
         const struct macho_segment *segment = &image->segments[i];
@@ -171,9 +172,9 @@ static bool code_of(const void *format, const struct runtime_definition *definit
     return false;
 }
 
-static bool next_code(const void *format, size_t *index, struct code *code)
+static bool next_code(const struct planning *planning, size_t *index, struct code *code)
 {
-    const struct macho_image *image = &((const struct macho_state *)format)->image;
+    const struct macho_image *image = image_of(planning);
 
     while (*index < image->section_count) {
         const struct macho_section *section = &image->sections[(*index)++];
@@ -186,9 +187,9 @@ static bool next_code(const void *format, size_t *index, struct code *code)
     return false;
 }
 
-static bool is_start_of_section(const void *format, uint64_t address)
+static bool is_start_of_section(const struct planning *planning, uint64_t address)
 {
-    const struct macho_image *image = &((const struct macho_state *)format)->image;
+    const struct macho_image *image = image_of(planning);
 
     for (size_t i = 0; i < image->section_count; i++) {
         if (image->sections[i].addr == address && image->sections[i].size != 0)

@@ -20,10 +20,10 @@ static bool pointer_visitor(void *context, const struct macho_fixup *fixup)
            !reference_counts(target, fixup->target);
 }
 
-bool macho_find_pointer(const void *format_state, const struct reference_target *target,
+bool macho_find_pointer(const struct planning *planning, const struct reference_target *target,
                         uint64_t *from, const char **reason)
 {
-    const struct macho_state *state = format_state;
+    const struct macho_state *state = (const struct macho_state *)planning;
     struct pointer_search search = {target, 0};
     bool found = !macho_fixups_each(&state->image, pointer_visitor, &search, reason);
 

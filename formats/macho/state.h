@@ -105,8 +105,8 @@ bool macho_symbols_visit(const struct macho_image *image, runtime_symbol_visitor
 /* ---- the other steps ---- */
 
 /* As code_operations has it (macho/references.c). */
-bool macho_find_pointer(const void *state, const struct reference_target *target, uint64_t *from,
-                        const char **reason);
+bool macho_find_pointer(const struct planning *planning, const struct reference_target *target,
+                        uint64_t *from, const char **reason);
 
 /* Add the edits of fixups: those in the data go, and those of a split segment find their places
  * (macho/relink.c, macho/recode.c). False where that cannot be done with the split that is planned:

@@ -152,7 +152,7 @@ static bool find_call(const struct image_code *image, const struct reference_tar
     if (!rules_search_code(image, watched, add_caller, &callers))
         return true;
     if (callers.count != 0)
-        image->operations->each_symbol(image->state, judge_callers, &callers);
+        image->operations->each_symbol(image->planning, judge_callers, &callers);
     for (size_t i = 0; i < callers.count; i++) {
         *from = callers.list[i].from;
         if (!callers.list[i].is_own)
@@ -168,6 +168,6 @@ bool callers_find_foreign(const struct image_code *image, uint64_t *from)
 
     return watched.size != 0 && image->symbols.are_told &&
            (find_call(image, &watched, from) ||
-            (image->operations->find_pointer(image->state, &watched, from, &reason) &&
+            (image->operations->find_pointer(image->planning, &watched, from, &reason) &&
              reason == NULL));
 }

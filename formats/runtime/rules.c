@@ -7,7 +7,7 @@
 static bool decode(const struct image_code *image, const struct runtime_definition *definition,
                    struct code *code, struct accessor *accessor)
 {
-    return image->operations->code_of(image->state, definition, code) &&
+    return image->operations->code_of(image->planning, definition, code) &&
            image->machine->decode_accessor(code, accessor);
 }
 
@@ -31,7 +31,7 @@ static bool find_value(const struct image_code *image, enum section_kind kind,
             name);
     *value = accessor.value;
     return accessor.form != ACCESSOR_LOAD ||
-           operations->slot_value(image->state, accessor.value, value) ||
+           operations->slot_value(image->planning, accessor.value, value) ||
            image_plan_keep(image->plan, kind, "what %s returns cannot be told", name);
 }
 
@@ -114,7 +114,7 @@ static bool is_repeated(const struct image_code *image, size_t index, uint64_t a
         struct code other;
 
         if (definitions[i].symbol == definitions[index].symbol &&
-            image->operations->code_of(image->state, &definitions[i], &other) &&
+            image->operations->code_of(image->planning, &definitions[i], &other) &&
             other.address == address)
             return true;
     }
@@ -185,7 +185,7 @@ bool rules_search_code(const struct image_code *image, const struct reference_ta
     size_t index = 0;
 
     search.target.absolute = image->has_absolute_operands;
-    while (image->operations->next_code(image->state, &index, &code)) {
+    while (image->operations->next_code(image->planning, &index, &code)) {
         if (!code_search(&search, &code, visit, context))
             return false;
     }
@@ -241,11 +241,11 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
     const struct code_operations *operations = image->operations;
     struct reference_target target = {.first = address, .size = size};
     uint64_t last = is_bound && operations->is_start_of_section != NULL &&
-                            !operations->is_start_of_section(image->state, address + size)
+                            !operations->is_start_of_section(image->planning, address + size)
                         ? 1
                         : 0;
 
-    if (operations->find_pointer(image->state, &target, from, reason) && *reason == NULL)
+    if (operations->find_pointer(image->planning, &target, from, reason) && *reason == NULL)
         return REFERENCE_POINTER;
     if (!image->machine->code_has_relocations && find_in_windows(image, address, size, last, from))
         return REFERENCE_CODE;

@@ -17,35 +17,35 @@
 #include "formats/plan.h"
 #include "formats/runtime/symbols.h"
 
-/* How a format tells of the code of its images. The functions get `state`, the format's own. */
+/* How a format tells of the code of its images. */
 struct code_operations {
     const char *folding_advice; /* "link without ...": what makes functions share their code */
     const char *missing_advice; /* why a symbol may be missing, and what to do */
 
     /* The code from the definition's first instruction to the end of what is loaded with it. */
-    bool (*code_of)(const void *state, const struct runtime_definition *definition,
+    bool (*code_of)(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code);
     /* The executable section with this index or the next one behind it; *index is then behind that.
      * False behind the last. */
-    bool (*next_code)(const void *state, size_t *index, struct code *code);
+    bool (*next_code)(const struct planning *planning, size_t *index, struct code *code);
     /* True where another section starts at the address: references to it may mean that one. NULL:
      * no bound of a section is where it ends. */
-    bool (*is_start_of_section)(const void *state, uint64_t address);
+    bool (*is_start_of_section)(const struct planning *planning, uint64_t address);
     /* What a slot holds at run time. NULL: no function of the runtime loads its result in this
      * format. */
-    bool (*slot_value)(const void *state, uint64_t slot, uint64_t *value);
+    bool (*slot_value)(const struct planning *planning, uint64_t slot, uint64_t *value);
     /* Whether a pointer in the image leads to the target, other than from its range and from what
      * the runtime's functions are made of: *from is where. Also true where that cannot be told:
      * *reason then says why, and is NULL otherwise. */
-    bool (*find_pointer)(const void *state, const struct reference_target *target, uint64_t *from,
-                         const char **reason);
+    bool (*find_pointer)(const struct planning *planning, const struct reference_target *target,
+                         uint64_t *from, const char **reason);
     runtime_symbols_each each_symbol;
 };
 
 /* The code of an image, as the rules see it. */
 struct image_code {
     const struct code_operations *operations;
-    const void *state; /* the format's */
+    const struct planning *planning;
     const struct input *input;
     struct image_plan *plan;
     const struct machine *machine;

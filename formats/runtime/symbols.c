@@ -83,9 +83,9 @@ static bool mark_shared(void *context, const struct image_symbol *found)
 }
 
 bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
-                          const void *state)
+                          const struct planning *planning)
 {
     symbols->count = 0;
-    return each(state, collect, symbols) &&
-           (symbols->count == 0 || each(state, mark_shared, symbols));
+    return each(planning, collect, symbols) &&
+           (symbols->count == 0 || each(planning, mark_shared, symbols));
 }

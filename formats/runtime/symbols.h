@@ -54,6 +54,9 @@ struct runtime_symbols {
 bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
                          uint64_t address, uint64_t size);
 
+/* A split, of which only its format and the planner know more (format.h). */
+struct planning;
+
 /* A symbol of an image that is an address in it. */
 struct image_symbol {
     struct bytes name; /* and what follows: it ends at a NUL or a space. As in C: without an
@@ -62,14 +65,13 @@ struct image_symbol {
     bool is_function; /* or may be one */
 };
 
-/* Calls `visit` for every symbol of an image, whose format gets `state`. Stops at false and returns
- * it. */
+/* Calls `visit` for every symbol of an image. Stops at false and returns it. */
 typedef bool (*runtime_symbol_visitor)(void *context, const struct image_symbol *symbol);
-typedef bool (*runtime_symbols_each)(const void *state, runtime_symbol_visitor visit,
+typedef bool (*runtime_symbols_each)(const struct planning *planning, runtime_symbol_visitor visit,
                                      void *context);
 
 /* Finds all definitions, and those that other functions share. False where there are too many. */
 bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
-                          const void *state);
+                          const struct planning *planning);
 
 #endif
