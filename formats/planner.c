@@ -3,8 +3,8 @@
  *
  * An image is opened and described: its UUID, its sections, the symbols of the profile runtime, the
  * version of its profiles. One that was split before is known by what a split leaves. Of any other
- * it is decided, section by section, what can go. Then the UUID is settled, and in the image's
- * edits from the start: the layout makes all those that change sizes, and once these are in order
+ * the UUID is settled first, as the stub and the tripwire have it. Then it is decided, section by
+ * section, what can go; the layout makes all edits that change sizes, and once these are in order
  * the headers and tables are written.
  */
 #include "formats/planner.h"
@@ -39,6 +39,7 @@ static struct planning *start(const struct format *format, const struct input *i
         .planning = planning,
         .input = input,
         .plan = plan,
+        /* A record, and the marker beside it. */
         .bound_window = (format->has_markers ? 2 : 1) * PROFILE_RECORD_SIZE_MAX,
     };
     return planning;
