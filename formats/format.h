@@ -40,8 +40,8 @@ struct planning {
     uint8_t mapping_tripwire[TRIPWIRE_MAPPING_SIZE];
 };
 
-/* Where the operations return false with an error, the image is refused; where they return false
- * without one, or say so, a section was kept with its reason. Those that may be NULL say so. */
+/* An operation that takes an error refuses the image with it. A check without one keeps the section
+ * with the reason, and returns false. What may be NULL says so. */
 struct format {
     const char *name;
     enum image_format id;

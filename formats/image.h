@@ -2,7 +2,8 @@
  * Images of all formats behind one interface: the table of formats.
  *
  * A format recognizes an image, describes it, and *plans* the edits that strip it. It writes no
- * file and prints nothing. A new format is one folder, and one line in the table of image.c.
+ * file and prints nothing. A new format is one folder, declared in format.h, and one line in the
+ * table of image.c.
  */
 #ifndef COVSPLIT_FORMATS_IMAGE_H
 #define COVSPLIT_FORMATS_IMAGE_H

@@ -1,6 +1,6 @@
 /*
- * The machines whose code covsplit reads and changes: one file and one line in the table of
- * machine.c each.
+ * The machines whose code covsplit reads and changes: each is one file, declared below, and one
+ * line in the table of machine.c.
  *
  * Two things are wanted of code. The profile runtime that clang links into an image asks tiny
  * functions, the accessors, for the bounds of its sections (__llvm_profile_begin_data,
