@@ -114,14 +114,6 @@ static bool make_outputs(struct slice_split *split, struct error *error)
 
 /* ---- the stripped file ---- */
 
-/* A container_sink. */
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    struct split_job *job = context;
-
-    return output_write(&job->universal, part, error);
-}
-
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
 {
@@ -175,7 +167,8 @@ static bool compose_universal(struct split_job *job, struct error *error)
     }
     return container_lay_out(&job->container, job->file.path, error) &&
            output_create(&job->universal, job->output_path, &options, error) &&
-           container_write(&job->container, job->file.path, write_part, write_slice, job, error) &&
+           container_write(&job->container, job->file.path, output_sink, &job->universal,
+                           write_slice, job, error) &&
            check_universal(job, error) && output_sync(&job->universal, error);
 }
 
