@@ -125,7 +125,9 @@ static void read_uuid(struct search *search)
     } else if (error_is_of_memory(&why)) {
         search->no_uuid = why;
     } else if ((plan = image_plan_make(search->stripped, &options, &search->no_uuid)) != NULL) {
-        search->uuid = plan->facts.uuid;
+        /* The digest of an image that was not split is in no stripped one. */
+        if (plan->facts.uuid_source != UUID_FROM_DIGEST)
+            search->uuid = plan->facts.uuid;
         image_plan_free(plan);
     }
     if (search->uuid.size == 0 && search->no_uuid.message[0] == '\0')

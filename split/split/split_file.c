@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "common/base/digest.h"
-#include "common/edit/apply.h"
 #include "split/cli/message.h"
 #include "split/split/found_image.h"
 #include "split/split/outputs.h"
@@ -102,24 +101,10 @@ static bool is_needless(const struct split_job *job)
 
 /* ---- the stripped images and their sidecars ---- */
 
-static bool give_uuid(struct slice_split *split, struct error *error)
-{
-    struct uuid uuid = {.size = DIGEST_SIZE};
-    struct digest digest;
-
-    if (split->plan->facts.uuid.size != 0)
-        return true;
-    if (!input_digest(&split->image, &digest, error))
-        return false;
-    memcpy(uuid.bytes, digest.bytes, DIGEST_SIZE);
-    image_plan_set_uuid(split->plan, &uuid, UUID_FROM_DIGEST);
-    return true;
-}
-
 static bool make_outputs(struct slice_split *split, struct error *error)
 {
-    if (!give_uuid(split, error) || !place_create_outputs(split, error) ||
-        !outputs_write_stripped(split, error) || !place_settle_sidecar(split, error))
+    if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
+        !place_settle_sidecar(split, error))
         return false;
     progress_finish(&split->job->progress);
     if (!split->plan->already_split)
