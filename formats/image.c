@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/digest.h"
-#include "common/object.h"
-#include "common/tripwire.h"
-#include "formats/coff.h"
-#include "formats/coff_check_sum.h"
-#include "formats/elf.h"
-#include "formats/macho.h"
-#include "formats/stub.h"
+#include "common/base/digest.h"
+#include "common/llvm/tripwire.h"
+#include "common/sidecar/object.h"
+#include "formats/coff/check_sum.h"
+#include "formats/coff/coff.h"
+#include "formats/elf/elf.h"
+#include "formats/macho/macho.h"
+#include "formats/runtime/stub.h"
 
 struct image_format_entry {
     const char *name;

@@ -12,13 +12,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/edit.h"
-#include "common/error.h"
-#include "common/file.h"
-#include "common/inverse.h"
-#include "common/section.h"
-#include "common/sidecar.h"
-#include "common/uuid.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/uuid.h"
+#include "common/edit/inverse.h"
+#include "common/edit/script.h"
+#include "common/llvm/section.h"
+#include "common/sidecar/sidecar.h"
 
 #define IMAGE_REASON_MAX 256
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/object.h"
+#include "common/sidecar/object.h"
 #include "reader/internal.h"
 
 #define THREADS_MAX 8

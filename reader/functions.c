@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "common/names.h"
+#include "common/llvm/names.h"
 #include "reader/internal.h"
 
 struct covsplit_functions {

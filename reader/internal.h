@@ -5,11 +5,11 @@
 #ifndef COVSPLIT_READER_INTERNAL_H
 #define COVSPLIT_READER_INTERNAL_H
 
-#include "common/correlate.h"
-#include "common/error.h"
-#include "common/file.h"
-#include "common/profile.h"
-#include "common/sidecar.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/llvm/profile.h"
+#include "common/sidecar/correlate.h"
+#include "common/sidecar/sidecar.h"
 
 /* The project hides all symbols; those of the public header are what the library is there for. */
 #pragma GCC visibility push(default)

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/store.h"
+#include "common/store/store.h"
 #include "reader/internal.h"
 
 struct covsplit_store {

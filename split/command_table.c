@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "split/commands.h"
+#include "split/cli/commands.h"
 
 #define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
 #define THREADS_MAX    256
@@ -28,12 +28,23 @@
     }
 #define NO_LETTER '\0'
 
+/* Rows that many have in common. */
+#define SIDECAR(text)                                                                              \
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", text, .excludes = OPTION_STORE)
+#define STORE(text) VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", text)
+#define THREADS(what)                                                                              \
+    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",                                             \
+          what " N threads (default: one a processor, at most 8)", .minimum = 1,                   \
+          .maximum = THREADS_MAX)
+#define VERBOSE(text) FLAG(OPTION_VERBOSE, "verbose", 'v', text)
+#define OUTPUT(text)  VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", text, .required = true)
+#define JSON(item)                                                                                 \
+    FLAG(OPTION_JSON, "json", NO_LETTER, "print a JSON array with one object for each " item)
+
 /* Rows that split and link have in common. */
 #define WHERE_THE_SIDECAR_GOES                                                                     \
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "write the sidecar to FILE",         \
-          .excludes = OPTION_STORE),                                                               \
-        VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",                                       \
-              "add the sidecar to the store DIR, under the image's UUID"),                         \
+    SIDECAR("write the sidecar to FILE"),                                                          \
+        STORE("add the sidecar to the store DIR, under the image's UUID"),                         \
         FLAG(OPTION_REPLACE, "replace", NO_LETTER,                                                 \
              "replace what the store has under the UUID, whatever it is"),                         \
         VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
@@ -46,7 +57,9 @@
         FLAG(OPTION_NO_EXACT, "no-exact", NO_LETTER,                                               \
              "a sidecar for reports alone, made faster: join will refuse it")
 
-/* A row of what decompresses sidecars. */
+/* Rows of what reads sidecars. */
+#define LOOK_IN_STORE  STORE("look for the sidecar in the store DIR, by UUID")
+#define LOOK_IN_STORES STORE("look for sidecars in the store DIR, by UUID")
 #define MEMORY_LIMIT                                                                               \
     VALUE(OPTION_MEMORY_LIMIT, SIZE, "memory-limit", NO_LETTER, "SIZE",                            \
           "refuse what claims more memory than SIZE (1G, 512M, ...)")
@@ -64,53 +77,39 @@ static const struct option_description split_options[] = {
     FLAG(OPTION_DROP_SIGNATURE, "drop-signature", NO_LETTER,
          "take off a signature made with a certificate: sign afterwards"),
     HOW_IT_IS_COMPRESSED,
-    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
-          "work on N threads (default: one a processor, at most 8)", .minimum = 1,
-          .maximum = THREADS_MAX),
+    THREADS("work on"),
     FLAG(OPTION_RECURSIVE, "recursive", 'r', "split all images in a directory that have coverage"),
-    FLAG(OPTION_VERBOSE, "verbose", 'v', "print the sizes before and after"),
+    VERBOSE("print the sizes before and after"),
 };
 
 /* As of split, where they make sense for whatever a build links. */
 static const struct option_description link_options[] = {
     WHERE_THE_SIDECAR_GOES,
     HOW_IT_IS_COMPRESSED,
-    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
-          "compress with N threads (default: one a processor, at most 8)", .minimum = 1,
-          .maximum = THREADS_MAX),
-    FLAG(OPTION_VERBOSE, "verbose", 'v',
-         "print the sizes before and after, or that there was nothing to split"),
+    THREADS("compress with"),
+    VERBOSE("print the sizes before and after, or that there was nothing to split"),
 };
 
 static const struct option_description join_options[] = {
-    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
-          "write the original image to OUT, which may be STRIPPED itself", .required = true),
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "the sidecar",
-          .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "look for the sidecar in the store DIR, by UUID"),
+    OUTPUT("write the original image to OUT, which may be STRIPPED itself"),
+    SIDECAR("the sidecar"),
+    LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
 
 static const struct option_description correlate_options[] = {
-    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write the full raw profile to OUT",
-          .required = true),
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
-          "the sidecar of the image that wrote the profile", .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "look for the sidecar in the store DIR, by UUID"),
+    OUTPUT("write the full raw profile to OUT"),
+    SIDECAR("the sidecar of the image that wrote the profile"),
+    LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
 
 static const char *const failure_modes[] = {"any", "all", NULL};
 
 static const struct option_description merge_options[] = {
-    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT",
-          "write to OUT, which ends in .profraw or .profdata", .required = true),
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
-          "the sidecar of the image that wrote the profiles", .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "look for sidecars in the store DIR, by UUID"),
+    OUTPUT("write to OUT, which ends in .profraw or .profdata"),
+    SIDECAR("the sidecar of the image that wrote the profiles"),
+    LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail at a bad profile: any (default), or where all are bad: all",
           .words = failure_modes),
@@ -118,9 +117,7 @@ static const struct option_description merge_options[] = {
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
           "the llvm-profdata that writes the .profdata file"),
     MEMORY_LIMIT,
-    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
-          "read with N threads (default: one a processor, at most 8)", .minimum = 1,
-          .maximum = THREADS_MAX),
+    THREADS("read with"),
 };
 
 static const struct option_description export_options[] = {
@@ -128,47 +125,41 @@ static const struct option_description export_options[] = {
           .excludes = OPTION_DEBUG_DIRECTORY),
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
-    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", "export this sidecar",
-          .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "export sidecars of the store DIR: those of the UUIDs, or all"),
+    SIDECAR("export this sidecar"),
+    STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "overwrite files too that export did not make"),
     MEMORY_LIMIT,
-    FLAG(OPTION_VERBOSE, "verbose", 'v',
-         "print the paths in --debug-dir, and of what images they are"),
+    VERBOSE("print the paths in --debug-dir, and of what images they are"),
 };
 
 static const struct option_description run_options[] = {
     VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
           "the sidecar of an image that is read, or that wrote the profiles"),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR",
-          "look for sidecars in the store DIR, by UUID"),
+    LOOK_IN_STORES,
     MEMORY_LIMIT,
-    FLAG(OPTION_VERBOSE, "verbose", 'v', "name the files that are converted"),
+    VERBOSE("name the files that are converted"),
 };
 
 static const struct option_description show_options[] = {
-    FLAG(OPTION_JSON, "json", NO_LETTER, "print a JSON array with one object for each FILE"),
+    JSON("FILE"),
 };
 
 static const struct option_description verify_options[] = {
     VALUE(OPTION_IMAGE, TEXT, "image", NO_LETTER, "STRIPPED",
           "check too that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
-    VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", "check all sidecars of the store DIR"),
+    STORE("check all sidecars of the store DIR"),
     MEMORY_LIMIT,
-    FLAG(OPTION_VERBOSE, "verbose", 'v', "name the sidecars that are good"),
+    VERBOSE("name the sidecars that are good"),
 };
 
 static const struct option_description store_list_options[] = {
-    FLAG(OPTION_JSON, "json", NO_LETTER, "print a JSON array with one object for each sidecar"),
+    JSON("sidecar"),
 };
 
 static const struct option_description store_check_options[] = {
-    VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",
-          "check with N threads (default: one a processor, at most 8)", .minimum = 1,
-          .maximum = THREADS_MAX),
+    THREADS("check with"),
     MEMORY_LIMIT,
-    FLAG(OPTION_VERBOSE, "verbose", 'v', "name the sidecars that are good"),
+    VERBOSE("name the sidecars that are good"),
 };
 
 static const struct option_description store_gc_options[] = {

@@ -5,7 +5,7 @@
 #ifndef COVSPLIT_SPLIT_COMMAND_TABLE_H
 #define COVSPLIT_SPLIT_COMMAND_TABLE_H
 
-#include "split/dispatch.h"
+#include "split/cli/dispatch.h"
 
 extern const struct command_table command_table;
 

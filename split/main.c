@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "split/cli/dispatch.h"
+#include "split/cli/message.h"
+#include "split/cli/signals.h"
 #include "split/command_table.h"
-#include "split/dispatch.h"
-#include "split/message.h"
-#include "split/signals.h"
 
 /* ---- the process ---- */
 

@@ -83,10 +83,6 @@ class Counters:
             return self.add_number(self.highest + 1 + self.parts[17].signed())
         if byte <= 68:
             return self.touch(self.recent[byte - 5])
-        if 128 <= byte < 160:
-            lowest = self.lowest()
-            absent = [number for number in range(lowest, lowest + 128) if number not in self.come]
-            return self.add_number(absent[byte - 128])
         if byte == 255:
             return self.touch(self.values[-1 - self.parts[17].take()])
         sys.exit("no such counter")
@@ -229,7 +225,7 @@ class File:
 
     def __init__(self, is_first, shape, value):
         self.is_first, self.shape, self.value = is_first, shape, value
-        self.regions, self.values = [], []
+        self.regions = []
         self.open, self.line = [], 0
 
     def base_column(self):
@@ -242,13 +238,13 @@ class File:
 class Mappings:
     def __init__(self, parts):
         self.parts, self.shapes, self.first_line = parts, [], 0
-        self.patterns, self.lists, self.first_places = Patterns(parts), {}, {}
+        self.patterns, self.lists = Patterns(parts), {}
         self.starts = [UsualColumns() for _ in range(6)]
         self.ends = [UsualColumns() for _ in range(7)]
 
-    def take(self, name_ref):
-        """The bytes of the next mapping that is told, which is of that function."""
-        self.counters, self.name_ref = Counters(self.parts), name_ref
+    def take(self):
+        """The bytes of the next mapping that is told."""
+        self.counters = Counters(self.parts)
         self.next_file, self.origins, self.expansions = 1, {}, 0
         count = self.parts[18].take()
         names, regions = [], []
@@ -301,7 +297,7 @@ class Mappings:
         for region in [region.of_shape() for region in self.shapes[shape]]:
             told = {CODE: 1, EXPANSION: 1, BRANCH: 2, MCDC: 2}.get(region.kind, 0)
             symbols = [self.parts[23].byte() for _ in range(told)]
-            value = self.take_operands(region, symbols, enclosing, self.counters.zero, enclosing, 12,
+            value = self.take_operands(region, symbols, enclosing, self.counters.zero, 12,
                                        self.inner(shape, len(regions)))
             if not regions:
                 enclosing = value
@@ -315,22 +311,18 @@ class Mappings:
                 return file.regions
             region = Region(pattern.kind, pattern.gap)
             closed = self.take_place(region, file, pattern)
-            enclosing = condition = file.enclosing()
-            if pattern.closed == 31:
-                condition = file.values[-pattern.start]
+            enclosing = file.enclosing()
             list_name = self.inner(file.shape, len(file.regions))
             if file.is_first:
                 list_name = ("length", self.length(region))
-            value = self.take_operands(region, pattern.symbols, enclosing, closed, condition,
+            value = self.take_operands(region, pattern.symbols, enclosing, closed,
                                        11 if region.gap else 10, list_name)
             file.regions.append(region)
-            file.values.append(value)
-            if pattern.closed != 31:
-                if region.kind == NONE:
-                    value = self.counters.zero
-                elif region.kind != CODE:
-                    value = enclosing
-                self.open_end(file, ((file.line + region.lines) % LINES, region.column_end), value)
+            if region.kind == NONE:
+                value = self.counters.zero
+            elif region.kind != CODE:
+                value = enclosing
+            self.open_end(file, ((file.line + region.lines) % LINES, region.column_end), value)
 
     @staticmethod
     def inner(shape, place):
@@ -350,9 +342,6 @@ class Mappings:
     def take_place(self, region, file, pattern):
         """Gives the closed value."""
         closed = self.counters.zero
-        if pattern.closed == 31:
-            region.set_place((0,) + file.regions[-pattern.start].place()[1:])
-            return closed
         if not file.regions:
             self.take_first(region, file, pattern)
             return closed
@@ -366,18 +355,13 @@ class Mappings:
 
     def take_first(self, region, file, pattern):
         is_zero, parts = region.kind == NONE, self.parts
-        if file.is_first and pattern.start == 1:
-            region.set_place(self.first_places.get(self.name_ref, (0, 0, 0, 0)))
-        elif file.is_first:
+        if file.is_first:
             region.line = self.first_line + parts[30 + is_zero].signed()
             region.column = parts[33 + is_zero].take()
-            self.take_end(region, file, pattern.end)
+            self.first_line = region.line
         else:
             region.line, region.column = parts[32].take(), parts[35].take()
-            self.take_end(region, file, pattern.end)
-        if file.is_first:
-            self.first_line = region.line
-            self.first_places[self.name_ref] = region.place()
+        self.take_end(region, file, pattern.end)
 
     def take_start(self, region, file, anchor, form):
         place_class, (line, column) = region.place_class(), anchor
@@ -415,7 +399,7 @@ class Mappings:
         usual.use(column - file.base_column())
         return column
 
-    def take_operands(self, region, symbols, enclosing, closed, condition, part, list_name):
+    def take_operands(self, region, symbols, enclosing, closed, part, list_name):
         """Gives the value of code, or zero."""
         numbers, value = OPERANDS[region.kind].count("n"), self.counters.zero
         if region.kind == CODE:
@@ -428,6 +412,6 @@ class Mappings:
             self.origins[file] = (enclosing, list_name)
             region.operands, numbers = [file], 0
         elif region.kind in (BRANCH, MCDC):
-            region.operands = self.counters.branch(symbols, condition)
+            region.operands = self.counters.branch(symbols, enclosing)
         region.operands += [self.parts[29].take() for _ in range(numbers)]
         return value

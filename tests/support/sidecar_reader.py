@@ -24,8 +24,8 @@ from sidecar_numbers import Numbers, uleb128, unzigzag
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_2, DATA_2, COVMAP_2 = 2, 0x6c760102, 0x6c760202, 0x6c760302
-COVFUN_3, COVFUN_4 = 0x6c760403, 0x6c760404
+ZSTD, NAMES_2, DATA_2, COVMAP_2 = 2, 0x6c760102, 0x6c760203, 0x6c760302
+COVFUN_3, COVFUN_4 = 0x6c760405, 0x6c760406
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -299,37 +299,19 @@ class NameRefs:
         self.names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little")
                       for name in sidecar.compact_names()]
         self.codes, self.others = codes, others
-        self.used = [False] * len(self.names)
-        self.next, self.next_repeated, self.left = 0, 0, []
+        self.next, self.left = 0, []
         self.data, self.before = data, 0
 
-    def pass_by(self, number, count):
-        """The unused number so many unused ones behind or before the first one from there."""
-        step = 1 if count >= 0 else -1
-        number += 0 if count >= 0 else -1
-        count = count if count >= 0 else -count - 1
-        while self.used[number] or count:
-            count -= not self.used[number]
-            number += step
-            require(number >= 0, "a name before all names")
-        return number
-
-    def take_new(self, code):
-        start, count = self.next, 0
+    def take_number(self, code):
+        number = self.next
         if 1 <= code <= 4:
-            start = self.left.pop(code - 1)
-        elif code >= 8:
-            count = unzigzag(code - 9) if code > 8 else self.others.signed()
+            number = self.left.pop(code - 1)
+        elif code >= 7:
+            number += unzigzag(code - 8) if code > 7 else self.others.signed()
         if code != 0:
             self.left = [self.next] + self.left[:3]
-        number = self.pass_by(start, count)
-        self.used[number] = True
+        require(number >= 0, "a name before all names")
         self.next = number + 1
-        return number
-
-    def take_repeated(self):
-        number = self.next_repeated + self.others.signed()
-        self.next_repeated = number + 1
         return number
 
     def take_of_data(self):
@@ -340,11 +322,10 @@ class NameRefs:
         code = self.codes.byte()
         if code == 5:
             self.before = self.others.low_first(8)
-        elif code == 7:
+        elif code == 6:
             self.before = self.take_of_data()
         else:
-            number = self.take_repeated() if code == 6 else self.take_new(code)
-            self.before = self.names[number]
+            self.before = self.names[self.take_number(code)]
         return self.before
 
 
@@ -460,7 +441,7 @@ def decode_covfun(sidecar, parts, size):
         func_hash = take_func_hash(columns, reference, hashes)
         filenames_ref, code = filenames.take(), columns[7].take()
         if code == 0:
-            known.append(mappings.take(reference))
+            known.append(mappings.take())
         elif code == 1:
             known.append(columns[8].rest(columns[7].take()))
         mapping = known[-1] if code < 2 else known[-(code - 1)]

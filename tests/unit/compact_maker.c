@@ -8,9 +8,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/compact/numbers.h"
-#include "common/md5.h"
-#include "common/profile.h"
+#include "common/base/md5.h"
+#include "common/base/numbers.h"
+#include "common/llvm/profile.h"
 #include "tests/unit/mapping_maker.h"
 
 struct maker maker_start(uint64_t seed)

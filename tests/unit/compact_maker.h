@@ -4,7 +4,7 @@
 #ifndef COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
 #define COVSPLIT_TESTS_UNIT_COMPACT_MAKER_H
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 #include "tests/support/random.h"
 
 /* A program that was never written: its functions have names that translation units share. */

@@ -4,7 +4,7 @@
 #ifndef COVSPLIT_TESTS_UNIT_MAPPING_MAKER_H
 #define COVSPLIT_TESTS_UNIT_MAPPING_MAKER_H
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 #include "tests/support/random.h"
 
 /* Appends the mapping of one function: nested conditions with branches, gaps, skipped and expanded

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "common/bytes.h"
+#include "common/base/bytes.h"
 
 /* Appends a chunk with a text of names, which have bytes 1 between them. */
 void name_chunk_put(struct buffer *section, const char *names, bool compressed);

@@ -6,7 +6,7 @@
 #include <check.h>
 #include <string.h>
 
-#include "common/error.h"
+#include "common/base/error.h"
 
 #define MAGIC_64 UINT64_C(0xff6c70726f667281)
 #define MAGIC_32 UINT64_C(0xff6c70726f665281)

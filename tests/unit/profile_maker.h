@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/bytes.h"
-#include "common/profile.h"
+#include "common/base/bytes.h"
+#include "common/llvm/profile.h"
 
 /* What a profile is made of. Every record has `counters_each` counters (and bitmap bytes, where the
  * version has them and `bitmap` is set), one after the other. */

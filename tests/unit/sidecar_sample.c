@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/inverse.h"
+#include "common/edit/inverse.h"
 #include "tests/support/random.h"
 #include "tests/unit/forward.h"
 

@@ -6,8 +6,9 @@
 
 #include <stdint.h>
 
-#include "common/bytes.h"
-#include "common/sidecar.h"
+#include "common/base/bytes.h"
+#include "common/sidecar/sidecar.h"
+#include "common/sidecar/write.h"
 
 #define SAMPLE_SECTIONS 6
 #define SAMPLE_UUID     "0102030405060708090a0b0c0d0e0f1011121314"

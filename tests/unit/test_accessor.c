@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/accessor.h"
+#include "formats/machine/accessor.h"
 
 #define ADDRESS UINT64_C(0x401000)
 

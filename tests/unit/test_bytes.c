@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/bytes.h"
-#include "common/digest.h"
-#include "common/uuid.h"
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/uuid.h"
 #include "tests/support/random.h"
 
 /* ---- views and buffers ---- */

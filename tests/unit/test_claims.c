@@ -8,16 +8,18 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/compact/covfun_parts.h"
-#include "common/compact/name_text.h"
-#include "common/compact/token_text.h"
-#include "common/compact/transforms.h"
-#include "common/compact/zlib_text.h"
-#include "common/name_set.h"
+#include "common/codec/deflate/text.h"
+#include "common/codec/mapping/streams.h"
+#include "common/codec/names/text.h"
+#include "common/codec/names/token_text.h"
+#include "common/codec/registry.h"
+#include "common/codec/transforms.h"
+#include "common/llvm/names.h"
 
-static const struct compact_context context = {.pointer_size = 8, .raw_version = 10, .threads = 2};
+static const struct transform_context context = {
+    .pointer_size = 8, .raw_version = 10, .threads = 2};
 
-/* ---- parts ---- */
+/* ---- streams ---- */
 
 static const struct {
     enum section_kind kind;
@@ -30,7 +32,7 @@ static const struct {
     {SECTION_COVFUN, COVFUN_RAW, 16},
 };
 
-/* Zeros take next to nothing in a sidecar, so parts that are larger than a section can make them
+/* Zeros take next to nothing in a sidecar, so streams that are larger than a section can make them
  * are refused before there is room for them. */
 START_TEST(test_claimed_parts)
 {
@@ -38,20 +40,20 @@ START_TEST(test_claimed_parts)
     const uint64_t size = UINT64_C(1) << 18;
 
     for (unsigned more = 0; more <= 1; more++) {
-        struct compact_parts parts = {.count = limits[_i].part + 1};
+        struct streams streams = {.count = limits[_i].part + 1};
         struct buffer packed = {0}, again = {0};
         struct error error = {0};
 
-        ck_assert(buffer_append_zeros(&parts.parts[limits[_i].part],
+        ck_assert(buffer_append_zeros(&streams.stream[limits[_i].part],
                                       (size_t)(limits[_i].times * size + more)));
-        ck_assert(compact_parts_pack(&parts, &options, "sample", &packed, &error));
-        ck_assert(!compact_decode(compact_transform_for(limits[_i].kind, false), &context,
-                                  buffer_view(&packed), size, "sample", "the section", &again,
-                                  &error));
-        ck_assert_int_eq(strstr(error.message, "parts do not fit") != NULL, more);
+        ck_assert(streams_pack(&streams, &options, "sample", &packed, &error));
+        ck_assert(!codec_decode(transform_for(limits[_i].kind, false), &context,
+                                buffer_view(&packed), size, "sample", "the section", &again,
+                                &error));
+        ck_assert_int_eq(strstr(error.message, "streams do not fit") != NULL, more);
         buffer_free(&packed);
         buffer_free(&again);
-        compact_parts_free(&parts);
+        streams_free(&streams);
     }
 }
 END_TEST
@@ -68,15 +70,15 @@ END_TEST
 
 /* Where a part of each transform is. */
 struct places {
-    const struct compact_transform *transform;
+    const struct transform *transform;
     size_t count;
     size_t kinds;
     size_t others;
     size_t numbers;
 };
 
-static const struct places names_places = {&compact_names_2, 7, 3, 4, 5};
-static const struct places covmap_places = {&compact_covmap_2, 5, 1, 2, 3};
+static const struct places names_places = {&names_transform, 7, 3, 4, 5};
+static const struct places covmap_places = {&filenames_transform, 5, 1, 2, 3};
 
 static void append(struct buffer *buffer, uint64_t number)
 {
@@ -84,29 +86,29 @@ static void append(struct buffer *buffer, uint64_t number)
 }
 
 /* Parts with one name. */
-static struct compact_parts start_parts(const struct places *places)
+static struct streams start_parts(const struct places *places)
 {
-    struct compact_parts parts = {.count = places->count};
+    struct streams streams = {.count = places->count};
     struct buffer text = {0};
 
     ck_assert(buffer_append_zeros(&text, NAME_SIZE + 1));
     memset(text.data, 'n', NAME_SIZE);
     text.data[NAME_SIZE] = 1;
     if (places == &names_places) {
-        ck_assert_int_eq(name_text_encode(buffer_view(&text), parts.parts), COMPACT_DONE);
+        ck_assert_int_eq(name_text_encode(buffer_view(&text), streams.stream), RESULT_OK);
         buffer_free(&text);
     } else {
-        parts.parts[0] = text;
+        streams.stream[0] = text;
     }
-    append(&parts.parts[places->numbers], 2); /* bytes of a number */
-    return parts;
+    append(&streams.stream[places->numbers], 2); /* bytes of a number */
+    return streams;
 }
 
 /* One list of many members: the first one is new, the others are the first one again. */
-static struct compact_parts long_list(const struct places *places)
+static struct streams long_list(const struct places *places)
 {
-    struct compact_parts parts = start_parts(places);
-    struct buffer *numbers = &parts.parts[places->numbers];
+    struct streams streams = start_parts(places);
+    struct buffer *numbers = &streams.stream[places->numbers];
 
     append(numbers, 1);
     if (places == &covmap_places) {
@@ -116,25 +118,25 @@ static struct compact_parts long_list(const struct places *places)
     }
     append(numbers, ZLIB_FORM_NONE);
     append(numbers, MEMBERS);
-    ck_assert(buffer_append_zeros(&parts.parts[places->kinds], MEMBERS));
-    memset(parts.parts[places->kinds].data + 1, 3, MEMBERS - 1);
-    ck_assert(buffer_append_zeros(&parts.parts[places->others], 2 * (MEMBERS - 1)));
-    return parts;
+    ck_assert(buffer_append_zeros(&streams.stream[places->kinds], MEMBERS));
+    memset(streams.stream[places->kinds].data + 1, 3, MEMBERS - 1);
+    ck_assert(buffer_append_zeros(&streams.stream[places->others], 2 * (MEMBERS - 1)));
+    return streams;
 }
 
 /* Many chunks with the name that is expected in each. */
-static struct compact_parts many_chunks(size_t count)
+static struct streams many_chunks(size_t count)
 {
-    struct compact_parts parts = start_parts(&names_places);
-    struct buffer *numbers = &parts.parts[names_places.numbers];
+    struct streams streams = start_parts(&names_places);
+    struct buffer *numbers = &streams.stream[names_places.numbers];
 
     append(numbers, count);
     for (size_t i = 0; i < count; i++) {
         append(numbers, ZLIB_FORM_NONE);
         append(numbers, 1);
     }
-    ck_assert(buffer_append_zeros(&parts.parts[names_places.kinds], count));
-    return parts;
+    ck_assert(buffer_append_zeros(&streams.stream[names_places.kinds], count));
+    return streams;
 }
 
 static long peak_kib(void)
@@ -145,40 +147,40 @@ static long peak_kib(void)
     return usage.ru_maxrss;
 }
 
-/* Decodes the parts as those of a section of `size` bytes, and frees them. */
-static void check_refused(const struct places *places, struct compact_parts *parts, uint64_t size)
+/* Decodes the streams as those of a section of `size` bytes, and frees them. */
+static void check_refused(const struct places *places, struct streams *streams, uint64_t size)
 {
     struct buffer section = {0};
     long before = peak_kib();
 
-    ck_assert_int_eq(places->transform->decode(&context, parts, size, &section), COMPACT_UNFIT);
+    ck_assert_int_eq(places->transform->decode(&context, streams, size, &section), RESULT_UNFIT);
     ck_assert_int_lt(peak_kib() - before, TEXTS_MIB * 1024 / 2);
     buffer_free(&section);
-    compact_parts_free(parts);
+    streams_free(streams);
 }
 
 START_TEST(test_long_list_of_names)
 {
-    struct compact_parts parts = long_list(&names_places);
+    struct streams streams = long_list(&names_places);
 
-    check_refused(&names_places, &parts, 10000);
+    check_refused(&names_places, &streams, 10000);
 }
 END_TEST
 
 START_TEST(test_long_list_of_files)
 {
-    struct compact_parts parts = long_list(&covmap_places);
+    struct streams streams = long_list(&covmap_places);
 
-    check_refused(&covmap_places, &parts, 10000);
+    check_refused(&covmap_places, &streams, 10000);
 }
 END_TEST
 
 /* Such chunks could be as small as they claim to be, if they were compressed. */
 START_TEST(test_many_chunks)
 {
-    struct compact_parts parts = many_chunks(MEMBERS);
+    struct streams streams = many_chunks(MEMBERS);
 
-    check_refused(&names_places, &parts, 1000000);
+    check_refused(&names_places, &streams, 1000000);
 }
 END_TEST
 
@@ -186,15 +188,15 @@ END_TEST
 START_TEST(test_empty_tokens)
 {
     const uint8_t no_text[] = {0, 0, 0, 0, 0};
-    struct compact_parts parts = {.count = names_places.count};
-    struct buffer *codes = &parts.parts[NAME_TEXT_WORD_CODES];
-    struct buffer *words = &parts.parts[NAME_TEXT_WORDS];
+    struct streams streams = {.count = names_places.count};
+    struct buffer *codes = &streams.stream[NAME_TEXT_WORD_CODES];
+    struct buffer *words = &streams.stream[NAME_TEXT_WORDS];
 
     ck_assert(buffer_append(codes, no_text, sizeof(no_text)) &&
               buffer_append_zeros(codes, EMPTY_TOKENS) && buffer_append_zeros(words, EMPTY_TOKENS));
     memset(codes->data + sizeof(no_text), TOKEN_CODE_NEW_PLAIN, EMPTY_TOKENS);
     memset(words->data, NAME_SEPARATOR, EMPTY_TOKENS);
-    check_refused(&names_places, &parts, EMPTY_TOKENS / 32);
+    check_refused(&names_places, &streams, EMPTY_TOKENS / 32);
 }
 END_TEST
 
@@ -203,14 +205,14 @@ START_TEST(test_true_claims)
 {
     const size_t count = 1000;
     const uint64_t size = (uint64_t)count * (NAME_SIZE + 3);
-    struct compact_parts parts = many_chunks(count);
+    struct streams streams = many_chunks(count);
     struct buffer section = {0};
 
-    ck_assert_int_eq(compact_names_2.decode(&context, &parts, size, &section), COMPACT_DONE);
+    ck_assert_int_eq(names_transform.decode(&context, &streams, size, &section), RESULT_OK);
     ck_assert_uint_eq(section.size, size);
     ck_assert_mem_eq(section.data + size - 4, "nnnn", 4);
     buffer_free(&section);
-    compact_parts_free(&parts);
+    streams_free(&streams);
 }
 END_TEST
 

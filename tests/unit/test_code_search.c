@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "formats/code_search.h"
+#include "formats/machine/search.h"
 
-/* As in code_search.c, which may have other pieces: then these tests are of other places. */
+/* As in machine/search.c, which may have other pieces: then these tests are of other places. */
 #define PIECE   (UINT64_C(1) << 20)
 #define SIZE    (3 * PIECE)
 #define ADDRESS UINT64_C(0x400000)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec.h"
+#include "common/codec/zstd.h"
 #include "tests/support/random.h"
 
 #define NAME "test"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/coff_relocations.h"
+#include "formats/coff/relocations.h"
 
 #define BASE          UINT64_C(0x140000000)
 #define DATA_RVA      0x1000u

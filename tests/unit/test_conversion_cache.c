@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "split/conversion_cache.h"
+#include "split/run/conversion_cache.h"
 
 static struct digest digest_of_number(unsigned number)
 {

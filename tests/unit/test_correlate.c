@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/correlate.h"
-#include "common/tripwire.h"
+#include "common/llvm/tripwire.h"
+#include "common/sidecar/correlate.h"
 #include "tests/support/random.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/sidecar_sample.h"

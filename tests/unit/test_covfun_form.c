@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/compact.h"
-#include "common/compact/covfun_parts.h"
+#include "common/codec/mapping/streams.h"
+#include "common/codec/registry.h"
 #include "tests/unit/mapping_maker.h"
 
 /* A section that needs no others. */
 struct subject {
-    const struct compact_transform *transform;
-    struct compact_context context;
+    const struct transform *transform;
+    struct transform_context context;
     struct buffer section;
 };
 
@@ -30,14 +30,13 @@ static bool comes_back(const struct subject *subject)
     struct error error = {0};
     bool fits;
 
-    ck_assert_msg(compact_encode(subject->transform, &subject->context,
-                                 buffer_view(&subject->section), &options, "sample", &packed, &fits,
-                                 &error),
+    ck_assert_msg(codec_encode(subject->transform, &subject->context,
+                               buffer_view(&subject->section), &options, "sample", &packed, &fits,
+                               &error),
                   "%s", error.message);
     if (fits) {
-        ck_assert_msg(compact_decode(subject->transform, &subject->context, buffer_view(&packed),
-                                     subject->section.size, "sample", "the section", &again,
-                                     &error),
+        ck_assert_msg(codec_decode(subject->transform, &subject->context, buffer_view(&packed),
+                                   subject->section.size, "sample", "the section", &again, &error),
                       "%s", error.message);
         ck_assert_uint_eq(again.size, subject->section.size);
         ck_assert_mem_eq(again.data, subject->section.data, again.size);
@@ -47,12 +46,13 @@ static bool comes_back(const struct subject *subject)
     return fits;
 }
 
-/* For sections that are too small to be worth it, and larger than tests like. Changes the parts. */
-static bool parts_come_back(const struct subject *subject, struct compact_parts *parts)
+/* For sections that are too small to be worth it, and larger than tests like. Changes the streams.
+ */
+static bool parts_come_back(const struct subject *subject, struct streams *streams)
 {
     struct buffer again = {0};
-    bool same = subject->transform->decode(&subject->context, parts, subject->section.size,
-                                           &again) == COMPACT_DONE &&
+    bool same = subject->transform->decode(&subject->context, streams, subject->section.size,
+                                           &again) == RESULT_OK &&
                 again.size == subject->section.size &&
                 memcmp(again.data, subject->section.data, again.size) == 0;
 
@@ -83,17 +83,17 @@ static struct buffer make_zero_regions(uint32_t files, uint32_t count)
 START_TEST(test_many_regions)
 {
     for (uint32_t count = MAPPING_COUNT_MAX / 2; count <= MAPPING_COUNT_MAX / 2 + 1; count++) {
-        struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
+        struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
                                   .context = {.pointer_size = 8, .raw_version = 10},
                                   .section = make_zero_regions(2, count)};
-        struct compact_parts parts = {0};
+        struct streams streams = {0};
 
         ck_assert_int_eq(
-            subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
-            COMPACT_DONE);
-        ck_assert_int_eq(parts.parts[COVFUN_RAW].size != 0, count > MAPPING_COUNT_MAX / 2);
+            subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
+            RESULT_OK);
+        ck_assert_int_eq(streams.stream[COVFUN_RAW].size != 0, count > MAPPING_COUNT_MAX / 2);
         ck_assert(comes_back(&subject));
-        compact_parts_free(&parts);
+        streams_free(&streams);
         free_subject(&subject);
     }
 }
@@ -104,39 +104,39 @@ END_TEST
 START_TEST(test_claimed_regions)
 {
     static const unsigned more[] = {200, 3000};
-    struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
+    struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
                               .context = {.pointer_size = 8, .raw_version = 10},
                               .section = make_zero_regions(3, 1000)};
 
     for (unsigned i = 0; i < 2; i++) {
         struct buffer grown = make_zero_regions(3 + more[0], 1000), again = {0};
-        struct compact_parts parts = {0};
-        enum compact_result result;
+        struct streams streams = {0};
+        enum result result;
 
         ck_assert_int_eq(
-            subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
-            COMPACT_DONE);
-        ck_assert_uint_eq(parts.parts[COVFUN_FILE_COUNTS].size, 1);
-        ck_assert_uint_eq(parts.parts[COVFUN_OTHER_FILES].size, 2);
-        ck_assert_uint_eq(parts.parts[COVFUN_SHAPES].size, 2);
-        parts.parts[COVFUN_FILE_COUNTS].size = 0;
-        ck_assert(buffer_append_uleb128(&parts.parts[COVFUN_FILE_COUNTS], 4 + more[i]));
-        ck_assert(buffer_append_zeros(&parts.parts[COVFUN_OTHER_FILES], more[i]));
+            subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
+            RESULT_OK);
+        ck_assert_uint_eq(streams.stream[COVFUN_FILE_COUNTS].size, 1);
+        ck_assert_uint_eq(streams.stream[COVFUN_OTHER_FILES].size, 2);
+        ck_assert_uint_eq(streams.stream[COVFUN_SHAPES].size, 2);
+        streams.stream[COVFUN_FILE_COUNTS].size = 0;
+        ck_assert(buffer_append_uleb128(&streams.stream[COVFUN_FILE_COUNTS], 4 + more[i]));
+        ck_assert(buffer_append_zeros(&streams.stream[COVFUN_OTHER_FILES], more[i]));
         for (unsigned k = 0; k < more[i]; k++)
-            ck_assert(buffer_append(&parts.parts[COVFUN_SHAPES], "\2", 1));
-        result = subject.transform->decode(&subject.context, &parts,
+            ck_assert(buffer_append(&streams.stream[COVFUN_SHAPES], "\2", 1));
+        result = subject.transform->decode(&subject.context, &streams,
                                            i == 0 ? grown.size : UINT64_C(100) << 20, &again);
         if (i == 0) {
-            ck_assert_int_eq(result, COMPACT_DONE);
+            ck_assert_int_eq(result, RESULT_OK);
             ck_assert_uint_eq(again.size, grown.size);
             ck_assert_mem_eq(again.data, grown.data, grown.size);
         } else {
-            ck_assert_int_eq(result, COMPACT_UNFIT);
+            ck_assert_int_eq(result, RESULT_UNFIT);
             ck_assert_uint_lt(again.size, 1000);
         }
         buffer_free(&again);
         buffer_free(&grown);
-        compact_parts_free(&parts);
+        streams_free(&streams);
     }
     free_subject(&subject);
 }
@@ -158,10 +158,10 @@ static void add_record(struct buffer *section, uint64_t name_ref, struct bytes m
  * patterns of all three sizes, lists of shapes that are full, and all else. */
 START_TEST(test_all_parts_are_used)
 {
-    struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
+    struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
                               .context = {.pointer_size = 8, .raw_version = 10}};
     struct random_state random = random_start(77);
-    struct compact_parts parts = {0};
+    struct streams streams = {0};
     unsigned shapes[3] = {0};
 
     for (uint64_t i = 0; i < 4000; i++) {
@@ -172,48 +172,22 @@ START_TEST(test_all_parts_are_used)
         buffer_free(&mapping);
     }
     ck_assert_int_eq(
-        subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
-        COMPACT_DONE);
+        subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
+        RESULT_OK);
     for (unsigned i = COVFUN_COUNTER_CODE; i < COVFUN_PART_COUNT; i++)
-        ck_assert_msg(parts.parts[i].size != 0, "part %u is empty", i);
-    for (size_t i = 0; i < parts.parts[COVFUN_SHAPES].size; i++)
-        shapes[parts.parts[COVFUN_SHAPES].data[i] < 2 ? parts.parts[COVFUN_SHAPES].data[i] : 2]++;
+        ck_assert_msg(streams.stream[i].size != 0, "part %u is empty", i);
+    for (size_t i = 0; i < streams.stream[COVFUN_SHAPES].size; i++)
+        shapes[streams.stream[COVFUN_SHAPES].data[i] < 2 ? streams.stream[COVFUN_SHAPES].data[i]
+                                                         : 2]++;
     ck_assert(shapes[0] != 0 && shapes[1] != 0 && shapes[2] != 0);
-    ck_assert(parts_come_back(&subject, &parts));
-    compact_parts_free(&parts);
+    ck_assert(parts_come_back(&subject, &streams));
+    streams_free(&streams);
     free_subject(&subject);
 }
 END_TEST
 
-/* An inline function has a mapping without counters where it is not used, and another one where it
- * is: both start in the same place, which is told once. Not so that of another function. */
-START_TEST(test_place_of_name)
-{
-    /* A file, no expressions, a region: its counter, and where it is. */
-    static const uint8_t unused[] = {1, 5, 0, 1, 0, 40, 17, 3, 2};
-    static const uint8_t used[] = {1, 6, 0, 1, 1, 40, 17, 3, 2};
-
-    for (uint64_t name = 1; name <= 2; name++) {
-        struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
-                                  .context = {.pointer_size = 8, .raw_version = 10}};
-        struct compact_parts parts = {0};
-
-        add_record(&subject.section, 1, (struct bytes){unused, sizeof(unused)});
-        add_record(&subject.section, name, (struct bytes){used, sizeof(used)});
-        ck_assert_int_eq(
-            subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
-            COMPACT_DONE);
-        ck_assert_uint_eq(parts.parts[COVFUN_FIRST_COLUMN_ZERO].size, 1);
-        ck_assert_uint_eq(parts.parts[COVFUN_FIRST_COLUMN].size, name - 1);
-        ck_assert(parts_come_back(&subject, &parts));
-        compact_parts_free(&parts);
-        free_subject(&subject);
-    }
-}
-END_TEST
-
-/* Lines that add up to more than 32 bits start again from 0, and a first region that is nowhere has
- * the place of a name that has not come. The page says so, for what else is told of them. */
+/* Lines that add up to more than 32 bits start again from 0. The page says so, for what else is
+ * told of them. */
 START_TEST(test_lines_start_again)
 {
     /* A file, no expressions, and regions of counter 0: all but the first start, or end, many lines
@@ -221,18 +195,17 @@ START_TEST(test_lines_start_again)
     static const uint8_t lines[] = {1,    5,    0,    3,    1,    0,  0, 0,    0,
                                     1,    0xfe, 0xff, 0xff, 0xff, 15, 2, 0xff, 0xff,
                                     0xff, 0xff, 15,   9,    1,    4,  1, 1,    9};
-    struct subject subject = {.transform = compact_transform_for(SECTION_COVFUN, false),
+    struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
                               .context = {.pointer_size = 8, .raw_version = 10}};
-    struct compact_parts parts = {0};
+    struct streams streams = {0};
 
     add_record(&subject.section, 1, (struct bytes){lines, sizeof(lines)});
     ck_assert_int_eq(
-        subject.transform->encode(&subject.context, buffer_view(&subject.section), &parts),
-        COMPACT_DONE);
-    ck_assert_uint_eq(parts.parts[COVFUN_RAW].size, 0);
-    ck_assert_uint_eq(parts.parts[COVFUN_FIRST_COLUMN].size, 0);
-    ck_assert(parts_come_back(&subject, &parts));
-    compact_parts_free(&parts);
+        subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
+        RESULT_OK);
+    ck_assert_uint_eq(streams.stream[COVFUN_RAW].size, 0);
+    ck_assert(parts_come_back(&subject, &streams));
+    streams_free(&streams);
     free_subject(&subject);
 }
 END_TEST
@@ -248,7 +221,6 @@ int main(void)
     tcase_add_test(test_case, test_many_regions);
     tcase_add_test(test_case, test_claimed_regions);
     tcase_add_test(test_case, test_all_parts_are_used);
-    tcase_add_test(test_case, test_place_of_name);
     tcase_add_test(test_case, test_lines_start_again);
     suite_add_tcase(suite, test_case);
     runner = srunner_create(suite);

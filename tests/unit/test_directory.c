@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/directory.h"
-#include "common/store.h"
-#include "split/path_list.h"
+#include "common/base/directory.h"
+#include "common/store/store.h"
+#include "split/cli/path_list.h"
 
 #define NEVER SIZE_MAX
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/edit.h"
+#include "common/edit/script.h"
 #include "tests/support/random.h"
 #include "tests/unit/forward.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#include "common/inflate.h"
+#include "common/base/inflate.h"
 
 /* Sizes around those where the room for the text grows. */
 static const size_t sizes[] = {0, 1, 4095, 4096, 4097, 16384, 16385, 100000, 3000000};

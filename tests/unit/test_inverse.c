@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/inverse.h"
+#include "common/edit/inverse.h"
 #include "tests/support/random.h"
 #include "tests/unit/forward.h"
 

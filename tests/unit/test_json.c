@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "split/json.h"
+#include "split/cli/json.h"
 
 /* What the test writes into, and what came out. */
 static struct json_writer writer;
@@ -28,18 +28,18 @@ static void expect(const char *expected)
 static void expect_string(const char *from, const char *expected)
 {
     open_writer();
-    json_string(&writer, from);
+    json_string(&writer, NULL, from);
     expect(expected);
 }
 
 START_TEST(test_empty_containers)
 {
     open_writer();
-    json_begin_array(&writer);
+    json_begin_array(&writer, NULL);
     json_end_array(&writer);
     expect("[]\n");
     open_writer();
-    json_begin_object(&writer);
+    json_begin_object(&writer, NULL);
     json_end_object(&writer);
     expect("{}\n");
 }
@@ -48,21 +48,18 @@ END_TEST
 START_TEST(test_nesting)
 {
     open_writer();
-    json_begin_array(&writer);
-    json_begin_object(&writer);
-    json_key(&writer, "a");
-    json_number(&writer, UINT64_MAX);
-    json_key(&writer, "b");
-    json_begin_array(&writer);
-    json_begin_array(&writer);
+    json_begin_array(&writer, NULL);
+    json_begin_object(&writer, NULL);
+    json_number(&writer, "a", UINT64_MAX);
+    json_begin_array(&writer, "b");
+    json_begin_array(&writer, NULL);
     json_end_array(&writer);
-    json_boolean(&writer, true);
-    json_null(&writer);
+    json_boolean(&writer, NULL, true);
+    json_null(&writer, NULL);
     json_end_array(&writer);
-    json_key(&writer, "c");
-    json_fraction(&writer, 10822);
+    json_fraction(&writer, "c", 10822);
     json_end_object(&writer);
-    json_string(&writer, "x");
+    json_string(&writer, NULL, "x");
     json_end_array(&writer);
     expect("[\n"
            "  {\n"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "split/link_output.h"
+#include "split/split/link_output.h"
 
 #define WORDS_MAX 8
 

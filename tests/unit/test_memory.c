@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/compact.h"
-#include "common/compact/token_text.h"
-#include "common/compact/transforms.h"
-#include "common/name_set.h"
-#include "common/profile.h"
+#include "common/codec/names/token_text.h"
+#include "common/codec/registry.h"
+#include "common/codec/transforms.h"
+#include "common/llvm/names.h"
+#include "common/llvm/profile.h"
 #include "tests/unit/compact_maker.h"
 
 #define NEVER SIZE_MAX
@@ -53,26 +53,27 @@ void *__wrap_realloc(void *moved, size_t size)
 
 /* ---- none ---- */
 
-/* Decodes the parts again and again, with one allocation more granted each time. */
-static void check_none(const struct compact_context *context, const struct compact_parts *parts,
+/* Decodes the streams again and again, with one allocation more granted each time. */
+static void check_none(const struct transform_context *context, const struct streams *streams,
                        const struct buffer *section)
 {
-    enum compact_result result = COMPACT_NO_MEMORY;
+    enum result result = RESULT_NO_MEMORY;
 
-    for (size_t grants = 0; result != COMPACT_DONE; grants++) {
-        struct compact_parts copy = {.count = parts->count};
+    for (size_t grants = 0; result != RESULT_OK; grants++) {
+        struct streams copy = {.count = streams->count};
         struct buffer again = {0};
 
-        for (size_t i = 0; i < parts->count; i++)
-            ck_assert(buffer_append(&copy.parts[i], parts->parts[i].data, parts->parts[i].size));
+        for (size_t i = 0; i < streams->count; i++)
+            ck_assert(
+                buffer_append(&copy.stream[i], streams->stream[i].data, streams->stream[i].size));
         granted = grants;
-        result = compact_covfun_3.decode(context, &copy, section->size, &again);
+        result = mapping_transform.decode(context, &copy, section->size, &again);
         granted = NEVER;
-        ck_assert_int_ne(result, COMPACT_UNFIT);
-        if (result == COMPACT_DONE)
+        ck_assert_int_ne(result, RESULT_UNFIT);
+        if (result == RESULT_OK)
             ck_assert(bytes_equal(buffer_view(&again), buffer_view(section)));
         buffer_free(&again);
-        compact_parts_free(&copy);
+        streams_free(&copy);
     }
 }
 
@@ -82,14 +83,14 @@ START_TEST(test_none)
         struct maker maker = maker_start(seed);
         struct buffer data = maker_data(&maker, 10, 8, false);
         struct buffer section = maker_covfun(&maker, buffer_view(&data), false);
-        struct compact_context context = {
+        struct transform_context context = {
             .pointer_size = 8, .raw_version = 10, .data = buffer_view(&data)};
-        struct compact_parts parts = {0};
+        struct streams streams = {0};
 
-        ck_assert_int_eq(compact_covfun_3.encode(&context, buffer_view(&section), &parts),
-                         COMPACT_DONE);
-        check_none(&context, &parts, &section);
-        compact_parts_free(&parts);
+        ck_assert_int_eq(mapping_transform.encode(&context, buffer_view(&section), &streams),
+                         RESULT_OK);
+        check_none(&context, &streams, &section);
+        streams_free(&streams);
         buffer_free(&section);
         buffer_free(&data);
     }
@@ -133,21 +134,21 @@ static uint64_t asked_for(size_t count)
     const struct codec_options options = {.level = 3, .threads = 1};
     struct buffer data = data_of(count), packed = {0}, again = {0};
     struct buffer section = covfun_of((size_t)BLOCKS * BLOCK_SIZE / 32);
-    struct compact_context context = {.pointer_size = 8,
-                                      .raw_version = 10,
-                                      .threads = 1,
-                                      .block_size = BLOCK_SIZE,
-                                      .data = buffer_view(&data)};
+    struct transform_context context = {.pointer_size = 8,
+                                        .raw_version = 10,
+                                        .threads = 1,
+                                        .block_size = BLOCK_SIZE,
+                                        .data = buffer_view(&data)};
     struct error error = {0};
     uint64_t before;
     bool fits;
 
-    ck_assert(compact_encode(&compact_covfun_4, &context, buffer_view(&section), &options, "sample",
-                             &packed, &fits, &error));
+    ck_assert(codec_encode(&mapping_blocks_transform, &context, buffer_view(&section), &options,
+                           "sample", &packed, &fits, &error));
     ck_assert(fits);
     before = asked;
-    ck_assert(compact_decode(&compact_covfun_4, &context, buffer_view(&packed), section.size,
-                             "sample", "the section", &again, &error));
+    ck_assert(codec_decode(&mapping_blocks_transform, &context, buffer_view(&packed), section.size,
+                           "sample", "the section", &again, &error));
     before = asked - before;
     ck_assert(bytes_equal(buffer_view(&again), buffer_view(&section)));
     buffer_free(&again);
@@ -170,7 +171,7 @@ START_TEST(test_tokens_that_never_come)
     const size_t size = (size_t)4 << 20;
     const uint8_t codes[] = {0, 0, 0, 0, 0, TOKEN_CODE_NEW_PLAIN};
     struct buffer dictionary = {0};
-    struct name_table made;
+    struct names made;
     uint64_t before;
 
     ck_assert(buffer_append_zeros(&dictionary, size));
@@ -178,9 +179,9 @@ START_TEST(test_tokens_that_never_come)
     before = asked;
     ck_assert_int_eq(token_text_decode((struct bytes){codes, sizeof(codes)},
                                        buffer_view(&dictionary), size, &made),
-                     COMPACT_UNFIT);
+                     RESULT_UNFIT);
     ck_assert_uint_lt(asked - before, size);
-    name_table_free(&made);
+    names_free(&made);
     buffer_free(&dictionary);
 }
 END_TEST

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/md5.h"
-#include "common/name_set.h"
-#include "common/names.h"
+#include "common/base/md5.h"
+#include "common/llvm/names.h"
 #include "tests/support/random.h"
 #include "tests/unit/name_chunk.h"
 
@@ -107,7 +106,7 @@ END_TEST
 START_TEST(test_distinct)
 {
     struct buffer section = {0}, encoded = {0}, expected = {0};
-    struct name_set set = {0};
+    struct names set = {0};
     struct error error = {0};
     const int count = 5000;
 
@@ -124,10 +123,11 @@ START_TEST(test_distinct)
         snprintf(name, sizeof(name), "\1function_%d", i);
         ck_assert(buffer_append(&expected, name, strlen(name)));
     }
-    ck_assert_msg(name_set_read(&set, buffer_view(&section), "file", &error), "%s", error.message);
+    ck_assert_msg(names_add_section(&set, buffer_view(&section), 0, "file", &error), "%s",
+                  error.message);
     ck_assert_uint_eq(set.count, count + 1);
-    ck_assert(name_set_encode(&set, &encoded));
-    name_set_free(&set);
+    ck_assert(names_encode(&set, &encoded));
+    names_free(&set);
 
     section.size = 0;
     ck_assert(buffer_append_uleb128(&section, expected.size));
@@ -144,15 +144,15 @@ END_TEST
 START_TEST(test_no_names)
 {
     struct buffer section = {0}, encoded = {0};
-    struct name_set set = {0};
+    struct names set = {0};
     struct error error = {0};
 
     name_chunk_put(&section, "\1\1", true);
-    ck_assert(name_set_read(&set, buffer_view(&section), "file", &error));
+    ck_assert(names_add_section(&set, buffer_view(&section), 0, "file", &error));
     ck_assert_uint_eq(set.count, 0);
-    ck_assert(name_set_encode(&set, &encoded));
+    ck_assert(names_encode(&set, &encoded));
     ck_assert_uint_eq(encoded.size, 0);
-    name_set_free(&set);
+    names_free(&set);
     buffer_free(&section);
 }
 END_TEST
@@ -187,7 +187,7 @@ START_TEST(test_false_sizes)
 {
     static const uint64_t sizes[] = {UINT64_MAX, UINT64_C(1) << 62, UINT64_C(1) << 40, 1 << 20};
     struct names names;
-    struct name_set set = {0};
+    struct names set = {0};
     struct error error;
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -200,9 +200,9 @@ START_TEST(test_false_sizes)
             ck_assert(!names_read(&names, buffer_view(&section), "file", &error));
             ck_assert_ptr_nonnull(strstr(error.message, "file: "));
             names_free(&names);
-            ck_assert(!name_set_read(&set, buffer_view(&section), "file", &error));
+            ck_assert(!names_add_section(&set, buffer_view(&section), 0, "file", &error));
             ck_assert_uint_le(set.chunk.capacity + set.text.capacity, 1 << 20);
-            name_set_free(&set);
+            names_free(&set);
             buffer_free(&section);
         }
     }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/object.h"
+#include "common/sidecar/object.h"
 #include "tests/support/random.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"

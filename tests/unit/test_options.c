@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/section.h"
-#include "split/options.h"
-#include "split/table.h"
+#include "common/llvm/section.h"
+#include "split/cli/options.h"
+#include "split/cli/table.h"
 
 static const struct option_description table[] = {
     {.id = OPTION_OUTPUT,

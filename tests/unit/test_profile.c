@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/profile.h"
+#include "common/llvm/profile.h"
 #include "tests/support/random.h"
 
 /* What a profile is made of. */

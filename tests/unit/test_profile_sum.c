@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/profile_sum.h"
+#include "common/llvm/profile_sum.h"
 #include "tests/support/random.h"
 #include "tests/unit/profile_maker.h"
 

@@ -1,5 +1,5 @@
 /*
- * Sections in blocks: they come back whole and in parts, by us and by the reader that was written
+ * Sections in blocks: they come back whole and in streams, by us and by the reader that was written
  * from the page alone; a part is read without the rest; and damage is told. What several of them
  * need is decoded once.
  */
@@ -10,9 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/compact/compact.h"
-#include "common/name_set.h"
-#include "common/sidecar.h"
+#include "common/codec/registry.h"
+#include "common/llvm/names.h"
+#include "common/sidecar/sidecar.h"
+#include "common/sidecar/write.h"
 #include "tests/support/rounds.h"
 #include "tests/unit/compact_maker.h"
 #include "tests/unit/sidecar_sample.h"
@@ -145,7 +146,7 @@ END_TEST
 
 /* Where the section's packed form is in the file: its directory begins with the blocks' number. */
 static uint8_t *packed_of(const struct buffer *sidecar_file, enum section_kind kind,
-                          enum compact_type type, size_t *size)
+                          enum transform_id type, size_t *size)
 {
     struct sidecar *sidecar = sample_open(sidecar_file);
     const struct sidecar_section *section = sidecar_find(sidecar, kind);
@@ -172,7 +173,7 @@ START_TEST(test_only_what_is_wanted)
     size_t size;
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    packed = packed_of(&damaged, SECTION_COVFUN, COMPACT_COVFUN_4, &size);
+    packed = packed_of(&damaged, SECTION_COVFUN, TRANSFORM_MAPPING_BLOCKS, &size);
     memset(packed + size - 40, 0x55, 40);
     sidecar = sample_open(&damaged);
     section = sidecar_find(sidecar, SECTION_COVFUN);
@@ -200,7 +201,7 @@ START_TEST(test_damage)
         struct error error = {0};
         struct sidecar *sidecar;
         size_t size;
-        uint8_t *packed = packed_of(&damaged, SECTION_COVFUN, COMPACT_COVFUN_4, &size);
+        uint8_t *packed = packed_of(&damaged, SECTION_COVFUN, TRANSFORM_MAPPING_BLOCKS, &size);
         uint64_t place = random_below(&random, i % 3 == 0 ? size : 200);
         uint8_t before = packed[place];
 
@@ -227,14 +228,14 @@ static void *read_again_and_again(void *sidecar)
     for (int i = 0; i < 30; i++) {
         struct buffer content = {0};
         struct error error = {0};
-        struct name_set distinct = {0};
+        struct names distinct = {0};
         bool same =
             (i % 3 != 0 || sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES),
                                               i % 2 == 0, &distinct, &error)) &&
             sidecar_read_section(sidecar, sidecar_find(sidecar, kinds[i % 3]), &content, &error) &&
             bytes_equal(buffer_view(&content), buffer_view(expected[i % 3]));
 
-        name_set_free(&distinct);
+        names_free(&distinct);
         buffer_free(&content);
         if (!same)
             return sidecar;
@@ -269,7 +270,7 @@ START_TEST(test_damaged_names)
     size_t size;
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    packed = packed_of(&damaged, SECTION_NAMES, COMPACT_NAMES_2, &size);
+    packed = packed_of(&damaged, SECTION_NAMES, TRANSFORM_NAMES, &size);
     memset(packed, 0xff, size < 100 ? size : 100);
     sidecar = sample_open(&damaged);
     for (int i = 0; i < 4; i++) {
@@ -301,7 +302,7 @@ static struct buffer write_form(int form)
     }
 }
 
-/* Reads some parts of a section, several from the same sidecar: each is what it was, or an error.
+/* Reads some streams of a section, several from the same sidecar: each is what it was, or an error.
  * Returns how many errors there were. */
 static unsigned check_parts(const struct sidecar *sidecar, const struct sidecar_section_source *of,
                             struct random_state *random)
@@ -328,14 +329,14 @@ static unsigned check_parts(const struct sidecar *sidecar, const struct sidecar_
 /* The names alone, which no digest is of. */
 static unsigned check_names(const struct sidecar *sidecar, const struct buffer *text)
 {
-    struct name_set set = {0};
+    struct names set = {0};
     struct error error = {0};
     bool done =
         sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), false, &set, &error);
 
     if (done)
         ck_assert(bytes_equal(buffer_view(&set.text), buffer_view(text)));
-    name_set_free(&set);
+    names_free(&set);
     return !done;
 }
 
@@ -344,11 +345,11 @@ START_TEST(test_parts_of_every_form)
 {
     struct buffer stored = write_form(_i);
     struct random_state random = random_start(17);
-    struct name_set expected = {0};
+    struct names expected = {0};
     struct error error = {0};
     unsigned errors = 0;
 
-    ck_assert(name_set_read(&expected, buffer_view(&names), "names", &error));
+    ck_assert(names_add_section(&expected, buffer_view(&names), 0, "names", &error));
     for (int i = 0; i < (int)rounds(FLIPS); i++) {
         uint64_t place = random_below(&random, stored.size);
         uint8_t bit = (uint8_t)(1u << random_below(&random, 8));
@@ -365,7 +366,7 @@ START_TEST(test_parts_of_every_form)
         stored.data[place] ^= bit;
     }
     ck_assert_uint_gt(errors, rounds(FLIPS));
-    name_set_free(&expected);
+    names_free(&expected);
     buffer_free(&stored);
 }
 END_TEST
@@ -379,7 +380,7 @@ START_TEST(test_by_the_page)
     ck_assert_int_eq(write(descriptor, file.data, file.size), (ssize_t)file.size);
     close(descriptor);
     snprintf(command, sizeof(command),
-             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760404' >/dev/null",
+             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760406' >/dev/null",
              COVSPLIT_SIDECAR_READER, path);
     ck_assert_int_eq(system(command), 0);
     unlink(path);

@@ -3,7 +3,7 @@
  * the file, and no size in it may be believed.
  *
  * Most damage fails at the seal. So that the checks behind it are tried as well, there is a second
- * round in which the seal is put right again, by code of its own that follows sidecar_note.h.
+ * round in which the seal is put right again, by code of its own that follows sidecar/note.h.
  */
 #include <check.h>
 #include <elf.h>
@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/name_set.h"
-#include "common/object.h"
-#include "common/sidecar_note.h"
+#include "common/llvm/names.h"
+#include "common/sidecar/note.h"
+#include "common/sidecar/object.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
 #include "tests/unit/name_chunk.h"
@@ -181,7 +181,7 @@ static void put_names(struct buffer *section, uint64_t seed, bool compressed)
     name_chunk_put(section, names, compressed);
 }
 
-static bool read_names(const struct buffer *file, struct name_set *names)
+static bool read_names(const struct buffer *file, struct names *names)
 {
     struct error error;
     struct sidecar *sidecar = sidecar_open(buffer_view(file), "bad", &error);
@@ -197,7 +197,7 @@ START_TEST(test_every_byte_of_names)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
     struct buffer section = {0}, file;
-    struct name_set good = {0}, found = {0};
+    struct names good = {0}, found = {0};
 
     put_names(&section, 1, true);
     put_names(&section, 2, _i == 0);
@@ -216,11 +216,11 @@ START_TEST(test_every_byte_of_names)
             if (read_names(&file, &found))
                 ck_assert_msg(bytes_equal(buffer_view(&found.text), buffer_view(&good.text)),
                               "byte %zu, bit %u", i, bit);
-            name_set_free(&found);
+            names_free(&found);
             file.data[i] ^= (uint8_t)(1u << bit);
         }
     }
-    name_set_free(&good);
+    names_free(&good);
     buffer_free(&section);
     buffer_free(&file);
     sample_free(sample);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/store.h"
+#include "common/store/store.h"
 #include "reader/covsplit.h"
 
 static char directory[] = "/tmp/covsplit-unit-XXXXXX";

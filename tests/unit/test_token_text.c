@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/compact/name_text.h"
-#include "common/compact/token_text.h"
-#include "common/digest.h"
+#include "common/base/digest.h"
+#include "common/codec/names/text.h"
+#include "common/codec/names/token_text.h"
 #include "tests/support/random.h"
 
 #define ANY_SIZE ((uint64_t)1 << 30)
@@ -81,8 +81,7 @@ END_TEST
 
 /* ---- the form ---- */
 
-static enum compact_result decode(struct bytes codes, const char *dictionary,
-                                  struct name_table *text)
+static enum result decode(struct bytes codes, const char *dictionary, struct names *text)
 {
     return token_text_decode(codes, view(dictionary), ANY_SIZE, text);
 }
@@ -105,11 +104,11 @@ START_TEST(test_read_as_told)
     static const char text[] = "a2bc\1x919x9\1\1"
                                "010\1"
                                "100010011002\1";
-    struct name_table made;
+    struct names made;
 
-    ck_assert_int_eq(decode((struct bytes){codes, sizeof(codes)}, dictionary, &made), COMPACT_DONE);
+    ck_assert_int_eq(decode((struct bytes){codes, sizeof(codes)}, dictionary, &made), RESULT_OK);
     ck_assert(bytes_equal(buffer_view(&made.text), view(text)));
-    name_table_free(&made);
+    names_free(&made);
 }
 END_TEST
 
@@ -125,7 +124,7 @@ START_TEST(test_dictionary_ends)
             /* Just so large that a byte too many is found. */
             uint8_t *dictionary = malloc(size);
             uint8_t codes[8] = {(uint8_t)(first + second + 1), _i == 0 ? 0 : 2};
-            struct name_table made;
+            struct names made;
 
             ck_assert_ptr_nonnull(dictionary);
             memset(dictionary, 'a', first);
@@ -134,11 +133,11 @@ START_TEST(test_dictionary_ends)
             memcpy(codes + 5, spelled[_i], sizeof(spelled[_i]));
             ck_assert_int_eq(token_text_decode((struct bytes){codes, sizeof(codes)},
                                                (struct bytes){dictionary, size}, ANY_SIZE, &made),
-                             COMPACT_DONE);
+                             RESULT_OK);
             ck_assert_uint_eq(made.text.size, first + second + 1);
             ck_assert_mem_eq(made.text.data, dictionary, first);
             ck_assert_mem_eq(made.text.data + first, dictionary + first + 1, second + 1);
-            name_table_free(&made);
+            names_free(&made);
             free(dictionary);
         }
     }
@@ -148,7 +147,7 @@ END_TEST
 START_TEST(test_triples)
 {
     struct buffer dictionary = {0}, codes = {0};
-    struct name_table made;
+    struct names made;
     static const uint8_t end[] = {0, 0, 43, 252}; /* triple 43: behind one single and one pair */
     char expected[8];
 
@@ -169,10 +168,10 @@ START_TEST(test_triples)
     codes.data[1] = (uint8_t)(size >> 7);
     ck_assert_int_eq(
         token_text_decode(buffer_view(&codes), buffer_view(&dictionary), ANY_SIZE, &made),
-        COMPACT_DONE);
+        RESULT_OK);
     ck_assert_uint_eq(made.text.size, size);
     ck_assert_mem_eq(made.text.data + size - strlen(expected), expected, strlen(expected));
-    name_table_free(&made);
+    names_free(&made);
     buffer_free(&codes);
     buffer_free(&dictionary);
 }
@@ -205,12 +204,12 @@ static const struct {
 
 START_TEST(test_damaged)
 {
-    struct name_table made;
+    struct names made;
 
     ck_assert_int_eq(decode((struct bytes){(const uint8_t *)damaged[_i].codes, damaged[_i].size},
                             damaged[_i].dictionary, &made),
-                     COMPACT_UNFIT);
-    name_table_free(&made);
+                     RESULT_UNFIT);
+    names_free(&made);
 }
 END_TEST
 
@@ -221,11 +220,11 @@ START_TEST(test_longer_than_it_says)
 
     for (uint8_t size = 0; size < 128; size++) {
         const uint8_t codes[] = {size, 1, 0, 0, 0, 0, 0, 0, TOKEN_CODE_END};
-        struct name_table made;
+        struct names made;
 
         ck_assert_int_eq(decode((struct bytes){codes, sizeof(codes)}, dictionary, &made),
-                         COMPACT_UNFIT);
-        name_table_free(&made);
+                         RESULT_UNFIT);
+        names_free(&made);
     }
 }
 END_TEST
@@ -235,19 +234,19 @@ END_TEST
 static void comes_back(const struct buffer *text, enum token_rule rule)
 {
     struct buffer codes = {0}, dictionary = {0};
-    struct name_table again;
+    struct names again;
 
-    ck_assert_int_eq(token_text_encode(buffer_view(text), rule, &codes, &dictionary), COMPACT_DONE);
+    ck_assert_int_eq(token_text_encode(buffer_view(text), rule, &codes, &dictionary), RESULT_OK);
     ck_assert_int_eq(
         token_text_decode(buffer_view(&codes), buffer_view(&dictionary), text->size, &again),
-        COMPACT_DONE);
+        RESULT_OK);
     ck_assert(bytes_equal(buffer_view(text), buffer_view(&again.text)));
-    name_table_free(&again);
+    names_free(&again);
     if (text->size != 0)
         ck_assert_int_eq(token_text_decode(buffer_view(&codes), buffer_view(&dictionary),
                                            text->size - 1, &again),
-                         COMPACT_UNFIT);
-    name_table_free(&again);
+                         RESULT_UNFIT);
+    names_free(&again);
     buffer_free(&codes);
     buffer_free(&dictionary);
 }
@@ -269,8 +268,8 @@ static void put_random_identifier(struct random_state *random, struct buffer *te
 /* What mangled names are made of, with few or many identifiers, and what they are not. */
 static struct buffer random_names(struct random_state *random, size_t count)
 {
-    static const char *const parts[] = {"_ZN", "E",   "S_",   "S1_", "SA_", "St", "T_",  "Lm",
-                                        "I",   "RKc", "C2Ev", "9",   "10",  "11", "_RN", "Cs12_"};
+    static const char *const streams[] = {"_ZN", "E",   "S_",   "S1_", "SA_", "St", "T_",  "Lm",
+                                          "I",   "RKc", "C2Ev", "9",   "10",  "11", "_RN", "Cs12_"};
     uint64_t identifiers = (uint64_t)1 << random_below(random, 18);
     struct buffer text = {0};
 
@@ -285,7 +284,7 @@ static struct buffer random_names(struct random_state *random, size_t count)
             if (random_below(random, 3) == 0)
                 put_random_identifier(random, &text, identifiers);
             else
-                append(&text, parts[random_below(random, sizeof(parts) / sizeof(parts[0]))]);
+                append(&text, streams[random_below(random, sizeof(streams) / sizeof(streams[0]))]);
             if (random_below(random, 200) == 0) {
                 uint8_t byte = (uint8_t)random_next(random);
                 ck_assert(byte == 1 || buffer_append(&text, &byte, 1));
@@ -357,7 +356,7 @@ START_TEST(test_numbers_count_up)
     }
     append(&text, "\1");
     ck_assert_int_eq(token_text_encode(buffer_view(&text), TOKENS_OF_NAMES, &codes, &dictionary),
-                     COMPACT_DONE);
+                     RESULT_OK);
     ck_assert_uint_lt(dictionary.size, 30);
     comes_back(&text, TOKENS_OF_NAMES);
     buffer_free(&text);
@@ -383,25 +382,25 @@ START_TEST(test_changed_parts)
     for (uint64_t seed = 0; seed < 1000; seed++) {
         struct random_state random = random_start(seed);
         struct buffer text = random_names(&random, 1 + (size_t)random_below(&random, 20));
-        struct buffer parts[NAME_TEXT_PARTS] = {0};
-        struct name_table names;
+        struct buffer streams[NAME_TEXT_PARTS] = {0};
+        struct names names;
 
-        ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
-        damage(&random, &parts[random_below(&random, NAME_TEXT_PARTS)]);
-        name_text_decode(parts, ANY_SIZE, UINT64_MAX, &names);
-        name_table_free(&names);
+        ck_assert_int_eq(name_text_encode(buffer_view(&text), streams), RESULT_OK);
+        damage(&random, &streams[random_below(&random, NAME_TEXT_PARTS)]);
+        name_text_decode(streams, ANY_SIZE, UINT64_MAX, &names);
+        names_free(&names);
         for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
-            buffer_free(&parts[i]);
+            buffer_free(&streams[i]);
         buffer_free(&text);
     }
 }
 END_TEST
 
-/* A long token, named many times, costs a byte each time: more than the parts are worth. */
+/* A long token, named many times, costs a byte each time: more than the streams are worth. */
 START_TEST(test_out_of_proportion)
 {
-    struct buffer text = {0}, parts[NAME_TEXT_PARTS] = {0};
-    struct name_table names;
+    struct buffer text = {0}, streams[NAME_TEXT_PARTS] = {0};
+    struct names names;
 
     for (unsigned i = 0; i < 3000; i++) {
         append(&text, "_Z3000");
@@ -409,11 +408,11 @@ START_TEST(test_out_of_proportion)
             append(&text, "a");
         append(&text, "\1");
     }
-    ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
-    ck_assert_int_eq(name_text_decode(parts, ANY_SIZE, UINT64_MAX, &names), COMPACT_UNFIT);
-    name_table_free(&names);
+    ck_assert_int_eq(name_text_encode(buffer_view(&text), streams), RESULT_OK);
+    ck_assert_int_eq(name_text_decode(streams, ANY_SIZE, UINT64_MAX, &names), RESULT_UNFIT);
+    names_free(&names);
     for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
-        buffer_free(&parts[i]);
+        buffer_free(&streams[i]);
     buffer_free(&text);
 }
 END_TEST
@@ -423,30 +422,30 @@ START_TEST(test_out_of_proportion_to_section)
 {
     static const struct {
         uint64_t section_size;
-        enum compact_result result;
-    } sections[] = {{ANY_SIZE, COMPACT_DONE}, {30000, COMPACT_DONE}, {20000, COMPACT_UNFIT}};
-    struct buffer text = {0}, parts[NAME_TEXT_PARTS] = {0};
+        enum result result;
+    } sections[] = {{ANY_SIZE, RESULT_OK}, {30000, RESULT_OK}, {20000, RESULT_UNFIT}};
+    struct buffer text = {0}, streams[NAME_TEXT_PARTS] = {0};
     char name[400];
 
     snprintf(name, sizeof(name), "_Z300%0300dv\1", 0);
     memset(name + 5, 'a', 300);
     for (unsigned i = 0; i < 8000; i++)
         append(&text, name);
-    ck_assert_int_eq(name_text_encode(buffer_view(&text), parts), COMPACT_DONE);
+    ck_assert_int_eq(name_text_encode(buffer_view(&text), streams), RESULT_OK);
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-        struct name_table names;
+        struct names names;
 
-        ck_assert_int_eq(name_text_decode(parts, sections[i].section_size, UINT64_MAX, &names),
+        ck_assert_int_eq(name_text_decode(streams, sections[i].section_size, UINT64_MAX, &names),
                          sections[i].result);
-        name_table_free(&names);
+        names_free(&names);
     }
     for (size_t i = 0; i < NAME_TEXT_PARTS; i++)
-        buffer_free(&parts[i]);
+        buffer_free(&streams[i]);
     buffer_free(&text);
 }
 END_TEST
 
-/* Neither the form of the parts nor how names are cut changes unnoticed. */
+/* Neither the form of the streams nor how names are cut changes unnoticed. */
 START_TEST(test_form_stays)
 {
     struct digest_stream *stream = digest_stream_new();
@@ -456,12 +455,12 @@ START_TEST(test_form_stays)
     ck_assert_ptr_nonnull(stream);
     for (uint64_t seed = 0; seed < 20; seed++) {
         struct random_state random = random_start(seed);
-        struct buffer names = random_names(&random, 200), parts[NAME_TEXT_PARTS] = {0};
+        struct buffer names = random_names(&random, 200), streams[NAME_TEXT_PARTS] = {0};
 
-        ck_assert_int_eq(name_text_encode(buffer_view(&names), parts), COMPACT_DONE);
+        ck_assert_int_eq(name_text_encode(buffer_view(&names), streams), RESULT_OK);
         for (size_t i = 0; i < NAME_TEXT_PARTS; i++) {
-            digest_stream_add(stream, buffer_view(&parts[i]));
-            buffer_free(&parts[i]);
+            digest_stream_add(stream, buffer_view(&streams[i]));
+            buffer_free(&streams[i]);
         }
         buffer_free(&names);
     }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/tripwire.h"
+#include "common/llvm/tripwire.h"
 #include "tests/support/random.h"
 
 #define PLENTY 1000

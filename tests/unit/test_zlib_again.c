@@ -8,8 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/compact/zlib_again.h"
-#include "common/compact/zlib_memo.h"
+#include "common/codec/deflate/memo.h"
+#include "common/codec/deflate/recompress.h"
 #include "tests/support/random.h"
 
 static const enum zlib_level levels[] = {ZLIB_LEVEL_DEFAULT, ZLIB_LEVEL_BEST};
@@ -26,7 +26,7 @@ static void check_level(struct bytes text, enum zlib_level level)
     ck_assert_int_eq(compress2(expected.data, &size, text.data, (uLong)text.size, (int)level),
                      Z_OK);
     expected.size = size;
-    ck_assert_int_eq(zlib_again(text, level, size, &again), COMPACT_DONE);
+    ck_assert_int_eq(zlib_again(text, level, size, &again), RESULT_OK);
     ck_assert_uint_eq(again.size, expected.size);
     ck_assert_mem_eq(again.data, expected.data, expected.size);
     ck_assert(zlib_again_level(buffer_view(&again), &told));
@@ -169,10 +169,10 @@ START_TEST(test_other_streams)
     ck_assert(!zlib_again_level((struct bytes){gzip, sizeof(gzip)}, &level));
     ck_assert(!zlib_again_level((struct bytes){fastest, 1}, &level));
     ck_assert_int_eq(zlib_again((struct bytes){fastest, 4}, (enum zlib_level)1, 99, &stream),
-                     COMPACT_UNFIT);
+                     RESULT_UNFIT);
     ck_assert_int_eq(
         zlib_again((struct bytes){fastest, ZLIB_AGAIN_SIZE_MAX}, ZLIB_LEVEL_BEST, 99, &stream),
-        COMPACT_UNFIT);
+        RESULT_UNFIT);
     ck_assert_uint_eq(stream.size, 0);
 }
 END_TEST
@@ -188,14 +188,14 @@ START_TEST(test_limit)
         text.data[i] = (uint8_t)random_next(&random);
     ck_assert(buffer_append(&whole, "before", 6));
     ck_assert_int_eq(zlib_again(buffer_view(&text), ZLIB_LEVEL_BEST, UINT64_MAX, &whole),
-                     COMPACT_DONE);
+                     RESULT_OK);
     for (uint64_t less = 1; less < 2000000; less *= 7) {
         uint64_t size = whole.size - 6, most = less < size ? size - less : 0;
         struct buffer stream = {0};
 
         ck_assert(buffer_append(&stream, "before", 6));
         ck_assert_int_eq(zlib_again(buffer_view(&text), ZLIB_LEVEL_BEST, most, &stream),
-                         COMPACT_UNFIT);
+                         RESULT_UNFIT);
         ck_assert_uint_le(stream.size, 6 + most + 100000);
         ck_assert_mem_eq(stream.data, whole.data, stream.size);
         buffer_free(&stream);
@@ -207,26 +207,26 @@ END_TEST
 
 START_TEST(test_memo)
 {
-    struct zlib_memo *memo = zlib_memo_new();
+    struct memo *memo = memo_new();
     uint8_t texts[1000][4], streams[1000];
     struct bytes found;
 
     ck_assert_ptr_nonnull(memo);
     for (uint32_t i = 0; i < 1000; i++) {
         store_u32(texts[i], i, false);
-        ck_assert(zlib_memo_add(memo, (struct bytes){texts[i], 4}, levels[i % 2],
-                                (struct bytes){&streams[i], 1}));
+        ck_assert(memo_add(memo, (struct bytes){texts[i], 4}, levels[i % 2],
+                           (struct bytes){&streams[i], 1}));
     }
     for (uint32_t i = 0; i < 1000; i++) {
         struct bytes text = {texts[i], 4};
 
-        ck_assert(zlib_memo_find(memo, text, levels[i % 2], &found));
+        ck_assert(memo_find(memo, text, levels[i % 2], &found));
         ck_assert_ptr_eq(found.data, &streams[i]);
-        ck_assert(!zlib_memo_find(memo, text, levels[(i + 1) % 2], &found));
-        ck_assert(!zlib_memo_find(memo, (struct bytes){texts[i], 3}, levels[i % 2], &found));
+        ck_assert(!memo_find(memo, text, levels[(i + 1) % 2], &found));
+        ck_assert(!memo_find(memo, (struct bytes){texts[i], 3}, levels[i % 2], &found));
     }
-    zlib_memo_free(memo);
-    zlib_memo_free(NULL);
+    memo_free(memo);
+    memo_free(NULL);
 }
 END_TEST
 

@@ -1,0 +1,143 @@
+/*
+ * Bounds-checked views of bytes, and a buffer that grows.
+ *
+ * Everything that comes from a file is read through a `struct bytes`: a pointer that carries its
+ * size. bytes_slice is the only way to a part of one, and it cannot be talked past the end by an
+ * offset or a size that wraps around.
+ */
+#ifndef COVSPLIT_COMMON_BASE_BYTES_H
+#define COVSPLIT_COMMON_BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/base/error.h"
+
+/* A view: does not own what it points to. */
+struct bytes {
+    const uint8_t *data;
+    uint64_t size;
+};
+
+/* Called with bytes in order. False stops, with the error filled in. */
+typedef bool (*bytes_sink)(void *context, struct bytes part, struct error *error);
+
+/* *part = size bytes of whole from offset; false, with *part untouched, where they are not all
+ * inside. An empty part at the very end is inside. */
+bool bytes_slice(struct bytes whole, uint64_t offset, uint64_t size, struct bytes *part);
+
+/* True where every byte is zero (and for an empty view). */
+bool bytes_all_zero(struct bytes view);
+
+bool bytes_equal(struct bytes a, struct bytes b);
+
+/* *sum = a + b; false where that does not fit 64 bits. */
+static inline bool add_fits(uint64_t a, uint64_t b, uint64_t *sum)
+{
+    return !__builtin_add_overflow(a, b, sum);
+}
+
+/* True where [a, a + a_size) and [b, b + b_size) share a byte. Neither end may wrap around. */
+static inline bool ranges_overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size)
+{
+    return a_size != 0 && b_size != 0 && a < b + b_size && b < a + a_size;
+}
+
+/* True where [inner, inner + inner_size) lies in [outer, outer + outer_size); no sum is formed
+ * that could wrap around. */
+static inline bool range_within(uint64_t inner, uint64_t inner_size, uint64_t outer,
+                                uint64_t outer_size)
+{
+    return inner >= outer && inner - outer <= outer_size &&
+           inner_size <= outer_size - (inner - outer);
+}
+
+/* alignment is a power of two; the result wraps around near the end of the 64 bits. */
+static inline uint64_t align_up(uint64_t value, uint64_t alignment)
+{
+    return (value + (alignment - 1)) & ~(alignment - 1);
+}
+
+static inline uint64_t align_down(uint64_t value, uint64_t alignment)
+{
+    return value & ~(alignment - 1);
+}
+
+static inline bool is_power_of_two(uint64_t value)
+{
+    return value != 0 && (value & (value - 1)) == 0;
+}
+
+/* Little- and big-endian numbers at any alignment. memcpy and the swap are an instruction each. */
+#define HOST_IS_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+
+static inline uint16_t load_u16(const uint8_t *from, bool big_endian)
+{
+    uint16_t value;
+
+    memcpy(&value, from, sizeof(value));
+    return big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap16(value);
+}
+
+static inline uint32_t load_u32(const uint8_t *from, bool big_endian)
+{
+    uint32_t value;
+
+    memcpy(&value, from, sizeof(value));
+    return big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap32(value);
+}
+
+static inline uint64_t load_u64(const uint8_t *from, bool big_endian)
+{
+    uint64_t value;
+
+    memcpy(&value, from, sizeof(value));
+    return big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap64(value);
+}
+
+static inline void store_u16(uint8_t *to, uint16_t value, bool big_endian)
+{
+    value = big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap16(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static inline void store_u32(uint8_t *to, uint32_t value, bool big_endian)
+{
+    value = big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap32(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static inline void store_u64(uint8_t *to, uint64_t value, bool big_endian)
+{
+    value = big_endian == HOST_IS_BIG_ENDIAN ? value : __builtin_bswap64(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+/* A growing run of bytes on the heap. Start from {0}; free with buffer_free. */
+struct buffer {
+    uint8_t *data;
+    size_t size;
+    size_t capacity;
+};
+
+/* Each returns false where there is no memory; the buffer is then as it was. */
+bool buffer_reserve(struct buffer *buffer, size_t more);
+bool buffer_append(struct buffer *buffer, const void *data, size_t size);
+bool buffer_append_zeros(struct buffer *buffer, size_t size);
+/* An unsigned LEB128 number (DWARF 5, 7.6): 1 to 10 bytes. */
+bool buffer_append_uleb128(struct buffer *buffer, uint64_t value);
+void buffer_free(struct buffer *buffer);
+
+/* Takes an unsigned LEB128 number off the front of *view; false, with *view untouched, where it is
+ * cut short or does not fit 64 bits. */
+bool bytes_take_uleb128(struct bytes *view, uint64_t *value);
+
+static inline struct bytes buffer_view(const struct buffer *buffer)
+{
+    struct bytes view = {buffer->data, buffer->size};
+    return view;
+}
+
+#endif

@@ -1,0 +1,335 @@
+/*
+ * Files, paths, and mapped inputs: see file.h.
+ */
+#include "common/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/base/memory_limit.h"
+
+bool file_is(const char *path, const struct stat *status)
+{
+    struct stat other;
+
+    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
+           other.st_ino == status->st_ino;
+}
+
+bool file_is_missing(const char *path, int flags)
+{
+    struct stat status;
+
+    return fstatat(AT_FDCWD, path, &status, flags) != 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+mode_t file_new_mode(void)
+{
+    static const char label[] = "\nUmask:\t";
+    char status[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
+    const char *line;
+    mode_t mask;
+
+    if (fd >= 0)
+        close(fd);
+    status[size < 0 ? 0 : size] = '\0';
+    line = strstr(status, label);
+    if (line != NULL)
+        return 0666 & ~(mode_t)strtoul(line + strlen(label), NULL, 8);
+    /* Where there is no such file: not in the way of other threads only for as long as they create
+     * none. */
+    mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+int file_open_as_it_is(const char *path, int flags)
+{
+    /* The preload module stands in front of the functions of libc, not of the kernel. */
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, 0);
+}
+
+/* ---- inputs ---- */
+
+/* Opens for reading, without waiting for a pipe's other end and without side effects. */
+static bool open_regular(const char *path, int *fd, struct stat *status, struct error *error)
+{
+    *fd = file_open_as_it_is(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    if (*fd < 0 || fstat(*fd, status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", path);
+    if (!S_ISREG(status->st_mode))
+        return error_set(error, "%s: not a regular file; name a file", path);
+    return true;
+}
+
+/* Reads what is in [from, to), as far as the file goes. */
+static bool read_range(const struct input *input, uint8_t *map, off_t from, off_t to)
+{
+    while (from < to) {
+        ssize_t have = pread(input->fd, map + from, (size_t)(to - from), from);
+
+        if (have < 0 && errno == EINTR)
+            continue;
+        if (have <= 0)
+            return have == 0;
+        from += have;
+    }
+    return true;
+}
+
+/* Reads all but holes, which are zeros already. Where the file system does not tell, all is data.
+ */
+static bool read_data(const struct input *input, uint8_t *map)
+{
+    off_t position = 0, end = input->status.st_size;
+
+    while (position < end) {
+        off_t data = lseek(input->fd, position, SEEK_DATA), hole;
+
+        if (data < 0 && errno == ENXIO)
+            return true;
+        if (data < 0)
+            data = position;
+        hole = lseek(input->fd, data, SEEK_HOLE);
+        if (hole <= data || hole > end)
+            hole = end;
+        if (data >= end)
+            return true;
+        if (!read_range(input, map, data, hole))
+            return false;
+        position = hole;
+    }
+    return true;
+}
+
+static bool copy_input(struct input *input, struct error *error)
+{
+    size_t size = (size_t)input->status.st_size;
+    off_t position;
+    bool done;
+    void *map;
+
+    if (size == 0)
+        return true;
+    map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+               0);
+    if (map == MAP_FAILED)
+        return error_out_of_memory(error, input->path, size);
+    input->bytes = (struct bytes){map, size};
+    position = lseek(input->fd, 0, SEEK_CUR);
+    done = read_data(input, map);
+    if (!done)
+        error_set_errno(error, errno, "%s: cannot be read", input->path);
+    lseek(input->fd, position, SEEK_SET);
+    return done && input_unchanged(input, error);
+}
+
+static bool map_input(struct input *input, struct error *error)
+{
+    void *map;
+
+    if (input->status.st_size == 0)
+        return true;
+    map = mmap(NULL, (size_t)input->status.st_size, PROT_READ, MAP_PRIVATE, input->fd, 0);
+    if (map == MAP_FAILED)
+        return error_set_errno(error, errno, "%s: cannot be mapped into memory", input->path);
+    input->bytes = (struct bytes){map, (uint64_t)input->status.st_size};
+    return true;
+}
+
+/* How the contents come into memory: map_input or copy_input. */
+typedef bool input_loader(struct input *input, struct error *error);
+
+static bool open_path(struct input *input, const char *path, input_loader *load,
+                      struct error *error)
+{
+    *input = (struct input){.fd = -1};
+    input->path = strdup(path);
+    if (input->path == NULL)
+        return error_out_of_memory(error, path, strlen(path));
+    if (open_regular(path, &input->fd, &input->status, error) && load(input, error))
+        return true;
+    input_close(input);
+    return false;
+}
+
+static bool open_descriptor(struct input *input, int fd, const char *name, input_loader *load,
+                            struct error *error)
+{
+    *input = (struct input){.fd = -1};
+    input->path = strdup(name);
+    if (input->path == NULL)
+        return error_out_of_memory(error, name, strlen(name));
+    input->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (input->fd < 0 || fstat(input->fd, &input->status) != 0)
+        error_set_errno(error, errno, "%s: cannot be read", name);
+    else if (!S_ISREG(input->status.st_mode))
+        error_set(error, "%s: not a regular file; name a file", name);
+    else if (load(input, error))
+        return true;
+    input_close(input);
+    return false;
+}
+
+bool input_open(struct input *input, const char *path, struct error *error)
+{
+    return open_path(input, path, map_input, error);
+}
+
+bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error)
+{
+    return open_descriptor(input, fd, name, map_input, error);
+}
+
+bool input_read(struct input *input, const char *path, struct error *error)
+{
+    return open_path(input, path, copy_input, error);
+}
+
+bool input_read_descriptor(struct input *input, int fd, const char *name, struct error *error)
+{
+    return open_descriptor(input, fd, name, copy_input, error);
+}
+
+/* False with errno: a read failed. What the file lost meanwhile is missing from the buffer. */
+static bool read_all(int fd, struct buffer *buffer, size_t size)
+{
+    while (buffer->size < size) {
+        ssize_t have = read(fd, buffer->data + buffer->size, size - buffer->size);
+
+        if (have < 0 && errno == EINTR)
+            continue;
+        if (have < 0)
+            return false;
+        if (have == 0)
+            break;
+        buffer->size += (size_t)have;
+    }
+    return true;
+}
+
+bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error)
+{
+    struct stat status;
+    int fd;
+    bool done = open_regular(path, &fd, &status, error);
+
+    buffer->size = 0;
+    done = done && memory_limit_allows(limit, (uint64_t)status.st_size, path, "the file", error);
+    if (done && !buffer_reserve(buffer, (size_t)status.st_size))
+        done = error_out_of_memory(error, path, (uint64_t)status.st_size);
+    else if (done && !read_all(fd, buffer, (size_t)status.st_size))
+        done = error_set_errno(error, errno, "%s: cannot be read", path);
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+void input_release_pages(const struct input *input, uint64_t offset, uint64_t size)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t start = align_down(offset, page), end;
+    struct bytes part;
+
+    if (!bytes_slice(input->bytes, offset, size, &part))
+        return;
+    if (input->released != NULL)
+        input->released(input->released_context, size);
+    end = offset + size == input->bytes.size ? offset + size : align_down(offset + size, page);
+    if (end > start)
+        madvise((void *)(uintptr_t)(input->bytes.data + start), (size_t)(end - start),
+                MADV_DONTNEED);
+}
+
+bool input_unchanged(const struct input *input, struct error *error)
+{
+    struct stat now;
+
+    if (fstat(input->fd, &now) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", input->path);
+    return file_has_same_contents(&input->status, &now) || file_report_change(input->path, error);
+}
+
+bool file_has_same_contents(const struct stat *before, const struct stat *now)
+{
+    return now->st_size == before->st_size && now->st_mtim.tv_sec == before->st_mtim.tv_sec &&
+           now->st_mtim.tv_nsec == before->st_mtim.tv_nsec;
+}
+
+bool file_report_change(const char *path, struct error *error)
+{
+    return error_set(error, "%s: changed while it was being read; run again", path);
+}
+
+bool file_blame(const char *path, struct error *error)
+{
+    return error->number == EFAULT ? file_report_change(path, error) : false;
+}
+
+void input_close_descriptor(struct input *input)
+{
+    if (input->path == NULL || input->fd < 0)
+        return;
+    close(input->fd);
+    input->fd = -1;
+}
+
+void input_close(struct input *input)
+{
+    if (input->path == NULL)
+        return;
+    if (input->bytes.data != NULL)
+        munmap((void *)(uintptr_t)input->bytes.data, (size_t)input->bytes.size);
+    input_close_descriptor(input);
+    free(input->path);
+    *input = (struct input){.fd = -1};
+}
+
+/* ---- paths ---- */
+
+bool path_directory(const char *path, char directory[PATH_MAX])
+{
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == path ? 1 : (size_t)(slash == NULL ? 0 : slash - path);
+
+    if (length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(directory, path, length);
+    directory[length] = '\0';
+    if (slash == NULL)
+        memcpy(directory, ".", sizeof("."));
+    return true;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+static bool is_same_inode(const char *a, const char *b)
+{
+    struct stat one, other;
+
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
+           one.st_ino == other.st_ino;
+}
+
+bool paths_meet(const char *a, const char *b)
+{
+    char directory[PATH_MAX], other[PATH_MAX];
+
+    return is_same_inode(a, b) ||
+           (strcmp(name_of(a), name_of(b)) == 0 && path_directory(a, directory) &&
+            path_directory(b, other) && is_same_inode(directory, other));
+}

@@ -1,0 +1,76 @@
+/*
+ * Decompressing zlib streams: see inflate.h.
+ *
+ * libdeflate takes a third of zlib's time, but wants the room for the whole text beforehand. So the
+ * room is what streams mostly need, and only where that was not enough more of what is claimed.
+ */
+#include "common/base/inflate.h"
+
+#include <libdeflate.h>
+
+/* No byte of a zlib stream stands for more. */
+#define RATIO_MAX 1032
+
+/* Hardly any byte stands for more than the first; each further room is so many times as large. */
+#define RATIO_FIRST 32
+#define ROOM_MIN    ((uint64_t)4 << 10)
+#define ROOM_GROWTH 4
+
+static uint64_t first_room(uint64_t stream_size, uint64_t size)
+{
+    uint64_t room = stream_size * RATIO_FIRST;
+
+    if (room < ROOM_MIN)
+        room = ROOM_MIN;
+    return room < size ? room : size;
+}
+
+/* Decompresses what fits into the room. */
+static enum libdeflate_result run(struct libdeflate_decompressor *decompressor, struct bytes stream,
+                                  uint64_t room, struct buffer *text, bool *ends)
+{
+    size_t consumed = 0, produced = 0;
+    enum libdeflate_result result =
+        libdeflate_zlib_decompress_ex(decompressor, stream.data, (size_t)stream.size,
+                                      text->data + text->size, (size_t)room, &consumed, &produced);
+
+    *ends = result == LIBDEFLATE_SUCCESS && consumed == stream.size && produced == room;
+    return result;
+}
+
+static enum inflate_result inflate_with(struct libdeflate_decompressor *decompressor,
+                                        struct bytes stream, uint64_t size, struct buffer *text)
+{
+    uint64_t room = first_room(stream.size, size);
+    enum libdeflate_result result;
+    bool ends;
+
+    for (;;) {
+        /* One byte at least, so that there is a place. */
+        if (room >= SIZE_MAX || !buffer_reserve(text, (size_t)room + 1))
+            return INFLATE_NO_MEMORY;
+        result = run(decompressor, stream, room, text, &ends);
+        if (result != LIBDEFLATE_INSUFFICIENT_SPACE || room == size)
+            break;
+        room = room < size / ROOM_GROWTH ? room * ROOM_GROWTH : size;
+    }
+    if (!ends || room != size)
+        return INFLATE_DAMAGED;
+    text->size += (size_t)size;
+    return INFLATE_DONE;
+}
+
+enum inflate_result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text)
+{
+    struct libdeflate_decompressor *decompressor;
+    enum inflate_result result;
+
+    if (stream.size == 0 || size / RATIO_MAX > stream.size)
+        return INFLATE_DAMAGED;
+    decompressor = libdeflate_alloc_decompressor();
+    if (decompressor == NULL)
+        return INFLATE_NO_MEMORY;
+    result = inflate_with(decompressor, stream, size, text);
+    libdeflate_free_decompressor(decompressor);
+    return result;
+}

@@ -1,0 +1,371 @@
+/*
+ * Profile data, version 2.
+ *
+ * A record has 48 or 64 bytes, of which next to nothing is new: NameRef is the hash of a name, and
+ * names come in the order of the records; the counters of a record lie behind those of the one
+ * before, so CounterPtr follows from NumCounters; and so on. Each field is a column, in which
+ * numbers are stored as what differs from the expected.
+ *
+ * Parts, from 7 on with all numbers as unsigned LEB128, a number for each record:
+ *   0, 1   NameRef, as name_refs_put writes it
+ *   2 to 6 FuncHash and NumCounters: the columns of function_hashes.h
+ *   7      CounterPtr: 0 where it is 0; else 1 plus the zigzag of the place less the end of the
+ *          counters of the record before. A place is the field's value, and where that is a
+ *          distance from the record, with the record's offset in the section added
+ *   8      FunctionPointer: 0 where it is 0; else 1 plus the zigzag of what it is more than the
+ *          last one that was not 0
+ *   9      Values, likewise
+ *   10     NumValueSites, the number of each kind
+ *   11     BitmapPtr, as CounterPtr, by NumBitmapBytes
+ *   12     NumBitmapBytes
+ *   13     the bytes that make no whole record, as they are
+ */
+#include <string.h>
+
+#include "common/base/numbers.h"
+#include "common/codec/function_hashes.h"
+#include "common/codec/name_refs.h"
+#include "common/codec/transforms.h"
+#include "common/llvm/profile.h"
+
+enum part {
+    PART_NAMES,
+    PART_OTHER_NAMES,
+    PART_FUNCTIONS,
+    PART_COUNTER_PTR = PART_FUNCTIONS + FUNCTION_COLUMNS,
+    PART_FUNCTION_POINTER,
+    PART_VALUES,
+    PART_NUM_VALUE_SITES,
+    PART_BITMAP_PTR,
+    PART_NUM_BITMAP_BYTES,
+    PART_REST,
+    PART_COUNT,
+};
+
+/* A record has 40 bytes at least, and ten numbers of up to ten bytes tell it. */
+#define STREAMS_PER_BYTE 16
+
+#define NAME_REF_OFFSET  0
+#define FUNC_HASH_OFFSET 8
+
+enum form {
+    FORM_PLACE,   /* CounterPtr, BitmapPtr */
+    FORM_POINTER, /* FunctionPointer, Values */
+    FORM_NUMBER,
+};
+
+/* A field, but for NameRef, FuncHash and NumCounters. */
+struct field {
+    enum part part;
+    enum form form;
+    size_t offset;
+    unsigned width;
+    /* Of a place: the field that counts what is there, and the size of each. */
+    size_t number_offset;
+    uint64_t number_unit;
+    uint64_t expected;
+};
+
+#define FIELDS_MAX 8
+
+struct records {
+    struct profile_record_layout layout;
+    struct field fields[FIELDS_MAX];
+    size_t field_count;
+    struct name_refs name_refs;
+    struct function_writer functions;
+    bool big_endian;
+};
+
+/* ---- fields ---- */
+
+static void add_field(struct records *records, struct field field)
+{
+    records->fields[records->field_count++] = field;
+}
+
+static void add_place(struct records *records, enum part part, size_t offset, size_t number_offset,
+                      uint64_t unit)
+{
+    add_field(records, (struct field){.part = part,
+                                      .form = FORM_PLACE,
+                                      .offset = offset,
+                                      .width = (unsigned)records->layout.pointer_size,
+                                      .number_offset = number_offset,
+                                      .number_unit = unit});
+}
+
+/* False for data whose records are not known. */
+static bool describe(struct records *records, const struct transform_context *context)
+{
+    const struct profile_record_layout *layout = &records->layout;
+    unsigned pointer_size = context->pointer_size;
+    size_t function;
+
+    *records =
+        (struct records){.big_endian = context->big_endian, .name_refs.names = context->names};
+    if (!profile_record_layout(context->raw_version, pointer_size, &records->layout))
+        return false;
+    function = layout->num_counters - 2 * pointer_size;
+    add_place(records, PART_COUNTER_PTR, layout->counter_ptr, layout->num_counters,
+              profile_counter_size(context->raw_version));
+    add_field(records,
+              (struct field){PART_FUNCTION_POINTER, FORM_POINTER, function, pointer_size, 0, 0, 0});
+    add_field(records, (struct field){PART_VALUES, FORM_POINTER, function + pointer_size,
+                                      pointer_size, 0, 0, 0});
+    for (size_t kind = 0; kind < layout->value_kinds; kind++)
+        add_field(records, (struct field){PART_NUM_VALUE_SITES, FORM_NUMBER,
+                                          layout->num_value_sites + kind * sizeof(uint16_t),
+                                          sizeof(uint16_t), 0, 0, 0});
+    if (layout->bitmap_ptr == 0)
+        return true;
+    add_place(records, PART_BITMAP_PTR, layout->bitmap_ptr, layout->num_bitmap_bytes, 1);
+    add_field(records, (struct field){PART_NUM_BITMAP_BYTES, FORM_NUMBER, layout->num_bitmap_bytes,
+                                      sizeof(uint32_t), 0, 0, 0});
+    return true;
+}
+
+/* What is expected of the field in the next record. */
+static void expect(const struct records *records, struct field *field, const uint8_t *record,
+                   uint64_t value, uint64_t offset)
+{
+    uint64_t number;
+
+    if (value == 0 || field->form == FORM_NUMBER)
+        return;
+    field->expected = value;
+    if (field->form == FORM_POINTER)
+        return;
+    number = load_u32(record + field->number_offset, records->big_endian);
+    field->expected += number * field->number_unit + (records->layout.relative ? offset : 0);
+}
+
+/* What is subtracted from a field's value: where it is not relative to the record, 0. */
+static uint64_t expected_value(const struct records *records, const struct field *field,
+                               uint64_t offset)
+{
+    if (field->form == FORM_PLACE && records->layout.relative)
+        return field->expected - offset;
+    return field->expected;
+}
+
+/* ---- encoding ---- */
+
+static bool put_field(struct records *records, struct field *field, const uint8_t *record,
+                      uint64_t offset, struct streams *streams)
+{
+    uint64_t value = load_number(record + field->offset, field->width, records->big_endian);
+    uint64_t code = value;
+
+    if (value != 0 && field->form != FORM_NUMBER)
+        code =
+            1 + zigzag(sign_extend(value - expected_value(records, field, offset), field->width));
+    expect(records, field, record, value, offset);
+    return buffer_append_uleb128(&streams->stream[field->part], code);
+}
+
+static bool put_record(struct records *records, const uint8_t *record, uint64_t offset,
+                       struct streams *streams)
+{
+    uint64_t reference = load_u64(record + NAME_REF_OFFSET, records->big_endian);
+    struct function_hash function = {
+        .hash = load_u64(record + FUNC_HASH_OFFSET, records->big_endian),
+        .counters = load_u32(record + records->layout.num_counters, records->big_endian),
+    };
+    bool done = name_refs_put(&records->name_refs, reference, &streams->stream[PART_NAMES],
+                              &streams->stream[PART_OTHER_NAMES]) &&
+                function_writer_add(&records->functions, function);
+
+    for (size_t i = 0; done && i < records->field_count; i++)
+        done = put_field(records, &records->fields[i], record, offset, streams);
+    return done;
+}
+
+static enum result encode(const struct transform_context *context, struct bytes section,
+                          struct streams *streams)
+{
+    struct records records;
+    size_t size;
+    uint64_t offset = 0;
+    bool done = true;
+
+    if (!describe(&records, context))
+        return RESULT_UNFIT;
+    size = records.layout.record_size;
+    if (section.size / size > UINT32_MAX)
+        return RESULT_UNFIT;
+    streams->count = PART_COUNT;
+    for (; done && section.size - offset >= size; offset += size)
+        done = put_record(&records, section.data + offset, offset, streams);
+    if (done && offset != section.size)
+        done = buffer_append(&streams->stream[PART_REST], section.data + offset,
+                             (size_t)(section.size - offset));
+    done = done && function_writer_finish(&records.functions, &streams->stream[PART_FUNCTIONS]);
+    function_writer_free(&records.functions);
+    return done ? RESULT_OK : RESULT_NO_MEMORY;
+}
+
+/* ---- decoding ---- */
+
+/* Records that are put together: a column after the other, since each column is of one kind and
+ * most of them are the same number again and again. */
+struct made {
+    uint8_t *records;
+    uint64_t count;
+    struct bytes columns[PART_COUNT]; /* what is left of them */
+};
+
+static enum result take_names(struct records *records, struct made *made)
+{
+    uint8_t *record = made->records + NAME_REF_OFFSET;
+    uint64_t reference;
+
+    for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
+        if (!name_refs_take(&records->name_refs, &made->columns[PART_NAMES],
+                            &made->columns[PART_OTHER_NAMES], &reference))
+            return RESULT_UNFIT;
+        store_u64(record, reference, records->big_endian);
+    }
+    return RESULT_OK;
+}
+
+static enum result take_functions(const struct records *records, struct made *made)
+{
+    struct function_reader reader = {0};
+    uint8_t *record = made->records;
+    enum result result = RESULT_OK;
+    struct function_hash function;
+
+    memcpy(reader.columns, &made->columns[PART_FUNCTIONS], sizeof(reader.columns));
+    for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
+        result = function_reader_take(&reader, &function);
+        if (result != RESULT_OK)
+            break;
+        store_u64(record + FUNC_HASH_OFFSET, function.hash, records->big_endian);
+        store_u32(record + records->layout.num_counters, function.counters, records->big_endian);
+    }
+    buffer_free(&reader.known);
+    return result;
+}
+
+/* Numbers of `fields` fields, one behind the other, which share a column. */
+static bool take_numbers(const struct records *records, const struct field *field, size_t fields,
+                         struct made *made)
+{
+    struct bytes column = made->columns[field->part];
+    uint8_t *record = made->records + field->offset;
+    uint64_t value;
+
+    for (uint64_t i = 0; i < made->count; i++, record += records->layout.record_size) {
+        for (size_t j = 0; j < fields; j++) {
+            if (!take_number(&column, &value))
+                return false;
+            store_number(record + j * field->width, value, field->width, records->big_endian);
+        }
+    }
+    made->columns[field->part] = column;
+    return true;
+}
+
+/* Places and pointers: the numbers that count what is at the places are there already. */
+static bool take_pointers(const struct records *records, const struct field *field,
+                          struct made *made)
+{
+    unsigned width = field->width;
+    bool big_endian = records->big_endian;
+    bool is_relative = field->form == FORM_PLACE && records->layout.relative;
+    struct bytes column = made->columns[field->part];
+    uint64_t expected = 0, offset = 0, value;
+
+    for (uint64_t i = 0; i < made->count; i++, offset += records->layout.record_size) {
+        uint8_t *record = made->records + offset;
+
+        if (!take_number(&column, &value))
+            return false;
+        if (value != 0)
+            value = unzigzag(value - 1) + expected - (is_relative ? offset : 0);
+        if (width == 4)
+            value = (uint32_t)value;
+        store_number(record + field->offset, value, width, big_endian);
+        if (value == 0)
+            continue;
+        expected = value + (is_relative ? offset : 0);
+        if (field->form == FORM_PLACE)
+            expected += load_u32(record + field->number_offset, big_endian) * field->number_unit;
+    }
+    made->columns[field->part] = column;
+    return true;
+}
+
+/* All but NameRef, FuncHash and NumCounters. */
+static bool take_fields(const struct records *records, struct made *made)
+{
+    const struct field *end = records->fields + records->field_count;
+    bool done = true;
+
+    for (const struct field *field = records->fields; done && field < end; field++) {
+        size_t fields = 1;
+
+        if (field->form != FORM_NUMBER)
+            continue;
+        while (field + fields < end && field[fields].part == field->part)
+            fields++;
+        done = take_numbers(records, field, fields, made);
+        field += fields - 1;
+    }
+    for (const struct field *field = records->fields; done && field < end; field++)
+        done = field->form == FORM_NUMBER || take_pointers(records, field, made);
+    return done;
+}
+
+static enum result take_columns(struct records *records, struct made *made)
+{
+    enum result result = take_names(records, made);
+
+    if (result == RESULT_OK)
+        result = take_functions(records, made);
+    if (result == RESULT_OK && !take_fields(records, made))
+        result = RESULT_UNFIT;
+    return result;
+}
+
+static enum result decode(const struct transform_context *context, struct streams *streams,
+                          uint64_t size, struct buffer *section)
+{
+    struct made made;
+    struct records records;
+    size_t record_size, start = section->size;
+    enum result result;
+    struct bytes rest;
+
+    if (!describe(&records, context) || streams->count != PART_COUNT)
+        return RESULT_UNFIT;
+    for (size_t i = 0; i < PART_COUNT; i++)
+        made.columns[i] = buffer_view(&streams->stream[i]);
+    rest = made.columns[PART_REST];
+    record_size = records.layout.record_size;
+    /* Each record has at least a byte in the first column. */
+    made.count = size / record_size;
+    if (made.count > made.columns[PART_NAMES].size || size - made.count * record_size != rest.size)
+        return RESULT_UNFIT;
+    if (size == 0)
+        return RESULT_OK;
+    if (!buffer_append_zeros(section, (size_t)size))
+        return RESULT_NO_MEMORY;
+    made.records = section->data + start;
+    result = take_columns(&records, &made);
+    if (result != RESULT_OK)
+        return result;
+    if (rest.size != 0)
+        memcpy(made.records + made.count * record_size, rest.data, (size_t)rest.size);
+    return RESULT_OK;
+}
+
+const struct transform data_transform = {
+    .id = TRANSFORM_DATA,
+    .kinds = SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVDATA),
+    .needs_names = true,
+    .streams_per_byte = STREAMS_PER_BYTE,
+    .encode = encode,
+    .decode = decode,
+};

@@ -1,0 +1,445 @@
+/*
+ * zlib streams made again: see deflate/recompress.h.
+ *
+ * This is the search for matches: at each place zlib looks through the earlier places whose three
+ * bytes have the same hash, the nearest first, and puts a match off where the next place has a
+ * longer one. Where it stops looking decides which match is found, so the limits are zlib's own;
+ * so are the odd ones that come from its window, which holds 64 KiB and moves by 32: the place that
+ * the window starts at is never found, and the farthest place of all only where it is the nearest.
+ *
+ * Going along that chain as zlib does takes long, since names are much alike. But all that counts
+ * is the longest match in it, and of those the nearest. What is longer than the best match yet has
+ * the byte behind it in common too, so it is looked for in the chain of the eight bytes that end
+ * there, or three, which is short. Places in zlib's chains are numbered, to know where zlib would
+ * have stopped.
+ */
+#include "common/codec/deflate/recompress.h"
+
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/codec/deflate/blocks.h"
+
+#define WINDOW_SIZE   32768u
+#define LOOKAHEAD_MIN (DEFLATE_MATCH_MAX + DEFLATE_MATCH_MIN + 1)
+#define DISTANCE_MAX  (WINDOW_SIZE - LOOKAHEAD_MIN)
+#define HASH_SIZE     32768u
+/* Matches of the least length that are further away than this cost more than literals. */
+#define SHORT_DISTANCE_MAX 4096
+
+/* Chains of our own are of so many bytes. */
+#define LONG_SIZE       8u
+#define LONG_HASH_BITS  15
+#define LONG_HASH_SIZE  (1u << LONG_HASH_BITS)
+#define LONG_MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
+
+/* Places are in chains before they are reached, by more than any match is long, and many at once.
+ */
+#define ENTER_AHEAD (DEFLATE_MATCH_MAX + LONG_SIZE)
+#define ENTER_BATCH 2048
+/* How many of the latest places are kept. */
+#define PLACES (2 * WINDOW_SIZE)
+/* In texts with odd hashes, zlib's chain is soon the better one. */
+#define STEPS_ALONG_OTHERS 64
+/* In a chain: further back than a match may be. */
+#define BACK_MAX UINT16_MAX
+
+/* How far the search goes. */
+struct effort {
+    enum zlib_level level;
+    uint8_t header[2];
+    unsigned good; /* from this length of the former match on, a quarter of the chain is enough */
+    unsigned lazy; /* from this length on, the next place is not looked at */
+    unsigned nice; /* this length is long enough */
+    unsigned chain;
+};
+
+static const struct effort efforts[] = {
+    {ZLIB_LEVEL_DEFAULT, {0x78, 0x9c}, 8, 16, 128, 128},
+    {ZLIB_LEVEL_BEST, {0x78, 0xda}, 32, 258, 258, 4096},
+};
+
+struct matcher {
+    const uint8_t *text;
+    uint32_t size;
+    const struct effort *effort;
+    uint32_t window_start;    /* the window's place in the text */
+    uint32_t window_end;      /* how far the text was read into the window */
+    uint32_t block_start;     /* of what is in no block yet */
+    uint64_t most;            /* bytes that the stream's buffer may have */
+    uint32_t entered;         /* the places in front of this one are in chains */
+    uint32_t head[HASH_SIZE]; /* the latest place of each hash; 0: none */
+    /* Of a place modulo PLACES. */
+    uint16_t back[PLACES];   /* how far the place before in its chain is, at most BACK_MAX */
+    uint16_t number[PLACES]; /* its number in the chain, modulo 65536 */
+    /* The same for the chains of our own. */
+    uint32_t long_head[LONG_HASH_SIZE];
+    uint16_t long_back[PLACES];
+    struct deflate_blocks blocks;
+};
+
+static const struct effort *effort_of(enum zlib_level level)
+{
+    for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]); i++) {
+        if (efforts[i].level == level)
+            return &efforts[i];
+    }
+    return NULL;
+}
+
+bool zlib_again_level(struct bytes stream, enum zlib_level *level)
+{
+    for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]); i++) {
+        if (stream.size >= 2 && memcmp(stream.data, efforts[i].header, 2) == 0) {
+            *level = efforts[i].level;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Reads on, and moves the window, when zlib would. */
+static void fill_window(struct matcher *matcher, uint32_t place)
+{
+    while (matcher->window_end - place < LOOKAHEAD_MIN) {
+        uint32_t room, left = matcher->size - matcher->window_end;
+
+        if (place - matcher->window_start >= WINDOW_SIZE + DISTANCE_MAX)
+            matcher->window_start += WINDOW_SIZE;
+        if (left == 0)
+            break;
+        room = matcher->window_start + 2 * WINDOW_SIZE - matcher->window_end;
+        matcher->window_end += left < room ? left : room;
+    }
+}
+
+/* zlib's hash of three bytes, the first lowest; the others do not count. */
+static unsigned short_hash(uint64_t word)
+{
+    return (unsigned)((word << 10 ^ (word >> 8 & 0xff) << 5 ^ (word >> 16 & 0xff)) % HASH_SIZE);
+}
+
+static unsigned hash_at(const struct matcher *matcher, uint32_t place)
+{
+    const uint8_t *bytes = matcher->text + place;
+
+    return short_hash(bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16);
+}
+
+/* Of the bytes at a place, the first lowest. */
+static unsigned long_hash(uint64_t word)
+{
+    return (unsigned)(word * LONG_MULTIPLIER >> (64 - LONG_HASH_BITS));
+}
+
+static uint64_t word_at(const uint8_t *bytes)
+{
+    return load_u64(bytes, false);
+}
+
+/* Most texts of file names are so short that clearing all heads would take the most time. */
+static void clear_heads(struct matcher *matcher)
+{
+    if (matcher->size >= HASH_SIZE / 8) {
+        memset(matcher->head, 0, sizeof(matcher->head));
+        memset(matcher->long_head, 0, sizeof(matcher->long_head));
+        return;
+    }
+    for (uint32_t at = 0; at + DEFLATE_MATCH_MIN <= matcher->size; at++)
+        matcher->head[hash_at(matcher, at)] = 0;
+    for (uint32_t at = 0; at + LONG_SIZE <= matcher->size; at++)
+        matcher->long_head[long_hash(word_at(matcher->text + at))] = 0;
+}
+
+static uint16_t back_to(uint32_t before, uint32_t at)
+{
+    return at - before < BACK_MAX ? (uint16_t)(at - before) : BACK_MAX;
+}
+
+static void enter(struct matcher *matcher, uint32_t at, unsigned hash)
+{
+    uint32_t before = matcher->head[hash];
+
+    matcher->head[hash] = at;
+    matcher->back[at % PLACES] = back_to(before, at);
+    /* Where the one before is not kept any more, no search comes from here to there. */
+    matcher->number[at % PLACES] = (uint16_t)(matcher->number[before % PLACES] + 1);
+}
+
+static void enter_long(struct matcher *matcher, uint32_t at, unsigned hash)
+{
+    matcher->long_back[at % PLACES] = back_to(matcher->long_head[hash], at);
+    matcher->long_head[hash] = at;
+}
+
+/* Enters all places up to some that are behind any match at `place`. The last ones are in chains as
+ * far as they have the bytes. */
+static void enter_ahead(struct matcher *matcher, uint32_t place)
+{
+    uint32_t at = matcher->entered, left = matcher->size - place, end;
+
+    if (at == matcher->size || at - place >= ENTER_AHEAD)
+        return;
+    end = left <= ENTER_AHEAD + ENTER_BATCH ? matcher->size : place + ENTER_AHEAD + ENTER_BATCH;
+    for (; at < end && at + LONG_SIZE <= matcher->size; at++) {
+        uint64_t word = word_at(matcher->text + at);
+
+        enter(matcher, at, short_hash(word));
+        enter_long(matcher, at, long_hash(word));
+    }
+    for (; at < end; at++) {
+        if (at + DEFLATE_MATCH_MIN <= matcher->size)
+            enter(matcher, at, hash_at(matcher, at));
+    }
+    matcher->entered = at;
+}
+
+/* How many bytes at both places are the same, at most `most`. */
+static unsigned common_length(const uint8_t *a, const uint8_t *b, unsigned most)
+{
+    unsigned length = 0;
+
+    while (length + 8 <= most) {
+        uint64_t left, right;
+
+        memcpy(&left, a + length, sizeof(left));
+        memcpy(&right, b + length, sizeof(right));
+        if (left != right) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+            return length + (unsigned)__builtin_ctzll(left ^ right) / 8;
+#else
+            return length + (unsigned)__builtin_clzll(left ^ right) / 8;
+#endif
+        }
+        length += 8;
+    }
+    while (length < most && a[length] == b[length])
+        length++;
+    return length;
+}
+
+/* A search for a match at a place. */
+struct search {
+    uint32_t place;
+    unsigned most;     /* no match is longer */
+    uint32_t reach;    /* any is less far away */
+    unsigned chain;    /* so many places of zlib's chain count */
+    unsigned left;     /* so many steps may go along other chains */
+    unsigned best;     /* length of the best one yet, or what it must be longer than */
+    uint32_t distance; /* of the best one yet; 0: none */
+};
+
+/* How many steps along zlib's chain it is to a place in it. */
+static unsigned steps_to(const struct matcher *matcher, const struct search *search,
+                         uint32_t distance)
+{
+    return (uint16_t)(matcher->number[search->place % PLACES] -
+                      matcher->number[(search->place - distance) % PLACES]);
+}
+
+/* Takes the place at a distance where its match is longer. */
+static bool take_longer(const struct matcher *matcher, struct search *search, uint32_t distance)
+{
+    const uint8_t *here = matcher->text + search->place;
+    unsigned length = common_length(here - distance, here, search->most);
+
+    if (length <= search->best)
+        return false;
+    search->best = length;
+    search->distance = distance;
+    return true;
+}
+
+/* Whether zlib goes as far as the best match. No step is shorter than one place. */
+static bool is_in_chain(const struct matcher *matcher, const struct search *search)
+{
+    return search->distance <= search->chain ||
+           steps_to(matcher, search, search->distance) <= search->chain;
+}
+
+/* Looks for a longer match along zlib's own chain. What is nearer than the best one is not longer.
+ */
+static bool find_along_zlibs(const struct matcher *matcher, struct search *search)
+{
+    for (uint32_t distance = search->distance;;) {
+        distance += matcher->back[(search->place - distance) % PLACES];
+        if (distance >= search->reach || steps_to(matcher, search, distance) > search->chain)
+            return false;
+        if (take_longer(matcher, search, distance))
+            return true;
+    }
+}
+
+/* The same along the chain of bytes that end behind the best match. */
+static bool find_longer(const struct matcher *matcher, struct search *search)
+{
+    uint32_t from = search->place + search->best + 1 - DEFLATE_MATCH_MIN, distance = 0;
+
+    for (; search->left != 0; search->left--) {
+        distance += matcher->back[(from - distance) % PLACES];
+        if (distance >= search->reach)
+            return false;
+        if (distance > search->distance && take_longer(matcher, search, distance))
+            return is_in_chain(matcher, search);
+    }
+    return find_along_zlibs(matcher, search);
+}
+
+/* The same for matches of LONG_SIZE bytes at least, whose last ones are at `from`. */
+static bool find_longer_by(const struct matcher *matcher, struct search *search, uint32_t from)
+{
+    const uint8_t *end = matcher->text + from;
+    uint64_t word = word_at(end);
+    uint32_t distance = 0;
+
+    for (; search->left != 0; search->left--) {
+        distance += matcher->long_back[(from - distance) % PLACES];
+        if (distance >= search->reach)
+            return false;
+        if (distance > search->distance && word_at(end - distance) == word &&
+            take_longer(matcher, search, distance))
+            return is_in_chain(matcher, search);
+    }
+    return find_along_zlibs(matcher, search);
+}
+
+/* The longest match of more than `former` bytes, and of those the nearest. Returns its length and
+ * sets *start, or returns `former`. */
+static unsigned longest_match(const struct matcher *matcher, uint32_t place, unsigned former,
+                              uint32_t *start)
+{
+    const struct effort *effort = matcher->effort;
+    uint32_t left = matcher->size - place, behind = place - matcher->window_start;
+    unsigned nice = effort->nice < left ? effort->nice : left;
+    unsigned chain = former >= effort->good ? effort->chain >> 2 : effort->chain;
+    struct search search = {
+        .place = place,
+        .most = left < DEFLATE_MATCH_MAX ? left : DEFLATE_MATCH_MAX,
+        .reach = behind < DISTANCE_MAX ? behind : DISTANCE_MAX,
+        .chain = chain,
+        .left = STEPS_ALONG_OTHERS,
+        .best = former,
+    };
+
+    if (former >= search.most)
+        return search.most;
+    /* The nearest one may be a bit further away than the others. */
+    if (behind > DISTANCE_MAX && matcher->back[place % PLACES] == DISTANCE_MAX)
+        search.reach++;
+    /* Where there is a long one, it need not be found step by step. */
+    if (former + 1 < LONG_SIZE && search.most >= LONG_SIZE) {
+        struct search first = search;
+
+        if (find_longer_by(matcher, &first, place)) {
+            search = first;
+            *start = place - search.distance;
+        }
+    }
+    while (search.best < nice) {
+        unsigned best = search.best;
+
+        if (!(best + 1 < LONG_SIZE
+                  ? find_longer(matcher, &search)
+                  : find_longer_by(matcher, &search, place + best + 1 - LONG_SIZE)))
+            return best;
+        *start = place - search.distance;
+    }
+    return search.best;
+}
+
+/* The best match at a place, which is better than one of `former` bytes at the place before. */
+static unsigned find_match(struct matcher *matcher, uint32_t place, unsigned former,
+                           uint32_t *start)
+{
+    unsigned length;
+
+    if (matcher->size - place < DEFLATE_MATCH_MIN)
+        return DEFLATE_MATCH_MIN - 1;
+    enter_ahead(matcher, place);
+    if (former >= matcher->effort->lazy)
+        return DEFLATE_MATCH_MIN - 1;
+    length = longest_match(matcher, place, former, start);
+    if (length == DEFLATE_MATCH_MIN && place - *start > SHORT_DISTANCE_MAX)
+        return DEFLATE_MATCH_MIN - 1;
+    return length;
+}
+
+/* Ends the block in front of `place`. Stored as it is, it must be in the window still. */
+static bool end_block(struct matcher *matcher, uint32_t place, bool last)
+{
+    struct bytes text = {matcher->text + matcher->block_start, place - matcher->block_start};
+
+    if (matcher->block_start < matcher->window_start)
+        text.data = NULL;
+    matcher->block_start = place;
+    return deflate_blocks_end(&matcher->blocks, text, last) &&
+           matcher->blocks.stream->size <= matcher->most;
+}
+
+static bool deflate_all(struct matcher *matcher)
+{
+    uint32_t place = 0, start = 0;
+    unsigned length = DEFLATE_MATCH_MIN - 1;
+    bool pending = false; /* the byte before may become a literal */
+
+    for (;;) {
+        unsigned former = length;
+        uint32_t former_start = start;
+
+        fill_window(matcher, place);
+        if (place == matcher->size)
+            break;
+        length = find_match(matcher, place, former, &start);
+        if (former >= DEFLATE_MATCH_MIN && length <= former) {
+            bool full = deflate_blocks_match(&matcher->blocks, former, place - 1 - former_start);
+
+            place += former - 1;
+            pending = false;
+            length = DEFLATE_MATCH_MIN - 1;
+            if (full && !end_block(matcher, place, false))
+                return false;
+            continue;
+        }
+        if (pending && deflate_blocks_literal(&matcher->blocks, matcher->text[place - 1]) &&
+            !end_block(matcher, place, false))
+            return false;
+        pending = true;
+        place++;
+    }
+    if (pending)
+        deflate_blocks_literal(&matcher->blocks, matcher->text[place - 1]);
+    return end_block(matcher, place, true);
+}
+
+enum result zlib_again(struct bytes text, enum zlib_level level, uint64_t most,
+                       struct buffer *stream)
+{
+    const struct effort *effort = effort_of(level);
+    struct matcher *matcher;
+    uint8_t sum[4];
+    bool done;
+
+    if (effort == NULL || text.size >= ZLIB_AGAIN_SIZE_MAX)
+        return RESULT_UNFIT;
+    matcher = malloc(sizeof(*matcher));
+    if (matcher == NULL)
+        return RESULT_NO_MEMORY;
+    memset(matcher, 0, offsetof(struct matcher, head));
+    matcher->number[0] = 0;
+    matcher->text = text.size == 0 ? effort->header : text.data; /* no pointer to nothing */
+    matcher->size = (uint32_t)text.size;
+    matcher->effort = effort;
+    if (!add_fits(stream->size, most, &matcher->most))
+        matcher->most = UINT64_MAX;
+    most = matcher->most;
+    clear_heads(matcher);
+    deflate_blocks_start(&matcher->blocks, stream);
+    store_u32(sum, libdeflate_adler32(1, matcher->text, (size_t)text.size), true);
+    done = buffer_append(stream, effort->header, sizeof(effort->header)) && deflate_all(matcher) &&
+           buffer_append(stream, sum, sizeof(sum));
+    free(matcher);
+    if (stream->size > most)
+        return RESULT_UNFIT;
+    return done ? RESULT_OK : RESULT_NO_MEMORY;
+}

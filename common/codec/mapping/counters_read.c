@@ -1,0 +1,249 @@
+/*
+ * Counters of regions, as they are taken: see counters.h.
+ */
+#include "common/codec/mapping/counters.h"
+
+#include <string.h>
+
+#include "common/base/numbers.h"
+
+/* What cannot be gives the value zero: that it is broken is seen at the end of the region. */
+static uint32_t refuse(struct covfun_columns *columns)
+{
+    columns->broken = true;
+    return VALUE_ZERO;
+}
+
+/* ---- values that have not come ---- */
+
+static inline uint32_t add(struct counters *counters, struct covfun_columns *columns,
+                           uint32_t counter)
+{
+    uint32_t value;
+
+    if (counters_add(counters, counter, &value))
+        return value;
+    columns->no_memory = true;
+    return refuse(columns);
+}
+
+static inline uint32_t add_number(struct counters *counters, struct covfun_columns *columns,
+                                  uint64_t number)
+{
+    if (number > UINT32_MAX >> COUNTER_TAG_BITS)
+        return refuse(columns);
+    counters_see(counters, (uint32_t)number);
+    return add(counters, columns, counter_of_number((uint32_t)number));
+}
+
+static uint32_t add_expression(struct counters *counters, struct covfun_columns *columns,
+                               uint32_t tag, uint32_t left, uint32_t right)
+{
+    uint32_t node;
+    enum result result = counter_nodes_add(&counters->nodes, tag, counters->values[left].counter,
+                                           counters->values[right].counter, &node);
+
+    if (result == RESULT_NO_MEMORY)
+        columns->no_memory = true;
+    if (result != RESULT_OK)
+        return refuse(columns);
+    return add(counters, columns, node << COUNTER_TAG_BITS | tag);
+}
+
+/* ---- what no symbol tells ---- */
+
+static uint32_t hear_old(struct counters *counters, struct covfun_columns *columns)
+{
+    uint64_t back = covfun_take(columns, COVFUN_COUNTER_NUMBERS);
+    uint32_t value;
+
+    if (back >= counters->value_count - 1)
+        return refuse(columns);
+    value = (uint32_t)(counters->value_count - 1 - back);
+    counters_touch(counters, value);
+    return value;
+}
+
+static uint32_t hear(struct counters *counters, struct covfun_columns *columns, unsigned part,
+                     unsigned level)
+{
+    uint8_t token = covfun_take_byte(columns, part);
+    size_t place = (size_t)token - TOKEN_RECENT;
+    uint32_t left, right;
+
+    if (level > COUNTER_DEPTH_MAX)
+        return refuse(columns);
+    switch (token) {
+    case TOKEN_ZERO:
+        return VALUE_ZERO;
+    case TOKEN_LOWEST:
+        return add_number(counters, columns, counters->lowest);
+    case TOKEN_SUBTRACT:
+    case TOKEN_ADD:
+        right = hear(counters, columns, COVFUN_COUNTER_RIGHT, level + 1);
+        left = hear(counters, columns, COVFUN_COUNTER_LEFT, level + 1);
+        return add_expression(counters, columns, token, left, right);
+    case TOKEN_NUMBER:
+        return add_number(counters, columns,
+                          counters->highest + UINT64_C(1) +
+                              unzigzag(covfun_take(columns, COVFUN_COUNTER_NUMBERS)));
+    case TOKEN_OLD:
+        return hear_old(counters, columns);
+    default:
+        if (place >= recent_count(&counters->recent, COUNTERS_RECENT))
+            return refuse(columns);
+        return (uint32_t)recent_touch(&counters->recent, place);
+    }
+}
+
+/* ---- symbols ---- */
+
+static inline uint32_t touch(struct counters *counters, uint32_t value)
+{
+    if (value != VALUE_ZERO)
+        counters_touch(counters, value);
+    return value;
+}
+
+static uint32_t take_recent(struct counters *counters, struct covfun_columns *columns,
+                            uint8_t symbol)
+{
+    size_t place = (size_t)symbol - SYMBOL_RECENT;
+
+    if (place >= SYMBOLS_RECENT || place >= recent_count(&counters->recent, COUNTERS_RECENT))
+        return refuse(columns);
+    return (uint32_t)recent_touch(&counters->recent, place);
+}
+
+static uint32_t take_loop(struct counters *counters, struct covfun_columns *columns,
+                          uint32_t enclosing)
+{
+    uint32_t body = add_number(counters, columns, counters->lowest);
+
+    return add_expression(counters, columns, COUNTER_ADD, enclosing, body);
+}
+
+static inline uint32_t take_code(struct counters *counters, struct covfun_columns *columns,
+                                 unsigned part, struct counter_context context, uint8_t symbol)
+{
+    switch (symbol) {
+    case SYMBOL_ZERO:
+        return VALUE_ZERO;
+    case SYMBOL_ENCLOSING:
+        return touch(counters, context.enclosing);
+    case SYMBOL_LOWEST:
+        return add_number(counters, columns, counters->lowest);
+    case SYMBOL_NEXT:
+        return add_number(counters, columns, counters->highest + UINT64_C(1));
+    case SYMBOL_CLOSED:
+        return touch(counters, context.closed);
+    case SYMBOL_OTHER_WAY:
+        return touch(counters, counters->values[context.closed].other_way);
+    case SYMBOL_TRUE:
+        return touch(counters, counters->last_true);
+    case SYMBOL_FALSE:
+        return touch(counters, counters->last_false);
+    case SYMBOL_DIFFERENCE:
+        return add_expression(counters, columns, COUNTER_SUBTRACT, context.enclosing,
+                              context.closed);
+    case SYMBOL_LOOP:
+        return take_loop(counters, columns, context.enclosing);
+    case SYMBOL_TOLD:
+        return hear(counters, columns, part, 0);
+    default:
+        return take_recent(counters, columns, symbol);
+    }
+}
+
+/* A way of a branch that is not what is left of the condition's counter. */
+static inline uint32_t take_way(struct counters *counters, struct covfun_columns *columns,
+                                unsigned part, uint8_t symbol)
+{
+    switch (symbol) {
+    case SYMBOL_ZERO:
+        return VALUE_ZERO;
+    case SYMBOL_LOWEST:
+        return add_number(counters, columns, counters->lowest);
+    case SYMBOL_NEXT:
+        return add_number(counters, columns, counters->highest + UINT64_C(1));
+    case SYMBOL_TOLD:
+        return hear(counters, columns, part, 0);
+    default:
+        return take_recent(counters, columns, symbol);
+    }
+}
+
+/* ---- regions ---- */
+
+bool counters_reserve(struct counters *counters, size_t regions)
+{
+    return buffer_reserve(&counters->roots, regions * REGION_COUNTERS_MAX * sizeof(uint32_t));
+}
+
+/* The counter of a value that is an operand. */
+static inline uint32_t operand(struct counters *counters, uint32_t value, size_t index,
+                               unsigned number)
+{
+    uint32_t root = (uint32_t)(index * REGION_COUNTERS_MAX + number);
+    uint32_t counter = counters->values[value].counter;
+
+    memcpy(counters->roots.data + counters->roots.size, &root, sizeof(root));
+    counters->roots.size += sizeof(root) * counter_is_expression(counter);
+    return counter;
+}
+
+uint32_t counters_take_code(struct counters *counters, struct covfun_columns *columns,
+                            unsigned part, struct counter_context context, uint8_t symbol,
+                            size_t index, uint32_t *value)
+{
+    *value = take_code(counters, columns, part, context, symbol);
+    return operand(counters, *value, index, 0);
+}
+
+void counters_take_branch(struct counters *counters, struct covfun_columns *columns,
+                          uint32_t condition, const uint8_t symbols[2], size_t index,
+                          uint32_t ways[2])
+{
+    uint32_t first, second;
+
+    if (symbols[0] == SYMBOL_DIFFERENCE) {
+        second = take_way(counters, columns, COVFUN_COUNTER_FALSE, symbols[1]);
+        first = add_expression(counters, columns, COUNTER_SUBTRACT, condition, second);
+    } else {
+        first = take_way(counters, columns, COVFUN_COUNTER_TRUE, symbols[0]);
+        second = symbols[1] == SYMBOL_DIFFERENCE
+                     ? add_expression(counters, columns, COUNTER_SUBTRACT, condition, first)
+                     : take_way(counters, columns, COVFUN_COUNTER_FALSE, symbols[1]);
+    }
+    counters_set_ways(counters, first, second);
+    ways[0] = operand(counters, first, index, 0);
+    ways[1] = operand(counters, second, index, 1);
+}
+
+static uint32_t *operand_of(struct mapping *mapping, uint32_t root)
+{
+    return &mapping->regions[root / REGION_COUNTERS_MAX].operands[root % REGION_COUNTERS_MAX];
+}
+
+enum result counters_finish_reading(struct counters *counters, struct mapping *mapping,
+                                    uint64_t limit)
+{
+    const uint32_t *roots = (const uint32_t *)(void *)counters->roots.data;
+    size_t count = counters->roots.size / sizeof(*roots);
+
+    if (counters->highest > UINT32_MAX >> COUNTER_TAG_BITS)
+        return RESULT_UNFIT;
+    for (size_t i = 0; i < count; i++) {
+        enum result result =
+            counter_nodes_enter(&counters->nodes, *operand_of(mapping, roots[i]), limit);
+
+        if (result != RESULT_OK)
+            return result;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t *operand = operand_of(mapping, roots[i]);
+
+        *operand = counter_nodes_final(&counters->nodes, *operand);
+    }
+    return RESULT_OK;
+}

@@ -1,0 +1,77 @@
+/*
+ * What regions say of each other, for writing and for reading: see regions.h.
+ */
+#include "common/codec/mapping/regions.h"
+
+#include <stdlib.h>
+
+#include "common/base/array.h"
+
+void regions_free(struct regions *regions)
+{
+    intern_table_free(&regions->shape_numbers);
+    buffer_free(&regions->key);
+    free(regions->shapes);
+    mapping_free(&regions->shape_regions);
+    shape_lists_free(&regions->lists);
+    pattern_table_free(&regions->patterns);
+    free(regions->origins);
+    *regions = (struct regions){0};
+}
+
+bool regions_start(struct regions *regions)
+{
+    for (unsigned i = 0; i < PLACE_CLASSES; i++)
+        usual_columns_start(&regions->starts[i]);
+    for (unsigned i = 0; i < PLACE_END_CLASSES; i++)
+        usual_columns_start(&regions->ends[i]);
+    return shape_lists_start(&regions->lists);
+}
+
+void regions_start_mapping(struct regions *regions)
+{
+    regions->mapping++;
+    regions->next_file = 1;
+    regions->expansions = 0;
+}
+
+void regions_start_file(struct regions *regions)
+{
+    regions->place.open.count = 0;
+    regions->place.line = 0;
+}
+
+struct file_origin regions_origin(const struct regions *regions, size_t file)
+{
+    if (file < regions->origin_count && regions->origins[file].mapping == regions->mapping)
+        return regions->origins[file];
+    return (struct file_origin){regions->mapping, VALUE_ENTRY,
+                                shape_list_of_length(SHAPE_LENGTH_OTHER)};
+}
+
+bool regions_expand(struct regions *regions, uint32_t file, uint32_t value, uint32_t list)
+{
+    size_t count = regions->origin_count;
+
+    regions->expansions++;
+    if (file >= regions->next_file)
+        regions->next_file = (uint64_t)file + 1;
+    if (file >= FILE_ORIGINS_MAX)
+        return true;
+    if (file >= count) {
+        struct file_origin *moved;
+
+        count = count == 0 ? 64 : count;
+        while (count <= file)
+            count *= 2;
+        moved = realloc(regions->origins, count * sizeof(*moved));
+        if (moved == NULL)
+            return false;
+        for (size_t i = regions->origin_count; i < count; i++)
+            moved[i] = (struct file_origin){0};
+        regions->origins = moved;
+        regions->origin_count = count;
+    }
+    regions->origins[file] = (struct file_origin){regions->mapping, value, list};
+    return true;
+}

@@ -1,0 +1,324 @@
+/*
+ * Files and regions, as they are told: see regions.h.
+ */
+#include <string.h>
+
+#include "common/base/digest.h"
+#include "common/base/numbers.h"
+#include "common/codec/mapping/regions.h"
+
+bool regions_start_writing(struct regions *regions)
+{
+    return regions_start(regions);
+}
+
+bool regions_finish_writing(struct regions *regions, struct streams *streams)
+{
+    return pattern_table_put(&regions->patterns, streams);
+}
+
+/* ---- places ---- */
+
+/* Closes what ends at `start` or before it, but not more than CLOSED_MAX; the number of what was
+ * closed, the last end in *anchor, which is as it was where there is none, and its value. */
+static unsigned close_ends(struct region_place *place, uint64_t start, uint64_t *anchor,
+                           uint32_t *value)
+{
+    struct open_ends *open = &place->open;
+    unsigned closed = 0;
+
+    while (open->count != 0 && open->ends[open->count - 1].place <= start && closed < CLOSED_MAX) {
+        const struct open_end *end = &open->ends[--open->count];
+
+        *anchor = end->place;
+        *value = end->value;
+        closed++;
+    }
+    return closed;
+}
+
+static bool put_first_start(struct regions *regions, struct streams *streams,
+                            const struct region *region, bool is_main)
+{
+    bool is_zero = region->kind == REGION_ZERO;
+    uint64_t difference = (uint64_t)region->line - regions->first_line;
+
+    if (!is_main)
+        return covfun_put(streams, COVFUN_OTHER_FIRST_LINE, region->line) &&
+               covfun_put(streams, COVFUN_OTHER_FIRST_COLUMN, region->column);
+    regions->first_line = region->line;
+    return covfun_put(streams, COVFUN_FIRST_LINE + is_zero, zigzag(difference)) &&
+           covfun_put(streams, COVFUN_FIRST_COLUMN + is_zero, region->column);
+}
+
+/* Which of the usual columns that is. */
+static unsigned find_usual(const struct region_place *place, struct usual_columns *columns,
+                           uint32_t column)
+{
+    int64_t difference = (int64_t)column - region_base_column(place);
+    unsigned usual = usual_columns_find(columns, difference);
+
+    usual_columns_use(columns, difference);
+    return usual;
+}
+
+/* What is told of the start, counted from the anchor. */
+static bool put_start(struct regions *regions, struct streams *streams, const struct region *region,
+                      uint64_t anchor, uint8_t *form)
+{
+    const struct region_place *place = &regions->place;
+    unsigned class = region_class(region), usual;
+    uint32_t lines = (uint32_t)((place->line >> 32) - (anchor >> 32));
+    uint64_t columns = (uint64_t)region->column - (uint32_t)anchor;
+
+    if (lines == 0) {
+        *form = (uint8_t)(columns < START_ON_LINE ? START_NEAR + columns : START_ON_LINE);
+        return *form != START_ON_LINE ||
+               covfun_put(streams, COVFUN_COLUMN_ON_LINE + class, zigzag(columns));
+    }
+    usual = find_usual(place, &regions->starts[class], region->column);
+    *form = (uint8_t)((lines == 1 ? START_LINE : START_LINES) + usual);
+    return (lines == 1 || covfun_put(streams, COVFUN_LINE + class, lines)) &&
+           (usual != USUAL_COLUMNS || covfun_put(streams, COVFUN_COLUMN + class, region->column));
+}
+
+static bool put_end(struct regions *regions, struct streams *streams, const struct region *region,
+                    size_t index, uint8_t *form)
+{
+    const struct region_place *place = &regions->place;
+    unsigned class = region_end_class(region, index), usual;
+    size_t open = index == 0 ? 0 : open_ends_find(&place->open, region_end_place(place, region));
+    uint64_t length = (uint64_t)region->column_end - region->column;
+
+    if (open != 0 && open <= END_OPEN_MAX) {
+        *form = (uint8_t)(END_OPEN + open - 1);
+        return true;
+    }
+    if (region->lines == 0) {
+        *form = (uint8_t)(length < 2 ? END_NEAR + length : END_LENGTH);
+        return length < 2 || covfun_put(streams, COVFUN_LENGTH + class, zigzag(length));
+    }
+    usual = find_usual(place, &regions->ends[class], region->column_end);
+    *form = (uint8_t)((region->lines == 1 ? END_LINE : END_LINES) + usual);
+    return (region->lines == 1 || covfun_put(streams, COVFUN_LINES + class, region->lines)) &&
+           (usual != USUAL_COLUMNS ||
+            covfun_put(streams, COVFUN_COLUMN_END + class, region->column_end));
+}
+
+/* The place of a region; *closed is the value of what it closed last, or VALUE_ZERO. */
+static bool put_place(struct regions *regions, struct streams *streams, const struct region *region,
+                      size_t index, bool is_main, struct region_pattern *pattern, uint32_t *closed)
+{
+    struct region_place *place = &regions->place;
+
+    *closed = VALUE_ZERO;
+    if (index == 0) {
+        pattern->closed = CLOSED_FIRST;
+        if (!put_first_start(regions, streams, region, is_main))
+            return false;
+    } else {
+        uint64_t anchor = place->line | (region - 1)->column;
+
+        place->line += (uint64_t)region->line << 32;
+        pattern->closed =
+            (uint8_t)close_ends(place, region_start_place(place, region), &anchor, closed);
+        if (!put_start(regions, streams, region, anchor, &pattern->start))
+            return false;
+    }
+    return put_end(regions, streams, region, index, &pattern->end);
+}
+
+/* ---- operands ---- */
+
+/* Where a region is: in which shape, or in the first file. */
+struct region_at {
+    bool is_main;
+    size_t shape;
+    size_t index; /* in the file */
+};
+
+static bool put_numbers(struct streams *streams, const struct region *region)
+{
+    for (unsigned i = region_counters(region->kind); i < region_operands(region->kind); i++) {
+        if (!covfun_put(streams, COVFUN_OPERANDS, region->operands[i]))
+            return false;
+    }
+    return true;
+}
+
+static bool put_expansion(struct regions *regions, struct streams *streams,
+                          const struct region *region, struct region_at at, uint32_t enclosing,
+                          uint8_t *symbol)
+{
+    uint32_t file = region->operands[0];
+    uint64_t further = file - regions->next_file;
+    uint32_t list =
+        at.is_main ? region_shape_list(region) : shape_list_of_place(at.shape, at.index);
+
+    *symbol = further != 0;
+    return (further == 0 || covfun_put(streams, COVFUN_EXPANSIONS, zigzag(further))) &&
+           regions_expand(regions, file, enclosing, list);
+}
+
+/* Puts what the region has. *value is that of code. */
+static bool put_operands(struct regions *regions, struct counters *counters,
+                         struct streams *streams, const struct region *region, struct region_at at,
+                         unsigned part, struct counter_context context, uint8_t symbols[2],
+                         uint32_t *value)
+{
+    *value = VALUE_ZERO;
+    switch (region->kind) {
+    case REGION_CODE:
+        return counters_put_code(counters, streams, part, context, region->operands[0], &symbols[0],
+                                 value);
+    case REGION_EXPANSION:
+        return put_expansion(regions, streams, region, at, context.enclosing, &symbols[0]);
+    case REGION_BRANCH:
+    case REGION_MCDC_BRANCH:
+        return counters_put_branch(counters, streams, context.enclosing, region->operands,
+                                   symbols) &&
+               put_numbers(streams, region);
+    default:
+        return put_numbers(streams, region);
+    }
+}
+
+/* ---- files ---- */
+
+static bool put_new_region(struct regions *regions, struct counters *counters,
+                           struct streams *streams, const struct region *region,
+                           struct region_at at, uint32_t file_value)
+{
+    struct region_pattern pattern = {.kind = region->kind, .is_gap = region->is_gap};
+    struct counter_context context;
+    uint32_t value;
+
+    if (!put_place(regions, streams, region, at.index, at.is_main, &pattern, &context.closed))
+        return false;
+    context.enclosing = region_enclosing(&regions->place, file_value);
+    if (!put_operands(regions, counters, streams, region, at,
+                      region->is_gap ? COVFUN_COUNTER_GAP : COVFUN_COUNTER_CODE, context,
+                      pattern.symbols, &value))
+        return false;
+    regions_pass(regions, region, value, context.enclosing);
+    return pattern_table_add(&regions->patterns, pattern_pack(&pattern));
+}
+
+static bool put_new_regions(struct regions *regions, struct counters *counters,
+                            struct streams *streams, const struct region *first, uint32_t count,
+                            struct region_at at, uint32_t file_value)
+{
+    regions_start_file(regions);
+    for (at.index = 0; at.index < count; at.index++) {
+        if (!put_new_region(regions, counters, streams, &first[at.index], at, file_value))
+            return false;
+    }
+    return pattern_table_add(&regions->patterns, PATTERN_FILE_ENDS);
+}
+
+static bool put_known_regions(struct regions *regions, struct counters *counters,
+                              struct streams *streams, const struct region *first, uint32_t count,
+                              struct region_at at, uint32_t file_value)
+{
+    struct counter_context context = {file_value, VALUE_ZERO};
+
+    for (at.index = 0; at.index < count; at.index++) {
+        const struct region *region = &first[at.index];
+        unsigned told = region->kind == REGION_EXPANSION ? 1 : region_counters(region->kind);
+        uint8_t symbols[REGION_COUNTERS_MAX];
+        uint32_t value;
+
+        if (!put_operands(regions, counters, streams, region, at, COVFUN_COUNTER_KNOWN, context,
+                          symbols, &value))
+            return false;
+        for (unsigned i = 0; i < told; i++) {
+            if (!covfun_put_byte(streams, COVFUN_KNOWN_SYMBOLS, symbols[i]))
+                return false;
+        }
+        if (at.index == 0)
+            context.enclosing = value;
+    }
+    return true;
+}
+
+/* Puts which shape the file has, and its number. */
+static bool put_shape(struct regions *regions, struct streams *streams, const struct region *first,
+                      uint32_t count, uint32_t list_number, size_t *shape, bool *is_new)
+{
+    struct shape_list list = shape_list_get(&regions->lists, list_number);
+    uint64_t before = regions->shape_numbers.count, number;
+    struct digest digest;
+    unsigned place;
+
+    regions->key.size = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct region *region = &first[i];
+        uint32_t fields[5] = {region->kind | (uint32_t)region->is_gap << 3, region->line,
+                              region->column, region->lines, region->column_end};
+
+        if (!buffer_append(&regions->key, fields, sizeof(fields)))
+            return false;
+    }
+    digest = digest_of(buffer_view(&regions->key));
+    if (!intern_table_add(&regions->shape_numbers, load_u64(digest.bytes, false), &number))
+        return false;
+    *shape = (size_t)number;
+    *is_new = number == before;
+    place = *is_new ? list.size : shape_list_find(list, *shape);
+    shape_list_touch(list, *shape, place);
+    if (*is_new)
+        return covfun_put(streams, COVFUN_SHAPES, 0);
+    if (place != list.size)
+        return covfun_put(streams, COVFUN_SHAPES, 2 + place);
+    return covfun_put(streams, COVFUN_SHAPES, 1) &&
+           covfun_put(streams, COVFUN_OLDER_SHAPES, before - number);
+}
+
+static bool put_file(struct regions *regions, struct counters *counters, struct streams *streams,
+                     const struct mapping *mapping, const struct region *first, size_t file)
+{
+    struct file_origin origin = regions_origin(regions, file);
+    struct region_at at = {.is_main = file == 0};
+    uint32_t count = mapping->region_counts[file];
+    bool is_new = true;
+
+    if (!covfun_put(streams, at.is_main ? COVFUN_FILES : COVFUN_OTHER_FILES, mapping->files[file]))
+        return false;
+    if (!at.is_main && !put_shape(regions, streams, first, count, origin.list, &at.shape, &is_new))
+        return false;
+    return is_new ? put_new_regions(regions, counters, streams, first, count, at, origin.value)
+                  : put_known_regions(regions, counters, streams, first, count, at, origin.value);
+}
+
+/* Whether a reader knows by the expansions how many files there are: whenever a file ends, there is
+ * a next one if more were expanded than there are. */
+static bool is_expanded(const struct mapping *mapping)
+{
+    const struct region *region = mapping->regions;
+    uint64_t known = 1;
+
+    for (size_t file = 0; file < mapping->file_count; file++) {
+        if (file >= known)
+            return false;
+        for (uint32_t i = 0; i < mapping->region_counts[file]; i++, region++)
+            known += region->kind == REGION_EXPANSION;
+    }
+    return known == mapping->file_count;
+}
+
+bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
+                 struct streams *streams)
+{
+    const struct region *first = mapping->regions;
+    bool done;
+
+    regions_start_mapping(regions);
+    done = covfun_put(streams, COVFUN_FILE_COUNTS,
+                      is_expanded(mapping) ? 0 : (uint64_t)mapping->file_count + 1);
+    for (size_t i = 0; done && i < mapping->file_count; i++) {
+        done = put_file(regions, counters, streams, mapping, first, i);
+        if (mapping->region_counts[i] != 0)
+            first += mapping->region_counts[i];
+    }
+    return done;
+}

@@ -1,0 +1,404 @@
+/*
+ * Texts from tokens: see token_text.h.
+ *
+ * A token is some four bytes of text, so that each must cost a few instructions. Whatever came once
+ * is copied from where it came, by two words at a time and some bytes too many: the text has room
+ * behind it for those.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/numbers.h"
+#include "common/codec/names/token_text.h"
+#include "common/llvm/names.h"
+
+/* Bytes that are copied at once, and the room behind whatever they are copied from or to. */
+#define STRIDE     32
+
+#define DIGITS_MAX 20
+
+/* Sizes of its tokens take 32 bits, and so may those of all memory. */
+#define TEXT_SIZE_MAX ((uint64_t)1 << 31)
+
+/* Tokens that a text may have, however small it is; and bytes of its limit for each token more. On
+ * every host the same, though what an entry takes is not. */
+#define ENTRIES_IN_ANY_CASE 65536
+#define TEXT_PER_ENTRY      16
+
+/* The same for the ends of strings. */
+#define TEXT_PER_END 8
+
+struct entry {
+    const uint8_t *data; /* as it is in the text; STRIDE bytes can be read */
+    uint32_t size;
+    uint32_t number; /* see token_number */
+};
+
+struct decoder {
+    struct bytes codes;
+    struct bytes dictionary; /* what has not come yet */
+    uint64_t plain_singles;
+    uint64_t singles;
+    uint64_t pairs_end; /* first bytes of pairs are below */
+    uint64_t triples_end;
+    struct entry *entries;
+    uint64_t known; /* entries */
+    struct buffer single_texts;
+    uint8_t *start; /* of the text */
+    uint8_t *at;
+    uint8_t *end;
+    uint64_t *string_end; /* where the next one goes: see names/table.h */
+    uint32_t number;      /* the last one in this string */
+};
+
+uint32_t token_number(struct bytes token)
+{
+    uint32_t number = 0;
+
+    if (token.size == 0 || token.size > 9 || (token.size > 1 && token.data[0] == '0'))
+        return TOKEN_NUMBER_NONE;
+    for (uint64_t i = 0; i < token.size; i++) {
+        if (token.data[i] < '0' || token.data[i] > '9')
+            return TOKEN_NUMBER_NONE;
+        number = number * 10 + (uint32_t)(token.data[i] - '0');
+    }
+    return number;
+}
+
+/* The number's digits, at the end of `digits`; gives back how many. */
+static unsigned format_number(uint64_t number, uint8_t digits[DIGITS_MAX])
+{
+    unsigned count = 0;
+
+    do {
+        digits[DIGITS_MAX - ++count] = (uint8_t)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    return count;
+}
+
+struct half {
+    uint64_t low, high;
+};
+
+/* Copies `size` bytes that do not overlap; STRIDE bytes can be read from and written to there,
+ * whatever the size. */
+static inline void copy_some(uint8_t *to, const uint8_t *from, size_t size)
+{
+    struct half first, second;
+
+    if (size > STRIDE) {
+        memcpy(to, from, size);
+        return;
+    }
+    memcpy(&first, from, sizeof(first));
+    memcpy(&second, from + sizeof(first), sizeof(second));
+    memcpy(to, &first, sizeof(first));
+    memcpy(to + sizeof(first), &second, sizeof(second));
+}
+
+/* ---- what comes first ---- */
+
+static bool take_token(struct decoder *decoder, struct bytes *token)
+{
+    const uint8_t *separator =
+        decoder->dictionary.size == 0
+            ? NULL
+            : memchr(decoder->dictionary.data, NAME_SEPARATOR, (size_t)decoder->dictionary.size);
+
+    if (separator == NULL)
+        return false;
+    *token =
+        (struct bytes){decoder->dictionary.data, (uint64_t)(separator - decoder->dictionary.data)};
+    take_bytes(&decoder->dictionary, token->size + 1);
+    return true;
+}
+
+/* Writes a token off the dictionary, of which `rest` follows it, where there is room for it; NULL:
+ * there is not. STRIDE bytes follow what there is room for. */
+static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, struct bytes rest,
+                          bool counted)
+{
+    uint8_t digits[DIGITS_MAX];
+    unsigned count = counted ? format_number(token.size, digits) : 0;
+
+    if (token.size > (uint64_t)(end - to) || count > (uint64_t)(end - to) - token.size)
+        return NULL;
+    if (count == 1)
+        *to = digits[DIGITS_MAX - 1];
+    else if (count != 0)
+        memcpy(to, digits + DIGITS_MAX - count, count);
+    to += count;
+    /* Then the STRIDE bytes from the token on are the dictionary's. */
+    if (rest.size >= STRIDE)
+        copy_some(to, token.data, (size_t)token.size);
+    else if (token.size != 0)
+        memcpy(to, token.data, (size_t)token.size);
+    return to + token.size;
+}
+
+/* The singles are not in the text yet: they are written down here. Room is left for all of what is
+ * in the dictionary, and a count before each. */
+static enum result start_singles(struct decoder *decoder)
+{
+    struct bytes dictionary = decoder->dictionary, token;
+    uint64_t room = STRIDE;
+    uint8_t *to, *end;
+
+    for (uint64_t i = 0; i < decoder->singles; i++) {
+        if (!take_token(decoder, &token))
+            return RESULT_UNFIT;
+        room += DIGITS_MAX + token.size;
+    }
+    decoder->dictionary = dictionary;
+    if (!buffer_append_zeros(&decoder->single_texts, (size_t)room))
+        return RESULT_NO_MEMORY;
+    to = decoder->single_texts.data;
+    end = to + room - STRIDE;
+    for (uint64_t i = 0; i < decoder->singles; i++) {
+        bool counted = i >= decoder->plain_singles;
+        struct entry entry = {.data = to, .number = TOKEN_NUMBER_NONE};
+
+        if (!take_token(decoder, &token))
+            return RESULT_UNFIT;
+        to = put_token(to, end, token, decoder->dictionary, counted);
+        entry.size = (uint32_t)(to - entry.data);
+        if (!counted)
+            entry.number = token_number(token);
+        decoder->entries[decoder->known++] = entry;
+    }
+    return RESULT_OK;
+}
+
+static size_t count_bytes(struct bytes bytes, uint8_t byte)
+{
+    size_t count = 0;
+
+    for (uint64_t i = 0; i < bytes.size; i++)
+        count += bytes.data[i] == byte;
+    return count;
+}
+
+/* Room for the text and the ends of its strings, of which there are no more than bytes that may be
+ * one; and for entries, each of which takes a token off the dictionary, and all but singles a code.
+ * Bytes of both take next to nothing in a sidecar where they are alike, so entries may take no more
+ * memory than the text, or little: no names have that many tokens. */
+static enum result make_room(struct decoder *decoder, uint64_t size, uint64_t limit,
+                             struct names *strings)
+{
+    size_t ends = count_bytes(decoder->codes, TOKEN_CODE_END);
+    uint64_t entries = count_bytes(decoder->dictionary, NAME_SEPARATOR);
+
+    if (entries > decoder->singles + decoder->codes.size)
+        entries = decoder->singles + decoder->codes.size;
+    if ((entries > ENTRIES_IN_ANY_CASE && entries > limit / TEXT_PER_ENTRY) ||
+        (ends > ENTRIES_IN_ANY_CASE && ends > limit / TEXT_PER_END))
+        return RESULT_UNFIT;
+    decoder->entries = malloc(((size_t)entries + 1) * sizeof(*decoder->entries));
+    strings->ends = malloc((ends + 1) * sizeof(*strings->ends));
+    if (decoder->entries == NULL || strings->ends == NULL ||
+        !buffer_reserve(&strings->text, (size_t)size + STRIDE))
+        return RESULT_NO_MEMORY;
+    decoder->start = decoder->at = strings->text.data;
+    decoder->end = decoder->start + size;
+    decoder->string_end = strings->ends;
+    decoder->number = TOKEN_NUMBER_NONE;
+    return RESULT_OK;
+}
+
+static enum result start(struct decoder *decoder, uint64_t limit, struct names *strings)
+{
+    uint64_t size, counted_singles, pairs, triples;
+    enum result result;
+
+    if (!bytes_take_uleb128(&decoder->codes, &size) ||
+        !bytes_take_uleb128(&decoder->codes, &decoder->plain_singles) ||
+        !bytes_take_uleb128(&decoder->codes, &counted_singles) ||
+        !bytes_take_uleb128(&decoder->codes, &pairs) ||
+        !bytes_take_uleb128(&decoder->codes, &triples) || size > limit || size > TEXT_SIZE_MAX ||
+        decoder->plain_singles > TOKEN_CODE_END || counted_singles > TOKEN_CODE_END ||
+        pairs > TOKEN_CODE_END || triples > TOKEN_CODE_END)
+        return RESULT_UNFIT;
+    decoder->singles = decoder->plain_singles + counted_singles;
+    decoder->pairs_end = decoder->singles + pairs;
+    decoder->triples_end = decoder->pairs_end + triples;
+    if (decoder->triples_end > TOKEN_CODE_END)
+        return RESULT_UNFIT;
+    result = make_room(decoder, size, limit, strings);
+    return result == RESULT_OK ? start_singles(decoder) : result;
+}
+
+/* ---- the text ---- */
+
+/* There is room for the entry: see make_room. */
+static enum result put_new(struct decoder *decoder, bool counted)
+{
+    struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};
+    struct bytes token;
+    uint8_t *to;
+
+    if (!take_token(decoder, &token))
+        return RESULT_UNFIT;
+    to = put_token(decoder->at, decoder->end, token, decoder->dictionary, counted);
+    if (to == NULL)
+        return RESULT_UNFIT;
+    entry.size = (uint32_t)(to - decoder->at);
+    if (!counted)
+        entry.number = token_number(token);
+    if (entry.number != TOKEN_NUMBER_NONE)
+        decoder->number = entry.number;
+    decoder->at = to;
+    decoder->entries[decoder->known++] = entry;
+    return RESULT_OK;
+}
+
+static bool put_next_number(struct decoder *decoder)
+{
+    uint8_t digits[DIGITS_MAX];
+    unsigned count;
+
+    if (decoder->number >= TOKEN_NUMBER_MAX)
+        return false;
+    count = format_number(++decoder->number, digits);
+    if (count > (uint64_t)(decoder->end - decoder->at))
+        return false;
+    memcpy(decoder->at, digits + DIGITS_MAX - count, count);
+    decoder->at += count;
+    return true;
+}
+
+static enum result put_special(struct decoder *decoder, uint8_t code)
+{
+    switch (code) {
+    case TOKEN_CODE_END:
+        if (decoder->at == decoder->end)
+            return RESULT_UNFIT;
+        *decoder->string_end++ = (uint64_t)(decoder->at - decoder->start);
+        *decoder->at++ = NAME_SEPARATOR;
+        decoder->number = TOKEN_NUMBER_NONE;
+        return RESULT_OK;
+    case TOKEN_CODE_NEXT_NUMBER:
+        return put_next_number(decoder) ? RESULT_OK : RESULT_UNFIT;
+    case TOKEN_CODE_NEW_PLAIN:
+    case TOKEN_CODE_NEW_COUNTED:
+        return put_new(decoder, code == TOKEN_CODE_NEW_COUNTED);
+    default:
+        return RESULT_UNFIT;
+    }
+}
+
+/* Puts a token whose code of one, two or three bytes begins with this one. */
+static bool put_any(struct decoder *decoder, const uint8_t **code, const uint8_t *end,
+                    uint64_t number)
+{
+    const struct entry *entry;
+    uint64_t low = 0;
+    unsigned more = number >= decoder->pairs_end ? 2 : number >= decoder->singles ? 1 : 0;
+
+    if ((size_t)(end - *code) < more)
+        return false;
+    for (unsigned i = 0; i < more; i++)
+        low = low << 8 | *(*code)++;
+    if (more == 1)
+        number = decoder->singles + ((number - decoder->singles) << 8 | low);
+    else if (more == 2)
+        number = decoder->singles + ((decoder->pairs_end - decoder->singles) << 8) +
+                 ((number - decoder->pairs_end) << 16 | low);
+    if (number >= decoder->known)
+        return false;
+    entry = &decoder->entries[number];
+    if (entry->size > (uint64_t)(decoder->end - decoder->at))
+        return false;
+    copy_some(decoder->at, entry->data, entry->size);
+    decoder->at += entry->size;
+    if (entry->number != TOKEN_NUMBER_NONE)
+        decoder->number = entry->number;
+    return true;
+}
+
+/* Puts tokens that are known and ends of strings, up to the first code that is another one, or that
+ * is long or wrong. This is where time goes, so all is at hand: for all that a compiler knows, a
+ * byte of the text may be one of the decoder. */
+static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, const uint8_t *end)
+{
+    const struct entry *entries = decoder->entries;
+    struct entry entry;
+    const uint64_t singles = decoder->singles, pairs_end = decoder->pairs_end;
+    const uint64_t known = decoder->known;
+    uint8_t *at = decoder->at, *const text_start = decoder->start, *const text_end = decoder->end;
+    uint64_t *string_end = decoder->string_end;
+    uint32_t last = decoder->number;
+
+    while (end - code > 1) {
+        uint64_t number = *code;
+        size_t taken = 1;
+
+        if (number >= singles) {
+            if (number == TOKEN_CODE_END && at != text_end) {
+                *string_end++ = (uint64_t)(at - text_start);
+                *at++ = NAME_SEPARATOR;
+                last = TOKEN_NUMBER_NONE;
+                code++;
+                continue;
+            }
+            if (number >= pairs_end)
+                break;
+            number = singles + ((number - singles) << 8 | code[1]);
+            if (number >= known)
+                break;
+            taken = 2;
+        }
+        entry = entries[number];
+        if (entry.size > (uint64_t)(text_end - at))
+            break;
+        copy_some(at, entry.data, entry.size);
+        at += entry.size;
+        last = entry.number != TOKEN_NUMBER_NONE ? entry.number : last;
+        code += taken;
+    }
+    decoder->at = at;
+    decoder->string_end = string_end;
+    decoder->number = last;
+    return code;
+}
+
+static enum result put_all(struct decoder *decoder)
+{
+    const uint8_t *code = decoder->codes.data, *end = code + decoder->codes.size;
+
+    while ((code = put_known(decoder, code, end)) != end) {
+        uint8_t first = *code++;
+        enum result result = RESULT_OK;
+
+        if (first >= decoder->triples_end)
+            result = put_special(decoder, first);
+        else if (!put_any(decoder, &code, end, first))
+            result = RESULT_UNFIT;
+        if (result != RESULT_OK)
+            return result;
+    }
+    return decoder->at == decoder->end && decoder->dictionary.size == 0 ? RESULT_OK : RESULT_UNFIT;
+}
+
+enum result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
+                              struct names *strings)
+{
+    struct decoder decoder = {.codes = codes, .dictionary = dictionary};
+    enum result result;
+
+    *strings = (struct names){0};
+    result = start(&decoder, limit, strings);
+    if (result == RESULT_OK)
+        result = put_all(&decoder);
+    if (result == RESULT_OK) {
+        strings->text.size = (size_t)(decoder.at - decoder.start);
+        strings->count = (size_t)(decoder.string_end - strings->ends);
+        /* What is behind the last end is no string. */
+        if (strings->text.size != 0 &&
+            (strings->count == 0 || strings->ends[strings->count - 1] != strings->text.size - 1))
+            result = RESULT_UNFIT;
+    }
+    free(decoder.entries);
+    buffer_free(&decoder.single_texts);
+    return result;
+}

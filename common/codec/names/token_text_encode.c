@@ -1,0 +1,338 @@
+/*
+ * Texts to tokens: see token_text.h.
+ *
+ * The first pass numbers the tokens in the order in which they come first, and counts them. The
+ * most frequent ones get the codes of one byte; the second pass writes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/array.h"
+#include "common/base/digest.h"
+#include "common/base/intern_table.h"
+#include "common/base/numbers.h"
+#include "common/codec/names/token_text.h"
+#include "common/llvm/names.h"
+
+/* A token that comes less often is better told where it comes first. */
+#define SINGLE_COUNT_MIN 4
+
+/* First bytes of pairs; only where these are not enough there are codes of three bytes. */
+#define PAIRS_MAX 100
+
+/* Among the numbers of tokens. */
+#define STRING_ENDS UINT32_MAX
+#define NEXT_NUMBER (UINT32_MAX - 1)
+#define TOKENS_MAX  ((size_t)1 << 24)
+
+struct kind {
+    struct bytes bytes;
+    bool counted;
+    uint32_t number; /* see token_number */
+    size_t count;
+    uint32_t code; /* its number in the dictionary, for those with codes of one byte */
+    bool is_single;
+};
+
+struct encoder {
+    struct intern_table numbers;
+    uint32_t of_bytes[256]; /* of plain tokens of one byte: their number and 1 */
+    struct kind *kinds;
+    size_t count;
+    size_t capacity;
+    uint32_t *tokens;
+    size_t token_count;
+    size_t token_capacity;
+    uint32_t singles[TOKEN_CODE_END]; /* numbers of kinds: first the plain ones */
+    size_t single_count;
+    size_t plain_count; /* of the singles */
+    size_t pairs;
+    size_t triples;
+};
+
+/* ---- which tokens there are ---- */
+
+/* Short tokens are their own key; longer ones that have the same by chance make a text that does
+ * not come back, and is then stored in another way. */
+static uint64_t key_of(const struct token *token)
+{
+    uint64_t low = (uint64_t)token->counted << 7, key = 0;
+    struct digest digest;
+
+    if (token->bytes.size < sizeof(key)) {
+        for (uint64_t i = 0; i < token->bytes.size; i++)
+            key = key << 8 | token->bytes.data[i];
+        return key << 8 | low | token->bytes.size;
+    }
+    digest = digest_of(token->bytes);
+    return (load_u64(digest.bytes, false) & ~UINT64_C(0xff)) | low | sizeof(key);
+}
+
+static bool add_kind(struct encoder *encoder, const struct token *token)
+{
+    if (!ARRAY_ROOM_FOR_ONE(encoder->kinds, encoder->capacity, encoder->count))
+        return false;
+    encoder->kinds[encoder->count++] =
+        (struct kind){.bytes = token->bytes,
+                      .counted = token->counted,
+                      .number = token->counted ? TOKEN_NUMBER_NONE : token_number(token->bytes)};
+    return true;
+}
+
+/* False: no memory. */
+static bool number_of(struct encoder *encoder, const struct token *token, uint32_t *number)
+{
+    uint32_t *of_byte =
+        token->bytes.size == 1 && !token->counted ? &encoder->of_bytes[token->bytes.data[0]] : NULL;
+    uint64_t found;
+
+    if (of_byte != NULL && *of_byte != 0) {
+        *number = *of_byte - 1;
+        return true;
+    }
+    if (!intern_table_add(&encoder->numbers, key_of(token), &found) ||
+        (found == encoder->count && !add_kind(encoder, token)))
+        return false;
+    *number = (uint32_t)found;
+    if (of_byte != NULL)
+        *of_byte = *number + 1;
+    return true;
+}
+
+static bool put_number(struct encoder *encoder, uint32_t number)
+{
+    if (encoder->token_count == encoder->token_capacity &&
+        !ARRAY_ROOM_FOR_ONE(encoder->tokens, encoder->token_capacity, encoder->token_count))
+        return false;
+    encoder->tokens[encoder->token_count++] = number;
+    return true;
+}
+
+/* False: no memory. */
+static bool put_string(struct encoder *encoder, enum token_rule rule, struct bytes string)
+{
+    uint32_t before = TOKEN_NUMBER_NONE, number;
+    struct tokenizer tokenizer;
+    struct token token;
+
+    tokenizer_start(&tokenizer, rule, string);
+    while (tokenizer_take(&tokenizer, &token)) {
+        bool digit = !token.counted && token.bytes.data[0] >= '0' && token.bytes.data[0] <= '9';
+        uint32_t value = digit ? token_number(token.bytes) : TOKEN_NUMBER_NONE;
+
+        if (value != TOKEN_NUMBER_NONE && before != TOKEN_NUMBER_NONE && value == before + 1) {
+            number = NEXT_NUMBER;
+        } else {
+            if (!number_of(encoder, &token, &number))
+                return false;
+            encoder->kinds[number].count++;
+        }
+        if (value != TOKEN_NUMBER_NONE)
+            before = value;
+        if (!put_number(encoder, number))
+            return false;
+    }
+    return put_number(encoder, STRING_ENDS);
+}
+
+static enum result take_tokens(struct encoder *encoder, struct bytes text, enum token_rule rule)
+{
+    while (text.size != 0) {
+        const uint8_t *separator = memchr(text.data, NAME_SEPARATOR, (size_t)text.size);
+        struct bytes string = {text.data, 0};
+
+        if (separator == NULL || encoder->count >= TOKENS_MAX)
+            return RESULT_UNFIT;
+        string.size = (uint64_t)(separator - text.data);
+        if (!put_string(encoder, rule, string))
+            return RESULT_NO_MEMORY;
+        take_bytes(&text, string.size + 1);
+    }
+    return RESULT_OK;
+}
+
+/* ---- their codes ---- */
+
+/* Whether so many tokens have codes, where there are `first` first bytes in all. */
+static bool enough_codes(size_t count, size_t first, size_t pairs, size_t triples)
+{
+    return first - pairs - triples + (pairs << 8) + (triples << 16) >= count;
+}
+
+/* A token that may get a code of one byte. */
+struct candidate {
+    size_t count;
+    uint32_t number;
+};
+
+/* The more frequent one first, of two like ones the one that comes first. */
+static int compare_candidates(const void *a, const void *b)
+{
+    const struct candidate *first = a, *second = b;
+
+    if (first->count != second->count)
+        return first->count > second->count ? -1 : 1;
+    return (first->number > second->number) - (first->number < second->number);
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+
+    return (first > second) - (first < second);
+}
+
+/* Plain ones first, each kind in the order in which they come. */
+static void order_singles(struct encoder *encoder)
+{
+    uint32_t counted[TOKEN_CODE_END];
+    size_t counted_count = 0;
+
+    qsort(encoder->singles, encoder->single_count, sizeof(encoder->singles[0]), compare_numbers);
+    for (size_t i = 0; i < encoder->single_count; i++) {
+        if (encoder->kinds[encoder->singles[i]].counted)
+            counted[counted_count++] = encoder->singles[i];
+        else
+            encoder->singles[encoder->plain_count++] = encoder->singles[i];
+    }
+    for (size_t i = 0; i < counted_count; i++)
+        encoder->singles[encoder->plain_count + i] = counted[i];
+    for (size_t i = 0; i < encoder->single_count; i++) {
+        encoder->kinds[encoder->singles[i]].is_single = true;
+        encoder->kinds[encoder->singles[i]].code = (uint32_t)i;
+    }
+}
+
+/* Gives codes of one byte to the most frequent tokens, `most` at most. False: no memory. */
+static bool choose_singles(struct encoder *encoder, size_t most)
+{
+    struct candidate *candidates = malloc((encoder->count + 1) * sizeof(*candidates));
+    size_t count = 0;
+
+    if (candidates == NULL)
+        return false;
+    for (size_t i = 0; i < encoder->count; i++) {
+        if (encoder->kinds[i].count >= SINGLE_COUNT_MIN)
+            candidates[count++] = (struct candidate){encoder->kinds[i].count, (uint32_t)i};
+    }
+    qsort(candidates, count, sizeof(*candidates), compare_candidates);
+    encoder->single_count = count < most ? count : most;
+    for (size_t i = 0; i < encoder->single_count; i++)
+        encoder->singles[i] = candidates[i].number;
+    free(candidates);
+    order_singles(encoder);
+    return true;
+}
+
+static enum result choose_codes(struct encoder *encoder)
+{
+    size_t most = TOKEN_CODE_END;
+
+    while (encoder->pairs < PAIRS_MAX && !enough_codes(encoder->count, most, encoder->pairs, 0))
+        encoder->pairs++;
+    while (!enough_codes(encoder->count, most, encoder->pairs, encoder->triples)) {
+        if (encoder->pairs + ++encoder->triples > TOKEN_CODE_END)
+            return RESULT_UNFIT;
+    }
+    most -= encoder->pairs + encoder->triples;
+    if (!choose_singles(encoder, most))
+        return RESULT_NO_MEMORY;
+    /* Where few tokens are frequent, there is room for more of the longer codes. */
+    while (!enough_codes(encoder->count, encoder->single_count + encoder->pairs + encoder->triples,
+                         encoder->pairs, encoder->triples))
+        encoder->pairs++;
+    return RESULT_OK;
+}
+
+/* ---- writing ---- */
+
+static bool put_in_dictionary(struct buffer *dictionary, const struct kind *kind)
+{
+    return buffer_append(dictionary, kind->bytes.data, (size_t)kind->bytes.size) &&
+           buffer_append(dictionary, "\1", 1);
+}
+
+/* Writes the code of a token that came before, or is single. */
+static uint8_t *put_code(const struct encoder *encoder, uint32_t code, uint8_t *to)
+{
+    size_t number = code;
+
+    if (number < encoder->single_count) {
+        *to++ = (uint8_t)number;
+        return to;
+    }
+    number -= encoder->single_count;
+    if (number >> 8 < encoder->pairs) {
+        *to++ = (uint8_t)(encoder->single_count + (number >> 8));
+    } else {
+        number -= encoder->pairs << 8;
+        *to++ = (uint8_t)(encoder->single_count + encoder->pairs + (number >> 16));
+        *to++ = (uint8_t)(number >> 8);
+    }
+    *to++ = (uint8_t)number;
+    return to;
+}
+
+static enum result put_codes(struct encoder *encoder, struct buffer *codes,
+                             struct buffer *dictionary)
+{
+    uint32_t known = (uint32_t)encoder->single_count;
+    uint8_t *to;
+
+    /* A code has three bytes at most. */
+    if (encoder->token_count > SIZE_MAX / 3 || !buffer_reserve(codes, 3 * encoder->token_count))
+        return RESULT_NO_MEMORY;
+    to = codes->data + codes->size;
+    for (size_t i = 0; i < encoder->token_count; i++) {
+        uint32_t number = encoder->tokens[i];
+        struct kind *kind;
+
+        if (number >= NEXT_NUMBER) {
+            *to++ = number == STRING_ENDS ? TOKEN_CODE_END : TOKEN_CODE_NEXT_NUMBER;
+            continue;
+        }
+        kind = &encoder->kinds[number];
+        if (kind->is_single || kind->code != 0) {
+            to = put_code(encoder, kind->is_single ? kind->code : kind->code - 1, to);
+            continue;
+        }
+        *to++ = kind->counted ? TOKEN_CODE_NEW_COUNTED : TOKEN_CODE_NEW_PLAIN;
+        kind->code = ++known;
+        if (!put_in_dictionary(dictionary, kind))
+            return RESULT_NO_MEMORY;
+    }
+    codes->size = (size_t)(to - codes->data);
+    return RESULT_OK;
+}
+
+static enum result put_all(struct encoder *encoder, uint64_t size, struct buffer *codes,
+                           struct buffer *dictionary)
+{
+    if (!buffer_append_uleb128(codes, size) ||
+        !buffer_append_uleb128(codes, encoder->plain_count) ||
+        !buffer_append_uleb128(codes, encoder->single_count - encoder->plain_count) ||
+        !buffer_append_uleb128(codes, encoder->pairs) ||
+        !buffer_append_uleb128(codes, encoder->triples))
+        return RESULT_NO_MEMORY;
+    for (size_t i = 0; i < encoder->single_count; i++) {
+        if (!put_in_dictionary(dictionary, &encoder->kinds[encoder->singles[i]]))
+            return RESULT_NO_MEMORY;
+    }
+    return put_codes(encoder, codes, dictionary);
+}
+
+enum result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
+                              struct buffer *dictionary)
+{
+    struct encoder encoder = {0};
+    enum result result = take_tokens(&encoder, text, rule);
+
+    if (result == RESULT_OK)
+        result = choose_codes(&encoder);
+    if (result == RESULT_OK)
+        result = put_all(&encoder, text.size, codes, dictionary);
+    intern_table_free(&encoder.numbers);
+    free(encoder.kinds);
+    free(encoder.tokens);
+    return result;
+}

@@ -1,0 +1,249 @@
+/*
+ * Tokens: see tokens.h.
+ */
+#include "common/codec/names/tokens.h"
+
+#include <string.h>
+
+/* Sizes of identifiers with more digits are not taken for such. */
+#define COUNT_DIGITS_MAX 4
+
+/* What has words and numbers of less than two bytes and a half in the mean is no text of words, but
+ * a hash in base 16 or 62, say: it is one token, unless it is short. */
+#define HASH_SIZE_MIN 8
+
+/* Bytes of a substitution's number: 36 * 36 and more of them are rare. */
+#define SUBSTITUTION_DIGITS_MAX 2
+
+static bool is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_lower(uint8_t byte)
+{
+    return byte >= 'a' && byte <= 'z';
+}
+
+static bool is_upper(uint8_t byte)
+{
+    return byte >= 'A' && byte <= 'Z';
+}
+
+static bool is_letter(uint8_t byte)
+{
+    return is_lower(byte) || is_upper(byte);
+}
+
+static bool begins_mangled(const uint8_t *at, const uint8_t *end)
+{
+    return end - at > 2 && at[0] == '_' && (at[1] == 'Z' || (at[1] == 'R' && is_upper(at[2])));
+}
+
+/* A function that other files do not see has its file's name in front, and ';' or ':' behind it
+ * (LLVM's InstrProf.cpp, "getPGOFuncName"). Gives back where the mangled name starts; the end:
+ * nowhere. */
+static const uint8_t *find_mangled(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *underscore = at;
+
+    while (underscore != end) {
+        if (begins_mangled(underscore, end) &&
+            (underscore == at || underscore[-1] == ':' || underscore[-1] == ';'))
+            return underscore;
+        underscore = memchr(underscore + 1, '_', (size_t)(end - underscore - 1));
+        if (underscore == NULL)
+            break;
+    }
+    return end;
+}
+
+void tokenizer_start(struct tokenizer *tokenizer, enum token_rule rule, struct bytes string)
+{
+    *tokenizer = (struct tokenizer){.rule = rule, .start = string.data, .at = string.data};
+    tokenizer->end = string.size == 0 ? string.data : string.data + string.size;
+}
+
+/* The size of the identifier whose number starts here; 0: it is another number. */
+static size_t take_count(const uint8_t **at, const uint8_t *end)
+{
+    const uint8_t *digit = *at;
+    size_t count = 0;
+
+    for (; digit != end && is_digit(*digit) && digit - *at <= COUNT_DIGITS_MAX; digit++)
+        count = count * 10 + (size_t)(*digit - '0');
+    if (digit - *at > COUNT_DIGITS_MAX || count > (size_t)(end - digit) || digit == end ||
+        **at == '0' || !(is_letter(*digit) || *digit == '_'))
+        return 0;
+    *at = digit;
+    return count;
+}
+
+/* A literal: "Lj10E", of Rust "Kja_". */
+static bool is_literal(const struct tokenizer *tokenizer)
+{
+    const uint8_t *at = tokenizer->at;
+
+    return at - tokenizer->start >= 2 && is_lower(at[-1]) &&
+           at[-2] == (tokenizer->rust ? 'K' : 'L');
+}
+
+static size_t digits(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *digit = at;
+
+    while (digit != end && is_digit(*digit))
+        digit++;
+    return (size_t)(digit - at);
+}
+
+/* A number in base 36 or 62 behind a letter or two, and the '_' behind it. The size of it all; 1:
+ * there is none, the letter stands for itself. */
+static size_t reference(const uint8_t *at, const uint8_t *end, size_t front, size_t most,
+                        bool (*is_also)(uint8_t))
+{
+    const uint8_t *digit = at + front;
+
+    while (digit < end && (size_t)(digit - at) < front + most &&
+           (is_digit(*digit) || is_upper(*digit) || is_also(*digit)))
+        digit++;
+    return digit < end && *digit == '_' ? (size_t)(digit - at) + 1 : 1;
+}
+
+static size_t size_in_rust(const uint8_t *at, const uint8_t *end)
+{
+    const size_t most = 16;
+
+    switch (at[0]) {
+    case 'C':
+        return end - at > 1 && at[1] == 's' ? reference(at, end, 2, most, is_lower) : 1;
+    case 'B':
+    case 's':
+        return reference(at, end, 1, most, is_lower);
+    default:
+        return 1;
+    }
+}
+
+/* The size of what is no number, in a name that is mangled as the Itanium C++ ABI has it. */
+static size_t size_in_itanium(const uint8_t *at, const uint8_t *end)
+{
+    size_t left = (size_t)(end - at);
+
+    switch (at[0]) {
+    case 'S':
+        if (left > 1 && is_lower(at[1]))
+            return 2;
+        return reference(at, end, 1, SUBSTITUTION_DIGITS_MAX, is_digit);
+    case 'T': {
+        size_t size = 1 + digits(at + 1, end);
+        return size < left && at[size] == '_' ? size + 1 : 1;
+    }
+    case 'C':
+    case 'D': /* of a constructor or destructor, with the end of the nested name */
+        return left > 2 && is_digit(at[1]) && at[2] == 'E' ? 3 : 1;
+    /* Letters that mostly come together. */
+    case 'E':
+        return left > 1 && (at[1] == 'v' || at[1] == 'E') ? 2 : 1;
+    case 'L':
+        return left > 1 && is_lower(at[1]) ? 2 : 1;
+    case 'R':
+    case 'P':
+        return left > 1 && at[1] == 'K' ? 2 : 1;
+    case '_':
+        if (left > 1 && at[1] == 'Z')
+            return left <= 2 || at[2] != 'N' ? 2 : left > 3 && at[3] == 'K' ? 4 : 3;
+        return 1;
+    default:
+        return 1;
+    }
+}
+
+static void take_of_mangled(struct tokenizer *tokenizer, struct token *token)
+{
+    const uint8_t *at = tokenizer->at, *end = tokenizer->end;
+    size_t size;
+
+    if (is_digit(*at)) {
+        size = is_literal(tokenizer) ? 0 : take_count(&at, end);
+        token->counted = size != 0;
+        if (size == 0)
+            size = digits(at, end);
+    } else {
+        size = (tokenizer->rust ? size_in_rust : size_in_itanium)(at, end);
+    }
+    token->bytes = (struct bytes){at, size};
+}
+
+static void take_of_names(struct tokenizer *tokenizer, struct token *token)
+{
+    const uint8_t *mangled;
+
+    if (tokenizer->mangled) {
+        take_of_mangled(tokenizer, token);
+        return;
+    }
+    mangled = find_mangled(tokenizer->at, tokenizer->end);
+    if (mangled != tokenizer->end) {
+        tokenizer->mangled = true;
+        tokenizer->rust = mangled[1] == 'R';
+    }
+    if (mangled == tokenizer->at)
+        take_of_mangled(tokenizer, token);
+    else
+        token->bytes = (struct bytes){tokenizer->at, (uint64_t)(mangled - tokenizer->at)};
+}
+
+/* Words are capitals, or a capital or none with small letters behind it. */
+static size_t word_size(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *next = at;
+
+    while (next != end && is_upper(*next))
+        next++;
+    /* The last of several capitals begins the word behind it. */
+    if (next - at > 1)
+        return (size_t)(next - at) - (next != end && is_lower(*next));
+    while (next != end && is_lower(*next))
+        next++;
+    return (size_t)(next - at);
+}
+
+/* The size of the word, number or other byte. */
+static size_t size_in_words(const uint8_t *at, const uint8_t *end)
+{
+    return is_letter(*at) ? word_size(at, end) : is_digit(*at) ? digits(at, end) : 1;
+}
+
+static bool is_hash(const uint8_t *at, const uint8_t *end)
+{
+    size_t size = 0, words = 0;
+
+    while (at != end) {
+        size_t word = size_in_words(at, end);
+
+        if (is_letter(*at) || is_digit(*at)) {
+            size += word;
+            words++;
+        }
+        at += word;
+    }
+    return size >= HASH_SIZE_MIN && 2 * size < 5 * words;
+}
+
+bool tokenizer_take(struct tokenizer *tokenizer, struct token *token)
+{
+    const uint8_t *at = tokenizer->at, *end = tokenizer->end;
+
+    if (at == end)
+        return false;
+    token->counted = false;
+    if (tokenizer->rule == TOKENS_OF_NAMES)
+        take_of_names(tokenizer, token);
+    else if (at == tokenizer->start && is_hash(at, end))
+        token->bytes = (struct bytes){at, (uint64_t)(end - at)};
+    else
+        token->bytes = (struct bytes){at, size_in_words(at, end)};
+    tokenizer->at = token->bytes.data + token->bytes.size;
+    return true;
+}

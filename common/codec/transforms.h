@@ -1,0 +1,15 @@
+/*
+ * The transforms, each from a file of its own, for the table of registry.c.
+ */
+#ifndef COVSPLIT_COMMON_CODEC_TRANSFORMS_H
+#define COVSPLIT_COMMON_CODEC_TRANSFORMS_H
+
+#include "common/codec/transform.h"
+
+extern const struct transform names_transform;
+extern const struct transform data_transform;
+extern const struct transform filenames_transform;
+extern const struct transform mapping_transform;
+extern const struct transform mapping_blocks_transform;
+
+#endif

@@ -1,0 +1,247 @@
+/*
+ * Writing small ELF files: see elf_file/writer.h.
+ */
+#include "common/elf_file/writer.h"
+
+#include <string.h>
+
+#include "common/elf_file/note.h"
+
+static bool out_of_memory(const struct elf_writer *writer, uint64_t size, struct error *error)
+{
+    return error_out_of_memory(error, writer->name, size);
+}
+
+/* ---- structures in the form of the file ---- */
+
+bool elf_writer_encode(const struct elf_writer *writer, Elf_Type type, const void *structure,
+                       size_t size, struct buffer *encoded)
+{
+    Elf_Data from = {.d_buf = (void *)(uintptr_t)structure,
+                     .d_type = type,
+                     .d_version = EV_CURRENT,
+                     .d_size = size};
+    Elf_Data to = {.d_version = EV_CURRENT, .d_size = size};
+
+    if (!buffer_reserve(encoded, size))
+        return false;
+    to.d_buf = encoded->data + encoded->size;
+    if ((elf_writer_is_wide(writer) ? elf64_xlatetof(&to, &from, writer->elf_data)
+                                    : elf32_xlatetof(&to, &from, writer->elf_data)) == NULL)
+        return false;
+    encoded->size += size;
+    return true;
+}
+
+/* ELF header and program header: what is in front of the segment. */
+static size_t file_header_size(const struct elf_writer *writer)
+{
+    return elf_writer_is_wide(writer) ? sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr)
+                                      : sizeof(Elf32_Ehdr) + sizeof(Elf32_Phdr);
+}
+
+static bool encode_elf_header(const struct elf_writer *writer, struct buffer *encoded)
+{
+    Elf64_Ehdr wide = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, writer->elf_class,
+                                   writer->elf_data, EV_CURRENT},
+                       .e_type = writer->elf_type,
+                       .e_machine = writer->machine,
+                       .e_version = EV_CURRENT,
+                       .e_phoff = sizeof(wide),
+                       .e_shoff = writer->section_headers_offset,
+                       .e_ehsize = sizeof(wide),
+                       .e_phentsize = sizeof(Elf64_Phdr),
+                       .e_phnum = 1,
+                       .e_shentsize = sizeof(Elf64_Shdr),
+                       .e_shnum = (Elf64_Half)writer->section_count,
+                       .e_shstrndx = (Elf64_Half)(writer->section_count - 1)};
+    Elf32_Ehdr narrow = {.e_type = wide.e_type,
+                         .e_machine = wide.e_machine,
+                         .e_version = EV_CURRENT,
+                         .e_phoff = sizeof(narrow),
+                         .e_shoff = (Elf32_Off)wide.e_shoff,
+                         .e_ehsize = sizeof(narrow),
+                         .e_phentsize = sizeof(Elf32_Phdr),
+                         .e_phnum = 1,
+                         .e_shentsize = sizeof(Elf32_Shdr),
+                         .e_shnum = wide.e_shnum,
+                         .e_shstrndx = wide.e_shstrndx};
+
+    memcpy(narrow.e_ident, wide.e_ident, EI_NIDENT);
+    return elf_writer_is_wide(writer)
+               ? elf_writer_encode(writer, ELF_T_EHDR, &wide, sizeof(wide), encoded)
+               : elf_writer_encode(writer, ELF_T_EHDR, &narrow, sizeof(narrow), encoded);
+}
+
+/* The one segment is the build ID's note, for tools that look it up there. It is a copy of the
+ * section's, right behind the headers: llvm-objcopy --compress-sections='*=none', which must be
+ * able to undo the compression of sidecars, refuses files that have a section within a segment. */
+static bool encode_segment(const struct elf_writer *writer, struct buffer *encoded)
+{
+    const struct buffer *note = &writer->sections[1].stored;
+    Elf64_Phdr wide = {.p_type = PT_NOTE,
+                       .p_flags = PF_R,
+                       .p_offset = file_header_size(writer),
+                       .p_filesz = note->size,
+                       .p_memsz = note->size,
+                       .p_align = ELF_NOTE_ALIGNMENT};
+    Elf32_Phdr narrow = {.p_type = PT_NOTE,
+                         .p_flags = PF_R,
+                         .p_offset = (Elf32_Off)wide.p_offset,
+                         .p_filesz = (Elf32_Word)note->size,
+                         .p_memsz = (Elf32_Word)note->size,
+                         .p_align = ELF_NOTE_ALIGNMENT};
+
+    return (elf_writer_is_wide(writer)
+                ? elf_writer_encode(writer, ELF_T_PHDR, &wide, sizeof(wide), encoded)
+                : elf_writer_encode(writer, ELF_T_PHDR, &narrow, sizeof(narrow), encoded)) &&
+           buffer_append(encoded, note->data, note->size);
+}
+
+static bool encode_section_header(const struct elf_writer *writer, const Elf64_Shdr *wide,
+                                  struct buffer *encoded)
+{
+    Elf32_Shdr narrow = {.sh_name = wide->sh_name,
+                         .sh_type = wide->sh_type,
+                         .sh_flags = (Elf32_Word)wide->sh_flags,
+                         .sh_addr = (Elf32_Addr)wide->sh_addr,
+                         .sh_offset = (Elf32_Off)wide->sh_offset,
+                         .sh_size = (Elf32_Word)wide->sh_size,
+                         .sh_addralign = (Elf32_Word)wide->sh_addralign,
+                         .sh_entsize = (Elf32_Word)wide->sh_entsize};
+
+    return elf_writer_is_wide(writer)
+               ? elf_writer_encode(writer, ELF_T_SHDR, wide, sizeof(*wide), encoded)
+               : elf_writer_encode(writer, ELF_T_SHDR, &narrow, sizeof(narrow), encoded);
+}
+
+/* ---- the sections ---- */
+
+struct elf_writer_section *elf_writer_add(struct elf_writer *writer, const char *name,
+                                          Elf64_Word type, struct error *error)
+{
+    struct elf_writer_section *section;
+    size_t name_offset = writer->names.size;
+
+    if (writer->section_count == ELF_WRITER_SECTION_MAX ||
+        !buffer_append(&writer->names, name, strlen(name) + 1)) {
+        out_of_memory(writer, name_offset, error);
+        return NULL;
+    }
+    section = &writer->sections[writer->section_count++];
+    section->header =
+        (Elf64_Shdr){.sh_name = (Elf64_Word)name_offset, .sh_type = type, .sh_addralign = 1};
+    return section;
+}
+
+bool elf_writer_start(struct elf_writer *writer, const struct uuid *uuid, struct error *error)
+{
+    struct elf_writer_section *build_id;
+
+    elf_version(EV_CURRENT);
+    writer->section_count = 1; /* the null section */
+    if (!buffer_append_zeros(&writer->names, 1))
+        return out_of_memory(writer, 1, error);
+    build_id = elf_writer_add(writer, ELF_BUILD_ID_SECTION, SHT_NOTE, error);
+    if (build_id == NULL)
+        return false;
+    build_id->header.sh_addralign = ELF_NOTE_ALIGNMENT;
+    return elf_note_append(&build_id->stored, writer->elf_data == ELFDATA2MSB, ELF_NOTE_GNU,
+                           NT_GNU_BUILD_ID, (struct bytes){uuid->bytes, uuid->size}) ||
+           out_of_memory(writer, uuid->size, error);
+}
+
+bool elf_writer_add_names(struct elf_writer *writer, struct error *error)
+{
+    struct elf_writer_section *section = elf_writer_add(writer, ".shstrtab", SHT_STRTAB, error);
+
+    if (section == NULL)
+        return false;
+    section->stored = writer->names;
+    writer->names = (struct buffer){0};
+    return true;
+}
+
+void elf_writer_free(struct elf_writer *writer)
+{
+    for (size_t i = 0; i < writer->section_count; i++)
+        buffer_free(&writer->sections[i].stored);
+    buffer_free(&writer->names);
+}
+
+/* ---- the file ---- */
+
+static bool fits_32_bits(const struct elf_writer *writer)
+{
+    uint64_t all = writer->section_headers_offset;
+
+    for (size_t i = 1; i < writer->section_count; i++) {
+        const Elf64_Shdr *header = &writer->sections[i].header;
+        all |= header->sh_addr | header->sh_size | header->sh_addralign;
+    }
+    return all <= UINT32_MAX;
+}
+
+bool elf_writer_lay_out(struct elf_writer *writer)
+{
+    uint64_t offset = file_header_size(writer) + writer->sections[1].stored.size;
+
+    for (size_t i = 1; i < writer->section_count; i++) {
+        struct elf_writer_section *section = &writer->sections[i];
+        Elf64_Shdr *header = &section->header;
+
+        if (header->sh_type == SHT_NOBITS) {
+            header->sh_offset = offset;
+            continue;
+        }
+        if (!section->streamed)
+            header->sh_size = section->stored.size;
+        header->sh_offset = align_up(offset, header->sh_addralign);
+        if (!add_fits(header->sh_offset, header->sh_size, &offset) || offset > INT64_MAX)
+            return false;
+    }
+    writer->section_headers_offset = align_up(offset, 8);
+    return elf_writer_is_wide(writer) || fits_32_bits(writer);
+}
+
+static bool walk_padding(uint64_t from, uint64_t to, const struct elf_writer_sink *sink,
+                         struct error *error)
+{
+    static const uint8_t zeros[8];
+
+    return from == to || sink->bytes(sink->context, (struct bytes){zeros, to - from}, error);
+}
+
+static bool walk_sections(const struct elf_writer *writer, uint64_t position,
+                          const struct elf_writer_sink *sink, struct error *error)
+{
+    for (size_t i = 1; i < writer->section_count; i++) {
+        const struct elf_writer_section *section = &writer->sections[i];
+
+        if (section->header.sh_type == SHT_NOBITS)
+            continue;
+        if (!walk_padding(position, section->header.sh_offset, sink, error) ||
+            !sink->section(sink->context, section, error))
+            return false;
+        position = section->header.sh_offset + section->header.sh_size;
+    }
+    return walk_padding(position, writer->section_headers_offset, sink, error);
+}
+
+bool elf_writer_walk(const struct elf_writer *writer, const struct elf_writer_sink *sink,
+                     struct error *error)
+{
+    struct buffer headers = {0}, section_headers = {0};
+    bool done = encode_elf_header(writer, &headers) && encode_segment(writer, &headers);
+
+    for (size_t i = 0; done && i < writer->section_count; i++)
+        done = encode_section_header(writer, &writer->sections[i].header, &section_headers);
+    if (!done)
+        out_of_memory(writer, headers.size + section_headers.size, error);
+    done = done && sink->bytes(sink->context, buffer_view(&headers), error) &&
+           walk_sections(writer, headers.size, sink, error) &&
+           sink->bytes(sink->context, buffer_view(&section_headers), error);
+    buffer_free(&headers);
+    buffer_free(&section_headers);
+    return done;
+}

@@ -1,0 +1,545 @@
+/*
+ * Raw profiles: see profile.h.
+ *
+ * The versions differ in which words the header has and in which fields a data record has. Both are
+ * described once, by a table and by a computed layout, and read by the same code for every version,
+ * pointer size and byte order.
+ */
+#include "common/llvm/profile.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "common/llvm/names.h"
+#include "common/llvm/profile_file.h"
+#include "common/llvm/tripwire.h"
+
+/* The bytes of the magic number from its most significant to its least significant one. The sixth
+ * letter tells the pointer size ('r': 64 bits, 'R': 32) and the kind ('i': an indexed profile). */
+#define MAGIC(letter)                                                                              \
+    (UINT64_C(255) << 56 | (uint64_t)'l' << 48 | (uint64_t)'p' << 40 | (uint64_t)'r' << 32 |       \
+     (uint64_t)'o' << 24 | (uint64_t)'f' << 16 | (uint64_t)(letter) << 8 | UINT64_C(129))
+#define RAW_MAGIC_64  MAGIC('r')
+#define RAW_MAGIC_32  MAGIC('R')
+#define INDEXED_MAGIC MAGIC('i')
+
+/* Versions at which the format grew. */
+#define VERSION_RELATIVE          8
+#define VERSION_PADDED_BINARY_IDS 8
+#define VERSION_BITMAP            9
+#define VERSION_VTABLES           10
+
+/* TotalSize and NumValueKinds, 32 bits each, in front of each block of value profile data. */
+#define VALUE_DATA_HEADER_SIZE 8
+
+const struct profile_header_word profile_header_words[PROFILE_HEADER_WORD_COUNT] = {
+    {offsetof(struct profile_header, magic), 0},
+    {offsetof(struct profile_header, version), 0},
+    {offsetof(struct profile_header, binary_ids_size), 0},
+    {offsetof(struct profile_header, num_data), 0},
+    {offsetof(struct profile_header, padding_bytes_before_counters), 0},
+    {offsetof(struct profile_header, num_counters), 0},
+    {offsetof(struct profile_header, padding_bytes_after_counters), 0},
+    {offsetof(struct profile_header, num_bitmap_bytes), VERSION_BITMAP},
+    {offsetof(struct profile_header, padding_bytes_after_bitmap_bytes), VERSION_BITMAP},
+    {offsetof(struct profile_header, names_size), 0},
+    {offsetof(struct profile_header, counters_delta), 0},
+    {offsetof(struct profile_header, bitmap_delta), VERSION_BITMAP},
+    {offsetof(struct profile_header, names_delta), 0},
+    {offsetof(struct profile_header, num_vtables), VERSION_VTABLES},
+    {offsetof(struct profile_header, vnames_size), VERSION_VTABLES},
+    {offsetof(struct profile_header, value_kind_last), 0},
+};
+
+const char *profile_variant_name(unsigned bit)
+{
+    switch (bit) {
+    case 55:
+        return "loop-entries";
+    case 56:
+        return "IR";
+    case 57:
+        return "CSIR";
+    case 58:
+        return "entry-first";
+    case 59:
+        return "debug-info-correlation";
+    case 60:
+        return "byte-coverage";
+    case 61:
+        return "function-entry-only";
+    case 62:
+        return "memprof";
+    case 63:
+        return "temporal";
+    default:
+        return NULL;
+    }
+}
+
+/* ---- records ---- */
+
+uint64_t profile_counter_size(uint64_t raw_version)
+{
+    return (raw_version & PROFILE_VARIANT_BYTE_COVERAGE) != 0 ? 1 : sizeof(uint64_t);
+}
+
+bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
+                           struct profile_record_layout *layout)
+{
+    unsigned version = PROFILE_VERSION(raw_version);
+    bool has_bitmap = version >= VERSION_BITMAP;
+    size_t end;
+
+    if (version < PROFILE_VERSION_MIN || version > PROFILE_VERSION_MAX ||
+        (pointer_size != 4 && pointer_size != 8))
+        return false;
+    memset(layout, 0, sizeof(*layout));
+    layout->pointer_size = pointer_size;
+    layout->relative = version >= VERSION_RELATIVE;
+    layout->counter_ptr = 2 * sizeof(uint64_t); /* behind NameRef and FuncHash */
+    layout->bitmap_ptr = has_bitmap ? layout->counter_ptr + pointer_size : 0;
+    /* CounterPtr, BitmapPtr, FunctionPointer, Values */
+    layout->num_counters = layout->counter_ptr + (has_bitmap ? 4 : 3) * pointer_size;
+    layout->num_value_sites = layout->num_counters + sizeof(uint32_t);
+    layout->value_kinds = version >= VERSION_VTABLES ? 3 : 2;
+    end = layout->num_value_sites + layout->value_kinds * sizeof(uint16_t);
+    if (has_bitmap) {
+        layout->num_bitmap_bytes = (size_t)align_up(end, sizeof(uint32_t));
+        end = layout->num_bitmap_bytes + sizeof(uint32_t);
+    }
+    /* LLVM aligns records to 8 bytes whatever the pointers' size. */
+    layout->record_size = (size_t)align_up(end, sizeof(uint64_t));
+    return true;
+}
+
+bool profile_record_has_value_sites(const struct profile_record_layout *layout,
+                                    const uint8_t *record, bool big_endian)
+{
+    for (size_t kind = 0; kind < layout->value_kinds; kind++) {
+        if (load_u16(record + layout->num_value_sites + kind * sizeof(uint16_t), big_endian) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- recognizing ---- */
+
+/* Pointer size and byte order by the magic number. */
+static bool read_magic(struct bytes bytes, bool *is_64_bit, bool *big_endian)
+{
+    if (bytes.size < sizeof(uint64_t))
+        return false;
+    for (int big = 0; big < 2; big++) {
+        uint64_t magic = load_u64(bytes.data, big != 0);
+
+        if (magic == RAW_MAGIC_64 || magic == RAW_MAGIC_32) {
+            *is_64_bit = magic == RAW_MAGIC_64;
+            *big_endian = big != 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool profile_recognize(struct bytes bytes)
+{
+    bool is_64_bit, big_endian;
+
+    return read_magic(bytes, &is_64_bit, &big_endian);
+}
+
+bool profile_recognize_indexed(struct bytes bytes)
+{
+    /* The indexed format's magic has its bytes in the order of the letters on every machine. */
+    return bytes.size >= sizeof(uint64_t) && load_u64(bytes.data, true) == INDEXED_MAGIC;
+}
+
+bool profile_find_next(struct bytes file, uint64_t *offset)
+{
+    uint64_t end = file.size;
+
+    if (*offset < end && end - *offset > PROFILE_GAP_MAX)
+        end = *offset + PROFILE_GAP_MAX;
+    while (*offset < end && end - *offset >= sizeof(uint64_t) &&
+           load_u64(file.data + *offset, false) == 0)
+        *offset += sizeof(uint64_t);
+    while (*offset < end && file.data[*offset] == 0)
+        ++*offset;
+    return *offset < file.size;
+}
+
+/* ---- the header ---- */
+
+static bool read_header(struct bytes bytes, const char *name, struct profile *profile,
+                        struct error *error)
+{
+    uint64_t position = 0;
+    struct bytes word;
+
+    if (bytes.size != 0 && bytes.data[0] == 0)
+        return error_set(error,
+                         "%s: more than %d MiB of zeros where a profile should begin; cut them off "
+                         "or run the program again",
+                         name, PROFILE_GAP_MAX >> 20);
+    if (!read_magic(bytes, &profile->is_64_bit, &profile->big_endian))
+        return error_set(error,
+                         "%s: not a raw profile; give a file that an instrumented program "
+                         "wrote",
+                         name);
+    if (!bytes_slice(bytes, sizeof(uint64_t), sizeof(uint64_t), &word))
+        return error_set(error, "%s: cut short in its header; run the program again", name);
+    profile->version = PROFILE_VERSION(load_u64(word.data, profile->big_endian));
+    if (profile->version < PROFILE_VERSION_MIN || profile->version > PROFILE_VERSION_MAX)
+        return error_set(error,
+                         "%s: raw profile version %u, but only %d to %d are known; use the LLVM "
+                         "tools that belong to the compiler",
+                         name, profile->version, PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
+    for (size_t i = 0; i < PROFILE_HEADER_WORD_COUNT; i++) {
+        uint64_t value;
+
+        if (profile->version < profile_header_words[i].since)
+            continue;
+        if (!bytes_slice(bytes, position, sizeof(uint64_t), &word))
+            return error_set(error, "%s: cut short in its header; run the program again", name);
+        value = load_u64(word.data, profile->big_endian);
+        memcpy((char *)&profile->header + profile_header_words[i].offset, &value, sizeof(value));
+        position += sizeof(uint64_t);
+    }
+    profile->size = position;
+    return true;
+}
+
+static bool read_layout(const char *name, struct profile *profile, struct error *error)
+{
+    if (!profile_record_layout(profile->header.version, profile->is_64_bit ? 8 : 4,
+                               &profile->layout) ||
+        profile->header.value_kind_last + 1 != profile->layout.value_kinds)
+        return error_set(error,
+                         "%s: damaged: last value kind %" PRIu64 ", which version %u does "
+                         "not have; run the program again",
+                         name, profile->header.value_kind_last, profile->version);
+    return true;
+}
+
+/* ---- the parts ---- */
+
+/* Bytes that the runtime fills up with to a multiple of 8, where the header does not say. */
+static uint64_t padding_after(uint64_t count, uint64_t item_size)
+{
+    return (0 - count * item_size) % sizeof(uint64_t);
+}
+
+size_t profile_list_parts(struct profile *profile,
+                          struct profile_part parts[PROFILE_PART_COUNT_MAX])
+{
+    const struct profile_header *header = &profile->header;
+    /* A hash, a pointer and a 32-bit size, aligned to 8. */
+    uint64_t vtable_size = profile->is_64_bit ? 24 : 16;
+    const struct profile_part all[] = {
+        {header->binary_ids_size, 1, &profile->binary_ids},
+        {header->num_data, profile->layout.record_size, &profile->data},
+        {header->padding_bytes_before_counters, 1, NULL},
+        {header->num_counters, profile_counter_size(header->version), &profile->counters},
+        {header->padding_bytes_after_counters, 1, NULL},
+        {header->num_bitmap_bytes, 1, &profile->bitmap},
+        {header->padding_bytes_after_bitmap_bytes, 1, NULL},
+        {header->names_size, 1, &profile->names},
+        {padding_after(header->names_size, 1), 1, NULL},
+        {header->num_vtables, vtable_size, &profile->vtables},
+        {padding_after(header->num_vtables, vtable_size), 1, NULL},
+        {header->vnames_size, 1, &profile->vtable_names},
+        {padding_after(header->vnames_size, 1), 1, NULL},
+    };
+
+    _Static_assert(sizeof(all) / sizeof(all[0]) <= PROFILE_PART_COUNT_MAX, "room for all parts");
+    memcpy(parts, all, sizeof(all));
+    return sizeof(all) / sizeof(all[0]);
+}
+
+/* Places every part behind the header; profile->size grows by them. */
+static bool place_parts(struct bytes bytes, const char *name, struct profile *profile,
+                        struct error *error)
+{
+    struct profile_part parts[PROFILE_PART_COUNT_MAX];
+    size_t count = profile_list_parts(profile, parts);
+    uint64_t needed = profile->size;
+
+    for (size_t i = 0; i < count; i++) {
+        uint64_t size;
+
+        if (__builtin_mul_overflow(parts[i].count, parts[i].item_size, &size) ||
+            !add_fits(needed, size, &needed))
+            return error_set(error,
+                             "%s: damaged: the sizes in its header are impossible; run the "
+                             "program again",
+                             name);
+    }
+    if (needed > bytes.size)
+        return error_set(error,
+                         "%s: cut short: its header describes %" PRIu64 " bytes, there are %" PRIu64
+                         "; run the program again",
+                         name, needed, bytes.size);
+    for (size_t i = 0; i < count; i++) {
+        struct bytes view;
+        uint64_t size = parts[i].count * parts[i].item_size;
+
+        if (!bytes_slice(bytes, profile->size, size, &view))
+            return error_set(error, "%s: cut short; run the program again", name);
+        if (parts[i].view != NULL)
+            *parts[i].view = view;
+        profile->size += size;
+    }
+    return true;
+}
+
+/* ---- binary IDs ---- */
+
+bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
+                            struct bytes *binary_id)
+{
+    struct bytes after;
+    uint64_t length, stored;
+
+    if (rest->size < sizeof(uint64_t))
+        return false;
+    length = load_u64(rest->data, profile->big_endian);
+    if (length == 0 || !bytes_slice(*rest, sizeof(uint64_t), length, binary_id))
+        return false;
+    stored = sizeof(uint64_t) + length;
+    if (profile->version >= VERSION_PADDED_BINARY_IDS)
+        stored = align_up(stored, sizeof(uint64_t));
+    if (stored > rest->size || !bytes_slice(*rest, stored, rest->size - stored, &after))
+        return false;
+    *rest = after;
+    return true;
+}
+
+static bool check_binary_ids(const struct profile *profile, const char *name, struct error *error)
+{
+    struct bytes rest = profile->binary_ids;
+    struct bytes binary_id;
+
+    while (profile_take_binary_id(profile, &rest, &binary_id))
+        continue;
+    if (!bytes_all_zero(rest) || rest.size >= sizeof(uint64_t))
+        return error_set(error,
+                         "%s: damaged: a binary ID does not fit its place; run the program "
+                         "again",
+                         name);
+    return true;
+}
+
+struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source)
+{
+    struct uuid uuid = {.size = 0};
+    struct bytes rest = profile->binary_ids;
+    struct bytes binary_id;
+    bool is_prefix;
+
+    *source = PROFILE_UUID_NONE;
+    if (tripwire_read_uuid(profile->names, &uuid, &is_prefix) && !is_prefix) {
+        *source = PROFILE_UUID_TRIPWIRE;
+        return uuid;
+    }
+    uuid.size = 0;
+    if (profile_take_binary_id(profile, &rest, &binary_id) && binary_id.size <= UUID_SIZE_MAX) {
+        uuid.size = (size_t)binary_id.size;
+        memcpy(uuid.bytes, binary_id.data, uuid.size);
+        *source = PROFILE_UUID_BINARY_ID;
+    } else if (profile->lightweight) {
+        uuid.size = PROFILE_STUB_UUID_SIZE;
+        memcpy(uuid.bytes, profile->stub_uuid, uuid.size);
+        *source = PROFILE_UUID_STUB;
+    }
+    return uuid;
+}
+
+/* ---- value data and the stub ---- */
+
+/* The value profile data has no size in the header: there is one block for each record with value
+ * sites, and each block begins with its size. In continuous mode the runtime writes none. */
+static bool place_value_data(struct bytes bytes, const char *name, struct profile *profile,
+                             struct error *error)
+{
+    uint64_t start = profile->size;
+    struct bytes block;
+
+    for (uint64_t i = 0; i < profile->header.num_data; i++) {
+        const uint8_t *record = profile->data.data + i * profile->layout.record_size;
+        uint64_t size = 0;
+
+        if (!profile_record_has_value_sites(&profile->layout, record, profile->big_endian))
+            continue;
+        if (start == bytes.size)
+            break;
+        if (bytes_slice(bytes, profile->size, VALUE_DATA_HEADER_SIZE, &block))
+            size = load_u32(block.data, profile->big_endian);
+        if (size < VALUE_DATA_HEADER_SIZE || size % sizeof(uint64_t) != 0 ||
+            !bytes_slice(bytes, profile->size, size, &block))
+            return error_set(error,
+                             "%s: damaged or cut short in its value profile data; run the "
+                             "program again",
+                             name);
+        profile->size += size;
+    }
+    profile->value_data = (struct bytes){bytes.data + start, profile->size - start};
+    return true;
+}
+
+/* Whether a binary ID says that the stub's UUID is the image's. */
+static bool stub_matches_binary_id(const struct profile *profile)
+{
+    struct bytes rest = profile->binary_ids;
+    struct bytes binary_id;
+
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        uint8_t start[PROFILE_STUB_UUID_SIZE] = {0};
+
+        memcpy(start, binary_id.data,
+               binary_id.size < sizeof(start) ? (size_t)binary_id.size : sizeof(start));
+        if (memcmp(start, profile->stub_uuid, sizeof(start)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static uint64_t load_pointer(const struct profile *profile, const uint8_t *from)
+{
+    return profile->is_64_bit ? load_u64(from, profile->big_endian)
+                              : load_u32(from, profile->big_endian);
+}
+
+/* Where the counters of the first record are tells where all are: they follow each other. The
+ * distance may lack its upper half (see below), which does not matter here. */
+static uint64_t find_counter_skew(const struct profile *profile)
+{
+    uint64_t size = profile_counter_size(profile->header.version);
+    const uint8_t *record = profile->data.data;
+
+    if (profile->header.num_data == 0 || !profile->layout.relative)
+        return 0;
+    return (load_pointer(profile, record + profile->layout.counter_ptr) -
+            profile->header.counters_delta) %
+           size;
+}
+
+struct bytes profile_whole_counters(const struct profile *profile)
+{
+    uint64_t size = profile_counter_size(profile->header.version);
+    struct bytes whole = {profile->counters.data, 0};
+
+    if (bytes_slice(profile->counters, profile->counter_skew,
+                    profile->counters.size - profile->counter_skew, &whole))
+        whole.size -= whole.size % size;
+    return whole;
+}
+
+/* Whether the one record is of a function: then its name is among the names. Names that cannot be
+ * read tell nothing, and are left to the tools that read the profile. False: no memory. */
+static bool names_have_record(const struct profile *profile, const char *name, bool *has,
+                              struct error *error)
+{
+    struct names names = {0};
+    bool done = names_read(&names, profile->names, name, error);
+
+    *has = !done || names_find(&names, load_u64(profile->data.data, profile->big_endian)) != NULL;
+    names_free(&names);
+    return done || !error_is_of_memory(error);
+}
+
+/* A distance of the header as a record has it: on 64-bit Windows, where the runtime writes only the
+ * low 32 bits, the rest is 0 in both. */
+static uint64_t as_pointer(const struct profile *profile, uint64_t distance)
+{
+    return profile->is_64_bit ? distance : (uint32_t)distance;
+}
+
+/* Whether the one record says what the split has written, whatever its UUID: where all counters and
+ * all bitmap bytes are, and nothing else. */
+static bool is_whole_stub(const struct profile *profile)
+{
+    const struct profile_header *header = &profile->header;
+    const struct profile_record_layout *layout = &profile->layout;
+    uint8_t rest[PROFILE_RECORD_SIZE_MAX];
+    bool big = profile->big_endian;
+    uint64_t counters =
+        profile_whole_counters(profile).size / profile_counter_size(header->version);
+
+    memcpy(rest, profile->data.data, layout->record_size);
+    if (load_u32(rest + layout->num_counters, big) != counters ||
+        load_pointer(profile, rest + layout->counter_ptr) !=
+            as_pointer(profile, header->counters_delta + profile->counter_skew))
+        return false;
+    memset(rest, 0, PROFILE_STUB_UUID_SIZE);
+    memset(rest + layout->num_counters, 0, sizeof(uint32_t));
+    memset(rest + layout->counter_ptr, 0, layout->pointer_size);
+    if (layout->num_bitmap_bytes != 0 && header->num_bitmap_bytes != 0) {
+        if (load_u32(rest + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes ||
+            load_pointer(profile, rest + layout->bitmap_ptr) !=
+                as_pointer(profile, header->bitmap_delta))
+            return false;
+        memset(rest + layout->num_bitmap_bytes, 0, sizeof(uint32_t));
+        memset(rest + layout->bitmap_ptr, 0, layout->pointer_size);
+    }
+    return bytes_all_zero((struct bytes){rest, layout->record_size});
+}
+
+/* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
+ * program that has just one function. Only the former comes with a tripwire, or without names, or
+ * has the image's UUID where a function has the hash of its name. Where the split left the names in
+ * the image, nothing but that hash may tell, as not every profile has a binary ID. */
+static bool detect_stub(struct profile *profile, const char *name, struct error *error)
+{
+    bool is_of_function = false;
+
+    if (profile->header.num_data != 1)
+        return true;
+    memcpy(profile->stub_uuid, profile->data.data, PROFILE_STUB_UUID_SIZE);
+    if (!is_whole_stub(profile)) {
+        profile->has_changed_stub = stub_matches_binary_id(profile);
+        return true;
+    }
+    if (!profile_lacks_names(profile) && !stub_matches_binary_id(profile) &&
+        !names_have_record(profile, name, &is_of_function, error))
+        return false;
+    profile->lightweight = !is_of_function;
+    return true;
+}
+
+bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
+                   struct error *error)
+{
+    struct bytes bytes;
+
+    memset(profile, 0, sizeof(*profile));
+    if (offset > file.size || !bytes_slice(file, offset, file.size - offset, &bytes))
+        return error_set(error, "%s: cut short; run the program again", name);
+    if (!read_header(bytes, name, profile, error) || !read_layout(name, profile, error) ||
+        !place_parts(bytes, name, profile, error) || !check_binary_ids(profile, name, error) ||
+        !place_value_data(bytes, name, profile, error))
+        return false;
+    profile->counter_skew = find_counter_skew(profile);
+    profile->has_tripwire = tripwire_recognize(profile->names);
+    return detect_stub(profile, name, error);
+}
+
+bool profile_lacks_names(const struct profile *profile)
+{
+    return profile->has_tripwire || (profile->names.size == 0 && profile->header.num_counters != 0);
+}
+
+bool profile_needs_debug_info(const char *name, struct error *error)
+{
+    return error_set(error,
+                     "%s: without records, as of an image built with "
+                     "-profile-correlate=debug-info; merge it with 'llvm-profdata merge "
+                     "--debug-info=IMAGE' (with =binary: --binary-file=IMAGE)",
+                     name);
+}
+
+bool profile_needs_sidecar(const struct profile *profile)
+{
+    return profile->lightweight || profile->has_changed_stub || profile_lacks_names(profile);
+}

@@ -1,0 +1,38 @@
+/*
+ * What reading and writing raw profiles share: the words of the header and the parts behind it,
+ * each described once. Nothing else includes this.
+ */
+#ifndef COVSPLIT_COMMON_LLVM_PROFILE_FILE_H
+#define COVSPLIT_COMMON_LLVM_PROFILE_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/llvm/profile.h"
+
+/* A word of the header, 64 bits wide. */
+struct profile_header_word {
+    size_t offset;  /* in struct profile_header */
+    unsigned since; /* the version it came with */
+};
+
+#define PROFILE_HEADER_WORD_COUNT 16
+
+/* In the order of the file. */
+extern const struct profile_header_word profile_header_words[PROFILE_HEADER_WORD_COUNT];
+
+/* A part of a profile, as its header describes it. */
+struct profile_part {
+    uint64_t count;
+    uint64_t item_size;
+    struct bytes *view; /* in the profile; NULL for padding */
+};
+
+#define PROFILE_PART_COUNT_MAX 16
+
+/* Lists what follows the header, up to the value profile data. Returns how many parts that are. */
+size_t profile_list_parts(struct profile *profile,
+                          struct profile_part parts[PROFILE_PART_COUNT_MAX]);
+
+#endif

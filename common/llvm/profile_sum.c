@@ -1,0 +1,456 @@
+/*
+ * Summing profiles: see profile_sum.h.
+ *
+ * The counters are cut into stripes with a lock each. A thread goes over all stripes, beginning at
+ * one of its own, so that many threads can add to one sum, and no thread needs a sum for itself.
+ *
+ * The loops are plain, over arrays in memory: compilers make vector code of them, or at least code
+ * that waits for memory and nothing else.
+ */
+#include "common/llvm/profile_sum.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* llvm-profdata's limit: 2^64 - 1 and 2^64 - 2 stand for "hot" and "warm" without a number. */
+#define COUNT_MAX    (UINT64_MAX - 2)
+
+#define STRIPE_SIZE  ((uint64_t)256 << 10)
+#define PLANES_MAX   64
+
+#define NOT_EXECUTED 0xff
+
+struct stripe {
+    pthread_mutex_t lock;
+    bool limited; /* something was added, and no counter is above the limit any more */
+};
+
+struct profile_sum {
+    uint8_t *bytes;         /* the whole profile, without value data */
+    uint64_t size;          /* of it */
+    struct profile profile; /* in it */
+    uint8_t *counters;      /* in it: the whole ones */
+    uint64_t counters_size; /* of those */
+    uint8_t *bitmap;        /* in it */
+    /* With byte coverage: planes[0] is a copy of the counters from the beginning, so that
+     * `counters` is free for whichever plane is asked for. */
+    uint8_t *planes[PLANES_MAX];
+    unsigned plane_count; /* 0: no byte coverage */
+    pthread_mutex_t plane_lock;
+    struct stripe *stripes;
+    uint64_t stripe_count;
+};
+
+/* ---- identity ---- */
+
+static void add_number(struct digest_stream *digest, uint64_t number)
+{
+    uint8_t bytes[sizeof(number)];
+
+    store_u64(bytes, number, false);
+    digest_stream_add(digest, (struct bytes){bytes, sizeof(bytes)});
+}
+
+static uint64_t load_pointer(const struct profile *profile, const uint8_t *from)
+{
+    return profile->is_64_bit ? load_u64(from, profile->big_endian)
+                              : load_u32(from, profile->big_endian);
+}
+
+/* What a record says but for addresses in memory. */
+static void add_record(struct digest_stream *digest, const struct profile *profile, uint64_t index)
+{
+    const struct profile_record_layout *layout = &profile->layout;
+    const uint8_t *record = profile->data.data + index * layout->record_size;
+    uint64_t position = layout->relative ? index * layout->record_size : 0;
+    uint64_t offset = load_pointer(profile, record + layout->counter_ptr) -
+                      profile->header.counters_delta + position;
+
+    digest_stream_add(digest, (struct bytes){record, 2 * sizeof(uint64_t)});
+    add_number(digest, offset & UINT32_MAX);
+    add_number(digest, load_u32(record + layout->num_counters, profile->big_endian));
+}
+
+bool profile_identity(const struct profile *profile, const char *name, struct digest *identity,
+                      struct error *error)
+{
+    const struct profile_header *header = &profile->header;
+    const uint64_t numbers[] = {
+        header->magic,        header->version,          header->num_data,
+        profile->big_endian,  profile->lightweight, /* or its stub was changed, and that is found
+                                                       out of each group */
+        header->num_counters, header->num_bitmap_bytes, profile->binary_ids.size,
+        header->names_size,   header->num_vtables,      header->vnames_size,
+    };
+    struct digest_stream *digest = digest_stream_new();
+
+    if (digest == NULL)
+        return error_out_of_memory(error, name, sizeof(*identity));
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        add_number(digest, numbers[i]);
+    digest_stream_add(digest, profile->binary_ids);
+    for (uint64_t i = 0; i < header->num_data; i++)
+        add_record(digest, profile, i);
+    digest_stream_add(digest, profile->names);
+    *identity = digest_stream_finish(digest);
+    digest_stream_free(digest);
+    return true;
+}
+
+bool profile_can_be_summed(const struct profile *profile)
+{
+    return profile->value_data.size == 0 &&
+           (profile->header.version & PROFILE_VARIANT_TEMPORAL) == 0;
+}
+
+/* ---- the sum ---- */
+
+static bool is_byte_coverage(const struct profile_sum *sum)
+{
+    return (sum->profile.header.version & PROFILE_VARIANT_BYTE_COVERAGE) != 0;
+}
+
+static bool append_part(void *context, struct bytes part, struct error *error)
+{
+    struct profile_sum *sum = context;
+
+    (void)error;
+    memcpy(sum->bytes + sum->size, part.data, (size_t)part.size);
+    sum->size += part.size;
+    return true;
+}
+
+/* The profile's bytes, but for value data. */
+static bool copy_profile(struct profile_sum *sum, const struct profile *first, const char *name,
+                         struct error *error)
+{
+    struct profile source = *first;
+    struct bytes counters;
+
+    source.value_data.size = 0;
+    profile_set_padding(&source);
+    source.size = profile_written_size(&source);
+    sum->bytes = malloc((size_t)source.size);
+    if (sum->bytes == NULL)
+        return error_out_of_memory(error, name, source.size);
+    if (!profile_write(&source, append_part, sum, error) ||
+        !profile_parse((struct bytes){sum->bytes, sum->size}, 0, name, &sum->profile, error))
+        return false;
+    counters = profile_whole_counters(&sum->profile);
+    sum->counters = sum->bytes + (counters.data - sum->bytes);
+    sum->counters_size = counters.size;
+    sum->bitmap = sum->bytes + (sum->profile.bitmap.data - sum->bytes);
+    return true;
+}
+
+static bool make_stripes(struct profile_sum *sum)
+{
+    sum->stripe_count = sum->counters_size / STRIPE_SIZE + 1;
+    sum->stripes = calloc((size_t)sum->stripe_count, sizeof(*sum->stripes));
+    if (sum->stripes == NULL)
+        return false;
+    for (uint64_t i = 0; i < sum->stripe_count; i++)
+        pthread_mutex_init(&sum->stripes[i].lock, NULL);
+    return true;
+}
+
+static uint8_t executed_or_not(uint8_t counter)
+{
+    return counter == 0 ? 0 : NOT_EXECUTED;
+}
+
+/* A new plane: "not executed" all over. */
+static bool add_plane(struct profile_sum *sum)
+{
+    size_t size = (size_t)sum->profile.counters.size;
+    uint8_t *plane = sum->plane_count < PLANES_MAX ? malloc(size + 1) : NULL;
+
+    if (plane == NULL)
+        return false;
+    memset(plane, NOT_EXECUTED, size);
+    sum->planes[sum->plane_count++] = plane;
+    return true;
+}
+
+struct profile_sum *profile_sum_new(const struct profile *first, const char *name,
+                                    struct error *error)
+{
+    struct profile_sum *sum = calloc(1, sizeof(*sum));
+
+    if (sum == NULL) {
+        error_out_of_memory(error, name, sizeof(*sum));
+        return NULL;
+    }
+    pthread_mutex_init(&sum->plane_lock, NULL);
+    if (!copy_profile(sum, first, name, error)) {
+        profile_sum_free(sum);
+        return NULL;
+    }
+    if (!make_stripes(sum) || (is_byte_coverage(sum) && !add_plane(sum))) {
+        error_out_of_memory(error, name, first->counters.size);
+        profile_sum_free(sum);
+        return NULL;
+    }
+    for (uint64_t i = 0; is_byte_coverage(sum) && i < first->counters.size; i++)
+        sum->planes[0][i] = executed_or_not(first->counters.data[i]);
+    return sum;
+}
+
+void profile_sum_free(struct profile_sum *sum)
+{
+    if (sum == NULL)
+        return;
+    for (unsigned i = 0; i < sum->plane_count; i++)
+        free(sum->planes[i]);
+    for (uint64_t i = 0; sum->stripes != NULL && i < sum->stripe_count; i++)
+        pthread_mutex_destroy(&sum->stripes[i].lock);
+    pthread_mutex_destroy(&sum->plane_lock);
+    free(sum->stripes);
+    free(sum->bytes);
+    free(sum);
+}
+
+/* ---- adding ---- */
+
+static uint64_t saturating_sum(uint64_t a, uint64_t b)
+{
+    uint64_t sum = a + b;
+
+    if (sum < a || sum > COUNT_MAX)
+        sum = COUNT_MAX;
+    return sum;
+}
+
+/* Counters may be at any address: memcpy is how C loads from there, and costs nothing. */
+static void add_run(uint8_t *to, const uint8_t *from, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t a, b;
+
+        memcpy(&a, to + i * sizeof(a), sizeof(a));
+        memcpy(&b, from + i * sizeof(b), sizeof(b));
+        a = saturating_sum(a, b);
+        memcpy(to + i * sizeof(a), &a, sizeof(a));
+    }
+}
+
+/* Most of a program does not run, so counters are mostly zero: so many at a time are looked at
+ * once, and passed over where there is nothing to add. */
+#define RUN_LENGTH 8
+
+static void add_native(uint8_t *to, const uint8_t *from, uint64_t count)
+{
+    while (count >= RUN_LENGTH) {
+        uint64_t run[RUN_LENGTH], any = 0;
+
+        memcpy(run, from, sizeof(run));
+        for (size_t i = 0; i < RUN_LENGTH; i++)
+            any |= run[i];
+        if (any != 0)
+            add_run(to, from, RUN_LENGTH);
+        to += sizeof(run);
+        from += sizeof(run);
+        count -= RUN_LENGTH;
+    }
+    add_run(to, from, count);
+}
+
+static void add_swapped(uint8_t *to, const uint8_t *from, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t a, b;
+
+        memcpy(&a, to + i * sizeof(a), sizeof(a));
+        memcpy(&b, from + i * sizeof(b), sizeof(b));
+        a = __builtin_bswap64(saturating_sum(__builtin_bswap64(a), __builtin_bswap64(b)));
+        memcpy(to + i * sizeof(a), &a, sizeof(a));
+    }
+}
+
+/* A number of the first profile that is above the limit stays as it is until something is added,
+ * were it zero: so llvm-profdata has it. Adding passes over zeros, so this is done before. */
+static void limit_counts(uint8_t *counters, uint64_t size, bool big_endian)
+{
+    for (uint64_t i = 0; i < size; i += sizeof(uint64_t)) {
+        if (load_u64(counters + i, big_endian) > COUNT_MAX)
+            store_u64(counters + i, COUNT_MAX, big_endian);
+    }
+}
+
+static void add_counts(const struct profile_sum *sum, struct stripe *stripe, uint64_t offset,
+                       const uint8_t *from, uint64_t size)
+{
+    bool swapped = sum->profile.big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+
+    if (!stripe->limited)
+        limit_counts(sum->counters + offset, size, sum->profile.big_endian);
+    stripe->limited = true;
+    (swapped ? add_swapped : add_native)(sum->counters + offset, from, size / sizeof(uint64_t));
+}
+
+/* Adds a bit to a plane: 0 stands for a bit that is set. Afterwards `carry` is what goes to the
+ * next plane; false where that is nothing. */
+static bool add_to_plane(uint8_t *plane, uint8_t *carry, uint64_t size)
+{
+    uint8_t all = NOT_EXECUTED;
+
+    for (uint64_t i = 0; i < size; i++) {
+        uint8_t next = plane[i] | carry[i];
+
+        plane[i] = (uint8_t) ~(plane[i] ^ carry[i]);
+        carry[i] = next;
+        all &= next;
+    }
+    return all != NOT_EXECUTED;
+}
+
+/* Planes are only ever added, and a plane that another thread needs at the same time as this one is
+ * the same plane. */
+static bool have_plane(struct profile_sum *sum, unsigned plane)
+{
+    bool have;
+
+    pthread_mutex_lock(&sum->plane_lock);
+    have = plane < sum->plane_count || add_plane(sum);
+    pthread_mutex_unlock(&sum->plane_lock);
+    return have;
+}
+
+static bool add_coverage(struct profile_sum *sum, unsigned plane, uint64_t offset,
+                         const uint8_t *from, uint64_t size)
+{
+    uint8_t carry[4096];
+
+    while (size != 0) {
+        uint64_t part = size < sizeof(carry) ? size : sizeof(carry);
+        unsigned next = plane;
+
+        for (uint64_t i = 0; i < part; i++)
+            carry[i] = executed_or_not(from[i]);
+        do {
+            if (!have_plane(sum, next))
+                return false;
+        } while (add_to_plane(sum->planes[next++] + offset, carry, part));
+        offset += part;
+        from += part;
+        size -= part;
+    }
+    return true;
+}
+
+static bool add_stripe(struct profile_sum *sum, unsigned plane, uint64_t stripe,
+                       const uint8_t *counters)
+{
+    uint64_t offset = stripe * STRIPE_SIZE;
+    uint64_t left = sum->counters_size - offset;
+    uint64_t size = left < STRIPE_SIZE ? left : STRIPE_SIZE;
+    bool added = true;
+
+    pthread_mutex_lock(&sum->stripes[stripe].lock);
+    if (is_byte_coverage(sum))
+        added = add_coverage(sum, plane, offset, counters + offset, size);
+    else
+        add_counts(sum, &sum->stripes[stripe], offset, counters + offset, size);
+    pthread_mutex_unlock(&sum->stripes[stripe].lock);
+    return added;
+}
+
+/* The bitmap has the lock of the last stripe. */
+static void add_bitmap(struct profile_sum *sum, const uint8_t *from)
+{
+    pthread_mutex_lock(&sum->stripes[sum->stripe_count - 1].lock);
+    for (uint64_t i = 0; i < sum->profile.bitmap.size; i++)
+        sum->bitmap[i] |= from[i];
+    pthread_mutex_unlock(&sum->stripes[sum->stripe_count - 1].lock);
+}
+
+static bool no_memory(const struct profile_sum *sum, struct error *error)
+{
+    return error_out_of_memory(error, "the sum of the profiles", sum->profile.counters.size);
+}
+
+bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsigned share,
+                     unsigned shares, struct error *error)
+{
+    uint64_t first = sum->stripe_count / shares * share;
+
+    for (uint64_t i = 0; i < sum->stripe_count; i++) {
+        if (!add_stripe(sum, 0, (first + i) % sum->stripe_count, profile_whole_counters(more).data))
+            return no_memory(sum, error);
+    }
+    add_bitmap(sum, more->bitmap.data);
+    return true;
+}
+
+bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more,
+                         struct error *error)
+{
+    if (more->plane_count == 0)
+        return profile_sum_add(sum, &more->profile, 0, 1, error);
+    for (unsigned plane = 0; plane < more->plane_count; plane++) {
+        for (uint64_t i = 0; i < sum->stripe_count; i++) {
+            if (!add_stripe(sum, plane, i, more->planes[plane]))
+                return no_memory(sum, error);
+        }
+    }
+    add_bitmap(sum, more->bitmap);
+    return true;
+}
+
+/* ---- what comes from one profile ---- */
+
+struct adoption {
+    struct profile_sum *sum;
+    uint64_t position;
+};
+
+/* Writes over the sum, but for counters and bitmap: each part is at the same place in both. */
+static bool adopt_part(void *context, struct bytes part, struct error *error)
+{
+    struct adoption *adoption = context;
+    uint8_t *to = adoption->sum->bytes + adoption->position;
+
+    (void)error;
+    if (to + adoption->sum->profile.counter_skew != adoption->sum->counters &&
+        to != adoption->sum->bitmap)
+        memcpy(to, part.data, (size_t)part.size);
+    adoption->position += part.size;
+    return true;
+}
+
+void profile_sum_adopt(struct profile_sum *sum, const struct profile *profile)
+{
+    struct profile source = *profile;
+    struct adoption adoption = {.sum = sum};
+    struct error none;
+
+    source.value_data.size = 0;
+    profile_set_padding(&source);
+    if (profile_written_size(&source) == sum->size)
+        profile_write(&source, adopt_part, &adoption, &none);
+}
+
+/* ---- the result ---- */
+
+struct bytes profile_sum_combined(struct profile_sum *sum)
+{
+    for (unsigned plane = 0; plane < sum->plane_count; plane++) {
+        for (uint64_t i = 0; i < sum->profile.counters.size; i++)
+            sum->counters[i] =
+                (uint8_t)((plane == 0 ? NOT_EXECUTED : sum->counters[i]) & sum->planes[plane][i]);
+    }
+    return (struct bytes){sum->bytes, sum->size};
+}
+
+unsigned profile_sum_plane_count(const struct profile_sum *sum)
+{
+    return sum->plane_count == 0 ? 1 : sum->plane_count;
+}
+
+struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane)
+{
+    if (sum->plane_count != 0)
+        memcpy(sum->counters, sum->planes[plane], (size_t)sum->profile.counters.size);
+    return (struct bytes){sum->bytes, sum->size};
+}

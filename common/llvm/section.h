@@ -1,0 +1,42 @@
+/*
+ * The kinds of section that covsplit knows, under one set of names for all image formats.
+ *
+ * The numbers are stored in sidecars: they never change and are never reused.
+ */
+#ifndef COVSPLIT_COMMON_LLVM_SECTION_H
+#define COVSPLIT_COMMON_LLVM_SECTION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum section_kind {
+    SECTION_COVMAP = 1,   /* __llvm_covmap: file names of the coverage mapping */
+    SECTION_COVFUN = 2,   /* __llvm_covfun: the coverage mapping of each function */
+    SECTION_NAMES = 3,    /* __llvm_prf_names */
+    SECTION_DATA = 4,     /* __llvm_prf_data */
+    SECTION_COVNAMES = 5, /* __llvm_covnames: names under -profile-correlate=binary */
+    SECTION_COVDATA = 6,  /* __llvm_covdata: data under -profile-correlate=binary */
+    SECTION_COUNTERS = 7, /* __llvm_prf_cnts: never removed; its place and size are recorded */
+    SECTION_BITMAP = 8,   /* __llvm_prf_bits: likewise */
+};
+
+#define SECTION_KIND_MAX 8
+
+/* Sets of kinds are bit masks. */
+#define SECTION_BIT(kind) (1u << (kind))
+#define SECTION_REMOVABLE                                                                          \
+    (SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_NAMES) |      \
+     SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVNAMES) | SECTION_BIT(SECTION_COVDATA))
+
+/* The ELF name, which is also the canonical one in sidecars: "__llvm_covmap". NULL for a number
+ * that is no kind. */
+const char *section_kind_name(enum section_kind kind);
+
+/* The short name that --sections takes: "covmap", "covfun", "names", "data", "covnames",
+ * "covdata"; "counters" and "bitmap" for the two that stay. NULL for a number that is no kind. */
+const char *section_kind_word(enum section_kind kind);
+
+/* The kind of an ELF name; false where it is none of these. */
+bool section_kind_of_name(const char *name, enum section_kind *kind);
+
+#endif

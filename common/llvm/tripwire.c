@@ -1,0 +1,138 @@
+/*
+ * The tripwire: see tripwire.h.
+ */
+#include "common/llvm/tripwire.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What the chunk claims to be long once it is decompressed. */
+#define CLAIMED_SIZE 0x7f
+#define HEAD_SIZE    2
+#define TEXT_START   "\ncovsplit lightweight profile, UUID "
+#define TEXT_MORE    "..."
+#define TEXT_END     ": use covsplit merge\n"
+#define SHORT_SIZE   3
+#define SHORT_TEXT   0xff
+
+/* Of the size of names in lprofGetLoadModuleSignature, in all versions. */
+#define SIGNATURE_SHIFT 40
+
+/* LLVM numbers its versions from 0 and writes them all in one word; this is the largest that is
+ * positive, whatever the sign that a reader gives it. */
+#define MAPPING_VERSION 0x7fffffffu
+
+_Static_assert(HEAD_SIZE + sizeof(TEXT_START TEXT_MORE TEXT_END) - 1 + 2 * TRIPWIRE_UUID_MAX <=
+                   TRIPWIRE_SIZE_MAX,
+               "the longest text has room");
+
+static size_t text_size(size_t uuid_size)
+{
+    bool is_cut = uuid_size > TRIPWIRE_UUID_MAX;
+
+    return strlen(TEXT_START) + 2 * (is_cut ? TRIPWIRE_UUID_MAX : uuid_size) +
+           (is_cut ? strlen(TEXT_MORE) : 0) + strlen(TEXT_END);
+}
+
+size_t tripwire_size(uint64_t names_size, size_t uuid_size)
+{
+    size_t size = HEAD_SIZE + text_size(uuid_size);
+
+    if (names_size >= size)
+        return size;
+    return names_size >= SHORT_SIZE ? SHORT_SIZE : 0;
+}
+
+void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid)
+{
+    struct uuid shown = *uuid;
+    char text[TRIPWIRE_SIZE_MAX], digits[UUID_HEX_MAX];
+
+    to[0] = CLAIMED_SIZE;
+    to[1] = (uint8_t)(size - HEAD_SIZE);
+    if (size == SHORT_SIZE) {
+        to[HEAD_SIZE] = SHORT_TEXT;
+        return;
+    }
+    if (shown.size > TRIPWIRE_UUID_MAX)
+        shown.size = TRIPWIRE_UUID_MAX;
+    snprintf(text, sizeof(text), "%s%s%s%s", TEXT_START, uuid_format(&shown, digits),
+             shown.size < uuid->size ? TEXT_MORE : "", TEXT_END);
+    memcpy(to + HEAD_SIZE, text, size - HEAD_SIZE);
+}
+
+/* Takes a text off the front of *bytes. False where it is not there. */
+static bool take(struct bytes *bytes, const char *text)
+{
+    size_t size = strlen(text);
+
+    if (bytes->size < size || memcmp(bytes->data, text, size) != 0)
+        return false;
+    *bytes = (struct bytes){bytes->data + size, bytes->size - size};
+    return true;
+}
+
+/* The head must be ours, and what it says of the size right; *text is what is behind it. */
+static bool read_head(struct bytes names, struct bytes *text)
+{
+    return names.size >= SHORT_SIZE && names.size <= TRIPWIRE_SIZE_MAX &&
+           names.data[0] == CLAIMED_SIZE && names.data[1] == names.size - HEAD_SIZE &&
+           bytes_slice(names, HEAD_SIZE, names.size - HEAD_SIZE, text);
+}
+
+bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix)
+{
+    char digits[TRIPWIRE_SIZE_MAX] = "";
+    size_t count = 0;
+    struct bytes text;
+
+    *is_prefix = false;
+    if (!read_head(names, &text) || !take(&text, TEXT_START))
+        return false;
+    while (count < text.size && text.data[count] != '.' && text.data[count] != ':')
+        count++;
+    memcpy(digits, text.data, count);
+    if (memchr(digits, '\0', count) != NULL || !uuid_parse(digits, uuid) || uuid->size * 2 != count)
+        return false;
+    text = (struct bytes){text.data + count, text.size - count};
+    *is_prefix = take(&text, TEXT_MORE);
+    return take(&text, TEXT_END) && text.size == 0;
+}
+
+bool tripwire_recognize(struct bytes names)
+{
+    struct bytes text;
+    struct uuid uuid;
+    bool is_prefix;
+
+    if (!read_head(names, &text))
+        return false;
+    return (names.size == SHORT_SIZE && text.data[0] == SHORT_TEXT) ||
+           tripwire_read_uuid(names, &uuid, &is_prefix);
+}
+
+bool tripwire_find(struct bytes section, struct bytes *tripwire)
+{
+    return section.size >= HEAD_SIZE &&
+           bytes_slice(section, 0, HEAD_SIZE + (uint64_t)section.data[1], tripwire) &&
+           tripwire_recognize(*tripwire);
+}
+
+uint64_t tripwire_signature(uint64_t names_size, uint64_t tripwire_size)
+{
+    return (names_size - tripwire_size) << SIGNATURE_SHIFT;
+}
+
+void tripwire_write_mapping(uint8_t to[TRIPWIRE_MAPPING_SIZE], bool big_endian)
+{
+    memset(to, 0, TRIPWIRE_MAPPING_SIZE);
+    store_u32(to + TRIPWIRE_MAPPING_SIZE - sizeof(uint32_t), MAPPING_VERSION, big_endian);
+}
+
+bool tripwire_recognize_mapping(struct bytes mapping, bool big_endian)
+{
+    uint8_t wanted[TRIPWIRE_MAPPING_SIZE];
+
+    tripwire_write_mapping(wanted, big_endian);
+    return bytes_equal(mapping, (struct bytes){wanted, sizeof(wanted)});
+}

@@ -1,0 +1,501 @@
+/*
+ * Decompressing what a sidecar holds, and checking it against its digests: see content.h.
+ *
+ * A size in a sidecar is a claim. Memory is taken as decompressed bytes fill it, and where the
+ * bytes themselves are not wanted, none is taken beyond a fixed piece.
+ *
+ * Sections in compact forms need each other: data needs names, the coverage mapping needs both.
+ * When a section is read, only what it needs is decoded with it; of the names that is their text
+ * alone, so that no zlib stream is ever made again for another section's sake.
+ */
+#include "common/sidecar/content.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/base/memory_limit.h"
+#include "common/codec/blocks.h"
+#include "common/codec/names/chunks.h"
+#include "common/codec/zstd.h"
+#include "common/llvm/names.h"
+
+/* What is decompressed of a zstd frame at a time. */
+#define STREAM_STEP ((size_t)256 << 10)
+
+/* ---- checks ---- */
+
+static bool damaged(const struct sidecar *sidecar, const struct sidecar_content *content,
+                    const char *how, struct error *error)
+{
+    return error_set(error, "%s: %s is damaged (%s); get an intact copy", sidecar->name,
+                     content->what, how);
+}
+
+static bool check_digest(const struct sidecar *sidecar, const struct sidecar_content *content,
+                         struct digest found, struct error *error)
+{
+    return digest_equal(&found, &content->digest) ||
+           damaged(sidecar, content, "its digest is not the one recorded", error);
+}
+
+/* ---- what compact forms need of other sections ---- */
+
+/* NULL where the sidecar has no contents of the kind. */
+static const struct sidecar_content *content_of_kind(const struct sidecar *sidecar,
+                                                     enum section_kind kind)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    return section == NULL || !section->has_content
+               ? NULL
+               : &sidecar->contents[section - sidecar->sections];
+}
+
+/* The section whose names the others need; NULL: there is none. */
+static const struct sidecar_content *names_content(const struct sidecar *sidecar)
+{
+    const struct sidecar_content *content = content_of_kind(sidecar, SECTION_NAMES);
+
+    if (content == NULL || content->transform == NULL)
+        content = content_of_kind(sidecar, SECTION_COVNAMES);
+    return content == NULL || content->transform == NULL ? NULL : content;
+}
+
+/* Keeps the NameRefs of the names that others need, which they are taken from. */
+static bool keep_references(const struct sidecar *sidecar, struct names *names, struct error *error)
+{
+    struct names *kept, *known = atomic_load(&sidecar->references->known);
+
+    if (known != NULL)
+        return true;
+    kept = calloc(1, sizeof(*kept));
+    if (kept == NULL || !names_hash(names, sidecar->threads)) {
+        free(kept);
+        return error_out_of_memory(error, sidecar->name, names->text.size);
+    }
+    kept->references = names->references;
+    kept->count = names->count;
+    names->references = NULL;
+    /* Another thread may have been faster. */
+    if (!atomic_compare_exchange_strong(&sidecar->references->known, &known, kept)) {
+        names_free(kept);
+        free(kept);
+    }
+    return true;
+}
+
+/* The names that others need, without their text. */
+static bool load_names(const struct sidecar *sidecar, struct transform_context *context,
+                       struct error *error)
+{
+    const struct sidecar_content *content = names_content(sidecar);
+    struct names names;
+    bool done = true;
+
+    if (content == NULL)
+        return true;
+    if (atomic_load(&sidecar->references->known) == NULL) {
+        done = names_decode(context, content->frame, content->size, sidecar->name, content->what,
+                            &names, NULL, error) &&
+               keep_references(sidecar, &names, error);
+        names_free(&names);
+    }
+    context->names = atomic_load(&sidecar->references->known);
+    return done;
+}
+
+static bool load_data(const struct sidecar *sidecar, struct transform_context *context,
+                      struct buffer *data, struct error *error)
+{
+    const struct sidecar_content *content = content_of_kind(sidecar, SECTION_DATA);
+
+    if (content == NULL)
+        return true;
+    if (!content_load(sidecar, content, data, error))
+        return false;
+    context->data = buffer_view(data);
+    return true;
+}
+
+/* Without what is loaded of others, but with what tells a memo where that comes from. */
+static struct transform_context reader_context(const struct sidecar *sidecar)
+{
+    const struct sidecar_content *names = names_content(sidecar);
+    const struct sidecar_content *data = content_of_kind(sidecar, SECTION_DATA);
+    const struct sidecar_facts *facts = &sidecar->notes.facts;
+    struct transform_context context = {.big_endian = facts->elf_data == ELFDATA2MSB,
+                                        .pointer_size = (unsigned)facts->pointer_size,
+                                        .raw_version = facts->raw_version,
+                                        .threads = sidecar->threads,
+                                        .memo = sidecar->memo,
+                                        .memory_limit = sidecar->memory_limit};
+
+    if (context.memo != NULL && names != NULL)
+        context.sources.names = digest_of(names->frame);
+    /* Of what load_data loads, this is checked. */
+    if (data != NULL)
+        context.sources.data = data->digest;
+    return context;
+}
+
+/* Fills in what the form needs; the data goes to a buffer that is the caller's to free. */
+static bool load_needed(const struct sidecar *sidecar, const struct transform *transform,
+                        struct transform_context *context, struct buffer *data, struct error *error)
+{
+    return (!transform->needs_names || load_names(sidecar, context, error)) &&
+           (!transform->needs_data || load_data(sidecar, context, data, error));
+}
+
+/* ---- as a whole ---- */
+
+/* What the memo knows needs no names. */
+static bool load_compact(const struct sidecar *sidecar, const struct sidecar_content *content,
+                         struct buffer *loaded, struct error *error)
+{
+    const struct transform *transform = content->transform;
+    struct transform_context context = reader_context(sidecar);
+    struct buffer data = {0};
+    bool found = false, done = true;
+
+    if (context.memo != NULL)
+        done = (!transform->needs_data || load_data(sidecar, &context, &data, error)) &&
+               codec_recall(transform, &context, content->frame, content->size, sidecar->name,
+                            content->what, loaded, &found, error);
+    if (done && !found) {
+        buffer_free(&data);
+        done = load_needed(sidecar, transform, &context, &data, error) &&
+               codec_decode(transform, &context, content->frame, content->size, sidecar->name,
+                            content->what, loaded, error);
+    }
+    buffer_free(&data);
+    return done;
+}
+
+bool content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
+                  struct buffer *loaded, struct error *error)
+{
+    size_t start = loaded->size;
+    bool done = memory_limit_allows(sidecar->memory_limit, content->size, sidecar->name,
+                                    content->what, error);
+
+    if (done)
+        done = content->transform != NULL
+                   ? load_compact(sidecar, content, loaded, error)
+                   : codec_decompress(content->frame, content->size, sidecar->name, content->what,
+                                      loaded, error);
+    if (done) {
+        struct bytes view = {loaded->data == NULL ? NULL : loaded->data + start,
+                             loaded->size - start};
+
+        done = check_digest(sidecar, content, digest_of(view), error);
+    }
+    if (!done)
+        loaded->size = start;
+    return done;
+}
+
+/* ---- as streams ---- */
+
+struct content_stream {
+    const struct sidecar *sidecar;
+    const struct sidecar_content *content;
+    struct error *error;
+    uint64_t left;
+    struct bytes rest;         /* of `loaded`: what was decoded and is not taken yet */
+    struct buffer loaded;      /* the content, or a piece of it */
+    struct codec_stream *zstd; /* NULL: it is in a compact form */
+    /* Of one in blocks: those from `next` on are not decoded yet. */
+    struct blocks blocks;
+    size_t next;
+    struct buffer data; /* what the blocks need */
+};
+
+static bool open_blocks(struct content_stream *stream)
+{
+    const struct sidecar *sidecar = stream->sidecar;
+    const struct sidecar_content *content = stream->content;
+    struct transform_context context = reader_context(sidecar);
+
+    return load_needed(sidecar, content->transform, &context, &stream->data, stream->error) &&
+           blocks_open(&stream->blocks, content->transform, &context, content->frame, content->size,
+                       sidecar->name, content->what, stream->error);
+}
+
+static bool open_content(struct content_stream *stream)
+{
+    const struct sidecar_content *content = stream->content;
+
+    if (content->transform != NULL && content->transform->block != NULL)
+        return open_blocks(stream);
+    if (content->transform != NULL) {
+        if (!content_load(stream->sidecar, content, &stream->loaded, stream->error))
+            return false;
+        stream->rest = buffer_view(&stream->loaded);
+        return true;
+    }
+    if (!buffer_reserve(&stream->loaded, STREAM_STEP))
+        return error_out_of_memory(stream->error, stream->sidecar->name, STREAM_STEP);
+    stream->zstd = codec_stream_open(content->frame, content->size, stream->sidecar->name,
+                                     content->what, stream->error);
+    return stream->zstd != NULL;
+}
+
+struct content_stream *content_stream_open(const struct sidecar *sidecar,
+                                           const struct sidecar_content *content,
+                                           struct error *error)
+{
+    struct content_stream *stream = calloc(1, sizeof(*stream));
+
+    if (stream == NULL) {
+        error_out_of_memory(error, sidecar->name, sizeof(*stream));
+        return NULL;
+    }
+    *stream = (struct content_stream){
+        .sidecar = sidecar, .content = content, .error = error, .left = content->size};
+    if (!open_content(stream)) {
+        content_stream_free(stream);
+        return NULL;
+    }
+    return stream;
+}
+
+void content_stream_free(struct content_stream *stream)
+{
+    if (stream == NULL)
+        return;
+    codec_stream_free(stream->zstd);
+    blocks_close(&stream->blocks);
+    buffer_free(&stream->data);
+    buffer_free(&stream->loaded);
+    free(stream);
+}
+
+uint64_t content_stream_left(const struct content_stream *stream)
+{
+    return stream->left;
+}
+
+/* A piece of the frame, or as many blocks as there are threads for. */
+static bool decode_more(struct content_stream *stream)
+{
+    size_t count = stream->blocks.count - stream->next;
+    size_t threads = stream->blocks.context.threads;
+
+    if (stream->zstd != NULL) {
+        stream->loaded.size = stream->left < STREAM_STEP ? (size_t)stream->left : STREAM_STEP;
+        if (!codec_stream_read(stream->zstd, stream->loaded.data, stream->loaded.size,
+                               stream->error))
+            return false;
+    } else {
+        if (count > threads)
+            count = threads == 0 ? 1 : threads;
+        stream->loaded.size = 0;
+        if (!blocks_decode(&stream->blocks, stream->next, count, &stream->loaded, stream->error))
+            return false;
+        stream->next += count;
+    }
+    stream->rest = buffer_view(&stream->loaded);
+    return true;
+}
+
+static bool check_left(const struct content_stream *stream, uint64_t size)
+{
+    return size <= stream->left || damaged(stream->sidecar, stream->content,
+                                           "it is shorter than what refers to it", stream->error);
+}
+
+bool content_stream_take(struct content_stream *stream, uint64_t most, struct bytes *part)
+{
+    if (!check_left(stream, most) || (stream->rest.size == 0 && most != 0 && !decode_more(stream)))
+        return false;
+    *part = stream->rest;
+    if (part->size > most)
+        part->size = most;
+    stream->left -= part->size;
+    stream->rest.size -= part->size;
+    if (part->size != 0)
+        stream->rest.data += part->size;
+    return true;
+}
+
+/* Passes over whole blocks that nothing is decoded of. */
+static uint64_t skip_blocks(struct content_stream *stream, uint64_t size)
+{
+    uint64_t skipped = 0;
+
+    while (stream->rest.size == 0 && stream->next < stream->blocks.count &&
+           stream->blocks.blocks[stream->next].size <= size - skipped)
+        skipped += stream->blocks.blocks[stream->next++].size;
+    stream->left -= skipped;
+    return skipped;
+}
+
+bool content_stream_skip(struct content_stream *stream, uint64_t size)
+{
+    struct bytes part;
+
+    if (!check_left(stream, size))
+        return false;
+    while ((size -= skip_blocks(stream, size)) != 0) {
+        if (!content_stream_take(stream, size, &part))
+            return false;
+        size -= part.size;
+    }
+    return true;
+}
+
+static bool pass_stream(struct content_stream *stream, struct digest_stream *digest,
+                        bytes_sink sink, void *context)
+{
+    struct bytes part;
+
+    while (stream->left != 0) {
+        if (!content_stream_take(stream, stream->left, &part))
+            return false;
+        digest_stream_add(digest, part);
+        if (sink != NULL && !sink(context, part, stream->error))
+            return false;
+    }
+    return (stream->zstd == NULL || codec_stream_finish(stream->zstd, stream->error)) &&
+           check_digest(stream->sidecar, stream->content, digest_stream_finish(digest),
+                        stream->error);
+}
+
+bool content_pass(const struct sidecar *sidecar, const struct sidecar_content *content,
+                  bytes_sink sink, void *context, struct error *error)
+{
+    struct content_stream *stream = content_stream_open(sidecar, content, error);
+    struct digest_stream *digest = stream == NULL ? NULL : digest_stream_new();
+    bool done = false;
+
+    if (digest != NULL)
+        done = pass_stream(stream, digest, sink, context);
+    else if (stream != NULL)
+        error_out_of_memory(error, sidecar->name, STREAM_STEP);
+    digest_stream_free(digest);
+    content_stream_free(stream);
+    return done;
+}
+
+/* ---- sections ---- */
+
+/* NULL where only address and size are recorded. */
+static const struct sidecar_content *content_of(const struct sidecar *sidecar,
+                                                const struct sidecar_section *section,
+                                                struct error *error)
+{
+    if (section->has_content)
+        return &sidecar->contents[section - sidecar->sections];
+    error_set(error, "%s: of %s only address and size are recorded; read it from the image",
+              sidecar->name, section->name);
+    return NULL;
+}
+
+bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+                          struct buffer *content, struct error *error)
+{
+    const struct sidecar_content *stored = content_of(sidecar, section, error);
+
+    return stored != NULL && content_load(sidecar, stored, content, error);
+}
+
+bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+                            bytes_sink sink, void *context, struct error *error)
+{
+    const struct sidecar_content *stored = content_of(sidecar, section, error);
+
+    return stored != NULL && content_pass(sidecar, stored, sink, context, error);
+}
+
+/* A zstd frame tells only at its end whether what came out of it is right, so before the first part
+ * of it is given back all of it is looked at. The other forms are checked as they are decoded. */
+static bool check_frame(const struct sidecar *sidecar, const struct sidecar_section *section,
+                        const struct sidecar_content *stored, struct error *error)
+{
+    atomic_uint *checked = &sidecar->references->checked;
+
+    if (stored->transform != NULL || (atomic_load(checked) & SECTION_BIT(section->kind)) != 0)
+        return true;
+    if (!content_pass(sidecar, stored, NULL, NULL, error))
+        return false;
+    atomic_fetch_or(checked, SECTION_BIT(section->kind));
+    return true;
+}
+
+static bool append_part(struct content_stream *stream, size_t size, struct buffer *content)
+{
+    size_t end = content->size + size;
+
+    if (!buffer_reserve(content, size))
+        return error_out_of_memory(stream->error, stream->sidecar->name, size);
+    while (content->size < end) {
+        struct bytes part;
+
+        if (!content_stream_take(stream, end - content->size, &part))
+            return false;
+        buffer_append(content, part.data, (size_t)part.size);
+    }
+    return true;
+}
+
+bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
+                       uint64_t offset, size_t size, struct buffer *content, struct error *error)
+{
+    const struct sidecar_content *stored = content_of(sidecar, section, error);
+    size_t start = content->size;
+    struct content_stream *stream;
+    bool done;
+
+    if (stored == NULL)
+        return false;
+    if (offset > stored->size || size > stored->size - offset)
+        return error_set(error, "%s: %s has only %" PRIu64 " bytes; ask for less", sidecar->name,
+                         stored->what, stored->size);
+    if (!check_frame(sidecar, section, stored, error))
+        return false;
+    stream = content_stream_open(sidecar, stored, error);
+    done =
+        stream != NULL && content_stream_skip(stream, offset) && append_part(stream, size, content);
+    if (!done)
+        content->size = start;
+    content_stream_free(stream);
+    return done;
+}
+
+/* *taken is false where that does not give all names, or an empty one, which is none. */
+static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
+                          bool for_others, struct names *set, bool *taken, struct error *error)
+{
+    const struct transform_context context = {.memory_limit = sidecar->memory_limit};
+    struct names names;
+    bool done = names_decode(&context, content->frame, content->size, sidecar->name, content->what,
+                             &names, taken, error);
+
+    if (done && for_others && content == names_content(sidecar))
+        done = keep_references(sidecar, &names, error);
+    for (size_t i = 0; *taken && i < names.count; i++)
+        *taken = names_get(&names, i).size != 0;
+    if (done && *taken) {
+        *set = names;
+        names = (struct names){0};
+    }
+    names_free(&names);
+    return done;
+}
+
+bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
+                        bool for_others, struct names *set, struct error *error)
+{
+    const struct sidecar_content *content = content_of_kind(sidecar, section->kind);
+    struct buffer loaded = {0};
+    bool taken = false;
+    bool done = content == NULL || content->transform == NULL ||
+                take_distinct(sidecar, content, for_others, set, &taken, error);
+
+    if (done && !taken)
+        done = sidecar_read_section(sidecar, section, &loaded, error) &&
+               names_add_section(set, buffer_view(&loaded), sidecar->memory_limit, sidecar->name,
+                                 error);
+    buffer_free(&loaded);
+    return done;
+}

@@ -1,0 +1,614 @@
+/*
+ * Correlating: see correlate.h.
+ *
+ * Pointers in records. From version 8 on CounterPtr is the distance of the counters from the record
+ * itself, a number that the linker knows, so the data section of the file is what a profile has.
+ * The header's CountersDelta is that of the counters section from the data section; a reader takes
+ * CounterPtr - (CountersDelta - position of the record) for the offset of the counters. In version
+ * 7, CounterPtr is an address: the file has the linked one and a profile the one in memory, further
+ * on by the load bias, which CountersDelta (there the address of the counters) tells. Where the
+ * image can be loaded anywhere, version 7 has nothing but zeros there, as the addresses are in the
+ * dynamic relocations: then the counters are taken to follow each other in the order of the
+ * records, provided that they fill their section exactly.
+ */
+#include "common/sidecar/correlate.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/llvm/names.h"
+#include "common/llvm/tripwire.h"
+
+/* ---- fields of records ---- */
+
+bool correlation_is_big_endian(const struct correlation *correlation)
+{
+    return sidecar_facts(correlation->sidecar)->elf_data == 2; /* ELFDATA2MSB */
+}
+
+/* In COFF the distances have 32 bits, whatever the size of the field. */
+static uint64_t pointer_mask(const struct correlation *correlation)
+{
+    bool narrow = sidecar_facts(correlation->sidecar)->format == IMAGE_COFF;
+
+    return correlation->layout.pointer_size == 4 || (narrow && !correlation->is_binary)
+               ? UINT32_MAX
+               : UINT64_MAX;
+}
+
+static uint64_t load_pointer(const struct correlation *correlation, const uint8_t *from)
+{
+    bool big = correlation_is_big_endian(correlation);
+
+    return correlation->layout.pointer_size == 4 ? load_u32(from, big) : load_u64(from, big);
+}
+
+static void store_pointer(const struct correlation *correlation, uint8_t *to, uint64_t value)
+{
+    bool big = correlation_is_big_endian(correlation);
+
+    if (correlation->layout.pointer_size == 4)
+        store_u32(to, (uint32_t)value, big);
+    else
+        store_u64(to, value, big);
+}
+
+static uint8_t *record_at(const struct correlation *correlation, uint64_t index)
+{
+    return correlation->data.data + index * correlation->layout.record_size;
+}
+
+static uint64_t record_count(const struct correlation *correlation)
+{
+    return correlation->data.size / correlation->layout.record_size;
+}
+
+static uint64_t counter_size(const struct correlation *correlation)
+{
+    return profile_counter_size(sidecar_facts(correlation->sidecar)->raw_version);
+}
+
+static uint64_t load_count(const struct correlation *correlation, const uint8_t *from)
+{
+    return load_u32(from, correlation_is_big_endian(correlation));
+}
+
+/* ---- loading ---- */
+
+static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)
+{
+    return error_set(error, "%s: the sidecar is damaged (%s); get an intact copy",
+                     sidecar_name(sidecar), how);
+}
+
+/* Reads the section of that kind where there is one. *found tells. */
+static bool load_section(const struct sidecar *sidecar, enum section_kind kind,
+                         struct buffer *content, bool *found, struct error *error)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    *found = section != NULL;
+    return section == NULL || sidecar_read_section(sidecar, section, content, error);
+}
+
+/* Addresses that need a dynamic relocation are zero in the file: see the top. */
+static bool fill_in_addresses(struct correlation *correlation, uint64_t counters,
+                              struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    uint64_t count = record_count(correlation);
+    uint64_t size = counter_size(correlation);
+    uint64_t position = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        if (load_pointer(correlation, record_at(correlation, i) + layout->counter_ptr) != 0)
+            return true;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t *record = record_at(correlation, i);
+
+        store_pointer(correlation, record + layout->counter_ptr, counters + position);
+        position += load_count(correlation, record + layout->num_counters) * size;
+    }
+    if (position != correlation->counters_size)
+        return error_set(error,
+                         "%s: raw profile version 7 of an image without fixed addresses, whose "
+                         "counters cannot be told apart; link with -no-pie, or use LLVM 14 or "
+                         "later",
+                         sidecar_name(correlation->sidecar));
+    return true;
+}
+
+/* Data as it was in the image. */
+static bool load_image_data(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
+                            struct error *error)
+{
+    const struct sidecar_section *section = sidecar_find(correlation->sidecar, SECTION_DATA);
+
+    if (correlation->data.size % correlation->layout.record_size != 0)
+        return damaged(correlation->sidecar, "its data are no whole records", error);
+    if (!correlation->layout.relative) {
+        correlation->counters_delta = counters;
+        return fill_in_addresses(correlation, counters, error);
+    }
+    correlation->counters_delta = (counters - section->address) & pointer_mask(correlation);
+    correlation->bitmap_delta = (bitmap - section->address) & pointer_mask(correlation);
+    return true;
+}
+
+/* Whether the record's counters are in the image: those of a function that the linker dropped are
+ * not, though its record in the section that is not loaded may stay. */
+static bool is_live(const struct correlation *correlation, const uint8_t *record, uint64_t counters,
+                    uint64_t *offset)
+{
+    uint64_t address = load_pointer(correlation, record + correlation->layout.counter_ptr);
+
+    *offset = address - counters;
+    return address >= counters && *offset < correlation->counters_size;
+}
+
+/* A record and where its counters are. */
+struct live_record {
+    uint64_t offset;
+    uint64_t index;
+};
+
+static int compare_offsets(const void *a, const void *b)
+{
+    const struct live_record *left = a, *right = b;
+
+    if (left->offset != right->offset)
+        return left->offset < right->offset ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static int compare_indices(const void *a, const void *b)
+{
+    const struct live_record *left = a, *right = b;
+
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+/* Keeps the first record for each offset: several records of one function (in sections that are not
+ * loaded, linkers do not fold them) must not make its counters count several times. */
+static uint64_t drop_repeated(struct live_record *records, uint64_t count)
+{
+    uint64_t kept = 0;
+
+    qsort(records, (size_t)count, sizeof(*records), compare_offsets);
+    for (uint64_t i = 0; i < count; i++) {
+        if (kept == 0 || records[i].offset != records[kept - 1].offset)
+            records[kept++] = records[i];
+    }
+    qsort(records, (size_t)kept, sizeof(*records), compare_indices);
+    return kept;
+}
+
+static uint64_t find_live_records(const struct correlation *correlation, uint64_t counters,
+                                  struct live_record *records)
+{
+    uint64_t count = record_count(correlation), live = 0;
+
+    for (uint64_t i = 0; i < count; i++) {
+        records[live].index = i;
+        if (is_live(correlation, record_at(correlation, i), counters, &records[live].offset))
+            live++;
+    }
+    return drop_repeated(records, live);
+}
+
+/* Brings __llvm_covdata into the form that the data of a profile has: no record that stands for
+ * nothing, and distances instead of addresses. */
+static bool convert_covdata(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
+                            struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    size_t rest = correlation->data.size % layout->record_size;
+    struct live_record *records;
+    uint64_t live;
+
+    /* The last record may come without its padding. */
+    if (rest != 0 && !buffer_append_zeros(&correlation->data, layout->record_size - rest))
+        return error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
+    records = malloc((size_t)(record_count(correlation) + 1) * sizeof(*records));
+    if (records == NULL)
+        return error_out_of_memory(error, sidecar_name(correlation->sidecar),
+                                   correlation->data.size);
+    live = find_live_records(correlation, counters, records);
+    for (uint64_t i = 0; i < live; i++) {
+        uint8_t *to = record_at(correlation, i);
+        uint64_t position = i * layout->record_size;
+
+        memmove(to, record_at(correlation, records[i].index), layout->record_size);
+        store_pointer(correlation, to + layout->counter_ptr, records[i].offset - position);
+        if (load_count(correlation, to + layout->num_bitmap_bytes) != 0)
+            store_pointer(correlation, to + layout->bitmap_ptr,
+                          load_pointer(correlation, to + layout->bitmap_ptr) - bitmap - position);
+    }
+    correlation->data.size = (size_t)(live * layout->record_size);
+    free(records);
+    return true;
+}
+
+static bool load_data(struct correlation *correlation, struct error *error)
+{
+    const struct sidecar *sidecar = correlation->sidecar;
+    const struct sidecar_section *counters = sidecar_find(sidecar, SECTION_COUNTERS);
+    const struct sidecar_section *bitmap = sidecar_find(sidecar, SECTION_BITMAP);
+    uint64_t counters_address = counters != NULL ? counters->address : 0;
+    uint64_t bitmap_address = bitmap != NULL ? bitmap->address : 0;
+
+    correlation->counters_size = counters != NULL ? counters->size : 0;
+    correlation->bitmap_size = bitmap != NULL ? bitmap->size : 0;
+    if (!load_section(sidecar, SECTION_COVDATA, &correlation->data, &correlation->has_data, error))
+        return false;
+    if (correlation->is_binary) {
+        if (correlation->layout.num_bitmap_bytes == 0)
+            return damaged(sidecar, "its raw profile version has no binary correlation", error);
+        return convert_covdata(correlation, counters_address, bitmap_address, error);
+    }
+    if (!sidecar_facts(sidecar)->has_stub)
+        return true;
+    if (!load_section(sidecar, SECTION_DATA, &correlation->data, &correlation->has_data, error))
+        return false;
+    if (!correlation->has_data)
+        return damaged(sidecar, "it has no data for its stub record", error);
+    return load_image_data(correlation, counters_address, bitmap_address, error);
+}
+
+/* By the first record, as in profiles. */
+static uint64_t find_counter_skew(const struct correlation *correlation)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    uint64_t skew;
+
+    if (!correlation->has_data || record_count(correlation) == 0 || !layout->relative)
+        return 0;
+    skew = (load_pointer(correlation, record_at(correlation, 0) + layout->counter_ptr) -
+            correlation->counters_delta) %
+           counter_size(correlation);
+    return skew < correlation->counters_size ? skew : 0;
+}
+
+/* Each name once, and not compressed: llvm-profdata takes that for the same and reads it faster,
+ * and no zlib stream has to be made again. What is no section of names is passed on as it is. */
+static bool load_names(struct correlation *correlation, struct error *error)
+{
+    const struct sidecar *sidecar = correlation->sidecar;
+    enum section_kind kind = correlation->is_binary ? SECTION_COVNAMES : SECTION_NAMES;
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    struct names set = {0};
+    bool are_known = false, done;
+
+    correlation->has_names = section != NULL;
+    done = section == NULL || sidecar_read_names(sidecar, section, true, &set, error);
+    if (done && set.count != 0) {
+        are_known = true;
+        done = names_encode(&set, &correlation->names) ||
+               error_out_of_memory(error, sidecar_name(sidecar), set.text.size);
+    }
+    names_free(&set);
+    if (are_known || (!done && error_is_of_memory(error)))
+        return done;
+    return load_section(sidecar, kind, &correlation->names, &correlation->has_names, error);
+}
+
+bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,
+                      struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+
+    *correlation = (struct correlation){
+        .sidecar = sidecar, .is_binary = sidecar_find(sidecar, SECTION_COVDATA) != NULL};
+    if (!profile_record_layout(facts->raw_version, (size_t)facts->pointer_size,
+                               &correlation->layout))
+        return error_set(error,
+                         "%s: of an image that writes no profiles, or none of raw version %d to "
+                         "%d; give the sidecar of the image that wrote the profile",
+                         sidecar_name(sidecar), PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
+    /* Names first: the data needs what is known of them then. */
+    if (!load_names(correlation, error) || !load_data(correlation, error))
+        return false;
+    correlation->counter_skew = find_counter_skew(correlation);
+    return true;
+}
+
+void correlation_free(struct correlation *correlation)
+{
+    buffer_free(&correlation->data);
+    buffer_free(&correlation->names);
+    *correlation = (struct correlation){0};
+}
+
+bool correlation_range(const struct correlation *correlation, uint64_t index,
+                       struct correlation_range *range)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    const uint8_t *record = record_at(correlation, index);
+    uint64_t position = layout->relative ? index * layout->record_size : 0;
+    uint64_t mask = pointer_mask(correlation), size = counter_size(correlation);
+    uint64_t offset = (load_pointer(correlation, record + layout->counter_ptr) -
+                       correlation->counters_delta - correlation->counter_skew + position) &
+                      mask;
+
+    *range = (struct correlation_range){
+        .first_counter = offset / size,
+        .counter_count = load_count(correlation, record + layout->num_counters),
+    };
+    if (offset % size != 0 || !range_within(offset, range->counter_count * size, 0,
+                                            correlation->counters_size - correlation->counter_skew))
+        return false;
+    if (layout->num_bitmap_bytes == 0)
+        return true;
+    range->bitmap_byte_count = load_count(correlation, record + layout->num_bitmap_bytes);
+    if (range->bitmap_byte_count == 0)
+        return true;
+    range->first_bitmap_byte = (load_pointer(correlation, record + layout->bitmap_ptr) -
+                                correlation->bitmap_delta + position) &
+                               mask;
+    return range_within(range->first_bitmap_byte, range->bitmap_byte_count, 0,
+                        correlation->bitmap_size);
+}
+
+/* ---- whose profile is it ---- */
+
+static bool has_binary_id(const struct profile *profile, const struct uuid *uuid)
+{
+    struct bytes rest = profile->binary_ids, binary_id;
+    struct bytes wanted = {uuid->bytes, uuid->size};
+
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        if (bytes_equal(binary_id, wanted))
+            return true;
+    }
+    return false;
+}
+
+/* What the tripwire has of the UUID, if it has something of it, is the sidecar's. */
+static bool tripwire_agrees(const struct uuid *uuid, const struct profile *profile)
+{
+    struct uuid said;
+    bool is_prefix;
+
+    if (!tripwire_read_uuid(profile->names, &said, &is_prefix))
+        return true;
+    return is_prefix ? said.size < uuid->size && memcmp(said.bytes, uuid->bytes, said.size) == 0
+                     : uuid_equal(&said, uuid);
+}
+
+static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile *profile)
+{
+    if (!tripwire_agrees(&facts->uuid, profile))
+        return false;
+    if (facts->has_stub && profile->lightweight)
+        return uuid_has_stub(&facts->uuid, profile->stub_uuid);
+    /* With neither a stub nor a binary ID, or with a UUID that the image never knew of, there is
+     * nothing to compare. The sizes must do then. */
+    return profile->binary_ids.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID ||
+           has_binary_id(profile, &facts->uuid);
+}
+
+static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
+                             const char *name, struct error *error)
+{
+    char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
+
+    return error_set(error,
+                     "%s: written by another build than %s is of: its UUID is %s, not %s; give the "
+                     "sidecar of the image that wrote it",
+                     name, sidecar_name(sidecar), uuid_format(&uuid, found),
+                     uuid_format(&sidecar_facts(sidecar)->uuid, wanted));
+}
+
+/* The number of items of a section, as the runtime counts them: the last one may be cut short. */
+static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, uint64_t item_size)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
+}
+
+static bool check_not_empty(const struct sidecar *sidecar, const char *name, struct error *error)
+{
+    if (!sidecar_is_real(sidecar, error))
+        return false;
+    return sidecar_section_count(sidecar) != 0 ||
+           error_set(error,
+                     "%s: holds nothing: its image has no coverage data; give the sidecar of the "
+                     "image that wrote %s",
+                     sidecar_name(sidecar), name);
+}
+
+/* Without records there is -profile-correlate: what is missing may be in the image alone, or in its
+ * debug information. Windows has no such debug information. */
+static bool check_records(const struct sidecar *sidecar, const struct profile *profile,
+                          const char *name, struct error *error)
+{
+    if (profile->header.num_data != 0 || sidecar_find(sidecar, SECTION_COVDATA) != NULL)
+        return true;
+    if (sidecar_facts(sidecar)->format != IMAGE_COFF)
+        return profile_needs_debug_info(name, error);
+    return error_set(
+        error,
+        "%s: without records, as of an image built with -profile-correlate, and %s has "
+        "none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
+        name, sidecar_name(sidecar));
+}
+
+/* A program can change its records: whatever it did it for, the sidecar's records know nothing of
+ * it, and what the runtime then wrote need not fit them. */
+static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
+                       const char *name, struct error *error)
+{
+    if (profile->lightweight || !profile_needs_sidecar(profile) || profile->header.num_data != 1 ||
+        !sidecar_facts(sidecar)->has_stub)
+        return true;
+    return error_set(error,
+                     "%s: the record that the split has left in the image of %s was changed, so "
+                     "that its counters are not to be trusted; if the program changes its "
+                     "records, split it with --sections covmap,covfun",
+                     name, sidecar_name(sidecar));
+}
+
+bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
+                       const char *name, struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    uint64_t counters =
+        items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
+
+    if (!check_not_empty(sidecar, name, error))
+        return false;
+    if (!uuid_agrees(facts, profile))
+        return of_another_build(sidecar, profile, name, error);
+    if (!check_records(sidecar, profile, name, error))
+        return false;
+    if (facts->raw_version != profile->header.version ||
+        facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
+        (facts->elf_data == 2) != profile->big_endian)
+        return error_set(error,
+                         "%s: of raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
+                         " (or other pointers); give the sidecar of the image that wrote it",
+                         name, profile->header.version, sidecar_name(sidecar), facts->raw_version);
+    if (counters != profile->header.num_counters ||
+        items_in(sidecar, SECTION_BITMAP, 1) != profile->header.num_bitmap_bytes)
+        return error_set(error,
+                         "%s: has %" PRIu64 " counters and %" PRIu64
+                         " bitmap bytes, but the image of %s has %" PRIu64 " and %" PRIu64
+                         "; give the sidecar of the image that wrote it",
+                         name, profile->header.num_counters, profile->header.num_bitmap_bytes,
+                         sidecar_name(sidecar), counters, items_in(sidecar, SECTION_BITMAP, 1));
+    return check_stub(sidecar, profile, name, error);
+}
+
+/* ---- applying ---- */
+
+/* Addresses of version 7 as they were in the memory of the program that wrote the profile. */
+static bool relocate(const struct correlation *correlation, const struct profile *profile,
+                     const char *name, struct buffer *relocated, struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    uint64_t bias = profile->header.counters_delta - correlation->counters_delta;
+    uint64_t count = record_count(correlation);
+
+    relocated->size = 0;
+    if (!buffer_append(relocated, correlation->data.data, correlation->data.size))
+        return error_out_of_memory(error, name, correlation->data.size);
+    for (uint64_t i = 0; i < count; i++) {
+        uint8_t *pointer = relocated->data + i * layout->record_size + layout->counter_ptr;
+
+        store_pointer(correlation, pointer, load_pointer(correlation, pointer) + bias);
+    }
+    return true;
+}
+
+static bool put_data_back(const struct correlation *correlation, const struct profile *profile,
+                          const char *name, struct buffer *relocated, struct profile *full,
+                          struct error *error)
+{
+    full->data = buffer_view(&correlation->data);
+    full->header.num_data = record_count(correlation);
+    full->lightweight = false;
+    if (correlation->is_binary) {
+        full->header.counters_delta = 0;
+        full->header.bitmap_delta = 0;
+        return true;
+    }
+    if (correlation->layout.relative) {
+        uint64_t mask = UINT32_MAX; /* on 64-bit Windows the runtime writes no more */
+
+        if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0 &&
+            profile->counter_skew == correlation->counter_skew)
+            return true;
+        return error_set(error,
+                         "%s: its counters are not where those of the image of %s are; give the "
+                         "sidecar of the image that wrote it",
+                         name, sidecar_name(correlation->sidecar));
+    }
+    if (!relocate(correlation, profile, name, relocated, error))
+        return false;
+    full->data = buffer_view(relocated);
+    return true;
+}
+
+/* Without exact names the size that they had is not known for certain: covsplit of before tripwires
+ * made such sidecars of images whose records stay. */
+static bool is_name_ref(const struct correlation *correlation, uint64_t name_ref, const char *name,
+                        struct error *error)
+{
+    struct names names = {0};
+    bool is = false, done = names_read(&names, buffer_view(&correlation->names),
+                                       sidecar_name(correlation->sidecar), error);
+
+    if (done)
+        is = names_find(&names, name_ref) != NULL;
+    names_free(&names);
+    return is || !done
+               ? done
+               : error_set(error,
+                           "%s: its first record is of no function in %s, which does not say how "
+                           "large the names were (--no-exact); split the image again",
+                           name, sidecar_name(correlation->sidecar));
+}
+
+/* Records that stayed in the image are the profile's own, but for the first one's NameRef: see
+ * tripwire_signature. */
+static bool put_name_ref_back(const struct correlation *correlation, const struct profile *profile,
+                              const char *name, struct buffer *changed, struct profile *full,
+                              struct error *error)
+{
+    const struct sidecar_section *names = sidecar_find(correlation->sidecar, SECTION_NAMES);
+    uint64_t name_ref;
+
+    if (names == NULL || profile->data.size < profile->layout.record_size)
+        return true;
+    changed->size = 0;
+    if (!buffer_append(changed, profile->data.data, (size_t)profile->data.size))
+        return error_out_of_memory(error, name, profile->data.size);
+    name_ref = load_u64(changed->data, profile->big_endian) -
+               tripwire_signature(names->size, profile->names.size);
+    if (sidecar_facts(correlation->sidecar)->is_inexact &&
+        !is_name_ref(correlation, name_ref, name, error))
+        return false;
+    store_u64(changed->data, name_ref, profile->big_endian);
+    full->data = buffer_view(changed);
+    return true;
+}
+
+bool correlation_apply(const struct correlation *correlation, const struct profile *profile,
+                       const char *name, struct buffer *relocated, struct profile *full,
+                       struct error *error)
+{
+    bool lacks_data = profile->header.num_data == (correlation->is_binary ? 0 : 1);
+
+    *full = *profile;
+    if (!profile_needs_sidecar(profile))
+        return true;
+    if (!correlation_check(correlation->sidecar, profile, name, error))
+        return false;
+    if (correlation->has_data && !lacks_data)
+        return error_set(error,
+                         "%s: has %" PRIu64 " data records where the image of %s writes none of "
+                         "its own; give the sidecar of the image that wrote it",
+                         name, profile->header.num_data, sidecar_name(correlation->sidecar));
+    if (correlation->has_data && !put_data_back(correlation, profile, name, relocated, full, error))
+        return false;
+    if (!correlation->has_data && profile->has_tripwire &&
+        !put_name_ref_back(correlation, profile, name, relocated, full, error))
+        return false;
+    if (profile_lacks_names(profile)) {
+        if (!correlation->has_names)
+            return error_set(error,
+                             "%s: without names, and %s has none; give the sidecar of the image "
+                             "that wrote it",
+                             name, sidecar_name(correlation->sidecar));
+        full->names = buffer_view(&correlation->names);
+        full->header.names_size = full->names.size;
+        full->has_tripwire = false;
+    }
+    profile_set_padding(full);
+    return true;
+}

@@ -1,0 +1,70 @@
+/*
+ * What a sidecar says of the image that it was split from: types only, which formats fill in too.
+ */
+#ifndef COVSPLIT_COMMON_SIDECAR_FACTS_H
+#define COVSPLIT_COMMON_SIDECAR_FACTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/base/digest.h"
+#include "common/base/uuid.h"
+#include "common/llvm/section.h"
+
+/* The format versions: 2 says that some section is in a compact form. */
+#define SIDECAR_FORMAT_VERSION         1
+#define SIDECAR_FORMAT_VERSION_COMPACT 2
+
+/* Stored in sidecars: the numbers never change. */
+enum image_format {
+    IMAGE_ELF = 1,
+    IMAGE_MACHO = 2,
+    IMAGE_COFF = 3,
+};
+
+/* "ELF", "Mach-O", "COFF"; "unknown" for any other number. */
+const char *image_format_name(enum image_format format);
+
+/* Where the UUID comes from. Stored in sidecars. */
+enum uuid_source {
+    UUID_FROM_BUILD_ID = 1, /* in the image itself: build ID, LC_UUID, RSDS GUID */
+    UUID_FROM_OPTION = 2,   /* --uuid */
+    UUID_FROM_DIGEST = 3,   /* the XXH3-128 digest of the original image */
+};
+
+/* "build ID", "--uuid", "digest of the image" */
+const char *uuid_source_name(enum uuid_source source);
+
+/* What the sidecar says of the image, apart from sections. */
+struct sidecar_facts {
+    enum image_format format;
+    uint8_t elf_class;    /* ELFCLASS32 or ELFCLASS64 */
+    uint8_t elf_data;     /* ELFDATA2LSB or ELFDATA2MSB: the image's byte order */
+    uint16_t elf_type;    /* ET_EXEC or ET_DYN */
+    uint16_t machine;     /* EM_X86_64, ... */
+    uint64_t raw_version; /* __llvm_profile_raw_version with its variant bits; 0: none found */
+    struct uuid uuid;
+    enum uuid_source uuid_source;
+    uint64_t original_size;
+    struct digest original_digest;
+    uint64_t stripped_size;
+    struct digest stripped_digest;
+    uint64_t pointer_size; /* 4 or 8 */
+    /* True where the first record of the data section was replaced by the stub record. */
+    bool has_stub;
+    /* True where the image had been split before, so that this sidecar has nothing of it and only
+     * stands in for the real one. It restores nothing. */
+    bool is_placeholder;
+    /* True where nobody has proved that the sidecar gives the original back: the names are only
+     * the distinct ones, in one chunk. It restores nothing. */
+    bool is_inexact;
+};
+
+/* A section that stayed in the image though it was asked for, and why. */
+struct kept_section {
+    enum section_kind kind;
+    uint64_t size;
+    const char *reason;
+};
+
+#endif

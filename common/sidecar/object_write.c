@@ -1,0 +1,239 @@
+/*
+ * Writing objects: see object.h.
+ *
+ * The names are inflated first, since their size must be known before the file can be laid out. All
+ * other sections are decompressed while the file is walked, and go to the sink piece by piece.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/elf_file/writer.h"
+#include "common/llvm/names.h"
+#include "common/sidecar/object_file.h"
+
+/* Coverage mapping is aligned to 8 bytes in memory that maps the file, and so it must be in it. */
+#define CONTENT_ALIGNMENT 8
+
+static const char debug_text[] = "covsplit";
+
+struct object_writer {
+    const struct sidecar *sidecar;
+    struct elf_writer elf;
+    /* The sidecar's section behind each section that is streamed. */
+    const struct sidecar_section *sources[ELF_WRITER_SECTION_MAX];
+    bytes_sink sink;
+    void *context;
+    struct error *error;
+};
+
+/* ---- what is there ---- */
+
+static bool holds(const struct sidecar *sidecar, enum section_kind kind)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    return section != NULL && section->has_content;
+}
+
+static bool has_coverage(const struct sidecar *sidecar)
+{
+    return holds(sidecar, SECTION_COVMAP) && holds(sidecar, SECTION_COVFUN) &&
+           (holds(sidecar, SECTION_NAMES) || holds(sidecar, SECTION_COVNAMES));
+}
+
+static bool has_correlation(const struct sidecar *sidecar)
+{
+    return holds(sidecar, SECTION_COVDATA) && holds(sidecar, SECTION_COVNAMES) &&
+           sidecar_find(sidecar, SECTION_COUNTERS) != NULL;
+}
+
+static bool check_useful(const struct sidecar *sidecar, struct error *error)
+{
+    const char *name = sidecar_name(sidecar);
+
+    if (!sidecar_is_real(sidecar, error))
+        return false;
+    if (has_coverage(sidecar) || has_correlation(sidecar))
+        return true;
+    if (holds(sidecar, SECTION_COVMAP) || holds(sidecar, SECTION_COVFUN))
+        return error_set(error,
+                         "%s: holds only a part of the coverage mapping and names, which no tool "
+                         "can use; give the tools the image, or split the original without "
+                         "--sections",
+                         name);
+    return error_set(error,
+                     "%s: holds no coverage mapping; if the image has some, give the tools the "
+                     "image, or split the original without --sections",
+                     name);
+}
+
+/* ---- the sections ---- */
+
+static bool add_note(struct object_writer *writer)
+{
+    const struct sidecar_facts *facts = sidecar_facts(writer->sidecar);
+    const char *image_name = sidecar_image_name(writer->sidecar);
+    bool big = facts->elf_data == ELFDATA2MSB;
+    uint8_t fields[OBJECT_NOTE_SIZE] = {0};
+    struct buffer description = {0};
+    struct elf_writer_section *section =
+        elf_writer_add(&writer->elf, SIDECAR_NOTE_SECTION, SHT_NOTE, writer->error);
+    bool done;
+
+    if (section == NULL)
+        return false;
+    section->header.sh_addralign = ELF_NOTE_ALIGNMENT;
+    store_u32(fields, OBJECT_FORMAT_VERSION, big);
+    store_u32(fields + 4, facts->format, big);
+    store_u64(fields + 8, facts->original_size, big);
+    memcpy(fields + 16, facts->original_digest.bytes, DIGEST_SIZE);
+    done = buffer_append(&description, fields, sizeof(fields)) &&
+           buffer_append(&description, image_name, strlen(image_name)) &&
+           elf_note_append(&section->stored, big, SIDECAR_NOTE_OWNER, OBJECT_NOTE_TYPE,
+                           buffer_view(&description));
+    buffer_free(&description);
+    return done || error_out_of_memory(writer->error, writer->elf.name, strlen(image_name));
+}
+
+/* As it was in the image, when the file is walked. */
+static bool add_streamed(struct object_writer *writer, const struct sidecar_section *source)
+{
+    struct elf_writer_section *section =
+        elf_writer_add(&writer->elf, source->name, SHT_PROGBITS, writer->error);
+
+    if (section == NULL)
+        return false;
+    section->header.sh_addralign = CONTENT_ALIGNMENT;
+    section->header.sh_size = source->size;
+    section->streamed = true;
+    writer->sources[section - writer->elf.sections] = source;
+    return true;
+}
+
+static bool add_names(struct object_writer *writer, const struct sidecar_section *source)
+{
+    struct elf_writer_section *section =
+        elf_writer_add(&writer->elf, source->name, SHT_PROGBITS, writer->error);
+    struct names set = {0};
+    bool done =
+        section != NULL && sidecar_read_names(writer->sidecar, source, true, &set, writer->error);
+
+    if (done && !names_encode(&set, &section->stored))
+        done = error_out_of_memory(writer->error, writer->elf.name, set.text.size);
+    names_free(&set);
+    return done;
+}
+
+/* Where it is in the memory of the program, and how large. */
+static bool add_place(struct object_writer *writer, const struct sidecar_section *source)
+{
+    struct elf_writer_section *section =
+        elf_writer_add(&writer->elf, source->name, SHT_NOBITS, writer->error);
+
+    if (section == NULL)
+        return false;
+    section->header.sh_flags = SHF_ALLOC | SHF_WRITE;
+    section->header.sh_addr = source->address;
+    section->header.sh_size = source->size;
+    if (is_power_of_two(source->alignment) && source->address % source->alignment == 0)
+        section->header.sh_addralign = source->alignment;
+    return true;
+}
+
+static bool add_debug_section(struct object_writer *writer)
+{
+    struct elf_writer_section *section =
+        elf_writer_add(&writer->elf, ".debug_str", SHT_PROGBITS, writer->error);
+
+    if (section == NULL)
+        return false;
+    section->header.sh_flags = SHF_MERGE | SHF_STRINGS;
+    section->header.sh_entsize = 1;
+    return buffer_append(&section->stored, debug_text, sizeof(debug_text)) ||
+           error_out_of_memory(writer->error, writer->elf.name, sizeof(debug_text));
+}
+
+static bool add_all(struct object_writer *writer)
+{
+    static const struct {
+        enum section_kind kind;
+        bool (*add)(struct object_writer *writer, const struct sidecar_section *source);
+    } kinds[] = {
+        {SECTION_COVMAP, add_streamed}, {SECTION_COVFUN, add_streamed},
+        {SECTION_NAMES, add_names},     {SECTION_COVDATA, add_streamed},
+        {SECTION_COVNAMES, add_names},  {SECTION_COUNTERS, add_place},
+        {SECTION_BITMAP, add_place},
+    };
+
+    if (!elf_writer_start(&writer->elf, &sidecar_facts(writer->sidecar)->uuid, writer->error) ||
+        !add_note(writer))
+        return false;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct sidecar_section *source = sidecar_find(writer->sidecar, kinds[i].kind);
+        if (source != NULL && !kinds[i].add(writer, source))
+            return false;
+    }
+    return add_debug_section(writer) && elf_writer_add_names(&writer->elf, writer->error);
+}
+
+/* ---- the file ---- */
+
+static bool put_bytes(void *context, struct bytes bytes, struct error *error)
+{
+    const struct object_writer *writer = context;
+
+    return writer->sink(writer->context, bytes, error);
+}
+
+static bool put_section(void *context, const struct elf_writer_section *section,
+                        struct error *error)
+{
+    const struct object_writer *writer = context;
+    const struct sidecar_section *source = writer->sources[section - writer->elf.sections];
+
+    if (section->streamed)
+        return sidecar_stream_section(writer->sidecar, source, writer->sink, writer->context,
+                                      error);
+    return section->stored.size == 0 || put_bytes(context, buffer_view(&section->stored), error);
+}
+
+static bool write_file(struct object_writer *writer)
+{
+    const struct elf_writer_sink sink = {put_bytes, put_section, writer};
+
+    if (!elf_writer_lay_out(&writer->elf))
+        return error_set(writer->error,
+                         "%s: its sections do not fit an ELF file of the image's class; get an "
+                         "intact copy",
+                         writer->elf.name);
+    return elf_writer_walk(&writer->elf, &sink, writer->error);
+}
+
+bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
+                  struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    struct object_writer *writer;
+    bool done;
+
+    if (!check_useful(sidecar, error))
+        return false;
+    writer = calloc(1, sizeof(*writer));
+    if (writer == NULL)
+        return error_out_of_memory(error, sidecar_name(sidecar), sizeof(*writer));
+    *writer = (struct object_writer){
+        .sidecar = sidecar,
+        .elf = {.name = sidecar_name(sidecar),
+                .elf_class = facts->elf_class,
+                .elf_data = facts->elf_data,
+                .elf_type = facts->elf_type,
+                .machine = facts->machine},
+        .sink = sink,
+        .context = context,
+        .error = error,
+    };
+    done = add_all(writer) && write_file(writer);
+    elf_writer_free(&writer->elf);
+    free(writer);
+    return done;
+}

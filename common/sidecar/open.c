@@ -1,0 +1,368 @@
+/*
+ * Reading a sidecar: see sidecar.h.
+ *
+ * The reader of the file does not outlive sidecar_open: what was found is kept in structures of our
+ * own.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/memory_limit.h"
+#include "common/elf_file/reader.h"
+#include "common/llvm/names.h"
+#include "common/sidecar/file.h"
+
+bool sidecar_recognize(struct bytes bytes)
+{
+    struct elf_reader file;
+    struct elf_note_list notes;
+
+    return elf_reader_open(&file, bytes) && elf_reader_notes(&file, SIDECAR_NOTE_SECTION, &notes) &&
+           sidecar_notes_recognize(&notes);
+}
+
+/* ---- opening ---- */
+
+static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)
+{
+    return error_set(error, "%s: the sidecar is damaged (%s); get an intact copy", sidecar->name,
+                     how);
+}
+
+/* Bytes from..to of the file, with zeros in the place of the seal. */
+static void add_to_seal(struct digest_stream *digest, const struct elf_reader *file, uint64_t from,
+                        uint64_t to, uint64_t seal)
+{
+    static const uint8_t zeros[DIGEST_SIZE];
+    struct bytes before, behind;
+
+    if (range_within(seal, DIGEST_SIZE, from, to - from) &&
+        bytes_slice(file->bytes, from, seal - from, &before) &&
+        bytes_slice(file->bytes, seal + DIGEST_SIZE, to - seal - DIGEST_SIZE, &behind)) {
+        digest_stream_add(digest, before);
+        digest_stream_add(digest, (struct bytes){zeros, DIGEST_SIZE});
+        digest_stream_add(digest, behind);
+    } else if (bytes_slice(file->bytes, from, to - from, &before)) {
+        digest_stream_add(digest, before);
+    }
+}
+
+/* The seal covers all but what is compressed. Sections must come in the order of their offsets and
+ * apart from each other, or some bytes could be read twice or be covered by nothing. */
+static bool add_all_to_seal(struct digest_stream *digest, const struct elf_reader *file,
+                            uint64_t seal)
+{
+    uint64_t position = 0, sealed = 0;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        const GElf_Shdr *header = &file->sections[i].header;
+
+        if (header->sh_type == SHT_NOBITS)
+            continue;
+        if (header->sh_offset < position)
+            return false;
+        position = header->sh_offset + header->sh_size;
+        if ((header->sh_flags & SHF_COMPRESSED) == 0)
+            continue;
+        if (header->sh_size < elf_reader_compression_header_size(file))
+            return false;
+        add_to_seal(digest, file, sealed,
+                    header->sh_offset + elf_reader_compression_header_size(file), seal);
+        sealed = position;
+    }
+    add_to_seal(digest, file, sealed, file->bytes.size, seal);
+    return true;
+}
+
+static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
+{
+    const struct elf_reader_section *notes = elf_reader_find(file, SIDECAR_NOTE_SECTION);
+    uint64_t offset = notes->header.sh_offset + sidecar->notes.seal_offset;
+    struct digest_stream *digest = digest_stream_new();
+    struct digest seal;
+    bool covered;
+
+    if (digest == NULL)
+        return error_out_of_memory(error, sidecar->name, file->bytes.size);
+    covered = add_all_to_seal(digest, file, offset);
+    seal = digest_stream_finish(digest);
+    digest_stream_free(digest);
+    return (covered && digest_equal(&seal, &sidecar->notes.seal)) ||
+           damaged(sidecar, "its seal does not match: it was changed after it was written", error);
+}
+
+static bool read_notes(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
+{
+    struct sidecar_facts *facts = &sidecar->notes.facts;
+    struct elf_note_list notes;
+
+    if (!elf_reader_notes(file, SIDECAR_NOTE_SECTION, &notes) || !sidecar_notes_recognize(&notes))
+        return error_set(error,
+                         "%s: not a sidecar, or damaged beyond recognition; give the .covsplit "
+                         "file that the split wrote",
+                         sidecar->name);
+    if (!sidecar_notes_decode(&notes, sidecar->name, &sidecar->notes, error) ||
+        !check_seal(sidecar, file, error))
+        return false;
+    facts->elf_class = file->wide ? ELFCLASS64 : ELFCLASS32;
+    facts->elf_data = (uint8_t)file->data_encoding;
+    facts->elf_type = file->header.e_type;
+    if ((facts->elf_type != ET_EXEC && facts->elf_type != ET_DYN) ||
+        facts->machine != file->header.e_machine)
+        return damaged(sidecar, "its ELF header does not agree with its notes", error);
+    return true;
+}
+
+static bool read_uuid(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
+{
+    return elf_reader_build_id(file, &sidecar->notes.facts.uuid) ||
+           damaged(sidecar, "it has no UUID", error);
+}
+
+/* How the content is stored. The form of a section that stands for no kind is always zstd's. */
+static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidecar_content *content,
+                      struct error *error)
+{
+    enum section_kind kind;
+
+    if (type == ELFCOMPRESS_ZSTD)
+        return true;
+    if (section_kind_of_name(content->what, &kind))
+        content->transform = transform_of(type, kind);
+    return content->transform != NULL ||
+           error_set(error,
+                     "%s: %s is stored in a form (ch_type 0x%" PRIx32
+                     ") that this covsplit does not know; use the covsplit that wrote it",
+                     sidecar->name, content->what, type);
+}
+
+/* A compressed section and its note make a content. *alignment may be NULL. */
+static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
+                         const struct elf_reader_section *section,
+                         const struct sidecar_note_content *note, struct sidecar_content *content,
+                         uint64_t *alignment, struct error *error)
+{
+    GElf_Chdr header;
+
+    if (section->header.sh_type != SHT_PROGBITS ||
+        (section->header.sh_flags & SHF_COMPRESSED) == 0 ||
+        !elf_reader_compression_header(file, section->stored, &header, &content->frame))
+        return damaged(sidecar, "a section is not compressed", error);
+    if (!read_form(sidecar, header.ch_type, content, error))
+        return false;
+    if (!note->present || note->size != header.ch_size)
+        return damaged(sidecar, "the size of a section is not the one in its note", error);
+    if (header.ch_addralign != 0 && !is_power_of_two(header.ch_addralign))
+        return damaged(sidecar, "a section has an impossible alignment", error);
+    content->size = note->size;
+    content->digest = note->digest;
+    *alignment = header.ch_addralign;
+    return true;
+}
+
+static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
+                         const struct elf_reader_section *section, enum section_kind kind,
+                         struct error *error)
+{
+    struct sidecar_section *out = &sidecar->sections[sidecar->section_count];
+    struct sidecar_content *content = &sidecar->contents[sidecar->section_count];
+
+    if (elf_reader_find(file, section->name) == NULL)
+        return damaged(sidecar, "a section comes twice", error);
+    *out = (struct sidecar_section){
+        .kind = kind, .name = section_kind_name(kind), .address = section->header.sh_addr};
+    content->what = out->name;
+    sidecar->section_count++;
+    if ((SECTION_BIT(kind) & SECTION_REMOVABLE) != 0) {
+        const struct sidecar_note_content *note = &sidecar->notes.removed[kind];
+
+        if (!read_content(sidecar, file, section, note, content, &out->alignment, error))
+            return false;
+        out->has_content = true;
+        out->copied = note->copied;
+        out->size = content->size;
+        out->stored_size = section->stored.size;
+        out->digest = content->digest;
+        return true;
+    }
+    out->size = section->header.sh_size;
+    out->alignment = section->header.sh_addralign;
+    return section->header.sh_type == SHT_NOBITS ||
+           damaged(sidecar, "a section that stays in the image has contents", error);
+}
+
+static bool read_all_sections(struct sidecar *sidecar, const struct elf_reader *file,
+                              struct error *error)
+{
+    const struct elf_reader_section *inverse = elf_reader_find(file, SIDECAR_INVERSE_SECTION);
+    uint64_t alignment;
+    unsigned found = 0;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        enum section_kind kind;
+
+        if (!section_kind_of_name(file->sections[i].name, &kind))
+            continue;
+        if (!read_section(sidecar, file, &file->sections[i], kind, error))
+            return false;
+        found |= SECTION_BIT(kind);
+    }
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        if (sidecar->notes.removed[kind].present && (found & SECTION_BIT(kind)) == 0)
+            return damaged(sidecar, "a section that its notes tell of is missing", error);
+    }
+    if (inverse == NULL)
+        return damaged(sidecar, "it has no inverse edit script", error);
+    sidecar->inverse.what = "the inverse edit script";
+    return read_content(sidecar, file, inverse, &sidecar->notes.inverse, &sidecar->inverse,
+                        &alignment, error);
+}
+
+struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error)
+{
+    struct sidecar *sidecar = calloc(1, sizeof(*sidecar));
+    struct elf_reader *file = malloc(sizeof(*file));
+    bool done = false;
+
+    if (sidecar != NULL) {
+        sidecar->name = strdup(name);
+        sidecar->references = calloc(1, sizeof(*sidecar->references));
+        sidecar->threads = 1;
+        sidecar->memory_limit = memory_limit_for(bytes.size);
+    }
+    if (sidecar == NULL || sidecar->name == NULL || sidecar->references == NULL || file == NULL) {
+        error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
+    } else {
+        elf_reader_open(file, bytes); /* where that fails read_notes finds none, and says so */
+        done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
+               read_all_sections(sidecar, file, error);
+    }
+    free(file);
+    if (!done) {
+        sidecar_close(sidecar);
+        return NULL;
+    }
+    return sidecar;
+}
+
+/* Takes the input over, whatever the result. */
+static struct sidecar *open_input(struct input *input, const char *name, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_open(input->bytes, name, error);
+
+    input_close_descriptor(input);
+    if (sidecar == NULL)
+        input_close(input);
+    else
+        sidecar->input = *input;
+    return sidecar;
+}
+
+struct sidecar *sidecar_read(const char *path, struct error *error)
+{
+    struct input input;
+
+    return input_read(&input, path, error) ? open_input(&input, path, error) : NULL;
+}
+
+struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error)
+{
+    struct input input;
+
+    return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
+}
+
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo)
+{
+    sidecar->threads = threads;
+    sidecar->memo = memo;
+}
+
+void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)
+{
+    if (limit != 0)
+        sidecar->memory_limit = limit;
+}
+
+uint64_t sidecar_memory_limit(const struct sidecar *sidecar)
+{
+    return sidecar->memory_limit;
+}
+
+void sidecar_close(struct sidecar *sidecar)
+{
+    struct names *known;
+
+    if (sidecar == NULL)
+        return;
+    known = sidecar->references == NULL ? NULL : atomic_load(&sidecar->references->known);
+    if (known != NULL)
+        names_free(known);
+    free(known);
+    free(sidecar->references);
+    sidecar_notes_free(&sidecar->notes);
+    input_close(&sidecar->input);
+    free(sidecar->name);
+    free(sidecar);
+}
+
+/* ---- what it says ---- */
+
+const struct sidecar_facts *sidecar_facts(const struct sidecar *sidecar)
+{
+    return &sidecar->notes.facts;
+}
+
+const char *sidecar_name(const struct sidecar *sidecar)
+{
+    return sidecar->name;
+}
+
+const char *sidecar_image_name(const struct sidecar *sidecar)
+{
+    return sidecar->notes.image_name;
+}
+
+uint32_t sidecar_format_version(const struct sidecar *sidecar)
+{
+    return sidecar->notes.format_version;
+}
+
+bool sidecar_is_real(const struct sidecar *sidecar, struct error *error)
+{
+    return !sidecar_facts(sidecar)->is_placeholder ||
+           error_set(error,
+                     "%s: a placeholder: stands in for the sidecar of an image that had been split "
+                     "before, and holds nothing of it; give the sidecar of the first split",
+                     sidecar_name(sidecar));
+}
+
+size_t sidecar_section_count(const struct sidecar *sidecar)
+{
+    return sidecar->section_count;
+}
+
+const struct sidecar_section *sidecar_section(const struct sidecar *sidecar, size_t index)
+{
+    return &sidecar->sections[index];
+}
+
+const struct sidecar_section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind)
+{
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].kind == kind)
+            return &sidecar->sections[i];
+    }
+    return NULL;
+}
+
+size_t sidecar_kept_count(const struct sidecar *sidecar)
+{
+    return sidecar->notes.kept_count;
+}
+
+const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t index)
+{
+    return &sidecar->notes.kept[index];
+}

@@ -1,0 +1,346 @@
+/*
+ * Records that the linker put among the program's own data: see coff/plan.h.
+ *
+ * LLVM's own runtime for MSVC tells the linker to merge .lprfd and .lprfb into .data, so no header
+ * says where they are. Records are known by what they say: between two markers of zeros, one behind
+ * the other, each has counters in .lprfc, and the hash of a name in .lprfn, which no other data has
+ * by chance. Where there is just one such run of records it is treated like a section from here on,
+ * and everything that is asked of a section is asked of it too: among other things one function
+ * must return its start, and one its end.
+ */
+#include <string.h>
+
+#include "common/llvm/names.h"
+#include "formats/coff/plan.h"
+
+#define WORD_SIZE 8
+
+/* A run of records, by its place in the bytes of the section that has it. */
+struct run {
+    uint64_t start;
+    uint64_t size;
+    size_t record_size;
+};
+
+struct finding {
+    struct coff_plan_state *state;
+    const struct coff_section *host;
+    const struct coff_section *counters;
+    struct bytes bytes; /* of the host */
+    struct profile_record_layout layout;
+};
+
+static bool start_finding(struct coff_plan_state *state, struct finding *finding)
+{
+    const struct coff_image *image = &state->image;
+    size_t host = coff_section_find(image, ".data", 0);
+
+    if (host == NO_INDEX || state->section_index[SECTION_COUNTERS] == NO_INDEX)
+        return false;
+    *finding = (struct finding){
+        .state = state,
+        .host = &image->sections[host],
+        .counters = &image->sections[state->section_index[SECTION_COUNTERS]],
+        .bytes = coff_section_bytes(image, host),
+    };
+    return true;
+}
+
+/* Makes a part of the host a section of the image. */
+static void add_part(struct coff_plan_state *state, enum section_kind kind, const char *name,
+                     const struct coff_section *host, uint64_t start, uint64_t size)
+{
+    struct coff_image *image = &state->image;
+    size_t index = image->section_count + image->part_count++;
+
+    image->sections[index] = (struct coff_section){
+        .name = name,
+        .address = host->address + start,
+        .VirtualAddress = host->VirtualAddress + (uint32_t)start,
+        .VirtualSize = (uint32_t)size,
+        .PointerToRawData = host->PointerToRawData + (uint32_t)start,
+        .SizeOfRawData = (uint32_t)size,
+        .Characteristics = host->Characteristics,
+    };
+    coff_plan_add_section(state, kind, index);
+    image_plan_sort(state->plan);
+}
+
+/* ---- records ---- */
+
+/* Whether a record at that place has counters of the image; *count: how many. Each has one byte at
+ * least: how large they are the raw version tells, which is not known yet. */
+static bool is_record(const struct finding *finding, uint64_t place, uint64_t *count)
+{
+    const struct profile_record_layout *layout = &finding->layout;
+    const struct coff_section *counters = finding->counters;
+    struct bytes record;
+    uint64_t start;
+
+    if (!bytes_slice(finding->bytes, place, layout->record_size, &record))
+        return false;
+    start = (uint32_t)(finding->host->address + place +
+                       load_u32(record.data + layout->counter_ptr, false) - counters->address);
+    *count = load_u32(record.data + layout->num_counters, false);
+    return *count != 0 && range_within(start, *count, 0, counters->VirtualSize);
+}
+
+static bool is_marker(const struct finding *finding, uint64_t place)
+{
+    struct bytes marker;
+
+    return bytes_slice(finding->bytes, place, finding->layout.record_size, &marker) &&
+           bytes_all_zero(marker);
+}
+
+/* The records from there on. False where the next marker does not follow, or the image does not
+ * have so many counters. */
+static bool measure_run(const struct finding *finding, uint64_t start, struct run *run)
+{
+    uint64_t end = start, count, counters = 0;
+
+    for (; is_record(finding, end, &count); end += finding->layout.record_size)
+        counters += count;
+    *run = (struct run){start, end - start, finding->layout.record_size};
+    return run->size != 0 && counters <= finding->counters->VirtualSize && is_marker(finding, end);
+}
+
+/* All records must have the hash of a name. */
+static bool run_has_names(const struct finding *finding, const struct run *run,
+                          const struct names *names)
+{
+    for (uint64_t i = 0; i < run->size; i += run->record_size) {
+        if (names_find(names, load_u64(finding->bytes.data + run->start + i, false)) == NULL)
+            return false;
+    }
+    return true;
+}
+
+/* Looks for runs of records of the layout. False where there is another one than *run, which has
+ * size 0 at first. */
+static bool find_runs(const struct finding *finding, const struct names *names, struct run *run)
+{
+    uint64_t zeros = 0;
+    struct run found;
+
+    for (uint64_t i = 0; i + WORD_SIZE <= finding->bytes.size; i += WORD_SIZE) {
+        if (load_u64(finding->bytes.data + i, false) == 0) {
+            zeros += WORD_SIZE;
+            continue;
+        }
+        if (zeros >= finding->layout.record_size && measure_run(finding, i, &found) &&
+            run_has_names(finding, &found, names)) {
+            if (run->size != 0 && (found.start != run->start || found.size != run->size ||
+                                   found.record_size != run->record_size))
+                return false;
+            *run = found;
+        }
+        zeros = 0;
+    }
+    return true;
+}
+
+/* The layouts of two versions may be the same for all that is looked at. */
+static bool find_only_run(struct finding *finding, const struct names *names, struct run *run)
+{
+    *run = (struct run){0};
+    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        if (profile_record_layout(version, finding->state->image.pointer_size, &finding->layout) &&
+            finding->layout.relative && !find_runs(finding, names, run))
+            return false;
+    }
+    return run->size != 0;
+}
+
+/* What is between the runtime's markers in .lprfn; false where that is nothing. */
+static bool find_names(const struct coff_plan_state *state, struct bytes *between)
+{
+    size_t index = state->section_index[SECTION_NAMES];
+    struct bytes section;
+
+    if (index == NO_INDEX)
+        return false;
+    section = coff_section_bytes(&state->image, index);
+    return section.size > 2 && bytes_slice(section, 1, section.size - 2, between);
+}
+
+/* Without names, or with damaged ones, there are none: *names is empty then. False: no memory. */
+static bool read_names(const struct coff_plan_state *state, struct names *names,
+                       struct error *error)
+{
+    struct bytes between;
+
+    *names = (struct names){0};
+    if (!find_names(state, &between) || names_read(names, between, state->image.path, error))
+        return true;
+    names_free(names);
+    return !error_is_of_memory(error);
+}
+
+bool coff_merged_find_records(struct coff_plan_state *state, struct error *error)
+{
+    struct names names;
+    struct finding finding;
+    struct run run;
+
+    if (state->section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
+        return true;
+    if (!read_names(state, &names, error))
+        return false;
+    if (find_only_run(&finding, &names, &run)) {
+        state->data_host = (size_t)(finding.host - state->image.sections);
+        add_part(state, SECTION_DATA, ".lprfd", finding.host, run.start - run.record_size,
+                 run.size + 2 * run.record_size);
+    }
+    names_free(&names);
+    input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
+    return true;
+}
+
+void coff_merged_explain(struct coff_plan_state *state)
+{
+    struct image_plan *plan = state->plan;
+    struct bytes names;
+
+    if (state->section_index[SECTION_DATA] != NO_INDEX ||
+        state->section_index[SECTION_COVDATA] != NO_INDEX || !find_names(state, &names) ||
+        (state->options->sections & SECTION_BIT(SECTION_DATA)) == 0)
+        return;
+    plan->sections[plan->section_count++] =
+        (struct image_section){.kind = SECTION_DATA, .name = ".lprfd"};
+    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
+        coff_plan_keep(state, SECTION_DATA,
+                       "the linker merged it and the counters into other data, as runtimes up to "
+                       "LLVM 17 tell it to; link with a later one");
+    else
+        coff_plan_keep(state, SECTION_DATA,
+                       "the linker merged it into other data, from which it cannot be told");
+    image_plan_sort(plan);
+}
+
+/* ---- the bitmap ---- */
+
+/* The bitmap bytes of all records, which lie one behind the other: [*start, *end) in the host. */
+static bool bitmap_of_records(const struct finding *finding, uint64_t *start, uint64_t *end)
+{
+    const struct profile_record_layout *layout = &finding->state->record_layout;
+    const struct image_section *data = image_plan_section(finding->state->plan, SECTION_DATA);
+    uint64_t place = data->offset - finding->host->PointerToRawData + layout->record_size;
+    uint64_t sum = 0;
+
+    *start = UINT64_MAX;
+    *end = 0;
+    for (; place + 2 * layout->record_size <=
+           data->offset + data->size - finding->host->PointerToRawData;
+         place += layout->record_size) {
+        const uint8_t *record = finding->bytes.data + place;
+        uint64_t size = load_u32(record + layout->num_bitmap_bytes, false);
+        uint64_t bitmap = (uint32_t)(place + load_u32(record + layout->bitmap_ptr, false));
+
+        if (size == 0)
+            continue;
+        if (!range_within(bitmap, size, 0, finding->bytes.size))
+            return false;
+        *start = bitmap < *start ? bitmap : *start;
+        *end = bitmap + size > *end ? bitmap + size : *end;
+        sum += size;
+    }
+    return sum != 0 && sum == *end - *start;
+}
+
+void coff_merged_find_bitmap(struct coff_plan_state *state)
+{
+    struct finding finding;
+    uint64_t start, end;
+    struct bytes whole;
+
+    if (state->data_host == NO_INDEX || state->section_index[SECTION_BITMAP] != NO_INDEX ||
+        !state->has_record_layout || state->record_layout.bitmap_ptr == 0 ||
+        !start_finding(state, &finding) || !bitmap_of_records(&finding, &start, &end) ||
+        start == 0 || !bytes_slice(finding.bytes, start - 1, end - start + 2, &whole) ||
+        !bytes_all_zero(whole))
+        return;
+    add_part(state, SECTION_BITMAP, ".lprfb", finding.host, start - 1, whole.size);
+}
+
+/* ---- the stub ---- */
+
+/* Nothing but what a stub has: the UUID, counters and bitmap. */
+static bool is_stub(const struct finding *finding, uint64_t place)
+{
+    const struct profile_record_layout *layout = &finding->layout;
+    const uint8_t *stub = finding->bytes.data + place;
+    uint8_t rest[STUB_RECORD_MAX];
+    uint64_t count, distance;
+
+    if (place < layout->record_size || !is_record(finding, place, &count))
+        return false;
+    distance = (uint64_t)(int64_t)(int32_t)load_u32(stub + layout->counter_ptr, false);
+    memcpy(rest, stub, layout->record_size);
+    memset(rest, 0, STUB_UUID_SIZE);
+    memset(rest + layout->counter_ptr, 0, layout->pointer_size);
+    store_u32(rest + layout->num_counters, 0, false);
+    if (layout->bitmap_ptr != 0) {
+        memset(rest + layout->bitmap_ptr, 0, layout->pointer_size);
+        store_u32(rest + layout->num_bitmap_bytes, 0, false);
+    }
+    return bytes_all_zero((struct bytes){rest, layout->record_size}) &&
+           is_marker(finding, place - layout->record_size) &&
+           coff_covers_all(finding->counters, finding->host->address + place + distance, count);
+}
+
+/* The bitmap of a stub has the runtime's markers around it. */
+static void add_stub(const struct finding *finding, uint64_t place)
+{
+    const struct profile_record_layout *layout = &finding->layout;
+    struct coff_plan_state *state = finding->state;
+    uint64_t bitmap, size;
+
+    state->data_host = (size_t)(finding->host - state->image.sections);
+    add_part(state, SECTION_DATA, ".lprfd", finding->host, place - layout->record_size,
+             2 * layout->record_size);
+    if (layout->bitmap_ptr == 0 || state->section_index[SECTION_BITMAP] != NO_INDEX)
+        return;
+    bitmap = (uint32_t)(place + load_u32(finding->bytes.data + place + layout->bitmap_ptr, false));
+    size = load_u32(finding->bytes.data + place + layout->num_bitmap_bytes, false);
+    if (size != 0 && bitmap != 0 && range_within(bitmap - 1, size + 2, 0, finding->bytes.size))
+        add_part(state, SECTION_BITMAP, ".lprfb", finding->host, bitmap - 1, size + 2);
+}
+
+static void look_for_stub(struct finding *finding)
+{
+    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        if (!profile_record_layout(version, finding->state->image.pointer_size, &finding->layout) ||
+            !finding->layout.relative)
+            continue;
+        for (uint64_t i = 0; i + finding->layout.record_size <= finding->bytes.size;
+             i += WORD_SIZE) {
+            if (is_stub(finding, i)) {
+                add_stub(finding, i);
+                return;
+            }
+        }
+    }
+}
+
+void coff_merged_find_stub(struct coff_plan_state *state)
+{
+    struct finding finding;
+
+    if (state->section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
+        return;
+    look_for_stub(&finding);
+    input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
+}
+
+bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record,
+                             bool *nameless, struct error *error)
+{
+    struct names names;
+
+    if (!read_names(state, &names, error))
+        return false;
+    *nameless = names.count != 0 && names_find(&names, load_u64(record.data, false)) == NULL;
+    names_free(&names);
+    return true;
+}

@@ -1,0 +1,347 @@
+/*
+ * Taking the bytes of removed sections out of the file without moving anything in memory.
+ *
+ * Sections that are not loaded are simply cut. A loaded section leaves whole pages: its segment is
+ * split around them, which takes one more program header a hole, for which elf/room.c makes room.
+ *
+ * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
+ */
+#include "formats/elf/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "common/llvm/tripwire.h"
+
+/* ---- sections that are not loaded ---- */
+
+/* What must stay aligned behind `end`: cuts are multiples of this. */
+static uint64_t alignment_behind(const struct elf_plan_state *state, uint64_t end)
+{
+    const struct elf_image *image = &state->image;
+    uint64_t alignment = image->ehdr.e_shoff >= end ? 8 : 1;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if (elf_section_in_file(shdr) && shdr->sh_offset >= end && shdr->sh_addralign > alignment)
+            alignment = shdr->sh_addralign;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        uint64_t unit = phdr->p_align > ELF_PAGE_SIZE ? phdr->p_align : ELF_PAGE_SIZE;
+        if (phdr->p_type == PT_LOAD && phdr->p_offset >= end && unit > alignment)
+            alignment = unit;
+    }
+    return alignment;
+}
+
+/* The end of the zero bytes between `end` and what comes next in the file. */
+static uint64_t padding_end(const struct elf_plan_state *state, uint64_t end)
+{
+    const struct elf_image *image = &state->image;
+    uint64_t next = image->ehdr.e_shoff >= end ? image->ehdr.e_shoff : image->file.size;
+    struct bytes gap;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if (elf_section_in_file(shdr) && shdr->sh_offset >= end && shdr->sh_offset < next)
+            next = shdr->sh_offset;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_filesz != 0 && phdr->p_offset >= end && phdr->p_offset < next)
+            next = phdr->p_offset;
+    }
+    /* More than an alignment's worth is not padding. */
+    if (next - end >= ELF_PAGE_SIZE || !bytes_slice(image->file, end, next - end, &gap) ||
+        !bytes_all_zero(gap))
+        return end;
+    return next;
+}
+
+/* True where notes follow in the file. The runtime looks for them by their offset (see elf/room.c),
+ * right or wrong, and a cut in front of them would lead it to another place. */
+static bool notes_follow(const struct elf_image *image, uint64_t offset)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_type == PT_NOTE && phdr->p_filesz != 0 && phdr->p_offset >= offset)
+            return true;
+    }
+    return false;
+}
+
+/* The mapping leaves a tripwire: a record that no reader takes. */
+static bool cut_unloaded(struct elf_plan_state *state, const struct image_section *section)
+{
+    uint8_t record[TRIPWIRE_MAPPING_SIZE];
+    struct bytes head = {record, elf_plan_rest_size(state, section)};
+    uint64_t start = section->offset + head.size, end = section->offset + section->size;
+    uint64_t alignment = alignment_behind(state, end);
+    uint64_t cut = align_down(padding_end(state, end) - start, alignment);
+    struct edit_script *edits = &state->plan->edits;
+
+    if (notes_follow(&state->image, end))
+        cut = 0;
+    if (start + cut < end &&
+        !edit_replace_by_zeros(edits, start + cut, end - start - cut, end - start - cut))
+        return false;
+    tripwire_write_mapping(record, false);
+    return edit_replace(edits, section->offset, head.size, head) && edit_cut(edits, start, cut);
+}
+
+/* ---- holes ---- */
+
+/* Cuts shift what is behind them in the file, so they are multiples of every segment's alignment
+ * and all segments stay congruent. */
+static uint64_t cut_unit(const struct elf_image *image)
+{
+    uint64_t unit = ELF_PAGE_SIZE;
+
+    for (size_t i = 0; i < image->phnum; i++) {
+        if (image->phdrs[i].p_type == PT_LOAD && image->phdrs[i].p_align > unit)
+            unit = image->phdrs[i].p_align;
+    }
+    return unit;
+}
+
+/* True where a segment is not aligned to pages (ld -n, ld -N): it cannot be split. */
+static bool has_unaligned_segments(const struct elf_image *image)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_type == PT_LOAD && phdr->p_align < ELF_PAGE_SIZE)
+            return true;
+    }
+    return false;
+}
+
+static bool crosses_other_segment(const struct elf_image *image, const struct elf_hole *hole)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        /* p_memsz of PT_GNU_STACK is the size of a stack. */
+        if (phdr->p_type != PT_LOAD && phdr->p_type != PT_GNU_STACK &&
+            ranges_overlap(phdr->p_vaddr, phdr->p_memsz, hole->address, hole->size))
+            return true;
+    }
+    return false;
+}
+
+/* What the other program headers say must agree with the PT_LOAD that holds it: they are mapped by
+ * both offset and address. */
+static bool segments_are_consistent(const struct elf_image *image)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        bool is_all_in_file = phdr->p_type == PT_NOTE || phdr->p_type == PT_INTERP ||
+                              phdr->p_type == PT_GNU_PROPERTY || phdr->p_type == PT_PHDR;
+        size_t load;
+
+        if (phdr->p_type == PT_LOAD || phdr->p_filesz == 0)
+            continue;
+        load = elf_segment_of(image, phdr->p_vaddr, phdr->p_filesz);
+        if (load == NO_INDEX || (is_all_in_file && phdr->p_memsz != phdr->p_filesz) ||
+            phdr->p_vaddr - phdr->p_offset !=
+                image->phdrs[load].p_vaddr - image->phdrs[load].p_offset)
+            return false;
+    }
+    return true;
+}
+
+/* NULL where the segment can be split around the hole. */
+static const char *why_not_cut(const struct elf_image *image, const struct image_section *section,
+                               const struct elf_hole *hole)
+{
+    if (has_unaligned_segments(image) || crosses_other_segment(image, hole))
+        return "its segment cannot be split there";
+    if (!segments_are_consistent(image))
+        return "the image's program headers contradict each other";
+    if (notes_follow(image, section->offset))
+        return "notes that the profile runtime reads come behind it; place them in front";
+    return NULL;
+}
+
+/* The whole units of a loaded section behind its first `reserved` bytes; size 0 where none. */
+static struct elf_hole find_hole(const struct elf_plan_state *state,
+                                 const struct image_section *section, uint64_t reserved,
+                                 uint64_t unit)
+{
+    uint64_t start = align_up(section->address + reserved, unit);
+    uint64_t end = align_down(section->address + section->size, unit);
+    struct elf_hole hole = {
+        .segment = elf_segment_of(&state->image, section->address, section->size),
+        .address = start,
+    };
+
+    if (reserved < section->size && end > start)
+        hole.size = end - start;
+    return hole;
+}
+
+/* ---- choosing ---- */
+
+struct candidate {
+    struct image_section *section;
+    struct elf_hole hole;
+};
+
+static uint64_t reserved_bytes(const struct elf_plan_state *state,
+                               const struct image_section *section)
+{
+    return section->kind == SECTION_NAMES ? state->moved.size : state->record_layout.record_size;
+}
+
+/* Large alignments (-z max-page-size) leave more in the file than the user expects. */
+static void explain_alignment(const struct elf_plan_state *state, struct image_section *section,
+                              const struct elf_hole *hole)
+{
+    uint64_t reserved = reserved_bytes(state, section);
+    struct elf_hole pages = find_hole(state, section, reserved, ELF_PAGE_SIZE);
+
+    if (pages.size == hole->size)
+        return;
+    if (hole->size == 0)
+        section->fate = SECTION_ZEROED;
+    snprintf(section->reason, sizeof(section->reason),
+             "%" PRIu64 " bytes of zeros stay: the image's segments are aligned to %" PRIu64
+             " bytes; link with -z max-page-size=4096",
+             pages.size - hole->size, cut_unit(&state->image));
+}
+
+/* The loaded sections that go, with the pages that each could give; those without any are left
+ * out. The larger comes first. */
+static size_t find_candidates(struct elf_plan_state *state, struct candidate candidates[HOLES_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        struct image_section *section = &state->plan->sections[i];
+        struct elf_hole hole;
+        const char *problem;
+
+        if (section->fate == SECTION_STAYS || !section->loaded)
+            continue;
+        hole = find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
+        explain_alignment(state, section, &hole);
+        if (hole.size == 0)
+            continue;
+        problem = why_not_cut(&state->image, section, &hole);
+        if (problem != NULL) {
+            section->fate = SECTION_ZEROED;
+            snprintf(section->reason, sizeof(section->reason), "its pages cannot be cut: %s",
+                     problem);
+            continue;
+        }
+        candidates[count++] = (struct candidate){section, hole};
+    }
+    if (count == 2 && candidates[0].hole.size < candidates[1].hole.size) {
+        struct candidate first = candidates[0];
+        candidates[0] = candidates[1];
+        candidates[1] = first;
+    }
+    return count;
+}
+
+static void choose_holes(struct elf_plan_state *state)
+{
+    struct candidate candidates[HOLES_MAX];
+    size_t count = find_candidates(state, candidates);
+    size_t edit_count = state->plan->edits.count;
+    size_t cut;
+
+    for (cut = count; cut > 0 && !elf_room_make(state, cut); cut--)
+        elf_room_forget(state, edit_count);
+    for (size_t i = 0; i < count; i++) {
+        struct image_section *section = candidates[i].section;
+        /* What moved into the names' range makes its hole smaller. */
+        struct elf_hole hole =
+            find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
+
+        if (i >= cut) {
+            section->fate = SECTION_ZEROED;
+            snprintf(section->reason, sizeof(section->reason),
+                     "%" PRIu64 " bytes of zeros stay: no room for another program header "
+                     "behind the others",
+                     candidates[i].hole.size);
+        } else if (hole.size != 0) {
+            state->holes[state->hole_count++] = hole;
+        }
+    }
+    /* In the order of addresses, as the segments are. */
+    if (state->hole_count == 2 && state->holes[0].address > state->holes[1].address) {
+        struct elf_hole first = state->holes[0];
+        state->holes[0] = state->holes[1];
+        state->holes[1] = first;
+    }
+}
+
+/* ---- edits ---- */
+
+static const struct elf_hole *hole_in(const struct elf_plan_state *state,
+                                      const struct image_section *section)
+{
+    for (size_t i = 0; i < state->hole_count; i++) {
+        if (range_within(state->holes[i].address, 1, section->address, section->size))
+            return &state->holes[i];
+    }
+    return NULL;
+}
+
+/* A loaded section becomes: what lives there now, zeros, the cut, zeros. */
+static bool empty_loaded(struct elf_plan_state *state, const struct image_section *section)
+{
+    struct edit_script *edits = &state->plan->edits;
+    const struct elf_hole *hole = hole_in(state, section);
+    uint64_t end = section->offset + section->size;
+    struct bytes head = section->kind == SECTION_NAMES
+                            ? buffer_view(&state->moved)
+                            : (struct bytes){state->stub, state->record_layout.record_size};
+    uint64_t zeros = section->offset + head.size;
+    uint64_t cut = hole == NULL ? end : section->offset + (hole->address - section->address);
+    uint64_t cut_end = hole == NULL ? end : cut + hole->size;
+
+    if (section->kind == SECTION_DATA)
+        state->plan->stub_uuid_literal = edits->literals.size;
+    else
+        state->plan->tripwire_literal = edits->literals.size;
+    return edit_replace(edits, section->offset, head.size, head) &&
+           edit_replace_by_zeros(edits, zeros, cut - zeros, cut - zeros) &&
+           edit_cut(edits, cut, cut_end - cut) &&
+           edit_replace_by_zeros(edits, cut_end, end - cut_end, end - cut_end);
+}
+
+/* A place for the new headers; elf/tables.c fills it in once all offsets are known. */
+static bool reserve_headers(struct elf_plan_state *state)
+{
+    struct buffer zeros = {0};
+    uint64_t start = state->image.ehdr.e_phoff;
+    uint64_t old_size = state->headers_end - start;
+    bool done;
+
+    state->new_phnum = state->image.phnum + state->hole_count;
+    if (state->hole_count == 0 && state->move_count == 0)
+        return true;
+    state->headers_literal = state->plan->edits.literals.size;
+    done = buffer_append_zeros(&zeros, (size_t)(old_size + state->headers_growth)) &&
+           edit_replace(&state->plan->edits, start, old_size, buffer_view(&zeros));
+    buffer_free(&zeros);
+    return done;
+}
+
+bool elf_layout_plan(struct elf_plan_state *state, struct error *error)
+{
+    bool done = true;
+
+    choose_holes(state);
+    for (size_t i = 0; i < state->plan->section_count && done; i++) {
+        const struct image_section *section = &state->plan->sections[i];
+
+        if (section->fate == SECTION_STAYS)
+            continue;
+        done = section->loaded ? empty_loaded(state, section) : cut_unloaded(state, section);
+    }
+    if (!done || !reserve_headers(state))
+        return error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
+    return edit_script_finish(&state->plan->edits, state->image.path, error);
+}

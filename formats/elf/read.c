@@ -1,0 +1,351 @@
+/*
+ * Reading and checking the tables of an ELF image: see elf/read.h.
+ *
+ * libelf does the decoding. It trusts some fields of a hostile file more than it should, so what it
+ * is about to follow (table offsets, entry sizes) is checked before it is asked to. Tables with an
+ * entry for each symbol or pointer are read where they are, field by field, which cannot fail.
+ */
+#include "formats/elf/read.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More than this is no image: linkers make a few dozen of each, and every one is copied. */
+#define SECTIONS_MAX 65536
+#define SEGMENTS_MAX 1024
+/* How often each byte of the file may be in a section, on average. */
+#define SECTION_OVERLAP_MAX 4
+/* Bytes of notes: libelf copies those that are not aligned. */
+#define NOTES_MAX (UINT64_C(16) << 20)
+/* Entries of .dynamic. */
+#define DYNAMIC_MAX 65536
+
+static bool refuse(const struct elf_image *image, struct error *error, const char *what)
+{
+    return error_set(error, "%s: damaged ELF image: %s; link it again", image->path, what);
+}
+
+/* A call of libelf has failed, in a file of which everything that it looks at was checked, or is
+ * its own to check. It says why in words alone; but errno tells of a failed allocation, which is no
+ * fault of the image. */
+static bool libelf_failed(const struct elf_image *image, struct error *error)
+{
+    return errno == ENOMEM ? error_out_of_memory(error, image->path, image->file.size)
+                           : refuse(image, error, elf_errmsg(-1));
+}
+
+static bool check_header(const struct elf_image *image, struct error *error)
+{
+    const GElf_Ehdr *ehdr = &image->ehdr;
+
+    if (ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
+        ehdr->e_machine != EM_X86_64)
+        return error_set(error,
+                         "%s: an ELF image for another machine than x86-64 (class %u, data %u, "
+                         "machine %u); this version of covsplit cannot split it",
+                         image->path, ehdr->e_ident[EI_CLASS], ehdr->e_ident[EI_DATA],
+                         ehdr->e_machine);
+    if (ehdr->e_type != ET_EXEC && ehdr->e_type != ET_DYN)
+        return error_set(error,
+                         "%s: an ELF file of type %u, not a linked image; name an executable or "
+                         "a shared library",
+                         image->path, ehdr->e_type);
+    if (ehdr->e_ehsize != sizeof(Elf64_Ehdr))
+        return refuse(image, error, "e_ehsize is wrong");
+    if (ehdr->e_phnum == 0 || ehdr->e_phentsize != sizeof(Elf64_Phdr) || ehdr->e_phoff % 8 != 0)
+        return refuse(image, error, "its program header table is missing or malformed");
+    if (ehdr->e_shoff == 0)
+        return error_set(error,
+                         "%s: the image has no section headers; run covsplit before they are "
+                         "removed",
+                         image->path);
+    if (ehdr->e_shentsize != sizeof(Elf64_Shdr) || ehdr->e_shoff % 8 != 0 ||
+        !range_within(ehdr->e_shoff, sizeof(Elf64_Shdr), 0, image->file.size))
+        return refuse(image, error, "its section header table is malformed");
+    return true;
+}
+
+static bool read_tables(struct elf_image *image, struct error *error)
+{
+    if (elf_getphdrnum(image->elf, &image->phnum) != 0 ||
+        elf_getshdrnum(image->elf, &image->shnum) != 0)
+        return libelf_failed(image, error);
+    if (image->phnum == 0 || image->phnum > SEGMENTS_MAX ||
+        !range_within(image->ehdr.e_phoff, image->phnum * sizeof(Elf64_Phdr), 0, image->file.size))
+        return refuse(image, error, "its program header table is not inside the file");
+    if (image->shnum == 0 || image->shnum > SECTIONS_MAX ||
+        !range_within(image->ehdr.e_shoff, image->shnum * sizeof(Elf64_Shdr), 0, image->file.size))
+        return refuse(image, error, "its section header table is not inside the file");
+    image->phdrs = calloc(image->phnum, sizeof(*image->phdrs));
+    image->shdrs = calloc(image->shnum, sizeof(*image->shdrs));
+    if (image->phdrs == NULL || image->shdrs == NULL)
+        return error_out_of_memory(error, image->path, image->shnum * sizeof(*image->shdrs));
+    for (size_t i = 0; i < image->phnum; i++) {
+        if (gelf_getphdr(image->elf, (int)i, &image->phdrs[i]) == NULL)
+            return libelf_failed(image, error);
+    }
+    for (size_t i = 0; i < image->shnum; i++) {
+        Elf_Scn *section = elf_getscn(image->elf, i);
+        if (section == NULL || gelf_getshdr(section, &image->shdrs[i]) == NULL)
+            return libelf_failed(image, error);
+    }
+    return true;
+}
+
+static bool check_segments(const struct elf_image *image, struct error *error)
+{
+    const GElf_Phdr *last = NULL;
+    uint64_t end;
+
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+
+        if (!range_within(phdr->p_offset, phdr->p_filesz, 0, image->file.size) ||
+            !add_fits(phdr->p_vaddr, phdr->p_memsz, &end))
+            return refuse(image, error, "a segment is not inside the file");
+        if (phdr->p_type != PT_LOAD)
+            continue;
+        if (phdr->p_filesz > phdr->p_memsz || end > INT64_MAX)
+            return refuse(image, error, "a segment has a wrong size");
+        if (phdr->p_align > 1 && (!is_power_of_two(phdr->p_align) ||
+                                  (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0))
+            return refuse(image, error, "a segment is not aligned");
+        if (last != NULL && phdr->p_vaddr < last->p_vaddr + last->p_memsz)
+            return refuse(image, error, "its segments overlap or are out of order");
+        last = phdr;
+    }
+    if (last == NULL)
+        return refuse(image, error, "it has no loadable segment");
+    return true;
+}
+
+bool elf_section_in_file(const GElf_Shdr *shdr)
+{
+    return shdr->sh_type != SHT_NOBITS && shdr->sh_type != SHT_NULL && shdr->sh_size != 0;
+}
+
+static bool check_sections(struct elf_image *image, struct error *error)
+{
+    size_t names;
+    uint64_t end, total = 0;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+
+        if (!add_fits(shdr->sh_addr, shdr->sh_size, &end))
+            return refuse(image, error, "a section has a wrong size");
+        if (elf_section_in_file(shdr) &&
+            !range_within(shdr->sh_offset, shdr->sh_size, 0, image->file.size))
+            return refuse(image, error, "a section is not inside the file");
+        if (shdr->sh_addralign > 1 && !is_power_of_two(shdr->sh_addralign))
+            return refuse(image, error, "a section has an alignment that is no power of two");
+        /* Sections share no bytes in sound images. A few that do may pass, but not so many that
+         * reading each of them takes much longer than reading the file. */
+        total += elf_section_in_file(shdr) ? shdr->sh_size : 0;
+        if (total / SECTION_OVERLAP_MAX > image->file.size)
+            return refuse(image, error, "its sections overlap");
+    }
+    if (elf_getshdrstrndx(image->elf, &names) != 0 || names == 0 || names >= image->shnum ||
+        image->shdrs[names].sh_type != SHT_STRTAB)
+        return refuse(image, error, "its section names cannot be found");
+    image->section_names = elf_section_bytes(image, names);
+    return true;
+}
+
+static bool read_dynamic(struct elf_image *image, struct error *error)
+{
+    const GElf_Phdr *phdr = NULL;
+    Elf_Data *data;
+    uint64_t size;
+
+    for (size_t i = 0; i < image->phnum; i++) {
+        if (image->phdrs[i].p_type != PT_DYNAMIC)
+            continue;
+        if (phdr != NULL)
+            return refuse(image, error, "it has two dynamic segments");
+        phdr = &image->phdrs[i];
+    }
+    if (phdr == NULL)
+        return true;
+    image->dynamic_offset = phdr->p_offset;
+    size = phdr->p_filesz - phdr->p_filesz % sizeof(Elf64_Dyn);
+    if (size == 0 || size / sizeof(Elf64_Dyn) > DYNAMIC_MAX || phdr->p_offset % 8 != 0)
+        return refuse(image, error, "its dynamic segment is malformed");
+    data = elf_getdata_rawchunk(image->elf, (int64_t)phdr->p_offset, (size_t)size, ELF_T_DYN);
+    image->dynamic = calloc((size_t)size / sizeof(Elf64_Dyn), sizeof(*image->dynamic));
+    if (data == NULL || image->dynamic == NULL)
+        return error_out_of_memory(error, image->path, size);
+    for (size_t i = 0; i < size / sizeof(Elf64_Dyn); i++) {
+        if (gelf_getdyn(data, (int)i, &image->dynamic[i]) == NULL)
+            return libelf_failed(image, error);
+        image->dynamic_count = i + 1;
+        if (image->dynamic[i].d_tag == DT_NULL)
+            return true;
+    }
+    return refuse(image, error, "its dynamic segment has no end");
+}
+
+bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error)
+{
+    *image = (struct elf_image){.input = input, .path = input->path, .file = input->bytes};
+    if (elf_version(EV_CURRENT) == EV_NONE)
+        return error_set(error, "%s: libelf is too old: %s", input->path, elf_errmsg(-1));
+    if (input->bytes.size < sizeof(Elf64_Ehdr))
+        return error_set(error, "%s: damaged ELF image: the file is cut short; link it again",
+                         input->path);
+    errno = 0; /* for libelf_failed */
+    image->elf = elf_memory((char *)(uintptr_t)image->file.data, (size_t)image->file.size);
+    if (image->elf == NULL || gelf_getehdr(image->elf, &image->ehdr) == NULL) {
+        libelf_failed(image, error);
+        elf_image_close(image);
+        return false;
+    }
+    if (!check_header(image, error) || !read_tables(image, error) ||
+        !check_segments(image, error) || !check_sections(image, error) ||
+        !read_dynamic(image, error)) {
+        elf_image_close(image);
+        return false;
+    }
+    return true;
+}
+
+void elf_image_close(struct elf_image *image)
+{
+    free(image->phdrs);
+    free(image->shdrs);
+    free(image->dynamic);
+    if (image->elf != NULL)
+        elf_end(image->elf);
+    *image = (struct elf_image){0};
+}
+
+/* ---- lookups ---- */
+
+const char *elf_section_name(const struct elf_image *image, size_t index)
+{
+    uint64_t offset = image->shdrs[index].sh_name;
+
+    if (offset >= image->section_names.size ||
+        memchr(image->section_names.data + offset, '\0',
+               (size_t)(image->section_names.size - offset)) == NULL)
+        return "";
+    return (const char *)image->section_names.data + offset;
+}
+
+size_t elf_section_find(const struct elf_image *image, const char *name, size_t after)
+{
+    for (size_t i = after + 1; i < image->shnum; i++) {
+        if (strcmp(elf_section_name(image, i), name) == 0)
+            return i;
+    }
+    return NO_INDEX;
+}
+
+struct bytes elf_section_bytes(const struct elf_image *image, size_t index)
+{
+    struct bytes bytes = {0};
+    const GElf_Shdr *shdr = &image->shdrs[index];
+
+    if (elf_section_in_file(shdr))
+        bytes_slice(image->file, shdr->sh_offset, shdr->sh_size, &bytes);
+    return bytes;
+}
+
+size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_type == PT_LOAD && range_within(address, size, phdr->p_vaddr, phdr->p_filesz))
+            return i;
+    }
+    return NO_INDEX;
+}
+
+bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size,
+                  struct bytes *bytes)
+{
+    size_t segment = elf_segment_of(image, address, size);
+    const GElf_Phdr *phdr;
+
+    if (segment == NO_INDEX)
+        return false;
+    phdr = &image->phdrs[segment];
+    return bytes_slice(image->file, phdr->p_offset + (address - phdr->p_vaddr), size, bytes);
+}
+
+GElf_Sym elf_load_symbol(const uint8_t *entry)
+{
+    return (GElf_Sym){
+        .st_name = load_u32(entry + offsetof(Elf64_Sym, st_name), false),
+        .st_info = entry[offsetof(Elf64_Sym, st_info)],
+        .st_other = entry[offsetof(Elf64_Sym, st_other)],
+        .st_shndx = load_u16(entry + offsetof(Elf64_Sym, st_shndx), false),
+        .st_value = load_u64(entry + offsetof(Elf64_Sym, st_value), false),
+        .st_size = load_u64(entry + offsetof(Elf64_Sym, st_size), false),
+    };
+}
+
+const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag)
+{
+    for (size_t i = 0; i < image->dynamic_count; i++) {
+        if (image->dynamic[i].d_tag == tag)
+            return &image->dynamic[i];
+    }
+    return NULL;
+}
+
+/* ---- build ID ---- */
+
+/* Reads the notes of one chunk of the file. */
+static bool read_build_id(const struct elf_image *image, uint64_t offset, uint64_t size,
+                          uint64_t alignment, struct uuid *uuid, struct error *error)
+{
+    /* ELF_T_NHDR8 says that descriptors are padded to 8 bytes, as in .note.gnu.property. */
+    Elf_Data *data = elf_getdata_rawchunk(image->elf, (int64_t)offset, (size_t)size,
+                                          alignment == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
+    size_t position = 0, name_offset, descriptor_offset;
+    GElf_Nhdr note;
+
+    /* The chunk is inside the file. */
+    if (data == NULL)
+        return error_out_of_memory(error, image->path, size);
+    while ((position = gelf_getnote(data, position, &note, &name_offset, &descriptor_offset)) !=
+           0) {
+        struct uuid found = {.size = note.n_descsz};
+
+        if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
+            memcmp((const char *)data->d_buf + name_offset, "GNU", 4) != 0 || note.n_descsz == 0)
+            continue;
+        if (note.n_descsz > UUID_SIZE_MAX)
+            return error_set(error,
+                             "%s: the build ID has %" PRIu32
+                             " bytes, and covsplit takes at most %d; link with --build-id=sha1",
+                             image->path, note.n_descsz, UUID_SIZE_MAX);
+        memcpy(found.bytes, (const char *)data->d_buf + descriptor_offset, found.size);
+        if (uuid->size != 0 && !uuid_equal(uuid, &found))
+            return error_set(error, "%s: the image has two build IDs that differ; link it again",
+                             image->path);
+        *uuid = found;
+    }
+    return true;
+}
+
+bool elf_build_id(const struct elf_image *image, struct uuid *uuid, struct error *error)
+{
+    uint64_t total = 0;
+
+    *uuid = (struct uuid){.size = 0};
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+
+        total += phdr->p_type == PT_NOTE ? phdr->p_filesz : 0;
+        if (total > NOTES_MAX)
+            return refuse(image, error, "its notes are too large");
+        if (phdr->p_type == PT_NOTE && phdr->p_filesz != 0 &&
+            !read_build_id(image, phdr->p_offset, phdr->p_filesz, phdr->p_align, uuid, error))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,107 @@
+/*
+ * Who points to a range of the image's memory: with the search of code (runtime/rules.h) the proof
+ * that bytes can go, or move, without anybody missing them.
+ *
+ * Pointers in data have relocations in a position-independent image; in one at a fixed address any
+ * aligned word may be one. The search may see a pointer where there is none, and then something
+ * stays that could have gone; it never takes a pointer for none.
+ */
+#include "formats/elf/plan.h"
+
+/* Data is searched in pieces, and its pages given back. */
+#define PIECE (UINT64_C(1) << 20)
+
+struct pointer_search {
+    const struct elf_image *image;
+    const struct runtime_image *runtime;
+    const struct reference_target *target; /* what may be pointed to */
+    uint64_t from;
+};
+
+static bool pointer_visitor(void *context, const struct elf_relocation *relocation)
+{
+    struct pointer_search *search = context;
+    const struct reference_target *target = search->target;
+
+    if (relocation->offset - target->first < target->size || !relocation->has_target ||
+        !reference_counts(target, relocation->target) ||
+        runtime_is_accessor_slot(search->runtime, relocation->offset))
+        return true;
+    search->from = relocation->offset;
+    return false;
+}
+
+/* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three
+ * characters make a likely address. */
+static bool is_short_text(uint64_t word)
+{
+    for (; word != 0; word >>= 8) {
+        if ((word & 0xff) < 0x20 || (word & 0xff) > 0x7e)
+            return false;
+    }
+    return true;
+}
+
+/* Whether a word may be a pointer to what is looked for. One that could be text must lead to where
+ * an object starts: the section itself, or a record of 16 bytes or a multiple. */
+static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
+{
+    const struct reference_target *target = search->target;
+    uint64_t distance = word - target->first;
+
+    return distance < target->size &&
+           (!is_short_text(word) ||
+            (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0)) &&
+           reference_counts(target, word);
+}
+
+/* An image at a fixed address has its pointers without relocations: any aligned word of its data
+ * may be one. */
+static bool find_word_in(struct pointer_search *search, size_t section)
+{
+    const GElf_Shdr *shdr = &search->image->shdrs[section];
+    struct bytes bytes = elf_section_bytes(search->image, section);
+    uint64_t released = 0;
+
+    for (uint64_t i = align_up(shdr->sh_addr, 8) - shdr->sh_addr; i + 8 <= bytes.size; i += 8) {
+        if (may_be_pointer(search, load_u64(bytes.data + i, false)) &&
+            !runtime_is_accessor_slot(search->runtime, shdr->sh_addr + i)) {
+            search->from = shdr->sh_addr + i;
+            return true;
+        }
+        if (i - released >= PIECE) {
+            input_release_pages(search->image->input, shdr->sh_offset + released, i - released);
+            released = i;
+        }
+    }
+    return false;
+}
+
+static bool find_word(struct pointer_search *search)
+{
+    const struct elf_image *image = search->image;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
+                              shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
+        bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
+
+        if (holds_pointers && !is_itself && (shdr->sh_flags & SHF_ALLOC) != 0 &&
+            (shdr->sh_flags & SHF_EXECINSTR) == 0 && find_word_in(search, i))
+            return true;
+    }
+    return false;
+}
+
+bool elf_find_pointer(const struct elf_plan_state *state, const struct reference_target *target,
+                      uint64_t *from, const char **reason)
+{
+    struct runtime_image runtime = elf_runtime_image(state);
+    struct pointer_search search = {&state->image, &runtime, target, 0};
+    bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
+                 (state->image.ehdr.e_type == ET_EXEC && find_word(&search));
+
+    *from = search.from;
+    return found;
+}

@@ -1,0 +1,403 @@
+/*
+ * Room for more program headers.
+ *
+ * The program header table cannot move (the runtime finds its build ID through __ehdr_start +
+ * e_phoff, and old kernels compute AT_PHDR from e_phoff), so it grows over what follows it. That is
+ * made room for in two steps:
+ *
+ *   1. `.interp` and the notes, which come first, move into the names' range. Only program headers
+ *      point to them.
+ *   2. Where that is not enough, what comes next (`.dynsym`, `.gnu.version`, ...: tables that only
+ *      the dynamic section points to) shifts up by what is missing, into the place of the smallest
+ *      one of them that is large enough, which moves into the names' range instead. So a large
+ *      .dynsym never has to be copied.
+ *
+ * Nothing moves unless it is shown that nobody else refers to it.
+ */
+#include "formats/elf/plan.h"
+
+#include <string.h>
+
+#define PHDR_SIZE sizeof(Elf64_Phdr)
+
+/* Everything that may move is a table of at most this alignment. */
+#define MOVE_ALIGNMENT UINT64_C(16)
+
+static uint64_t headers_old_end(const struct elf_plan_state *state)
+{
+    return state->image.ehdr.e_phoff + state->image.phnum * PHDR_SIZE;
+}
+
+/* Index of the section whose bytes come first at or behind `offset`; NO_INDEX if none. */
+static size_t next_section(const struct elf_image *image, uint64_t offset)
+{
+    size_t next = NO_INDEX;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if (elf_section_in_file(shdr) && shdr->sh_offset >= offset &&
+            (next == NO_INDEX || shdr->sh_offset < image->shdrs[next].sh_offset))
+            next = i;
+    }
+    return next;
+}
+
+/* What its header says of a section agrees with the segment that has the ELF header. */
+static bool is_beside_header(const struct elf_image *image, size_t index)
+{
+    const GElf_Shdr *shdr = &image->shdrs[index];
+    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
+
+    return shdr->sh_addr - shdr->sh_offset == elf_header_base(image) &&
+           range_within(shdr->sh_addr, shdr->sh_size, first->p_vaddr, first->p_filesz);
+}
+
+/* What only a program header refers to, unless nobody_refers_to_moves finds somebody else. */
+static bool is_front_section(const struct elf_image *image, size_t index)
+{
+    const GElf_Shdr *shdr = &image->shdrs[index];
+
+    return is_beside_header(image, index) && shdr->sh_addralign <= MOVE_ALIGNMENT &&
+           (shdr->sh_flags & (SHF_WRITE | SHF_EXECINSTR | SHF_TLS)) == 0 &&
+           (shdr->sh_type == SHT_NOTE || strcmp(elf_section_name(image, index), ".interp") == 0);
+}
+
+static bool is_whole_string_table(const struct elf_image *image, const GElf_Shdr *shdr)
+{
+    const GElf_Dyn *size = elf_dynamic_find(image, DT_STRSZ);
+
+    return size != NULL && size->d_un.d_val == shdr->sh_size;
+}
+
+/* Tables that only the dynamic section (or nothing) points to, with the tag that does. */
+static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxword *tag)
+{
+    static const struct {
+        GElf_Word type;
+        GElf_Sxword tag;
+    } tables[] = {
+        {SHT_DYNSYM, DT_SYMTAB},       {SHT_STRTAB, DT_STRTAB},     {SHT_GNU_versym, DT_VERSYM},
+        {SHT_GNU_verneed, DT_VERNEED}, {SHT_GNU_verdef, DT_VERDEF}, {SHT_GNU_HASH, DT_GNU_HASH},
+        {SHT_HASH, DT_HASH},
+    };
+    const GElf_Shdr *shdr = &image->shdrs[index];
+
+    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        const GElf_Dyn *entry = elf_dynamic_find(image, tables[i].tag);
+        if (shdr->sh_type == tables[i].type && entry != NULL &&
+            entry->d_un.d_ptr == shdr->sh_addr && is_beside_header(image, index) &&
+            (shdr->sh_type != SHT_STRTAB || is_whole_string_table(image, shdr))) {
+            *tag = tables[i].tag;
+            return true;
+        }
+    }
+    return false;
+}
+
+struct moved_search {
+    const struct elf_plan_state *state;
+    bool is_exported; /* the symbols are those of .dynsym */
+};
+
+/* What moves must not be relocated itself. */
+static bool is_relocated_elsewhere(void *context, const struct elf_relocation *relocation)
+{
+    const struct moved_search *search = context;
+
+    return elf_plan_move_of(search->state, relocation->offset) == NULL;
+}
+
+/* glibc's start files have a local object over the ABI note, which nothing refers to. */
+#define ABI_TAG_SIZE 32
+
+/* A symbol in what moves is no harm by itself, as long as no other image can use it: code and
+ * pointers are looked at too. That look is only sure of code without absolute addresses. */
+static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t offset)
+{
+    const struct moved_search *search = context;
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+
+    (void)offset;
+    if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
+        elf_plan_move_of(search->state, symbol->st_value) == NULL)
+        return true;
+    if (search->is_exported)
+        return false;
+    return type == STT_OBJECT &&
+           (search->state->image.ehdr.e_type == ET_DYN ||
+            (GELF_ST_BIND(symbol->st_info) == STB_LOCAL && symbol->st_size == ABI_TAG_SIZE));
+}
+
+/* Sections in what moves are all of a kind that may. One that overlaps it in part has a wrong size,
+ * or another one has. */
+static bool sections_move_whole(const struct elf_plan_state *state)
+{
+    const struct elf_image *image = &state->image;
+    GElf_Sxword tag;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+
+        if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr))
+            continue;
+        for (size_t j = 0; j < state->move_count; j++) {
+            const struct elf_move *move = &state->moves[j];
+            if (ranges_overlap(shdr->sh_addr, shdr->sh_size, move->address, move->size) &&
+                (!range_within(shdr->sh_addr, shdr->sh_size, move->address, move->size) ||
+                 !(is_front_section(image, i) || dynamic_tag_of(image, i, &tag))))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* A segment that is not loaded by itself moves along if all of it moves, and stays if none does. */
+static bool segments_move_whole(const struct elf_plan_state *state)
+{
+    for (size_t i = 0; i < state->image.phnum; i++) {
+        const GElf_Phdr *phdr = &state->image.phdrs[i];
+
+        if (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_STACK)
+            continue;
+        for (size_t j = 0; j < state->move_count; j++) {
+            const struct elf_move *move = &state->moves[j];
+            if (ranges_overlap(phdr->p_vaddr, phdr->p_memsz, move->address, move->size) &&
+                !range_within(phdr->p_vaddr, phdr->p_memsz, move->address, move->size))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Which addresses in what moves can be in code or a pointer: any of .interp and the notes, which
+ * may be the program's own; but tables are the linker's, and it gives them no symbols (those there
+ * are were looked at), so that nobody could name more than their start. In a large image many
+ * numbers seem to lead somewhere into a large .dynsym. */
+static bool counts_in_moves(const void *context, uint64_t address)
+{
+    const struct elf_image *image = &((const struct elf_plan_state *)context)->image;
+
+    bool is_in_table = false;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        GElf_Sxword tag;
+
+        if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr) ||
+            !range_within(address, 1, shdr->sh_addr, shdr->sh_size))
+            continue;
+        if (address == shdr->sh_addr || !dynamic_tag_of(image, i, &tag))
+            return true;
+        is_in_table = true;
+    }
+    return !is_in_table;
+}
+
+/* Proves that no symbol, no pointer and no code of the image refers to what would move. */
+static bool nobody_refers_to_moves(const struct elf_plan_state *state)
+{
+    struct runtime_image runtime = elf_runtime_image(state);
+    struct moved_search search = {.state = state};
+    const struct elf_image *image = &state->image;
+    struct reference_target target = {
+        .first = UINT64_MAX, .counts = counts_in_moves, .context = state};
+    const char *reason;
+    uint64_t from, end = 0;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        search.is_exported = image->shdrs[i].sh_type == SHT_DYNSYM;
+        if ((image->shdrs[i].sh_type == SHT_SYMTAB || search.is_exported) &&
+            !elf_symbols_each(image, i, is_symbol_elsewhere, &search))
+            return false;
+    }
+    if (!elf_relocations_each(image, is_relocated_elsewhere, &search, &reason))
+        return false;
+    /* What moves is one stretch of the file but for padding: one look at the code does. */
+    for (size_t i = 0; i < state->move_count; i++) {
+        const struct elf_move *move = &state->moves[i];
+        target.first = move->address < target.first ? move->address : target.first;
+        end = move->address + move->size > end ? move->address + move->size : end;
+    }
+    target.size = end - target.first;
+    return segments_move_whole(state) && sections_move_whole(state) &&
+           !elf_find_pointer(state, &target, &from, &reason) &&
+           !runtime_find_code_reference(&runtime, &target, &from);
+}
+
+/* Takes the bytes [offset, offset + size) of the file along into the names' range. They keep their
+ * place modulo the alignment that anything in them may have. */
+static bool move_to_names(struct elf_plan_state *state, uint64_t names_address, uint64_t address,
+                          uint64_t offset, uint64_t size)
+{
+    struct elf_move *move = &state->moves[state->move_count];
+    uint64_t free_address = names_address + state->moved.size;
+    uint64_t padding = (address - free_address) % MOVE_ALIGNMENT;
+    struct bytes bytes;
+
+    if (state->move_count == MOVES_MAX || !bytes_slice(state->image.file, offset, size, &bytes))
+        return false;
+    if (!buffer_append_zeros(&state->moved, (size_t)padding) ||
+        !buffer_append(&state->moved, bytes.data, (size_t)size))
+        return elf_plan_no_memory(state);
+    *move = (struct elf_move){address, size, free_address + padding - address};
+    state->move_count++;
+    return true;
+}
+
+/* The end of the zero bytes behind `offset` that nothing uses, as far as the headers' segment goes.
+ */
+static uint64_t free_end(const struct elf_plan_state *state, uint64_t offset)
+{
+    const struct elf_image *image = &state->image;
+    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
+    uint64_t end = first->p_offset + first->p_filesz;
+    size_t next = next_section(image, offset);
+    struct bytes gap;
+
+    if (next != NO_INDEX && image->shdrs[next].sh_offset < end)
+        end = image->shdrs[next].sh_offset;
+    if (end < offset || !bytes_slice(image->file, offset, end - offset, &gap) ||
+        !bytes_all_zero(gap))
+        return offset;
+    return end;
+}
+
+/* No bytes that no header describes are behind the section: its size is right. */
+static bool is_followed_closely(const struct elf_plan_state *state, size_t index)
+{
+    const GElf_Shdr *shdr = &state->image.shdrs[index];
+    uint64_t end = shdr->sh_offset + shdr->sh_size;
+    size_t next = next_section(&state->image, end);
+
+    return next == NO_INDEX || free_end(state, end) == state->image.shdrs[next].sh_offset;
+}
+
+/* Step 2: the run of tables behind `offset` shifts by `growth`. */
+static bool shift_tables(struct elf_plan_state *state, uint64_t names_address, uint64_t offset,
+                         uint64_t growth)
+{
+    const struct elf_image *image = &state->image;
+    size_t smallest = NO_INDEX;
+    uint64_t end = offset;
+    GElf_Sxword tag;
+
+    /* The run is contiguous but for alignment, and stays in the segment of the headers. */
+    for (size_t i = next_section(image, offset); i != NO_INDEX; i = next_section(image, end)) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if (shdr->sh_offset - end >= MOVE_ALIGNMENT || shdr->sh_addralign > MOVE_ALIGNMENT ||
+            !dynamic_tag_of(image, i, &tag))
+            break;
+        if (shdr->sh_size >= growth &&
+            (smallest == NO_INDEX || shdr->sh_size < image->shdrs[smallest].sh_size))
+            smallest = i;
+        end = shdr->sh_offset + shdr->sh_size;
+    }
+    if (smallest == NO_INDEX || !is_followed_closely(state, smallest))
+        return false;
+    for (size_t i = next_section(image, offset); i != smallest;
+         i = next_section(image, image->shdrs[i].sh_offset + image->shdrs[i].sh_size)) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if (state->move_count == MOVES_MAX)
+            return false;
+        state->moves[state->move_count++] = (struct elf_move){shdr->sh_addr, shdr->sh_size, growth};
+    }
+    return move_to_names(state, names_address, image->shdrs[smallest].sh_addr,
+                         image->shdrs[smallest].sh_offset, image->shdrs[smallest].sh_size) &&
+           edit_replace_by_zeros(&state->plan->edits, image->shdrs[smallest].sh_offset,
+                                 image->shdrs[smallest].sh_size,
+                                 image->shdrs[smallest].sh_size - growth);
+}
+
+/* Notes are found through __ehdr_start + p_offset by the runtimes of LLVM 14 to 19, so where they
+ * go, file offsets and addresses must differ by as much as they do for the ELF header. The names'
+ * range does if it is in a segment where they do and nothing before it in the file is cut. */
+static bool names_are_beside_header(const struct elf_plan_state *state,
+                                    const struct image_section *names)
+{
+    const GElf_Phdr *first = &state->image.phdrs[elf_first_load(&state->image)];
+
+    if (first->p_offset != 0 || headers_old_end(state) > first->p_filesz ||
+        names->address - names->offset != first->p_vaddr)
+        return false;
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        const struct image_section *section = &state->plan->sections[i];
+        if (section->fate != SECTION_STAYS && section->offset < names->offset)
+            return false;
+    }
+    return true;
+}
+
+void elf_room_forget(struct elf_plan_state *state, size_t edit_count)
+{
+    state->plan->edits.count = edit_count;
+    state->move_count = 0;
+    state->moved.size = state->plan->tripwire_size;
+    state->headers_growth = 0;
+}
+
+/* Step 1 with what it takes of step 2: everything from `start` to `end` moves. */
+static bool move_front(struct elf_plan_state *state, const struct image_section *names,
+                       uint64_t start, uint64_t end)
+{
+    state->headers_end = free_end(state, end);
+    return start == end ||
+           move_to_names(state, names->address, names->address - names->offset + start, start,
+                         end - start);
+}
+
+/* Step 2 by shifting. */
+static bool move_front_and_shift(struct elf_plan_state *state, const struct image_section *names,
+                                 uint64_t start, uint64_t end, uint64_t new_end)
+{
+    if (!move_front(state, names, start, end))
+        return false;
+    state->headers_growth = align_up(new_end - state->headers_end, MOVE_ALIGNMENT);
+    return shift_tables(state, names->address, state->headers_end, state->headers_growth);
+}
+
+/* Where all tables are small (static-pie), none may be large enough to shift the others into: then
+ * as many as it takes move. */
+static bool move_front_and_tables(struct elf_plan_state *state, const struct image_section *names,
+                                  uint64_t start, uint64_t end, uint64_t new_end)
+{
+    const struct elf_image *image = &state->image;
+    GElf_Sxword tag;
+
+    while (free_end(state, end) < new_end) {
+        size_t index = next_section(image, end);
+        if (index == NO_INDEX || image->shdrs[index].sh_offset - end >= MOVE_ALIGNMENT ||
+            image->shdrs[index].sh_addralign > MOVE_ALIGNMENT ||
+            !dynamic_tag_of(image, index, &tag))
+            return false;
+        end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
+    }
+    return move_front(state, names, start, end);
+}
+
+bool elf_room_make(struct elf_plan_state *state, size_t extra)
+{
+    const struct elf_image *image = &state->image;
+    const struct image_section *names = elf_plan_section(state, SECTION_NAMES);
+    uint64_t old_end = headers_old_end(state), new_end = old_end + extra * PHDR_SIZE;
+    uint64_t start = free_end(state, old_end), end;
+    size_t index = next_section(image, start);
+    size_t edit_count = state->plan->edits.count;
+
+    state->headers_end = start;
+    if (start >= new_end)
+        return true;
+    if (index == NO_INDEX || image->shdrs[index].sh_offset != start || names == NULL ||
+        names->fate == SECTION_STAYS || !names_are_beside_header(state, names))
+        return false;
+    for (end = start; index != NO_INDEX && is_front_section(image, index) &&
+                      image->shdrs[index].sh_offset - end < MOVE_ALIGNMENT;
+         index = next_section(image, end))
+        end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
+    if (free_end(state, end) < new_end) {
+        if (move_front_and_shift(state, names, start, end, new_end))
+            return state->moved.size <= names->size && nobody_refers_to_moves(state);
+        elf_room_forget(state, edit_count);
+    }
+    return move_front_and_tables(state, names, start, end, new_end) &&
+           state->moved.size <= names->size && nobody_refers_to_moves(state);
+}

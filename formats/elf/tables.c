@@ -1,0 +1,417 @@
+/*
+ * The tables of the stripped image: ELF header, program headers, section headers, dynamic section
+ * and symbols.
+ *
+ * By now all edits that change sizes are known, so every new file offset is the map of the old one.
+ * Section and symbol indices stay as they are: a removed section keeps its header, empty.
+ */
+#include "formats/elf/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef SHT_RELR
+#define SHT_RELR 19
+#endif
+#ifndef DT_RELRSZ
+#define DT_RELRSZ 35
+#define DT_RELR   36
+#endif
+
+struct tables {
+    struct elf_plan_state *state;
+    Elf64_Phdr *phdrs; /* state->new_phnum of them */
+    Elf64_Shdr *shdrs;
+    Elf64_Dyn *dynamic;
+};
+
+static uint64_t map_offset(const struct elf_plan_state *state, uint64_t offset)
+{
+    return edit_script_map(&state->plan->edits, offset);
+}
+
+/* ---- program headers ---- */
+
+/* Appends the parts of a PT_LOAD: what is between the holes in it. */
+static size_t split_segment(const struct elf_plan_state *state, size_t index, Elf64_Phdr *parts)
+{
+    const GElf_Phdr *old = &state->image.phdrs[index];
+    uint64_t delta = old->p_offset - old->p_vaddr;
+    uint64_t end = old->p_vaddr + old->p_filesz;
+    uint64_t start = old->p_vaddr;
+    size_t count = 0;
+
+    for (size_t i = 0; i <= state->hole_count; i++) {
+        const struct elf_hole *hole = i < state->hole_count ? &state->holes[i] : NULL;
+        bool is_last = hole == NULL;
+        Elf64_Phdr *part = &parts[count];
+
+        if (hole != NULL && hole->segment != index)
+            continue;
+        if (!is_last && hole->address == start) {
+            /* Nothing is in front of the hole: the segment just starts behind it. */
+            start = hole->address + hole->size;
+            continue;
+        }
+        *part = *old;
+        part->p_vaddr = start;
+        part->p_paddr = old->p_paddr + (start - old->p_vaddr);
+        part->p_offset = map_offset(state, start + delta);
+        part->p_filesz = (is_last ? end : hole->address) - start;
+        part->p_memsz = part->p_filesz;
+        if (is_last)
+            part->p_memsz = old->p_vaddr + old->p_memsz - start;
+        else if ((old->p_flags & PF_W) != 0)
+            /* Stays mapped, as zeros: whoever reads a record past the stub finds none. */
+            part->p_memsz += hole->size;
+        count++;
+        if (!is_last)
+            start = hole->address + hole->size;
+    }
+    return count;
+}
+
+static void make_program_headers(struct tables *tables)
+{
+    struct elf_plan_state *state = tables->state;
+    Elf64_Phdr *table_header = NULL;
+    size_t count = 0;
+
+    for (size_t i = 0; i < state->image.phnum; i++) {
+        const GElf_Phdr *old = &state->image.phdrs[i];
+        const struct elf_move *move = elf_plan_move_of(state, old->p_vaddr);
+        Elf64_Phdr *phdr = &tables->phdrs[count];
+
+        if (old->p_type == PT_LOAD) {
+            count += split_segment(state, i, phdr);
+            continue;
+        }
+        *phdr = *old;
+        count++;
+        if (old->p_type == PT_PHDR) {
+            table_header = phdr;
+        } else if (old->p_memsz != 0 && move != NULL) {
+            phdr->p_offset += move->distance;
+            phdr->p_vaddr += move->distance;
+            phdr->p_paddr += move->distance;
+        } else if (old->p_offset != 0) {
+            phdr->p_offset = map_offset(state, old->p_offset);
+        }
+    }
+    state->new_phnum = count;
+    if (table_header != NULL)
+        table_header->p_filesz = table_header->p_memsz = count * sizeof(Elf64_Phdr);
+}
+
+/* ---- section headers ---- */
+
+static void empty_section(const struct elf_plan_state *state, const struct image_section *section,
+                          Elf64_Shdr *shdr)
+{
+    /* What is left must be in a section, or tools that rewrite images would lose it. The entry
+     * size, which linkers leave 0, marks it as ours (see is_already_split in elf.c).
+     *
+     * Not SHT_NOBITS where nothing is left: GNU strip and readelf take a section of that type, if
+     * it is not loaded, for a part of every segment, and strip then writes an image that does not
+     * start. */
+    shdr->sh_size = elf_plan_rest_size(state, section);
+    shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
+}
+
+static void make_section_headers(struct tables *tables)
+{
+    const struct elf_plan_state *state = tables->state;
+    const struct elf_relocation_changes *changes = &state->relocation_changes;
+    const GElf_Dyn *rela = elf_dynamic_find(&state->image, DT_RELA);
+    const GElf_Dyn *relr = elf_dynamic_find(&state->image, DT_RELR);
+
+    for (size_t i = 1; i < state->image.shnum; i++) {
+        const GElf_Shdr *old = &state->image.shdrs[i];
+        Elf64_Shdr *shdr = &tables->shdrs[i];
+        const struct elf_move *move = NULL;
+
+        if ((old->sh_flags & SHF_ALLOC) != 0 && elf_section_in_file(old))
+            move = elf_plan_move_of(state, old->sh_addr);
+        if (move != NULL) {
+            shdr->sh_addr += move->distance;
+            shdr->sh_offset += move->distance;
+        } else if (old->sh_offset != 0) {
+            shdr->sh_offset = map_offset(state, old->sh_offset);
+        }
+        if (old->sh_type == SHT_RELA && rela != NULL && old->sh_addr == rela->d_un.d_ptr &&
+            (old->sh_flags & SHF_ALLOC) != 0 && old->sh_size >= changes->rela_removed)
+            shdr->sh_size -= changes->rela_removed;
+        if (old->sh_type == SHT_RELR && relr != NULL && old->sh_addr == relr->d_un.d_ptr &&
+            changes->relr_changed)
+            shdr->sh_size = changes->relr_size;
+    }
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        const struct image_section *section = &state->plan->sections[i];
+        if (section->fate != SECTION_STAYS)
+            empty_section(state, section, &tables->shdrs[state->section_index[section->kind]]);
+    }
+}
+
+/* ---- dynamic section ---- */
+
+static void make_dynamic(struct tables *tables)
+{
+    const struct elf_plan_state *state = tables->state;
+    const struct elf_relocation_changes *changes = &state->relocation_changes;
+
+    for (size_t i = 0; i < state->image.dynamic_count; i++) {
+        Elf64_Dyn *entry = &tables->dynamic[i];
+        const struct elf_move *move = NULL;
+
+        switch (entry->d_tag) {
+        case DT_RELASZ:
+            entry->d_un.d_val -= changes->rela_removed;
+            break;
+        case DT_RELACOUNT:
+            entry->d_un.d_val -= changes->relative_removed;
+            break;
+        case DT_RELRSZ:
+            if (changes->relr_changed)
+                entry->d_un.d_val = changes->relr_size;
+            break;
+        case DT_SYMTAB:
+        case DT_STRTAB:
+        case DT_VERSYM:
+        case DT_VERNEED:
+        case DT_VERDEF:
+        case DT_GNU_HASH:
+        case DT_HASH:
+            move = elf_plan_move_of(state, entry->d_un.d_ptr);
+            if (move != NULL)
+                entry->d_un.d_ptr += move->distance;
+            break;
+        default:
+            break;
+        }
+    }
+}
+
+/* ---- symbols ---- */
+
+struct symbol_update {
+    struct elf_plan_state *state;
+};
+
+/* Section symbols, and the one object over the ABI note, go along with what moved. */
+static bool update_symbol(void *context, const GElf_Sym *symbol, uint64_t offset)
+{
+    struct symbol_update *update = context;
+    const struct elf_move *move = elf_plan_move_of(update->state, symbol->st_value);
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    uint8_t value[8];
+
+    if (move == NULL || !elf_symbol_has_address(&update->state->image, symbol) ||
+        (type != STT_SECTION && type != STT_OBJECT))
+        return true;
+    store_u64(value, symbol->st_value + move->distance, false);
+    return edit_overwrite_differences(&update->state->plan->edits, update->state->image.file,
+                                      offset + offsetof(Elf64_Sym, st_value),
+                                      (struct bytes){value, sizeof(value)});
+}
+
+static bool plan_symbols(struct elf_plan_state *state)
+{
+    struct symbol_update update = {state};
+
+    if (state->move_count == 0)
+        return true;
+    for (size_t i = 1; i < state->image.shnum; i++) {
+        if (state->image.shdrs[i].sh_type == SHT_SYMTAB &&
+            !elf_symbols_each(&state->image, i, update_symbol, &update))
+            return false;
+    }
+    return true;
+}
+
+/* ---- encoding ---- */
+
+/* libelf turns the table at `table` into the bytes of the file, in place. */
+static bool encode(void *table, uint64_t size, Elf_Type type)
+{
+    Elf_Data data = {
+        .d_buf = table, .d_type = type, .d_size = (size_t)size, .d_version = EV_CURRENT};
+
+    return size == 0 || elf64_xlatetof(&data, &data, ELFDATA2LSB) != NULL;
+}
+
+static bool plan_elf_header(struct elf_plan_state *state)
+{
+    Elf64_Ehdr ehdr = state->image.ehdr;
+
+    ehdr.e_phnum = (Elf64_Half)state->new_phnum;
+    ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
+    return encode(&ehdr, sizeof(ehdr), ELF_T_EHDR) &&
+           edit_overwrite_differences(&state->plan->edits, state->image.file, 0,
+                                      (struct bytes){(const uint8_t *)&ehdr, sizeof(ehdr)});
+}
+
+static bool plan_program_headers(struct tables *tables)
+{
+    struct elf_plan_state *state = tables->state;
+    uint64_t size = state->new_phnum * sizeof(Elf64_Phdr);
+
+    if (!encode(tables->phdrs, size, ELF_T_PHDR))
+        return false;
+    if (state->hole_count != 0 || state->move_count != 0) {
+        memcpy(state->plan->edits.literals.data + state->headers_literal, tables->phdrs,
+               (size_t)size);
+        return true;
+    }
+    return edit_overwrite_differences(&state->plan->edits, state->image.file,
+                                      state->image.ehdr.e_phoff,
+                                      (struct bytes){(const uint8_t *)tables->phdrs, size});
+}
+
+static bool plan_others(struct tables *tables)
+{
+    struct elf_plan_state *state = tables->state;
+    uint64_t sections = state->image.shnum * sizeof(Elf64_Shdr);
+    uint64_t dynamic = state->image.dynamic_count * sizeof(Elf64_Dyn);
+    struct edit_script *edits = &state->plan->edits;
+
+    return encode(tables->shdrs, sections, ELF_T_SHDR) &&
+           edit_overwrite_differences(edits, state->image.file, state->image.ehdr.e_shoff,
+                                      (struct bytes){(const uint8_t *)tables->shdrs, sections}) &&
+           encode(tables->dynamic, dynamic, ELF_T_DYN) &&
+           edit_overwrite_differences(edits, state->image.file, state->image.dynamic_offset,
+                                      (struct bytes){(const uint8_t *)tables->dynamic, dynamic});
+}
+
+/* ---- the last look ---- */
+
+/* A loaded section is in the file where its segment says. */
+static bool is_where_loaded(const GElf_Shdr *shdr, const GElf_Phdr *phdrs, size_t phnum)
+{
+    for (size_t i = 0; i < phnum; i++) {
+        if (phdrs[i].p_type == PT_LOAD &&
+            range_within(shdr->sh_addr, shdr->sh_size, phdrs[i].p_vaddr, phdrs[i].p_filesz) &&
+            shdr->sh_addr - phdrs[i].p_vaddr == shdr->sh_offset - phdrs[i].p_offset)
+            return true;
+    }
+    return false;
+}
+
+/* The profile runtimes of LLVM 14 to 19 look for notes at __ehdr_start + p_offset. Notes that are
+ * there must still be, and where something else is, it must be what it was. */
+static bool notes_are_found(const struct tables *tables)
+{
+    const struct elf_image *image = &tables->state->image;
+    uint64_t base = elf_header_base(image);
+    size_t old = 0;
+
+    for (size_t i = 0; i < tables->state->new_phnum; i++) {
+        const Elf64_Phdr *phdr = &tables->phdrs[i];
+
+        if (phdr->p_type != PT_NOTE)
+            continue;
+        /* Notes keep their order. */
+        while (image->phdrs[old].p_type != PT_NOTE)
+            old++;
+        if (image->phdrs[old].p_vaddr - image->phdrs[old].p_offset == base
+                ? phdr->p_vaddr - phdr->p_offset != base
+                : phdr->p_offset != image->phdrs[old].p_offset)
+            return false;
+        old++;
+    }
+    return true;
+}
+
+static bool segments_hold_together(const struct tables *tables, uint64_t size)
+{
+    const Elf64_Phdr *last = NULL;
+
+    for (size_t i = 0; i < tables->state->new_phnum; i++) {
+        const Elf64_Phdr *phdr = &tables->phdrs[i];
+
+        if (!range_within(phdr->p_offset, phdr->p_filesz, 0, size))
+            return false;
+        if (phdr->p_type != PT_LOAD)
+            continue;
+        if (phdr->p_align > 1 && (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0)
+            return false;
+        if (last != NULL && phdr->p_vaddr < last->p_vaddr + last->p_memsz)
+            return false;
+        last = phdr;
+    }
+    return true;
+}
+
+/* What a loader and the runtime rely on must hold for the new tables as it did for the old ones,
+ * whatever was planned. */
+static bool tables_hold_together(const struct tables *tables)
+{
+    const struct elf_plan_state *state = tables->state;
+    const struct elf_image *image = &state->image;
+    uint64_t size = edit_script_result_size(&state->plan->edits);
+
+    if (!segments_hold_together(tables, size) || !notes_are_found(tables))
+        return false;
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &tables->shdrs[i];
+        const GElf_Shdr *old = &image->shdrs[i];
+        bool is_loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
+
+        if (!elf_section_in_file(shdr))
+            continue;
+        if (!range_within(shdr->sh_offset, shdr->sh_size, 0, size))
+            return false;
+        if (is_loaded && is_where_loaded(old, image->phdrs, image->phnum) &&
+            !is_where_loaded(shdr, tables->phdrs, state->new_phnum))
+            return false;
+        if (!is_loaded && shdr->sh_addralign > 1 &&
+            (shdr->sh_offset - old->sh_offset) % shdr->sh_addralign != 0)
+            return false;
+    }
+    return true;
+}
+
+static bool make_tables(struct tables *tables)
+{
+    struct elf_plan_state *state = tables->state;
+    size_t shnum = state->image.shnum, dynamic_count = state->image.dynamic_count;
+
+    tables->phdrs = calloc(state->new_phnum, sizeof(*tables->phdrs));
+    tables->shdrs = calloc(shnum, sizeof(*tables->shdrs));
+    tables->dynamic = calloc(dynamic_count + 1, sizeof(*tables->dynamic));
+    if (tables->phdrs == NULL || tables->shdrs == NULL || tables->dynamic == NULL)
+        return false;
+    memcpy(tables->shdrs, state->image.shdrs, shnum * sizeof(*tables->shdrs));
+    if (dynamic_count != 0)
+        memcpy(tables->dynamic, state->image.dynamic, dynamic_count * sizeof(*tables->dynamic));
+    make_program_headers(tables);
+    make_section_headers(tables);
+    make_dynamic(tables);
+    return true;
+}
+
+bool elf_tables_plan(struct elf_plan_state *state, struct error *error)
+{
+    struct tables tables = {.state = state};
+    bool done = make_tables(&tables);
+
+    if (!done) {
+        error_out_of_memory(error, state->image.path, state->image.shnum * sizeof(Elf64_Shdr));
+    } else if (!tables_hold_together(&tables)) {
+        error_set(error,
+                  "%s: the image has a layout that covsplit cannot strip safely; remove less with "
+                  "--sections",
+                  state->image.path);
+        done = false;
+    } else {
+        done = plan_elf_header(state) && plan_program_headers(&tables) && plan_others(&tables) &&
+               plan_symbols(state);
+        if (!done)
+            error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
+        else
+            done = edit_script_finish(&state->plan->edits, state->image.path, error);
+    }
+    free(tables.phdrs);
+    free(tables.shdrs);
+    free(tables.dynamic);
+    return done;
+}

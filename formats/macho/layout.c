@@ -1,0 +1,533 @@
+/*
+ * Taking the bytes of removed sections out of the file without moving anything in memory.
+ *
+ * A segment may have fewer bytes in the file than in memory: the rest is zero. So where the removed
+ * bytes are the last ones of their segment in the file, whole pages of them just go, and the
+ * segment's filesize says so. __LLVM_COV, which has nothing but the coverage mapping, then needs no
+ * bytes but those of a tripwire, and with these elsewhere no load command. So where bytes come
+ * behind the removed ones of __DATA, and __LLVM_COV is next, they get that load command, and the
+ * place of __LLVM_COV in memory. The number of segments, of sections and of load commands stays,
+ * and so does every index of theirs, but for the segment that fixups name. The two parts must not
+ * have one name: tools count segments by the names of sections. Programs look for their sections by
+ * name, in __DATA, so the part behind keeps that name, and the part in front, which has the
+ * counters, gets another one; it is only split where nothing else is in it that anybody would look
+ * for.
+ *
+ * The tripwire that names leave (common/tripwire.h) has its place where it costs no page: behind
+ * the stub, or in front of what was split off, on the page that the first byte of that is on. There
+ * it serves LLVM's tools too, which take the first section of a segment for its start. Where it
+ * cannot stand there, the segment is not split.
+ *
+ * The mapping's tripwire is behind it then. Its section stays the last one of the segment, behind
+ * those of zeros, and is one itself: llvm-strip places the bytes of sections one behind the other,
+ * which would load them over those zeros. llvm-cov reads what a section's offset tells of, of any
+ * type. Where nothing was split, the tripwire is at the start of the mapping, and one page of
+ * __LLVM_COV stays for it.
+ *
+ * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
+ */
+#include "formats/macho/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/llvm/tripwire.h"
+
+/* Of the records in __llvm_covmap. */
+#define MAPPING_ALIGNMENT 8
+
+/* The first byte of the segment at or behind `offset` that has to stay; the end of the segment's
+ * bytes where none has. */
+static uint64_t next_kept(const struct macho_plan_state *state, size_t segment, uint64_t offset)
+{
+    const struct macho_segment *holder = &state->image.segments[segment];
+    uint64_t next = holder->fileoff + holder->filesize;
+
+    for (size_t i = 0; i < holder->section_count; i++) {
+        size_t index = holder->first_section + i;
+        const struct macho_section *section = &state->image.sections[index];
+        uint64_t start = section->offset, end = start + section->size;
+
+        for (size_t j = 0; j < state->plan->section_count; j++) {
+            const struct image_section *planned = &state->plan->sections[j];
+            if (planned->fate != SECTION_STAYS && state->section_index[planned->kind] == index)
+                end = start + state->reserved[planned->kind];
+        }
+        if (macho_section_in_file(section) && end > offset && end > start && start < next)
+            next = start > offset ? start : offset;
+    }
+    return next;
+}
+
+/* Where a run of bytes that need not stay ends, if it starts at `offset`: what is between sections
+ * must be zero to count. */
+static uint64_t run_end(const struct macho_plan_state *state, size_t segment, uint64_t offset)
+{
+    uint64_t end = next_kept(state, segment, offset);
+    uint64_t behind = offset;
+
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        const struct image_section *planned = &state->plan->sections[i];
+        uint64_t section_end = planned->offset + planned->size;
+        struct bytes gap;
+
+        /* By rising offset, so that `behind` is the end of what is known to be free. */
+        if (planned->fate == SECTION_STAYS || section_end <= behind || planned->offset >= end)
+            continue;
+        if (planned->offset > behind &&
+            (!bytes_slice(state->image.file, behind, planned->offset - behind, &gap) ||
+             !bytes_all_zero(gap)))
+            return behind;
+        behind = section_end;
+    }
+    if (behind < end) {
+        struct bytes gap;
+        if (!bytes_slice(state->image.file, behind, end - behind, &gap) || !bytes_all_zero(gap))
+            return behind;
+    }
+    return end;
+}
+
+static void add_hole(struct macho_plan_state *state, size_t segment, uint64_t start, uint64_t end)
+{
+    const struct macho_segment *holder = &state->image.segments[segment];
+    struct macho_hole hole = {
+        .segment = segment,
+        .offset = align_up(start, state->image.page_size),
+        .is_tail = end == holder->fileoff + holder->filesize,
+    };
+
+    end = align_down(end, state->image.page_size);
+    if (end <= hole.offset || state->hole_count == MACHO_HOLES_MAX)
+        return;
+    hole.size = end - hole.offset;
+    state->holes[state->hole_count++] = hole;
+}
+
+/* The runs of whole pages, each once, whatever the number of sections in it. */
+static void find_holes(struct macho_plan_state *state)
+{
+    uint64_t done = 0;
+
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        const struct image_section *section = &state->plan->sections[i];
+        uint64_t start = section->offset + state->reserved[section->kind];
+        size_t segment;
+
+        if (section->fate == SECTION_STAYS || section->size == 0 || start < done)
+            continue;
+        segment = state->image.sections[state->section_index[section->kind]].segment;
+        done = run_end(state, segment, start);
+        add_hole(state, segment, start, done);
+    }
+}
+
+/* ---- which of them are cut ---- */
+
+/* A segment that does not end with a page keeps its bytes: what is behind it would not be aligned.
+ */
+static bool ends_with_page(const struct macho_plan_state *state, size_t segment)
+{
+    return state->image.segments[segment].filesize % state->image.page_size == 0;
+}
+
+/* How much of a section is in a hole. */
+static uint64_t overlap(const struct image_section *section, const struct macho_hole *hole)
+{
+    uint64_t start = section->offset > hole->offset ? section->offset : hole->offset;
+    uint64_t end = section->offset + section->size;
+
+    if (end > hole->offset + hole->size)
+        end = hole->offset + hole->size;
+    return end > start ? end - start : 0;
+}
+
+/* Says how much stays of sections in a hole that is not cut. */
+static void explain_hole(struct macho_plan_state *state, const struct macho_hole *hole,
+                         const char *why)
+{
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        struct image_section *section = &state->plan->sections[i];
+        uint64_t size = overlap(section, hole);
+
+        if (section->fate == SECTION_STAYS || size == 0)
+            continue;
+        section->fate = SECTION_ZEROED;
+        snprintf(section->reason, sizeof(section->reason), "%" PRIu64 " bytes of zeros stay: %s",
+                 size, why);
+    }
+}
+
+static void forget_explanations(struct macho_plan_state *state)
+{
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        struct image_section *section = &state->plan->sections[i];
+
+        if (section->fate == SECTION_ZEROED) {
+            section->fate = SECTION_REMOVED;
+            section->reason[0] = '\0';
+        }
+    }
+}
+
+/* Sections that are found by their type, if at all, and those of the profile runtime, which are
+ * found by symbols. */
+static bool is_nameless(const struct macho_section *section)
+{
+    uint32_t type = section->flags & SECTION_TYPE_MASK;
+
+    return strncmp(section->sectname, "__llvm_prf_", strlen("__llvm_prf_")) == 0 ||
+           (type >= S_NON_LAZY_SYMBOL_POINTERS && type <= S_LAZY_SYMBOL_POINTERS) ||
+           (type >= S_MOD_INIT_FUNC_POINTERS && type <= S_MOD_TERM_FUNC_POINTERS) ||
+           (type >= S_THREAD_LOCAL_REGULAR && type <= S_THREAD_LOCAL_INIT_FUNCTION_POINTERS);
+}
+
+static bool starts_nameless(const struct macho_plan_state *state, const struct macho_hole *hole)
+{
+    const struct macho_segment *segment = &state->image.segments[hole->segment];
+    uint64_t address = segment->vmaddr + (hole->offset - segment->fileoff);
+
+    for (size_t i = 0; i < segment->section_count; i++) {
+        const struct macho_section *section = &state->image.sections[segment->first_section + i];
+        if (section->addr < address && !is_nameless(section))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the next segment loses all its bytes, and its load command can do for the rest of this
+ * one. */
+static bool can_split(struct macho_plan_state *state, size_t segment)
+{
+    const struct macho_segment *first = &state->image.segments[segment], *next = first + 1;
+
+    return segment + 1 < state->image.segment_count &&
+           strcmp(first->segname, MACHO_DATA_SEGMENT) == 0 &&
+           strcmp(next->segname, MACHO_COVERAGE_SEGMENT) == 0 && next->filesize != 0 &&
+           macho_plan_removes(state, SECTION_COVMAP) &&
+           state->image.sections[state->section_index[SECTION_COVMAP]].segment == segment + 1 &&
+           macho_plan_filesize(state, segment + 1) == 0 && ends_with_page(state, segment) &&
+           next->vmaddr == first->vmaddr + first->vmsize &&
+           next->fileoff == first->fileoff + first->filesize && next->initprot == first->initprot &&
+           next->maxprot == first->maxprot &&
+           next->command ==
+               first->command + SEGMENT_SIZE + SECTION_SIZE * (uint64_t)first->section_count;
+}
+
+/* Whether names are just behind data that go too. Headers of sections are in the order of
+ * addresses, which must stay. */
+static bool follows_stub(struct macho_plan_state *state)
+{
+    size_t names = state->section_index[SECTION_NAMES], data = state->section_index[SECTION_DATA];
+
+    return macho_plan_removes(state, SECTION_DATA) && names == data + 1 &&
+           state->image.sections[names].segment == state->image.sections[data].segment;
+}
+
+/* Where the mapping's tripwire is behind that of the names, from the start of that. */
+static uint64_t mapping_behind_names(const struct macho_plan_state *state)
+{
+    return align_up(state->plan->tripwire_size, MAPPING_ALIGNMENT);
+}
+
+/* Bytes of the tripwires in front of what is split off. */
+static uint64_t tripwires_size(const struct macho_plan_state *state)
+{
+    return mapping_behind_names(state) + TRIPWIRE_MAPPING_SIZE;
+}
+
+/* Whether the tripwires can stand where the hole ends, since what is there goes, up to the end of
+ * the names. Leaves a page more where they have no room. */
+static bool make_room_behind(struct macho_plan_state *state, struct macho_hole *hole)
+{
+    const struct image_section *names = image_plan_section(state->plan, SECTION_NAMES);
+    const struct image_section *data = image_plan_section(state->plan, SECTION_DATA);
+    uint64_t page = state->image.page_size, names_end = names->offset + names->size;
+    uint64_t start =
+        follows_stub(state) ? data->offset + state->record_layout.record_size : names->offset;
+    uint64_t end = hole->offset + hole->size, room = end + tripwires_size(state);
+    uint64_t missing = room > names_end ? align_up(room - names_end, page) : 0;
+
+    if (end > align_up(names_end, page) || missing >= hole->size || end - missing < start)
+        return false;
+    hole->size -= missing;
+    return true;
+}
+
+/* The largest hole that has bytes of its segment behind it. */
+static struct macho_hole *largest_inner_hole(struct macho_hole *holes, size_t count)
+{
+    struct macho_hole *largest = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!holes[i].is_tail && (largest == NULL || holes[i].size > largest->size))
+            largest = &holes[i];
+    }
+    return largest;
+}
+
+/* `problem` says why no segment can be split; NULL: one may be. Returns what has hindered it; NULL
+ * where one is split, or there is no need. */
+static const char *choose_holes(struct macho_plan_state *state, const char *problem)
+{
+    struct macho_hole found[MACHO_HOLES_MAX];
+    struct macho_hole *inner;
+    size_t count;
+
+    state->hole_count = 0;
+    state->split_segment = MACHO_NONE;
+    forget_explanations(state);
+    find_holes(state);
+    count = state->hole_count;
+    memcpy(found, state->holes, sizeof(found));
+    inner = largest_inner_hole(found, count);
+    state->hole_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (found[i].is_tail && ends_with_page(state, found[i].segment))
+            state->holes[state->hole_count++] = found[i];
+        else if (&found[i] != inner)
+            explain_hole(state, &found[i], "its segment cannot be cut twice");
+    }
+    if (inner == NULL)
+        return NULL;
+    if (problem == NULL && !can_split(state, inner->segment))
+        problem = "other bytes of its segment come behind it, and there is no empty segment "
+                  "__LLVM_COV next to it that could take them";
+    if (problem == NULL && !starts_nameless(state, inner))
+        problem = "its segment has sections on both sides that programs may look for by name";
+    if (problem == NULL &&
+        (state->names_place != MACHO_NAMES_AT_SPLIT || !make_room_behind(state, inner)))
+        problem = "no section would start where a new segment does, as LLVM's tools expect it";
+    if (problem == NULL) {
+        state->split_segment = inner->segment;
+        state->split_fileoff = inner->offset + inner->size;
+        state->holes[state->hole_count++] = *inner;
+    } else {
+        explain_hole(state, inner, problem);
+    }
+    return problem;
+}
+
+/* ---- the places of the tripwires ---- */
+
+/* The section of the mapping that comes first, as what stays is where its segment starts: with the
+ * other one behind it, all the rest goes. */
+static const struct image_section *first_of_mapping(struct macho_plan_state *state)
+{
+    const struct image_section *covmap = image_plan_section(state->plan, SECTION_COVMAP);
+    const struct image_section *covfun = image_plan_section(state->plan, SECTION_COVFUN);
+    const struct macho_section *sections = state->image.sections;
+
+    return macho_plan_removes(state, SECTION_COVFUN) && covfun->offset < covmap->offset &&
+                   sections[state->section_index[SECTION_COVFUN]].segment ==
+                       sections[state->section_index[SECTION_COVMAP]].segment &&
+                   covfun->size >= TRIPWIRE_MAPPING_SIZE
+               ? covfun
+               : covmap;
+}
+
+uint64_t macho_plan_mapping_offset(struct macho_plan_state *state)
+{
+    return state->split_segment != MACHO_NONE ? state->split_fileoff + mapping_behind_names(state)
+                                              : first_of_mapping(state)->offset;
+}
+
+uint64_t macho_plan_mapping_address(struct macho_plan_state *state)
+{
+    return state->split_segment != MACHO_NONE
+               ? image_plan_section(state->plan, SECTION_COVMAP)->address
+               : first_of_mapping(state)->address;
+}
+
+uint64_t macho_plan_names_offset(struct macho_plan_state *state)
+{
+    switch (state->names_place) {
+    case MACHO_NAMES_BEHIND_STUB:
+        return image_plan_section(state->plan, SECTION_DATA)->offset +
+               state->record_layout.record_size;
+    case MACHO_NAMES_AT_SPLIT:
+        return state->split_fileoff;
+    default:
+        return image_plan_section(state->plan, SECTION_NAMES)->offset;
+    }
+}
+
+uint64_t macho_plan_names_address(struct macho_plan_state *state)
+{
+    const struct image_section *names = image_plan_section(state->plan, SECTION_NAMES);
+
+    /* It stays in its segment. */
+    return names->address + (macho_plan_names_offset(state) - names->offset);
+}
+
+static bool can_follow_stub(struct macho_plan_state *state)
+{
+    return state->names_may_move && follows_stub(state) &&
+           image_plan_section(state->plan, SECTION_DATA)->size >=
+               state->record_layout.record_size + state->plan->tripwire_size;
+}
+
+static bool is_in_hole(const struct macho_plan_state *state, uint64_t offset, uint64_t size)
+{
+    for (size_t i = 0; i < state->hole_count; i++) {
+        if (ranges_overlap(offset, size, state->holes[i].offset, state->holes[i].size))
+            return true;
+    }
+    return false;
+}
+
+static const char *choose_with_names(struct macho_plan_state *state, enum macho_names_place place,
+                                     uint64_t in_names, const char *problem)
+{
+    size_t tripwire = state->plan->tripwire_size;
+
+    state->names_place = place;
+    state->reserved[SECTION_NAMES] = in_names;
+    state->reserved[SECTION_DATA] =
+        state->record_layout.record_size + (place == MACHO_NAMES_BEHIND_STUB ? tripwire : 0);
+    if (macho_plan_removes(state, SECTION_COVMAP))
+        state->reserved[first_of_mapping(state)->kind] =
+            place == MACHO_NAMES_AT_SPLIT ? 0 : TRIPWIRE_MAPPING_SIZE;
+    return choose_holes(state, problem);
+}
+
+/* Tries the places by what they cost. Their own start costs names nothing where nothing is cut
+ * there. */
+static void place_names(struct macho_plan_state *state, const char *problem)
+{
+    size_t tripwire = state->plan->tripwire_size;
+
+    if (tripwire != 0 && state->names_may_move) {
+        problem = choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, problem);
+        if (state->split_segment != MACHO_NONE)
+            return;
+    }
+    choose_with_names(state, MACHO_NAMES_AT_START, 0, problem);
+    if (tripwire == 0 || !is_in_hole(state, macho_plan_names_offset(state), tripwire)) {
+        state->reserved[SECTION_NAMES] = tripwire;
+        return;
+    }
+    if (can_follow_stub(state))
+        choose_with_names(state, MACHO_NAMES_BEHIND_STUB, 0, problem);
+    else
+        choose_with_names(state, MACHO_NAMES_AT_START, tripwire, problem);
+}
+
+uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segment)
+{
+    const struct macho_segment *holder = &state->image.segments[segment];
+    uint64_t filesize = holder->filesize;
+
+    for (size_t i = 0; i < state->hole_count; i++) {
+        const struct macho_hole *hole = &state->holes[i];
+        if (hole->segment == segment && (hole->is_tail || segment == state->split_segment) &&
+            hole->offset - holder->fileoff < filesize)
+            filesize = hole->offset - holder->fileoff;
+    }
+    return filesize;
+}
+
+/* ---- edits ---- */
+
+/* Zeros for [start, end) but for the holes, and the tripwires in front of a split. */
+static bool fill_with_zeros(struct macho_plan_state *state, uint64_t start, uint64_t end)
+{
+    struct edit_script *edits = &state->plan->edits;
+    uint64_t tripwires = state->split_fileoff, behind = tripwires + tripwires_size(state);
+
+    if (state->split_segment != MACHO_NONE && start < behind && end > tripwires)
+        return (start >= tripwires || fill_with_zeros(state, start, tripwires)) &&
+               (end <= behind || fill_with_zeros(state, behind, end));
+    for (size_t i = 0; i < state->hole_count && start < end; i++) {
+        const struct macho_hole *hole = &state->holes[i];
+        uint64_t hole_end = hole->offset + hole->size;
+
+        if (!ranges_overlap(start, end - start, hole->offset, hole->size))
+            continue;
+        if (start < hole->offset &&
+            !edit_replace_by_zeros(edits, start, hole->offset - start, hole->offset - start))
+            return false;
+        start = hole_end;
+    }
+    return start >= end || edit_replace_by_zeros(edits, start, end - start, end - start);
+}
+
+static bool add_tripwire(struct macho_plan_state *state)
+{
+    static const uint8_t unwritten[TRIPWIRE_SIZE_MAX];
+    struct image_plan *plan = state->plan;
+
+    plan->tripwire_literal = plan->edits.literals.size;
+    return edit_replace(&plan->edits, macho_plan_names_offset(state), plan->tripwire_size,
+                        (struct bytes){unwritten, plan->tripwire_size});
+}
+
+/* With the padding behind the names' tripwire, if it is there. */
+static bool add_mapping_tripwire(struct macho_plan_state *state)
+{
+    uint8_t bytes[MAPPING_ALIGNMENT + TRIPWIRE_MAPPING_SIZE] = {0};
+    size_t padding = state->split_segment == MACHO_NONE
+                         ? 0
+                         : mapping_behind_names(state) - state->plan->tripwire_size;
+    size_t size = padding + TRIPWIRE_MAPPING_SIZE;
+
+    tripwire_write_mapping(bytes + padding, false);
+    return edit_replace(&state->plan->edits, macho_plan_mapping_offset(state) - padding, size,
+                        (struct bytes){bytes, size});
+}
+
+static bool add_edits(struct macho_plan_state *state)
+{
+    if (macho_plan_removes(state, SECTION_NAMES) && !add_tripwire(state))
+        return false;
+    if (macho_plan_removes(state, SECTION_COVMAP) && !add_mapping_tripwire(state))
+        return false;
+    for (size_t i = 0; i < state->plan->section_count; i++) {
+        const struct image_section *section = &state->plan->sections[i];
+        uint64_t end = section->offset + section->size;
+
+        if (section->fate != SECTION_STAYS &&
+            !fill_with_zeros(state, section->offset + state->reserved[section->kind], end))
+            return false;
+    }
+    for (size_t i = 0; i < state->hole_count; i++) {
+        if (!edit_cut(&state->plan->edits, state->holes[i].offset, state->holes[i].size))
+            return false;
+    }
+    return true;
+}
+
+/* Where only the mapping goes, no fixup changes, and none needs to be understood. */
+static bool plan_fixups(struct macho_plan_state *state, const char **problem)
+{
+    *problem = NULL;
+    if (!macho_plan_removes(state, SECTION_NAMES) && !macho_plan_removes(state, SECTION_DATA))
+        return true;
+    return macho_relink_plan(state, problem) && macho_recode_plan(state, problem);
+}
+
+bool macho_layout_plan(struct macho_plan_state *state, struct error *error)
+{
+    struct edit_script *edits = &state->plan->edits;
+    size_t edits_before = edits->count, literals_before = edits->literals.size;
+    const char *problem;
+    bool done;
+
+    place_names(state, NULL);
+    done = plan_fixups(state, &problem);
+    if (!done && problem != NULL && state->split_segment != MACHO_NONE) {
+        edits->count = edits_before;
+        edits->literals.size = literals_before;
+        state->chains_growth = 0;
+        state->rebase_growth = 0;
+        place_names(state, problem);
+        done = plan_fixups(state, &problem);
+    }
+    if (!done && problem != NULL)
+        return error_set(error, "%s: %s; use --sections without names and data", state->image.path,
+                         problem);
+    if (!done || !add_edits(state))
+        return error_out_of_memory(error, state->image.path, edits->literals.size);
+    return !macho_plan_removes(state, SECTION_NAMES) || macho_runtime_move_names(state, error);
+}

@@ -1,0 +1,53 @@
+/*
+ * The stub record: the one profile data record that a stripped image keeps.
+ *
+ * With no record at all some LLVM versions write an empty profile, and others lose counts when they
+ * merge. So one record stays, which covers all counters and all bitmap bytes and has no value
+ * sites. Its NameRef and FuncHash are the first 16 bytes of the UUID (zero-padded): they tell whose
+ * profile it is, make online merging refuse another build's profile, and are there even where the
+ * runtime writes no binary ID.
+ *
+ * The layout of records is in common/profile.h.
+ */
+#ifndef COVSPLIT_FORMATS_RUNTIME_STUB_H
+#define COVSPLIT_FORMATS_RUNTIME_STUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/base/uuid.h"
+#include "common/llvm/profile.h"
+
+#define STUB_RECORD_MAX PROFILE_RECORD_SIZE_MAX
+#define STUB_UUID_SIZE  PROFILE_STUB_UUID_SIZE
+
+/* The layout of the records of an image whose profiles have that raw version. False for a version,
+ * or a variant bit, that is not known: what such a runtime does with its data is not known either.
+ */
+bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_record_layout *layout);
+
+/* True where any of the records has value sites: the image collects value profiles then, and its
+ * data is live. The size must be a multiple of the record size. */
+bool records_have_value_sites(const struct profile_record_layout *layout, struct bytes records,
+                              bool big_endian);
+
+/* Addresses and sizes in the image. bitmap_size is 0 where there is no bitmap. */
+struct stub_place {
+    bool narrow; /* distances have 32 bits, whatever the size of pointers: COFF */
+    uint64_t record;
+    uint64_t counters;
+    uint64_t counters_size;
+    uint64_t bitmap;
+    uint64_t bitmap_size;
+};
+
+/* Writes layout->record_size bytes. False where the counters do not fit the record's fields. */
+bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
+                 const struct stub_place *place, bool big_endian, uint8_t record[STUB_RECORD_MAX]);
+
+/* Puts the UUID in: the first 16 bytes of a record. */
+void stub_set_uuid(uint8_t record[STUB_UUID_SIZE], const struct uuid *uuid);
+
+#endif

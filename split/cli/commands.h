@@ -1,0 +1,25 @@
+/*
+ * The subcommands' functions. command_table.c says how each is called; by the time a function
+ * runs, its command line is known to be right.
+ *
+ * Each returns an enum exit_status (message.h) and has printed what went wrong.
+ */
+#ifndef COVSPLIT_SPLIT_CLI_COMMANDS_H
+#define COVSPLIT_SPLIT_CLI_COMMANDS_H
+
+#include "split/cli/options.h"
+
+int command_correlate(const struct parsed_options *options);
+int command_export(const struct parsed_options *options);
+int command_join(const struct parsed_options *options);
+int command_link(const struct parsed_options *options);
+int command_merge(const struct parsed_options *options);
+int command_run(const struct parsed_options *options);
+int command_show(const struct parsed_options *options);
+int command_split(const struct parsed_options *options);
+int command_store_check(const struct parsed_options *options);
+int command_store_gc(const struct parsed_options *options);
+int command_store_list(const struct parsed_options *options);
+int command_verify(const struct parsed_options *options);
+
+#endif

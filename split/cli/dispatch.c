@@ -1,0 +1,180 @@
+/*
+ * Finding the subcommand to run, and the help: see dispatch.h.
+ */
+#include "split/cli/dispatch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "reader/covsplit.h"
+#include "split/cli/message.h"
+#include "split/cli/table.h"
+
+/* ---- help ---- */
+
+static int out_of_memory(void)
+{
+    struct error error;
+
+    error_set(&error, "no memory for the text; free some and run again");
+    message_error(&error);
+    return STATUS_FAILED;
+}
+
+/* Whether the command is an action of the group ("store gc" of "store"). */
+static bool is_in_group(const struct command *command, const char *group)
+{
+    size_t length = strlen(group);
+
+    return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
+}
+
+/* A table of the commands, or with a group those in it. */
+static bool print_commands(const struct command_table *table, const char *group)
+{
+    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
+    struct table *lines = table_new(columns, 2, 2);
+    bool printed;
+
+    if (lines == NULL)
+        return false;
+    for (size_t i = 0; i < table->count; i++) {
+        if (group != NULL && !is_in_group(&table->commands[i], group))
+            continue;
+        table_cell(lines, "%s", table->commands[i].name);
+        table_cell(lines, "%s", table->commands[i].summary);
+    }
+    printed = table_print(lines, stdout);
+    table_free(lines);
+    return printed;
+}
+
+/* Of a group, or with NULL of all. */
+static int print_help(const struct command_table *table, const char *group)
+{
+    bool printed;
+
+    if (group == NULL)
+        printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
+               "Splits coverage data off instrumented images, and puts it back.\n"
+               "\n"
+               "Commands:\n");
+    else
+        printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
+               "\n"
+               "Actions:\n",
+               group);
+    printed = print_commands(table, group);
+    if (group == NULL)
+        printf("\n"
+               "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
+               "'covsplit --version' prints the version.\n");
+    else
+        printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
+    return printed ? STATUS_DONE : out_of_memory();
+}
+
+static int print_help_of(const struct command *command)
+{
+    return print_command_help(command, stdout) ? STATUS_DONE : out_of_memory();
+}
+
+static int print_version(void)
+{
+    printf("covsplit %d.%d.%d\n", COVSPLIT_VERSION_MAJOR, COVSPLIT_VERSION_MINOR,
+           COVSPLIT_VERSION_PATCH);
+    return STATUS_DONE;
+}
+
+/* ---- dispatch ---- */
+
+static bool is_group(const struct command_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        if (is_in_group(&table->commands[i], name))
+            return true;
+    }
+    return false;
+}
+
+/* The command of that name, or the action of the group. */
+static const struct command *find_command(const struct command_table *table, const char *group,
+                                          const char *name)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct command *command = &table->commands[i];
+        const char *own = command->name;
+
+        if (group != NULL)
+            own = is_in_group(command, group) ? own + strlen(group) + 1 : "";
+        if (strcmp(own, name) == 0)
+            return command;
+    }
+    return NULL;
+}
+
+static int run_command(const struct command *command, int count, char **arguments)
+{
+    struct parsed_options options;
+    struct error error;
+    int status = STATUS_USAGE;
+
+    switch (parse_options(command, count, arguments, &options, &error)) {
+    case PARSE_DONE:
+        status = command->run(&options);
+        parsed_options_free(&options);
+        break;
+    case PARSE_HELP:
+        status = print_help_of(command);
+        break;
+    case PARSE_WRONG:
+        message_usage(command->name, "%s", error.message);
+        break;
+    case PARSE_FAILED:
+        message_error(&error);
+        status = STATUS_FAILED;
+        break;
+    }
+    return status;
+}
+
+static bool is_help_option(const char *argument)
+{
+    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
+}
+
+/* What the words name, of which those that name a group are taken off: it is described, or run with
+ * the words that follow. */
+static int run_or_describe(const struct command_table *table, const char *group, bool describes,
+                           int count, char **words)
+{
+    const struct command *command;
+
+    if (count == 0)
+        return describes
+                   ? print_help(table, group)
+                   : message_usage(group, "no %s given", group == NULL ? "command" : "action");
+    if (!describes && is_help_option(words[0]))
+        return print_help(table, group);
+    if (!describes && words[0][0] == '-')
+        return message_usage(group, "unknown option '%s'", words[0]);
+    if (group == NULL && is_group(table, words[0]))
+        return run_or_describe(table, words[0], describes, count - 1, words + 1);
+    if (describes && count > 1)
+        return message_usage(NULL, "'%s' is one operand too many", words[1]);
+    command = find_command(table, group, words[0]);
+    if (command == NULL)
+        return message_usage(group, "unknown %s '%s'", group == NULL ? "command" : "action",
+                             words[0]);
+    return describes ? print_help_of(command) : run_command(command, count - 1, words + 1);
+}
+
+int dispatch(const struct command_table *table, int argc, char **argv)
+{
+    bool describes = argc > 1 && strcmp(argv[1], "help") == 0;
+    int taken = argc > 0 ? 1 + describes : 0;
+
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        return print_version();
+    return run_or_describe(table, NULL, describes, argc - taken, argv + taken);
+}

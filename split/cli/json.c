@@ -1,0 +1,151 @@
+/*
+ * JSON (RFC 8259): see json.h.
+ */
+#include "split/cli/json.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+
+#define INDENTATION 2
+
+static void start_line(struct json_writer *writer)
+{
+    fprintf(writer->stream, "\n%*s", (int)(writer->depth * INDENTATION), "");
+}
+
+/* What goes between the former value and the next one, and the key of that. */
+static void start_value(struct json_writer *writer, const char *key)
+{
+    if (writer->has_members)
+        putc(',', writer->stream);
+    if (writer->depth != 0)
+        start_line(writer);
+    if (key != NULL)
+        fprintf(writer->stream, "\"%s\": ", key);
+    writer->has_members = true;
+}
+
+static void begin(struct json_writer *writer, const char *key, char bracket)
+{
+    start_value(writer, key);
+    putc(bracket, writer->stream);
+    writer->depth++;
+    writer->has_members = false;
+}
+
+static void end(struct json_writer *writer, char bracket)
+{
+    writer->depth--;
+    if (writer->has_members)
+        start_line(writer);
+    putc(bracket, writer->stream);
+    if (writer->depth == 0)
+        putc('\n', writer->stream);
+    writer->has_members = true;
+}
+
+void json_begin_object(struct json_writer *writer, const char *key)
+{
+    begin(writer, key, '{');
+}
+
+void json_end_object(struct json_writer *writer)
+{
+    end(writer, '}');
+}
+
+void json_begin_array(struct json_writer *writer, const char *key)
+{
+    begin(writer, key, '[');
+}
+
+void json_end_array(struct json_writer *writer)
+{
+    end(writer, ']');
+}
+
+/* ---- strings ---- */
+
+/* How many bytes the valid UTF-8 character at `text` has (Unicode, table 3-7); 0 where there is
+ * none. The terminating NUL is no continuation byte, so nothing behind it is read. */
+static size_t utf8_length(const unsigned char *text)
+{
+    unsigned char first = text[0];
+    unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
+    size_t length;
+
+    if (first < 0x80)
+        return 1;
+    if (first < 0xc2 || first > 0xf4)
+        return 0;
+    length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+    if (first == 0xe0)
+        low = 0xa0; /* overlong */
+    else if (first == 0xed)
+        high = 0x9f; /* surrogates */
+    else if (first == 0xf0)
+        low = 0x90; /* overlong */
+    else if (first == 0xf4)
+        high = 0x8f; /* above U+10FFFF */
+    if (text[1] < low || text[1] > high)
+        return 0;
+    for (size_t i = 2; i < length; i++) {
+        if (text[i] < 0x80 || text[i] > 0xbf)
+            return 0;
+    }
+    return length;
+}
+
+static void write_character(FILE *stream, const unsigned char *text, size_t length)
+{
+    if (length == 0)
+        fputs("\xef\xbf\xbd", stream);
+    else if (*text == '"' || *text == '\\')
+        fprintf(stream, "\\%c", *text);
+    else if (*text < 0x20 || *text == 0x7f)
+        fprintf(stream, "\\u%04x", *text);
+    else
+        fwrite(text, 1, length, stream);
+}
+
+void json_string(struct json_writer *writer, const char *key, const char *text)
+{
+    const unsigned char *character = (const unsigned char *)text;
+
+    start_value(writer, key);
+    putc('"', writer->stream);
+    while (*character != '\0') {
+        size_t length = utf8_length(character);
+
+        write_character(writer->stream, character, length);
+        character += length != 0 ? length : 1;
+    }
+    putc('"', writer->stream);
+}
+
+/* ---- other values ---- */
+
+void json_number(struct json_writer *writer, const char *key, uint64_t number)
+{
+    start_value(writer, key);
+    fprintf(writer->stream, "%" PRIu64, number);
+}
+
+void json_fraction(struct json_writer *writer, const char *key, uint64_t ten_thousandths)
+{
+    start_value(writer, key);
+    fprintf(writer->stream, "%" PRIu64 ".%04" PRIu64, ten_thousandths / 10000,
+            ten_thousandths % 10000);
+}
+
+void json_boolean(struct json_writer *writer, const char *key, bool value)
+{
+    start_value(writer, key);
+    fputs(value ? "true" : "false", writer->stream);
+}
+
+void json_null(struct json_writer *writer, const char *key)
+{
+    start_value(writer, key);
+    fputs("null", writer->stream);
+}

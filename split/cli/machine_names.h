@@ -1,0 +1,13 @@
+/*
+ * What machines are called.
+ */
+#ifndef COVSPLIT_SPLIT_CLI_MACHINE_NAMES_H
+#define COVSPLIT_SPLIT_CLI_MACHINE_NAMES_H
+
+#define MACHINE_TEXT_MAX 24
+
+/* "x86-64", "aarch64", by the ELF machine number (e_machine) and class (ELFCLASS64); the number
+ * where there is no name; into text[MACHINE_TEXT_MAX]. Returns text. */
+const char *machine_text(unsigned machine, unsigned elf_class, char *text);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * What the command says on stderr, and the exit status that goes with it.
+ */
+#ifndef COVSPLIT_SPLIT_CLI_MESSAGE_H
+#define COVSPLIT_SPLIT_CLI_MESSAGE_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/base/error.h"
+#include "reader/covsplit.h"
+
+enum exit_status {
+    STATUS_DONE = 0,
+    STATUS_FAILED = 1,
+    STATUS_USAGE = 2,
+};
+
+/* "covsplit: error: FILE: what is wrong; what to do" */
+void message_error(const struct error *error);
+
+/* "covsplit: warning: ..." */
+void message_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "covsplit: error: WHAT; run 'covsplit COMMAND --help'", or with NULL for the command 'covsplit
+ * --help'. Returns STATUS_USAGE, so that `return message_usage(...)` reads as what it does. */
+int message_usage(const char *command_name, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Prints one line, without control bytes, to a stream: results that name files. */
+void message_line(FILE *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Formats into line->message what will be printed: cut to ERROR_MESSAGE_MAX, control bytes made
+ * harmless. */
+void format_printable(struct error *line, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+
+/* Takes over the message of an error of the reader library, and frees that. Returns false. */
+bool error_from_reader(struct error *error, covsplit_error *from);
+
+#endif

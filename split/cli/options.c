@@ -1,0 +1,452 @@
+/*
+ * Parsing of command lines: see options.h.
+ *
+ * This is no getopt, which keeps its state in global variables and knows nothing of types, required
+ * options and help texts.
+ */
+#include "split/cli/options.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/llvm/section.h"
+#include "split/cli/table.h"
+
+#define THREADS_DEFAULT_MAX 8
+
+static const struct option_description help_option = {
+    .id = OPTION_HELP,
+    .type = OPTION_TYPE_FLAG,
+    .long_name = "help",
+    .short_name = 'h',
+    .help = "print this text",
+};
+
+/* ---- finding options ---- */
+
+/* The index of --help is the one behind the table's. */
+static const struct option_description *option_at(const struct command *command, size_t index)
+{
+    return index < command->option_count ? &command->options[index] : &help_option;
+}
+
+static const struct option_description *find_by_id(const struct command *command, enum option_id id)
+{
+    for (size_t i = 0; i <= command->option_count; i++) {
+        if (option_at(command, i)->id == id)
+            return option_at(command, i);
+    }
+    return NULL;
+}
+
+static const struct option_description *find_short(const struct command *command, char name,
+                                                   struct error *error)
+{
+    for (size_t i = 0; i <= command->option_count; i++) {
+        if (option_at(command, i)->short_name == name)
+            return option_at(command, i);
+    }
+    error_set(error, "unknown option '-%c'", name);
+    return NULL;
+}
+
+static const struct option_description *find_long(const struct command *command, const char *name,
+                                                  size_t length, struct error *error)
+{
+    const struct option_description *found = NULL;
+
+    for (size_t i = 0; i <= command->option_count; i++) {
+        const struct option_description *option = option_at(command, i);
+
+        if (strncmp(option->long_name, name, length) != 0)
+            continue;
+        if (option->long_name[length] == '\0')
+            return option;
+        if (found != NULL) {
+            error_set(error, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)length, name,
+                      found->long_name, option->long_name);
+            return NULL;
+        }
+        found = option;
+    }
+    if (found == NULL)
+        error_set(error, "unknown option '--%.*s'", (int)length, name);
+    return found;
+}
+
+/* ---- values ---- */
+
+/* The decimal number at the front of the text, and where it ends: at `text` where there is none, or
+ * it is too large. */
+static const char *take_number(const char *text, uint64_t *value)
+{
+    const char *digit = text;
+
+    *value = 0;
+    for (; *digit >= '0' && *digit <= '9'; digit++) {
+        if (__builtin_mul_overflow(*value, 10u, value) ||
+            __builtin_add_overflow(*value, (uint64_t)(*digit - '0'), value))
+            return text;
+    }
+    return digit;
+}
+
+/* More than 0 bytes, and less than any that could be had. */
+static bool parse_size(const struct option_description *option, const char *text, uint64_t *size,
+                       struct error *error)
+{
+    static const char units[] = "KMGT";
+    const char *unit = take_number(text, size), *found = NULL;
+
+    if (unit != text && *unit != '\0' && unit[1] == '\0')
+        found = strchr(units, *unit);
+    if (found != NULL && *size <= UINT64_MAX >> 10 * (found - units + 1))
+        *size <<= 10 * (found - units + 1);
+    else if (unit == text || *unit != '\0')
+        *size = 0;
+    return *size != 0 ||
+           error_set(error, "'--%s %s' is no size: bytes, or a number and K, M, G or T",
+                     option->long_name, text);
+}
+
+static bool parse_number(const struct option_description *option, const char *text,
+                         uint64_t *number, struct error *error)
+{
+    uint64_t value;
+    const char *digit = take_number(text, &value);
+
+    if (digit == text || *digit != '\0' || value < option->minimum || value > option->maximum)
+        return error_set(error, "'--%s %s' is no number from %" PRIu64 " to %" PRIu64,
+                         option->long_name, text, option->minimum, option->maximum);
+    *number = value;
+    return true;
+}
+
+/* The kind of a word of `length` characters that --sections may name; 0 where there is none. */
+static unsigned removable_kind(const char *word, size_t length)
+{
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const char *name = section_kind_word((enum section_kind)kind);
+
+        if ((SECTION_BIT(kind) & SECTION_REMOVABLE) != 0 && strlen(name) == length &&
+            memcmp(name, word, length) == 0)
+            return kind;
+    }
+    return 0;
+}
+
+static bool parse_sections(const struct option_description *option, const char *text,
+                           uint64_t *sections, struct error *error)
+{
+    uint64_t mask = 0;
+    const char *word = text;
+
+    if (strcmp(text, "all") == 0) {
+        *sections = SECTION_REMOVABLE;
+        return true;
+    }
+    for (;;) {
+        size_t length = strcspn(word, ",");
+        unsigned kind = removable_kind(word, length);
+
+        if (kind == 0)
+            return error_set(error,
+                             "'--%s %s': '%.*s' is not one of covmap, covfun, names, data, "
+                             "covnames, covdata (or all, alone)",
+                             option->long_name, text, (int)length, word);
+        mask |= SECTION_BIT(kind);
+        if (word[length] == '\0')
+            break;
+        word += length + 1;
+    }
+    *sections = mask;
+    return true;
+}
+
+static bool parse_word(const struct option_description *option, const char *text, uint64_t *index,
+                       struct error *error)
+{
+    struct error list = {0};
+
+    for (*index = 0; option->words[*index] != NULL; ++*index) {
+        struct error before = list;
+
+        if (strcmp(option->words[*index], text) == 0)
+            return true;
+        error_set(&list, "%.900s%s%s", before.message, *index == 0 ? "" : ", ",
+                  option->words[*index]);
+    }
+    return error_set(error, "'--%s %s' is not one of %.900s", option->long_name, text,
+                     list.message);
+}
+
+static bool set_value(const struct option_description *option, const char *text,
+                      struct parsed_options *parsed, struct error *error)
+{
+    struct option_value value = {.given = true, .text = text};
+
+    switch (option->type) {
+    case OPTION_TYPE_FLAG:
+        break;
+    case OPTION_TYPE_TEXT:
+        if (text[0] == '\0')
+            return error_set(error, "the value of '--%s' is empty", option->long_name);
+        break;
+    case OPTION_TYPE_NUMBER:
+        if (!parse_number(option, text, &value.number, error))
+            return false;
+        break;
+    case OPTION_TYPE_SIZE:
+        if (!parse_size(option, text, &value.number, error))
+            return false;
+        break;
+    case OPTION_TYPE_SECTIONS:
+        if (!parse_sections(option, text, &value.number, error))
+            return false;
+        break;
+    case OPTION_TYPE_WORD:
+        if (!parse_word(option, text, &value.number, error))
+            return false;
+        break;
+    case OPTION_TYPE_UUID:
+        if (!uuid_parse(text, &value.uuid))
+            return error_set(error,
+                             "'--%s %s' is no UUID: 1 to %d bytes as pairs of hexadecimal digits",
+                             option->long_name, text, UUID_SIZE_MAX);
+        break;
+    }
+    parsed->values[option->id] = value;
+    return true;
+}
+
+/* ---- arguments ---- */
+
+/* What is left of the command line. */
+struct cursor {
+    char *const *arguments;
+    int count;
+    int next;
+};
+
+static bool take_value(struct cursor *cursor, const char **value)
+{
+    if (cursor->next == cursor->count)
+        return false;
+    *value = cursor->arguments[cursor->next++];
+    return true;
+}
+
+static bool parse_long(const char *argument, struct cursor *cursor, struct parsed_options *parsed,
+                       struct error *error)
+{
+    const char *name = argument + 2;
+    size_t length = strcspn(name, "=");
+    const char *value = name[length] == '=' ? name + length + 1 : NULL;
+    const struct option_description *option = find_long(parsed->command, name, length, error);
+
+    if (option == NULL)
+        return false;
+    if (option->type == OPTION_TYPE_FLAG && value != NULL)
+        return error_set(error, "option '--%s' takes no value", option->long_name);
+    if (option->type != OPTION_TYPE_FLAG && value == NULL && !take_value(cursor, &value))
+        return error_set(error, "option '--%s' needs a value: %s", option->long_name,
+                         option->argument);
+    return set_value(option, value, parsed, error);
+}
+
+static bool parse_short(const char *argument, struct cursor *cursor, struct parsed_options *parsed,
+                        struct error *error)
+{
+    for (const char *name = argument + 1; *name != '\0'; name++) {
+        const struct option_description *option = find_short(parsed->command, *name, error);
+        const char *value = name + 1;
+
+        if (option == NULL)
+            return false;
+        if (option->type == OPTION_TYPE_FLAG) {
+            if (!set_value(option, NULL, parsed, error))
+                return false;
+            continue;
+        }
+        if (*value == '\0' && !take_value(cursor, &value))
+            return error_set(error, "option '-%c' needs a value: %s", *name, option->argument);
+        return set_value(option, value, parsed, error);
+    }
+    return true;
+}
+
+static bool operands_are_command(const struct command *command)
+{
+    return command->operand_maximum == OPERANDS_ARE_COMMAND;
+}
+
+static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed,
+                            struct error *error)
+{
+    bool options_ended = false;
+
+    while (cursor->next < cursor->count) {
+        const char *argument = cursor->arguments[cursor->next++];
+
+        if (!options_ended && operands_are_command(parsed->command) &&
+            (argument[0] != '-' || argument[1] == '\0'))
+            return error_set(error, "'%s' comes before '--'", argument);
+        if (options_ended || argument[0] != '-' || argument[1] == '\0')
+            parsed->operands[parsed->operand_count++] = argument;
+        else if (strcmp(argument, "--") == 0)
+            options_ended = true;
+        else if (argument[1] == '-' ? !parse_long(argument, cursor, parsed, error)
+                                    : !parse_short(argument, cursor, parsed, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the whole ---- */
+
+static bool check_options(const struct parsed_options *parsed, struct error *error)
+{
+    const struct command *command = parsed->command;
+
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option_description *option = &command->options[i];
+
+        if (option->required && !parsed->values[option->id].given)
+            return error_set(error, "'--%s %s' is missing", option->long_name, option->argument);
+        if (option->excludes != OPTION_NONE && parsed->values[option->id].given &&
+            parsed->values[option->excludes].given)
+            return error_set(error, "'--%s' and '--%s' exclude each other", option->long_name,
+                             find_by_id(command, option->excludes)->long_name);
+    }
+    return true;
+}
+
+static bool check_operands(const struct parsed_options *parsed, struct error *error)
+{
+    const struct command *command = parsed->command;
+
+    if (parsed->operand_count < command->operand_minimum)
+        return error_set(error, "%s is missing", command->operand);
+    if (parsed->operand_count > command->operand_maximum)
+        return error_set(error, "'%s' is one operand too many",
+                         parsed->operands[command->operand_maximum]);
+    for (size_t i = 0; i < parsed->operand_count; i++) {
+        if (parsed->operands[i][0] == '\0' && (i == 0 || !operands_are_command(command)))
+            return error_set(error, "%s is empty", command->operand);
+    }
+    return true;
+}
+
+enum parse_result parse_options(const struct command *command, int count, char *const *arguments,
+                                struct parsed_options *parsed, struct error *error)
+{
+    struct cursor cursor = {.arguments = arguments, .count = count};
+    enum parse_result result = PARSE_WRONG;
+
+    memset(parsed, 0, sizeof(*parsed));
+    parsed->command = command;
+    parsed->operands = calloc((size_t)count + 1, sizeof(*parsed->operands));
+    if (parsed->operands == NULL) {
+        error_out_of_memory(error, "the command line", (size_t)count * sizeof(*parsed->operands));
+        return PARSE_FAILED;
+    }
+    if (parse_arguments(&cursor, parsed, error)) {
+        if (parsed->values[OPTION_HELP].given)
+            result = PARSE_HELP;
+        else if (check_options(parsed, error) && check_operands(parsed, error))
+            result = PARSE_DONE;
+    }
+    if (result != PARSE_DONE)
+        parsed_options_free(parsed);
+    return result;
+}
+
+void parsed_options_free(struct parsed_options *parsed)
+{
+    free(parsed->operands);
+    parsed->operands = NULL;
+    parsed->operand_count = 0;
+}
+
+/* ---- access ---- */
+
+bool option_given(const struct parsed_options *options, enum option_id id)
+{
+    return options->values[id].given;
+}
+
+const char *option_text(const struct parsed_options *options, enum option_id id)
+{
+    return options->values[id].text;
+}
+
+uint64_t option_number(const struct parsed_options *options, enum option_id id)
+{
+    const struct option_description *option = find_by_id(options->command, id);
+
+    if (options->values[id].given || option == NULL)
+        return options->values[id].number;
+    return option->fallback;
+}
+
+unsigned option_sections(const struct parsed_options *options, enum option_id id)
+{
+    return options->values[id].given ? (unsigned)options->values[id].number : SECTION_REMOVABLE;
+}
+
+struct uuid option_uuid(const struct parsed_options *options, enum option_id id)
+{
+    return options->values[id].uuid;
+}
+
+unsigned option_threads(const struct parsed_options *options)
+{
+    long processors;
+
+    if (option_given(options, OPTION_THREADS))
+        return (unsigned)option_number(options, OPTION_THREADS);
+    processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (processors < 1)
+        return 1;
+    return processors > THREADS_DEFAULT_MAX ? THREADS_DEFAULT_MAX : (unsigned)processors;
+}
+
+/* ---- help ---- */
+
+static void add_help_row(struct table *table, const struct option_description *option)
+{
+    const char *separator = option->argument != NULL ? " " : "";
+    const char *argument = option->argument != NULL ? option->argument : "";
+
+    if (option->short_name != '\0')
+        table_cell(table, "-%c, --%s%s%s", option->short_name, option->long_name, separator,
+                   argument);
+    else
+        table_cell(table, "    --%s%s%s", option->long_name, separator, argument);
+    if (option->type == OPTION_TYPE_NUMBER && option->fallback != 0)
+        table_cell(table, "%s (default: %" PRIu64 ")", option->help, option->fallback);
+    else
+        table_cell(table, "%s", option->help);
+}
+
+bool print_command_help(const struct command *command, FILE *stream)
+{
+    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
+    struct table *table = table_new(columns, 2, 2);
+    bool printed;
+
+    if (table == NULL)
+        return false;
+    for (size_t i = 0; i <= command->option_count; i++)
+        add_help_row(table, option_at(command, i));
+    fprintf(stream, "Usage: covsplit %s %s\n%s.\n", command->name, command->usage,
+            command->summary);
+    if (command->description[0] != '\0')
+        fprintf(stream, "\n%s", command->description);
+    fprintf(stream, "\nOptions:\n");
+    printed = table_print(table, stream);
+    table_free(table);
+    return printed;
+}

@@ -1,0 +1,148 @@
+/*
+ * The command line, described by tables.
+ *
+ * A subcommand is one `struct command`: its name, what it is for, its options, its operands and its
+ * function. Parsing, --help and usage errors all come from that description, so they cannot tell
+ * different stories.
+ *
+ * How a subcommand uses its options: every value was checked while parsing, and required options
+ * and the number of operands too, so the accessors below cannot fail:
+ *
+ *     const char *output = option_text(options, OPTION_OUTPUT);       NULL: not given
+ *     int level = (int)option_number(options, OPTION_LEVEL);          or the table's fallback
+ *     uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);   0: not given
+ *     bool verbose = option_given(options, OPTION_VERBOSE);
+ *     unsigned sections = option_sections(options, OPTION_SECTIONS);  a mask of SECTION_BIT
+ *     unsigned word = (unsigned)option_number(options, OPTION_FAILURE_MODE);  its index in `words`
+ *     struct uuid uuid = option_uuid(options, OPTION_UUID);           size 0: not given
+ *     const char *image = options->operands[0];
+ *
+ * Forms that are understood: --name value, --name=value, -n value, -nvalue, flags together (-ab),
+ * options behind operands, -- to end the options, and any beginning of a long name that fits only
+ * one. An option given again replaces the former.
+ */
+#ifndef COVSPLIT_SPLIT_CLI_OPTIONS_H
+#define COVSPLIT_SPLIT_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/base/error.h"
+#include "common/base/uuid.h"
+
+enum option_id {
+    OPTION_NONE, /* no option: not to be used in a table */
+    OPTION_HELP, /* every subcommand has it, without a line in its table */
+    OPTION_ARCH,
+    OPTION_DEBUG_DIRECTORY,
+    OPTION_DROP_SIGNATURE,
+    OPTION_DRY_RUN,
+    OPTION_FAILURE_MODE,
+    OPTION_IMAGE,
+    OPTION_JSON,
+    OPTION_KEEP_LIST,
+    OPTION_LEVEL,
+    OPTION_LLVM_PROFDATA,
+    OPTION_MAP,
+    OPTION_MEMORY_LIMIT,
+    OPTION_OLDER_THAN,
+    OPTION_OUTPUT,
+    OPTION_PORTABLE,
+    OPTION_NO_EXACT,
+    OPTION_RECURSIVE,
+    OPTION_REPLACE,
+    OPTION_SECTIONS,
+    OPTION_SIDECAR,
+    OPTION_SPARSE,
+    OPTION_STORE,
+    OPTION_THREADS,
+    OPTION_UUID,
+    OPTION_VERBOSE,
+    OPTION_COUNT,
+};
+
+enum option_type {
+    OPTION_TYPE_FLAG,
+    OPTION_TYPE_TEXT,     /* anything but "" */
+    OPTION_TYPE_NUMBER,   /* decimal, from `minimum` to `maximum` */
+    OPTION_TYPE_SIZE,     /* bytes: decimal, with K, M, G or T behind it for a power of 1024 */
+    OPTION_TYPE_SECTIONS, /* section words with ',' between, or "all" */
+    OPTION_TYPE_UUID,     /* hexadecimal digits */
+    OPTION_TYPE_WORD,     /* one of `words` */
+};
+
+struct option_description {
+    enum option_id id;
+    enum option_type type;
+    const char *long_name;
+    char short_name;      /* '\0': none */
+    const char *argument; /* what --help calls the value; NULL for flags */
+    const char *help;
+    uint64_t minimum, maximum; /* numbers only */
+    uint64_t fallback;         /* numbers only: the value where the option is not given */
+    const char *const *words;  /* words only: what is understood; ends with NULL */
+    bool required;
+    enum option_id excludes; /* an option that cannot be given together with this one */
+};
+
+struct parsed_options;
+
+/* A maximum that means: operands are the command line of another program. So they only come behind
+ * "--", there can be any number of them, and all but the first may be empty. */
+#define OPERANDS_ARE_COMMAND (SIZE_MAX - 1)
+
+struct command {
+    const char *name;
+    const char *summary;     /* one line without a full stop */
+    const char *usage;       /* what follows the name: "[-o OUT] IMAGE" */
+    const char *description; /* more lines for --help, each with its newline; "" for none */
+    const struct option_description *options;
+    size_t option_count;
+    const char *operand;                     /* what the usage calls an operand, for messages */
+    size_t operand_minimum, operand_maximum; /* or OPERANDS_ARE_COMMAND */
+    int (*run)(const struct parsed_options *options); /* returns an enum exit_status */
+};
+
+struct option_value {
+    bool given;
+    const char *text; /* as on the command line */
+    uint64_t number;  /* numbers; section masks; indices of words */
+    struct uuid uuid;
+};
+
+/* Points into argv, which must outlive it. Freed with parsed_options_free. */
+struct parsed_options {
+    const struct command *command;
+    struct option_value values[OPTION_COUNT];
+    const char **operands;
+    size_t operand_count;
+};
+
+enum parse_result {
+    PARSE_DONE,
+    PARSE_HELP,   /* --help was given: print it, run nothing */
+    PARSE_WRONG,  /* the error says what is wrong with the command line */
+    PARSE_FAILED, /* the error says why it could not be read */
+};
+
+/* Parses the `count` arguments that follow the subcommand's name. Unless the result is PARSE_DONE
+ * there is nothing to free. */
+enum parse_result parse_options(const struct command *command, int count, char *const *arguments,
+                                struct parsed_options *parsed, struct error *error);
+void parsed_options_free(struct parsed_options *parsed);
+
+bool option_given(const struct parsed_options *options, enum option_id id);
+const char *option_text(const struct parsed_options *options, enum option_id id);
+uint64_t option_number(const struct parsed_options *options, enum option_id id);
+unsigned option_sections(const struct parsed_options *options, enum option_id id);
+struct uuid option_uuid(const struct parsed_options *options, enum option_id id);
+
+/* OPTION_THREADS, or where it was not given the number of processors, at most 8. */
+unsigned option_threads(const struct parsed_options *options);
+
+/* Prints what --help prints for a subcommand. False where there is no memory for it. */
+bool print_command_help(const struct command *command, FILE *stream);
+
+#endif

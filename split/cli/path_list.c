@@ -1,0 +1,128 @@
+/*
+ * Lists of paths: see path_list.h.
+ */
+#include "split/cli/path_list.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/array.h"
+#include "common/base/directory.h"
+
+bool path_list_add(struct path_list *list, const char *path, struct error *error)
+{
+    if (!ARRAY_ROOM_FOR_ONE(list->paths, list->capacity, list->count))
+        return error_out_of_memory(error, path, list->count * sizeof(*list->paths));
+    list->paths[list->count] = strdup(path);
+    if (list->paths[list->count] == NULL)
+        return error_out_of_memory(error, path, strlen(path));
+    list->count++;
+    return true;
+}
+
+void path_list_free(struct path_list *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+    *list = (struct path_list){0};
+}
+
+/* ---- directories ---- */
+
+/* A directory that is walked through, and the one that it is in. */
+struct place {
+    const char *path;
+    const struct stat *status;
+    const struct place *parent; /* NULL: the first one */
+};
+
+struct walk {
+    struct path_list *list;
+    bool follows_links;
+    path_filter filter;
+    void *context;
+};
+
+static bool add_directory(const struct walk *walk, const struct place *place, struct error *error);
+
+/* *is_wanted: the path is no link, or one that is followed and leads somewhere. */
+static bool look(const struct walk *walk, const char *path, struct stat *status, bool *is_wanted,
+                 struct error *error)
+{
+    int failure = walk->follows_links && stat(path, status) != 0 ? errno : 0;
+    bool leads_nowhere = failure == ENOENT || failure == ENOTDIR || failure == ELOOP;
+
+    if (failure == 0 && walk->follows_links)
+        return *is_wanted = true;
+    /* One that leads nowhere is no file; any other failure may hide one. */
+    if ((failure != 0 && !leads_nowhere) || lstat(path, status) != 0)
+        return error_set_errno(error, failure != 0 ? failure : errno, "%s: cannot be read", path);
+    *is_wanted = !S_ISLNK(status->st_mode);
+    return true;
+}
+
+static bool is_inside_itself(const struct place *place)
+{
+    for (const struct place *outer = place->parent; outer != NULL; outer = outer->parent) {
+        if (outer->status->st_dev == place->status->st_dev &&
+            outer->status->st_ino == place->status->st_ino)
+            return true;
+    }
+    return false;
+}
+
+static bool add_entry(const struct walk *walk, const struct place *parent, const char *path,
+                      struct error *error)
+{
+    struct stat status;
+    struct place place = {path, &status, parent};
+    bool is_wanted = false;
+
+    if (!look(walk, path, &status, &is_wanted, error))
+        return false;
+    if (!is_wanted)
+        return true;
+    if (S_ISDIR(status.st_mode))
+        return add_directory(walk, &place, error);
+    return !S_ISREG(status.st_mode) || !walk->filter(walk->context, path, &status) ||
+           path_list_add(walk->list, path, error);
+}
+
+static bool add_directory(const struct walk *walk, const struct place *place, struct error *error)
+{
+    bool has_slash = place->path[strlen(place->path) - 1] == '/';
+    struct directory_names names;
+    bool added;
+
+    if (is_inside_itself(place))
+        return error_set(error, "%s: a directory inside of itself; name files", place->path);
+    added = directory_names_read(place->path, NULL, &names, error);
+    for (size_t i = 0; added && i < names.count; i++) {
+        char *path;
+
+        if (asprintf(&path, "%s%s%s", place->path, has_slash ? "" : "/", names.items[i]) < 0) {
+            added = error_out_of_memory(error, place->path, strlen(names.items[i]));
+            break;
+        }
+        added = add_entry(walk, place, path, error);
+        free(path);
+    }
+    directory_names_free(&names);
+    return added;
+}
+
+bool path_list_add_directory(struct path_list *list, const char *directory, bool follows_links,
+                             path_filter filter, void *context, struct error *error)
+{
+    struct walk walk = {list, follows_links, filter, context};
+    struct stat status;
+    struct place place = {directory, &status, NULL};
+
+    /* The directory itself may be a link in any case. */
+    if (stat(directory, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", directory);
+    return add_directory(&walk, &place, error);
+}

@@ -1,0 +1,32 @@
+/*
+ * Lists of paths, and the files of a directory.
+ */
+#ifndef COVSPLIT_SPLIT_CLI_PATH_LIST_H
+#define COVSPLIT_SPLIT_CLI_PATH_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+
+/* Start from {0}; freed with path_list_free. */
+struct path_list {
+    char **paths;
+    size_t count;
+    size_t capacity;
+};
+
+/* Adds a copy of the path. */
+bool path_list_add(struct path_list *list, const char *path, struct error *error);
+void path_list_free(struct path_list *list);
+
+/* Whether a file is wanted. */
+typedef bool (*path_filter)(void *context, const char *path, const struct stat *status);
+
+/* Adds the regular files in the directory and below that are wanted, in the order of their names.
+ * Symbolic links are followed, or passed over. */
+bool path_list_add_directory(struct path_list *list, const char *directory, bool follows_links,
+                             path_filter filter, void *context, struct error *error);
+
+#endif

@@ -1,0 +1,220 @@
+/*
+ * Signal handlers: see signals.h.
+ *
+ * An output has no name while it is written, so that there is nothing to clean up, unless the file
+ * system makes it have one. Nobody keeps a list of those: the kernel has one, of the files that
+ * this process has opened. Their names are such as no finished file has (output.h), so a file that
+ * is renamed while it is looked at is not taken for another: its old name is gone, its new one is
+ * let alone. A name that cannot be seen from the descriptor is only there as long as the file is
+ * locked. Only what POSIX allows in a signal handler is used, and locks, which are one system call.
+ */
+#include "split/cli/signals.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/output.h"
+#include "split/cli/message.h"
+
+/* Children between fork and exec run the handlers too, but the files are not theirs. */
+static pid_t owner;
+
+/* ---- unfinished outputs ---- */
+
+#define DESCRIPTORS_MAX 65536
+
+#define DESCRIPTOR_LINK "/proc/self/fd/"
+
+/* The link to the file behind a descriptor, as a string at the end of `text`. */
+static const char *name_link(int fd, char text[sizeof(DESCRIPTOR_LINK) + 10])
+{
+    char *start = text + sizeof(DESCRIPTOR_LINK) + 9;
+
+    *start = '\0';
+    do
+        *--start = (char)('0' + fd % 10);
+    while ((fd /= 10) != 0);
+    start -= strlen(DESCRIPTOR_LINK);
+    memcpy(start, DESCRIPTOR_LINK, strlen(DESCRIPTOR_LINK));
+    return start;
+}
+
+/* The path of the file behind a descriptor, as a string. */
+static bool find_path(int fd, char path[PATH_MAX])
+{
+    char link[sizeof(DESCRIPTOR_LINK) + 10];
+    ssize_t length = readlink(name_link(fd, link), path, PATH_MAX);
+
+    if (length <= 0 || length == PATH_MAX)
+        return false;
+    path[length] = '\0';
+    return true;
+}
+
+/* Outputs, as long as they are not finished, are open for both reading and writing, as nothing else
+ * here is, and were not inherited. */
+static bool is_output(int fd)
+{
+    int flags = fcntl(fd, F_GETFD);
+
+    return flags >= 0 && (flags & FD_CLOEXEC) != 0 && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+}
+
+static bool has_temporary_name(const char *path)
+{
+    const char *name = strrchr(path, '/');
+
+    return name != NULL && file_temporary_final_length(name + 1) != 0;
+}
+
+/* Also of one that was given a name since. */
+static bool has_no_name(const char *path)
+{
+    static const char mark[] = " (deleted)";
+    size_t length = strlen(path);
+
+    return length >= strlen(mark) && strcmp(path + length - strlen(mark), mark) == 0;
+}
+
+/* Waits until no other thread is about to give the file its name, and none will: the lock goes with
+ * the process. It is one for readers, so that handlers in several threads do not wait for each
+ * other, and its descriptor is not taken for that of an output. */
+static void lock_for_good(int fd)
+{
+    char link[sizeof(DESCRIPTOR_LINK) + 10];
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    int own = open(name_link(fd, link), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (own >= 0)
+        fcntl(own, F_OFD_SETLKW, &lock);
+}
+
+static void remove_unfinished(void)
+{
+    char path[PATH_MAX];
+
+    if (getpid() != owner)
+        return;
+    for (int fd = STDERR_FILENO + 1; fd < DESCRIPTORS_MAX; fd++) {
+        if (!is_output(fd) || !find_path(fd, path) ||
+            (!has_temporary_name(path) && !has_no_name(path)))
+            continue;
+        lock_for_good(fd);
+        if (is_output(fd) && find_path(fd, path) && has_temporary_name(path))
+            unlink(path);
+    }
+}
+
+/* ---- mapped files ---- */
+
+/* A line of /proc/self/maps: "START-END ... /PATH". */
+struct line {
+    char text[PATH_MAX + 128];
+    size_t length;
+};
+
+static bool take_line(int fd, struct line *line)
+{
+    char byte;
+
+    line->length = 0;
+    while (read(fd, &byte, 1) == 1 && byte != '\n') {
+        if (line->length + 1 < sizeof(line->text))
+            line->text[line->length++] = byte;
+    }
+    line->text[line->length] = '\0';
+    return line->length != 0;
+}
+
+static uintptr_t take_number(const char **text)
+{
+    uintptr_t value = 0;
+
+    for (;; ++*text) {
+        char digit = **text;
+
+        if (digit >= '0' && digit <= '9')
+            value = value << 4 | (uintptr_t)(digit - '0');
+        else if (digit >= 'a' && digit <= 'f')
+            value = value << 4 | (uintptr_t)(digit - 'a' + 10);
+        else
+            return value;
+    }
+}
+
+/* The path of the file that is mapped at the address; NULL where none is known. */
+static const char *find_mapped(uintptr_t address, struct line *line)
+{
+    int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    const char *path = NULL;
+
+    while (path == NULL && fd >= 0 && take_line(fd, line)) {
+        const char *at = line->text;
+        uintptr_t start = take_number(&at);
+
+        at += *at == '-';
+        if (address >= start && address < take_number(&at))
+            path = strchr(at, '/');
+    }
+    if (fd >= 0)
+        close(fd);
+    return path;
+}
+
+/* ---- handlers ---- */
+
+static void append(char *text, size_t *length, const char *more)
+{
+    for (; *more != '\0'; more++)
+        text[(*length)++] = (unsigned char)*more < 0x20 || *more == 0x7f ? '?' : *more;
+}
+
+/* A mapped file that shrinks, or whose disk fails, while it is read. */
+static void lost_mapped_file(int number, siginfo_t *information, void *context)
+{
+    struct line line;
+    char text[sizeof(line.text) + 256];
+    const char *path = find_mapped((uintptr_t)information->si_addr, &line);
+    size_t length = 0;
+
+    (void)number;
+    (void)context;
+    append(text, &length, "covsplit: error: ");
+    append(text, &length, path == NULL ? "a file" : path);
+    append(text, &length,
+           ": became shorter or unreadable while it was read; run again when nothing changes it");
+    text[length++] = '\n';
+    (void)!write(STDERR_FILENO, text, length);
+    remove_unfinished();
+    _exit(STATUS_FAILED);
+}
+
+/* The signal comes again when the handler has returned, and ends the process. */
+static void ended(int number)
+{
+    remove_unfinished();
+    raise(number);
+}
+
+void signals_prepare(void)
+{
+    static const int ending[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGTERM,
+                                 SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
+    struct sigaction lost = {.sa_sigaction = lost_mapped_file, .sa_flags = SA_SIGINFO};
+    struct sigaction end = {.sa_handler = ended, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction before;
+
+    owner = getpid();
+    /* So that writing beyond a file size limit fails with EFBIG and can be reported. */
+    signal(SIGXFSZ, SIG_IGN);
+    sigaction(SIGBUS, &lost, NULL);
+    for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(ending[i], &end, NULL);
+    }
+}

@@ -1,0 +1,95 @@
+/*
+ * Outputs in stores: see store_output.h.
+ */
+#include "split/cli/store_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A directory that was made is only safe from a power failure with the one that it is in. */
+static void sync_parent(char *path)
+{
+    char *slash = strrchr(path, '/');
+    int fd;
+
+    if (slash != NULL && slash != path)
+        *slash = '\0';
+    fd = open(slash == NULL ? "." : slash == path ? "/" : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (slash != NULL)
+        *slash = '/';
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+static bool make_directory(char *path, struct error *error)
+{
+    if (mkdir(path, 0777) == 0) {
+        sync_parent(path);
+        return true;
+    }
+    return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be made", path);
+}
+
+/* Makes the directories of a path in a store: DIR/.build-id/ab. DIR itself may be new too. */
+static bool make_directories(const char *path, struct error *error)
+{
+    char *directory = strdup(path);
+    bool done = true;
+
+    if (directory == NULL)
+        return error_out_of_memory(error, path, strlen(path));
+    for (char *slash = strchr(directory + 1, '/'); done && slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        done = make_directory(directory, error);
+        *slash = '/';
+    }
+    free(directory);
+    return done;
+}
+
+/* Whether a step has failed because a cleaner removed a directory that was just made. Then it is to
+ * be tried again; the pause grows, so that a busy cleaner comes to its end. */
+static bool try_again(unsigned attempt, const struct error *error)
+{
+    struct timespec pause = {.tv_nsec = 100000L * attempt};
+
+    if (error->number != ENOENT || attempt == STORE_ATTEMPTS)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
+}
+
+bool store_output_create(struct output *output, const char *path,
+                         const struct output_options *options, struct error *error)
+{
+    unsigned attempt = 0;
+    bool done;
+
+    do
+        done = make_directories(path, error) && output_create(output, path, options, error);
+    while (!done && try_again(attempt++, error));
+    return done;
+}
+
+bool store_output_commit(struct output *output, bool replace, enum output_result *result,
+                         struct error *error)
+{
+    for (unsigned attempt = 0; attempt < STORE_ATTEMPTS; attempt++) {
+        if (!output_try_commit(output, replace, result, error))
+            return false;
+        if (*result != OUTPUT_NO_DIRECTORY)
+            return true;
+        if (!make_directories(output->path, error) && !try_again(attempt, error))
+            return false;
+    }
+    return error_set(error, "%s: its directory is removed all the time; run again when nobody does",
+                     output->path);
+}

@@ -1,0 +1,143 @@
+/*
+ * Tables: see table.h.
+ */
+#include "split/cli/table.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/bytes.h"
+#include "split/cli/message.h"
+
+#define COLUMN_GAP 2
+
+struct table {
+    const struct table_column *columns;
+    size_t column_count;
+    unsigned indentation;
+    struct buffer cells; /* NUL-terminated strings, one behind the other */
+    size_t cell_count;
+    size_t widths[TABLE_COLUMNS_MAX];
+    bool used[TABLE_COLUMNS_MAX]; /* some cell is not empty */
+    bool failed;
+};
+
+/* Columns on a terminal: what UTF-8 adds to a character takes no room. */
+static size_t width_of(const char *text)
+{
+    size_t width = 0;
+
+    for (; *text != '\0'; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+struct table *table_new(const struct table_column *columns, size_t column_count,
+                        unsigned indentation)
+{
+    struct table *table;
+
+    if (column_count == 0 || column_count > TABLE_COLUMNS_MAX)
+        return NULL;
+    table = calloc(1, sizeof(*table));
+    if (table == NULL)
+        return NULL;
+    table->columns = columns;
+    table->column_count = column_count;
+    table->indentation = indentation;
+    for (size_t i = 0; i < column_count; i++)
+        table->widths[i] = columns[i].heading != NULL ? width_of(columns[i].heading) : 0;
+    return table;
+}
+
+void table_free(struct table *table)
+{
+    if (table == NULL)
+        return;
+    buffer_free(&table->cells);
+    free(table);
+}
+
+void table_cell(struct table *table, const char *format, ...)
+{
+    va_list arguments;
+    struct error text;
+    size_t width;
+    size_t column = table->cell_count % table->column_count;
+
+    va_start(arguments, format);
+    format_printable(&text, format, arguments);
+    va_end(arguments);
+    width = width_of(text.message);
+    if (!buffer_append(&table->cells, text.message, strlen(text.message) + 1))
+        table->failed = true;
+    table->cell_count++;
+    if (width > table->widths[column])
+        table->widths[column] = width;
+    table->used[column] |= width != 0;
+}
+
+static void print_row(const struct table *table, const char *const texts[], FILE *stream)
+{
+    unsigned gap = table->indentation;
+    size_t end = table->column_count;
+
+    /* The last cell of a line is not filled up: no line ends in blanks. */
+    while (end != 0 && (texts[end - 1][0] == '\0' || !table->used[end - 1]))
+        end--;
+    for (size_t column = 0; column < end; column++) {
+        bool right = table->columns[column].alignment == TABLE_RIGHT;
+        unsigned padding = (unsigned)(table->widths[column] - width_of(texts[column]));
+
+        if (!table->used[column])
+            continue;
+        fprintf(stream, "%*s%s", (int)(gap + (right ? padding : 0)), "", texts[column]);
+        gap = COLUMN_GAP + (right ? 0 : padding);
+    }
+    putc('\n', stream);
+}
+
+bool table_print(const struct table *table, FILE *stream)
+{
+    const char *texts[TABLE_COLUMNS_MAX];
+    const char *text = (const char *)table->cells.data;
+    bool headings = false;
+
+    if (table->failed)
+        return false;
+    for (size_t i = 0; i < table->column_count; i++) {
+        texts[i] = table->columns[i].heading != NULL ? table->columns[i].heading : "";
+        headings |= table->columns[i].heading != NULL;
+    }
+    if (headings)
+        print_row(table, texts, stream);
+    for (size_t row = 0; row < table->cell_count / table->column_count; row++) {
+        for (size_t i = 0; i < table->column_count; i++) {
+            texts[i] = text;
+            text += strlen(text) + 1;
+        }
+        print_row(table, texts, stream);
+    }
+    return true;
+}
+
+const char *human_size(uint64_t size, char *text)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t unit = 0;
+    uint64_t whole = size;
+    uint64_t tenths = 0;
+
+    while (whole >= 1024) {
+        tenths = whole % 1024 * 10 / 1024;
+        whole /= 1024;
+        unit++;
+    }
+    if (unit == 0)
+        snprintf(text, HUMAN_SIZE_MAX, "%" PRIu64 " B", size);
+    else
+        snprintf(text, HUMAN_SIZE_MAX, "%" PRIu64 ".%" PRIu64 " %s", whole, tenths, units[unit]);
+    return text;
+}

@@ -1,0 +1,48 @@
+/*
+ * Text in aligned columns.
+ *
+ * Cells are added row by row; the widths are known when all are there, so the table is printed at
+ * the end. Cells may come from a file, so control bytes in them are printed as '?',
+ * and a cell longer than a message (common/error.h) is cut.
+ */
+#ifndef COVSPLIT_SPLIT_CLI_TABLE_H
+#define COVSPLIT_SPLIT_CLI_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum table_alignment {
+    TABLE_LEFT,
+    TABLE_RIGHT,
+};
+
+struct table_column {
+    const char *heading; /* NULL in all columns: the table has no headings */
+    enum table_alignment alignment;
+};
+
+#define TABLE_COLUMNS_MAX 16
+
+struct table;
+
+/* The columns must outlive the table. Every line is indented by `indentation` blanks. NULL where
+ * there is no memory. */
+struct table *table_new(const struct table_column *columns, size_t column_count,
+                        unsigned indentation);
+void table_free(struct table *table);
+
+/* Adds the next cell. A failed allocation is remembered until table_print. */
+void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints all complete rows; a column with nothing but empty cells is left out. False where there
+ * was no memory for a cell. Errors of the stream are left to whoever closes it. */
+bool table_print(const struct table *table, FILE *stream);
+
+#define HUMAN_SIZE_MAX 24
+
+/* "512 B", "1.4 KiB", "5.0 GiB" into text[HUMAN_SIZE_MAX]; returns text. */
+const char *human_size(uint64_t size, char *text);
+
+#endif

@@ -1,0 +1,310 @@
+/*
+ * Running llvm-profdata: see llvm_profdata.h.
+ *
+ * Inputs and output are files without names, which no other process can see or break. The child
+ * inherits their descriptors and opens them as /proc/self/fd/N.
+ */
+#include "split/profiles/llvm_profdata.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/bytes.h"
+#include "split/cli/message.h"
+
+extern char **environ;
+
+/* What is kept of what the program prints. */
+#define TEXT_MAX ((size_t)64 << 10)
+
+/* ---- running a program ---- */
+
+/* A command line that grows. Start from {0}. */
+struct words {
+    char **items; /* ends with NULL */
+    size_t count;
+    bool failed; /* no memory */
+};
+
+static void words_add(struct words *words, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void words_add(struct words *words, const char *format, ...)
+{
+    char **items = realloc(words->items, (words->count + 2) * sizeof(*items));
+    va_list arguments;
+
+    if (items == NULL) {
+        words->failed = true;
+        return;
+    }
+    words->items = items;
+    va_start(arguments, format);
+    if (vasprintf(&items[words->count], format, arguments) < 0)
+        words->failed = true;
+    else
+        words->count++;
+    va_end(arguments);
+    items[words->count] = NULL;
+}
+
+static void words_free(struct words *words)
+{
+    for (size_t i = 0; i < words->count; i++)
+        free(words->items[i]);
+    free(words->items);
+}
+
+/* Reads all that comes, and keeps the beginning. */
+static void read_text(int fd, struct buffer *text)
+{
+    char piece[4096];
+    ssize_t size;
+
+    while ((size = read(fd, piece, sizeof(piece))) > 0 || (size < 0 && errno == EINTR)) {
+        if (size > 0 && text->size < TEXT_MAX)
+            buffer_append(text, piece, (size_t)size);
+    }
+}
+
+/* Starts the command with its output and errors in one pipe, and the given descriptors open in
+ * it. Returns an errno. */
+static int start(char **command, const int *descriptors, size_t count, int pipe_end, pid_t *child)
+{
+    posix_spawn_file_actions_t actions;
+    int result = posix_spawn_file_actions_init(&actions);
+
+    if (result != 0)
+        return result;
+    /* A duplicate onto itself stays open in the child. */
+    for (size_t i = 0; i < count && result == 0; i++)
+        result = posix_spawn_file_actions_adddup2(&actions, descriptors[i], descriptors[i]);
+    if (result == 0)
+        result = posix_spawn_file_actions_adddup2(&actions, pipe_end, STDOUT_FILENO);
+    if (result == 0)
+        result = posix_spawn_file_actions_adddup2(&actions, pipe_end, STDERR_FILENO);
+    if (result == 0)
+        result = posix_spawnp(child, command[0], &actions, NULL, command, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    return result;
+}
+
+/* Runs to the end; *status as from waitpid. The text is what it printed. Returns an errno. */
+static int run(char **command, const int *descriptors, size_t count, struct buffer *text,
+               int *status)
+{
+    int ends[2], result;
+    pid_t child;
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return errno;
+    result = start(command, descriptors, count, ends[1], &child);
+    close(ends[1]);
+    if (result == 0) {
+        read_text(ends[0], text);
+        while (waitpid(child, status, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    close(ends[0]);
+    return result;
+}
+
+/* ---- finding it ---- */
+
+/* Which LLVM releases write and read a raw version. */
+static const struct {
+    unsigned raw_version;
+    unsigned first, last;
+} releases[] = {
+    {7, 13, 13}, {8, 14, 17}, {9, 18, 18}, {10, 19, 39}, /* so far */
+};
+
+static void release_range(unsigned raw_version, unsigned *first, unsigned *last)
+{
+    *first = *last = 0;
+    for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++) {
+        if (releases[i].raw_version == raw_version) {
+            *first = releases[i].first;
+            *last = releases[i].last;
+        }
+    }
+}
+
+/* The release of a program, from what it says of itself; 0: there is none, or it does not say. */
+static unsigned release_of(const char *program)
+{
+    char version[] = "--version";
+    char *command[] = {(char *)(uintptr_t)program, version, NULL};
+    struct buffer text = {0};
+    unsigned release = 0;
+    int status = -1;
+
+    if (run(command, NULL, 0, &text, &status) == 0 && buffer_append(&text, "", 1)) {
+        const char *found = strstr((const char *)text.data, "LLVM version ");
+
+        if (found != NULL)
+            release = (unsigned)strtoul(found + strlen("LLVM version "), NULL, 10);
+    }
+    buffer_free(&text);
+    return release;
+}
+
+/* Whether PATH has the program: a cheap look before it is run. */
+static bool is_in_path(const char *program)
+{
+    const char *path = getenv("PATH");
+
+    while (path != NULL && *path != '\0') {
+        size_t length = strcspn(path, ":");
+        char *candidate;
+        bool found;
+
+        if (asprintf(&candidate, "%.*s/%s", (int)length, path, program) < 0)
+            return false;
+        found = length != 0 && access(candidate, X_OK) == 0;
+        free(candidate);
+        if (found)
+            return true;
+        path += length + (path[length] == ':');
+    }
+    return false;
+}
+
+static char *copy_program(const char *program, struct error *error)
+{
+    char *copy = strdup(program);
+
+    if (copy == NULL)
+        error_out_of_memory(error, program, strlen(program));
+    return copy;
+}
+
+char *llvm_profdata_find(const char *given, unsigned raw_version, struct error *error)
+{
+    const char *environment = getenv(LLVM_PROFDATA_ENVIRONMENT);
+    unsigned first, last, release;
+    char name[64] = "llvm-profdata";
+
+    if (given != NULL)
+        return copy_program(given, error);
+    if (environment != NULL && environment[0] != '\0')
+        return copy_program(environment, error);
+    release_range(raw_version, &first, &last);
+    release = is_in_path(name) ? release_of(name) : 0;
+    if (release >= first && release <= last && release != 0)
+        return copy_program(name, error);
+    for (release = first; release != 0 && release <= last; release++) {
+        snprintf(name, sizeof(name), "llvm-profdata-%u", release);
+        if (is_in_path(name))
+            return copy_program(name, error);
+    }
+    error_set(error,
+              "llvm-profdata: none in PATH reads raw profiles of version %u (LLVM %u to %u do); "
+              "install one, or give --llvm-profdata",
+              raw_version, first, last);
+    return NULL;
+}
+
+/* ---- merging ---- */
+
+static void make_command(struct words *command, const char *program,
+                         const struct llvm_profdata_input *inputs, size_t input_count, bool sparse,
+                         int output_fd)
+{
+    words_add(command, "%s", program);
+    words_add(command, "merge");
+    if (sparse)
+        words_add(command, "-sparse");
+    /* One thread, one order: the same output every time. */
+    words_add(command, "-num-threads=1");
+    words_add(command, "-o");
+    words_add(command, "/proc/self/fd/%d", output_fd);
+    for (size_t i = 0; i < input_count; i++)
+        words_add(command, "-weighted-input=%" PRIu64 ",/proc/self/fd/%d", inputs[i].weight,
+                  inputs[i].fd);
+}
+
+/* One line of what was printed; false at the end. */
+static bool next_line(char **rest, char **line)
+{
+    do {
+        *line = strsep(rest, "\n");
+    } while (*line != NULL && **line == '\0');
+    return *line != NULL;
+}
+
+static bool report_run(const char *program, int status, struct buffer *text, const char *name,
+                       struct error *error)
+{
+    struct error all = {0};
+    char *rest, *line;
+
+    if (!buffer_append(text, "", 1))
+        return error_out_of_memory(error, name, text->size);
+    rest = (char *)text->data;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        while (next_line(&rest, &line))
+            message_warning("%s: %s", program, line);
+        return true;
+    }
+    while (next_line(&rest, &line)) {
+        struct error before = all;
+
+        error_set(&all, "%.400s%s%s", before.message, before.message[0] == '\0' ? "" : "; ", line);
+    }
+    if (WIFSIGNALED(status))
+        return error_set(error,
+                         "%s: '%s merge' was ended by signal %d (%.600s); give another "
+                         "--llvm-profdata",
+                         name, program, WTERMSIG(status), all.message);
+    return error_set(error, "%s: '%s merge' failed: %.600s; give another --llvm-profdata", name,
+                     program, all.message);
+}
+
+/* The descriptors of the inputs, and the output's. NULL: no memory. */
+static int *list_descriptors(const struct llvm_profdata_input *inputs, size_t input_count,
+                             int output_fd)
+{
+    int *descriptors = calloc(input_count + 1, sizeof(*descriptors));
+
+    for (size_t i = 0; descriptors != NULL && i < input_count; i++)
+        descriptors[i] = inputs[i].fd;
+    if (descriptors != NULL)
+        descriptors[input_count] = output_fd;
+    return descriptors;
+}
+
+bool llvm_profdata_merge(const char *program, const struct llvm_profdata_input *inputs,
+                         size_t input_count, bool sparse, int output_fd, const char *name,
+                         struct error *error)
+{
+    int *descriptors = list_descriptors(inputs, input_count, output_fd);
+    struct words command = {0};
+    struct buffer text = {0};
+    bool merged = false;
+    int status = 0;
+
+    make_command(&command, program, inputs, input_count, sparse, output_fd);
+    if (command.failed || descriptors == NULL) {
+        error_out_of_memory(error, name, (input_count + 1) * sizeof(*descriptors));
+    } else {
+        int result = run(command.items, descriptors, input_count + 1, &text, &status);
+
+        if (result != 0)
+            error_set_errno(error, result, "%s: '%s' cannot be run", name, program);
+        else
+            merged = report_run(program, status, &text, name, error);
+    }
+    buffer_free(&text);
+    words_free(&command);
+    free(descriptors);
+    return merged;
+}

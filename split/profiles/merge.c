@@ -1,0 +1,341 @@
+/*
+ * covsplit merge: profiles of any number of images, added up and correlated.
+ *
+ * Reading and summing is in merge_read.h; here the sums become files. A .profraw file gets one
+ * profile an image. For a .profdata file each image's profile goes into a file without a name, from
+ * which llvm-profdata makes the result: it does once what it would otherwise do for every profile.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/memory_limit.h"
+#include "common/base/output.h"
+#include "reader/covsplit.h"
+#include "split/cli/commands.h"
+#include "split/cli/message.h"
+#include "split/cli/output_sink.h"
+#include "split/cli/progress.h"
+#include "split/profiles/llvm_profdata.h"
+#include "split/profiles/merge_inputs.h"
+#include "split/profiles/merge_read.h"
+#include "split/profiles/profile_sidecars.h"
+
+enum failure_mode {
+    FAILURE_MODE_ANY,
+    FAILURE_MODE_ALL,
+};
+
+/* ---- groups into files ---- */
+
+/* What a profile of a group is written to, and what it lacks. */
+struct target {
+    struct output *output;
+    covsplit_sidecar *sidecar;
+};
+
+static bool write_profile(void *context, const covsplit_profile *profile, struct error *error)
+{
+    const struct target *target = context;
+
+    return correlate_into(target->output, profile, target->sidecar, error);
+}
+
+static bool write_sum(const struct merge *merge, const struct merge_group *group, struct bytes sum,
+                      struct output *output, struct error *error)
+{
+    const char *name = merge->inputs->paths[group->first_input];
+    struct target target = {output, group->sidecar};
+    covsplit_error *reader_error = NULL;
+    covsplit_profile *profile =
+        covsplit_profile_open_memory(sum.data, (size_t)sum.size, name, &reader_error);
+    bool done;
+
+    if (profile == NULL)
+        return error_from_reader(error, reader_error);
+    done = write_profile(&target, profile, error);
+    covsplit_profile_close(profile);
+    return done;
+}
+
+static bool write_read_again(const struct merge *merge, const struct merge_group *group,
+                             struct output *output, struct error *error)
+{
+    struct target target = {output, group->sidecar};
+
+    return merge_read_again(merge, group, write_profile, &target, error);
+}
+
+/* ---- .profraw ---- */
+
+static bool write_raw(const struct merge *merge, struct output *output, struct error *error)
+{
+    for (size_t i = 0; i < merge->group_count; i++) {
+        const struct merge_group *group = merge->groups[i];
+
+        if (group->is_temporal)
+            return error_set(error,
+                             "%s: a temporal profile, and one file cannot keep the order of "
+                             "events of several runs; merge into a .profdata file",
+                             merge->inputs->paths[group->first_input]);
+        if (group->sum != NULL
+                ? !write_sum(merge, group, profile_sum_combined(group->sum), output, error)
+                : !write_read_again(merge, group, output, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- .profdata ---- */
+
+/* The files without a name that llvm-profdata reads. */
+struct spools {
+    struct output *files;
+    struct llvm_profdata_input *inputs; /* the same files */
+    size_t count;
+};
+
+static void free_spools(struct spools *spools)
+{
+    for (size_t i = 0; i < spools->count; i++)
+        output_discard(&spools->files[i]);
+    free(spools->files);
+    free(spools->inputs);
+}
+
+/* One more, beside the output, where there is room for things of that size. Good until the next. */
+static struct output *add_spool(struct spools *spools, const char *path, uint64_t weight,
+                                struct error *error)
+{
+    struct output_options options = {.mode = 0600, .is_nameless = true};
+    struct output *files = realloc(spools->files, (spools->count + 1) * sizeof(*files));
+    struct llvm_profdata_input *inputs;
+
+    if (files != NULL)
+        spools->files = files;
+    inputs = realloc(spools->inputs, (spools->count + 1) * sizeof(*inputs));
+    if (inputs != NULL)
+        spools->inputs = inputs;
+    if (files == NULL || inputs == NULL) {
+        error_out_of_memory(error, path, (spools->count + 1) * sizeof(*files));
+        return NULL;
+    }
+    if (!output_create(&files[spools->count], path, &options, error))
+        return NULL;
+    inputs[spools->count] =
+        (struct llvm_profdata_input){.fd = files[spools->count].fd, .weight = weight};
+    return &files[spools->count++];
+}
+
+/* A file for each plane: they differ in how often they count. */
+static bool spool_sum(const struct merge *merge, const struct merge_group *group, const char *path,
+                      struct spools *spools, struct error *error)
+{
+    unsigned planes = profile_sum_plane_count(group->sum);
+
+    for (unsigned plane = 0; plane < planes; plane++) {
+        struct output *file = add_spool(spools, path, UINT64_C(1) << plane, error);
+
+        if (file == NULL ||
+            !write_sum(merge, group, profile_sum_plane(group->sum, plane), file, error) ||
+            !output_lend(file, error))
+            return false;
+    }
+    return true;
+}
+
+struct spool_target {
+    struct spools *spools;
+    const char *path;
+    covsplit_sidecar *sidecar;
+};
+
+static bool spool_profile(void *context, const covsplit_profile *profile, struct error *error)
+{
+    const struct spool_target *target = context;
+    struct output *file = add_spool(target->spools, target->path, 1, error);
+
+    return file != NULL && correlate_into(file, profile, target->sidecar, error) &&
+           output_lend(file, error);
+}
+
+/* Value profiles follow each other in one file. Temporal ones need a file each: llvm-profdata takes
+ * the events in a file for one run. */
+static bool spool_read_again(const struct merge *merge, const struct merge_group *group,
+                             const char *path, struct spools *spools, struct error *error)
+{
+    struct spool_target target = {spools, path, group->sidecar};
+    struct output *file;
+
+    if (group->is_temporal)
+        return merge_read_again(merge, group, spool_profile, &target, error);
+    file = add_spool(spools, path, 1, error);
+    return file != NULL && write_read_again(merge, group, file, error) && output_lend(file, error);
+}
+
+/* Every spool is an open file, here and in llvm-profdata. */
+static void allow_many_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static bool spool_all(const struct merge *merge, const char *path, struct spools *spools,
+                      struct error *error)
+{
+    allow_many_descriptors();
+    for (size_t i = 0; i < merge->group_count; i++) {
+        const struct merge_group *group = merge->groups[i];
+
+        if (!(group->sum != NULL ? spool_sum : spool_read_again)(merge, group, path, spools, error))
+            return false;
+    }
+    return true;
+}
+
+static bool write_indexed(const struct merge *merge, const struct parsed_options *options,
+                          struct output *output, struct error *error)
+{
+    char *program = llvm_profdata_find(option_text(options, OPTION_LLVM_PROFDATA),
+                                       merge->groups[0]->version, error);
+    struct spools spools = {0};
+    bool done = program != NULL && spool_all(merge, output->path, &spools, error) &&
+                output_lend(output, error) &&
+                llvm_profdata_merge(program, spools.inputs, spools.count,
+                                    option_given(options, OPTION_SPARSE), output->fd, output->path,
+                                    error) &&
+                output_take_back(output, error);
+
+    free_spools(&spools);
+    free(program);
+    return done;
+}
+
+/* ---- what was read ---- */
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), ending_length = strlen(ending);
+
+    return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
+}
+
+/* Says what was left out. False where that means failure. */
+static bool report_inputs(const struct merge *merge, struct error *error)
+{
+    if (merge->failure_count != 0 &&
+        (!merge->goes_on || merge->failure_count + merge->empty_count == merge->inputs->count)) {
+        *error = merge->failures[0].error;
+        return false;
+    }
+    for (size_t i = 0; i < merge->failure_count; i++)
+        message_warning("%s (left out)", merge->failures[i].error.message);
+    if (merge->group_count == 0)
+        return error_set(error, "%s: no profile to merge; name profiles that have been written",
+                         merge->empty_count != 0 ? merge->inputs->paths[merge->first_empty]
+                                                 : "the named directories");
+    if (merge->empty_count != 0)
+        message_warning("%s: empty, as are %zu more profiles; left out",
+                        merge->inputs->paths[merge->first_empty], merge->empty_count - 1);
+    return true;
+}
+
+static bool write_output(const struct merge *merge, const struct parsed_options *options,
+                         struct error *error)
+{
+    const char *path = option_text(options, OPTION_OUTPUT);
+    struct output_options output_options = {.mode = file_new_mode()};
+    enum output_result result;
+    struct output output;
+
+    if (!output_create(&output, path, &output_options, error))
+        return false;
+    if (!(ends_with(path, ".profraw") ? write_raw(merge, &output, error)
+                                      : write_indexed(merge, options, &output, error))) {
+        output_discard(&output);
+        return false;
+    }
+    return output_commit(&output, &result, error);
+}
+
+/* ---- the command ---- */
+
+/* Where there is somebody to see it: what is to be read, as far as that can be known. */
+static void start_progress(struct progress *progress, const struct parsed_options *options,
+                           const struct path_list *inputs)
+{
+    struct stat status;
+
+    progress_start(progress, option_text(options, OPTION_OUTPUT), 0);
+    for (size_t i = 0; progress->on_terminal && i < inputs->count; i++) {
+        if (stat(inputs->paths[i], &status) == 0 && status.st_size > 0)
+            progress->total += (uint64_t)status.st_size;
+    }
+}
+
+static bool merge_all(const struct parsed_options *options, const struct path_list *inputs,
+                      const struct profile_sidecars *sidecars, struct error *error)
+{
+    struct progress progress;
+    struct merge merge = {
+        .inputs = inputs,
+        .sidecars = sidecars,
+        .threads = option_threads(options),
+        .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
+        .progress = &progress,
+        .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
+    };
+    bool done;
+
+    if (merge.memory_limit == 0)
+        merge.memory_limit = MEMORY_LIMIT_MOST;
+    start_progress(&progress, options, inputs);
+    done = merge_read(&merge, error);
+    progress_finish(&progress);
+    done = done && report_inputs(&merge, error) && merge_combine_groups(&merge, error) &&
+           write_output(&merge, options, error);
+
+    merge_free(&merge);
+    return done;
+}
+
+static bool collect_inputs(const struct parsed_options *options, struct path_list *inputs,
+                           struct error *error)
+{
+    for (size_t i = 0; i < options->operand_count; i++) {
+        if (!merge_inputs_add(inputs, options->operands[i], option_text(options, OPTION_OUTPUT),
+                              error))
+            return false;
+    }
+    return true;
+}
+
+int command_merge(const struct parsed_options *options)
+{
+    const char *output = option_text(options, OPTION_OUTPUT);
+    struct profile_sidecars sidecars = {0};
+    struct path_list inputs = {0};
+    struct error error = {0};
+    bool done;
+
+    if (!ends_with(output, ".profraw") && !ends_with(output, ".profdata"))
+        return message_usage("merge", "'--output %s' ends neither in .profraw nor in .profdata",
+                             output);
+    if (ends_with(output, ".profraw") && option_given(options, OPTION_SPARSE))
+        return message_usage("merge", "'--sparse' is for .profdata files");
+    done = profile_sidecars_open(&sidecars, options, &error) &&
+           collect_inputs(options, &inputs, &error) &&
+           merge_all(options, &inputs, &sidecars, &error);
+    if (!done)
+        message_error(&error);
+    path_list_free(&inputs);
+    profile_sidecars_close(&sidecars);
+    return done ? STATUS_DONE : STATUS_FAILED;
+}

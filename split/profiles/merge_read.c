@@ -1,0 +1,571 @@
+/*
+ * Reading profiles: see merge_read.h.
+ *
+ * A file counts as a whole: all of its profiles are looked at before the first one is added, so a
+ * file that is cut short leaves no trace in the sums.
+ */
+#include "split/profiles/merge_read.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/array.h"
+#include "common/base/file.h"
+#include "common/base/parallel.h"
+#include "split/cli/message.h"
+
+struct reader {
+    struct merge *merge;
+    unsigned share; /* the number of the thread */
+    struct buffer file;
+    const char *path;
+    size_t input;
+};
+
+/* One profile in a file that is in memory. */
+struct found_profile {
+    uint64_t offset;
+    struct profile profile;
+    struct merge_group *group;
+};
+
+/* ---- groups ---- */
+
+/* Of a group that has no profile yet: behind all others. */
+#define NO_INPUT SIZE_MAX
+
+static bool is_earlier(const struct merge_group *group, size_t input, uint64_t offset)
+{
+    return input != group->first_input ? input < group->first_input : offset < group->first_offset;
+}
+
+static bool is_of_group(const struct merge_group *group, const struct digest *identity,
+                        const struct profile *profile)
+{
+    return digest_equal(&group->identity, identity) &&
+           group->can_be_summed == profile_can_be_summed(profile);
+}
+
+static int compare_contents(const void *a, const void *b)
+{
+    const struct merge_group *left = a, *right = b;
+    int order = memcmp(left->identity.bytes, right->identity.bytes, DIGEST_SIZE);
+
+    return order != 0 ? order : (int)left->can_be_summed - (int)right->can_be_summed;
+}
+
+static struct merge_group *find_group(const struct merge *merge, const struct digest *identity,
+                                      const struct profile *profile)
+{
+    const struct merge_group wanted = {.identity = *identity,
+                                       .can_be_summed = profile_can_be_summed(profile)};
+    struct merge_group *const *found = tfind(&wanted, &merge->group_tree, compare_contents);
+
+    return found == NULL ? NULL : *found;
+}
+
+static void keep_node(void *node)
+{
+    (void)node; /* the groups are not the tree's */
+}
+
+static void free_group(const struct merge *merge, struct merge_group *group)
+{
+    if (group == NULL)
+        return;
+    profile_sum_free(group->sum);
+    profile_sidecars_release(merge->sidecars, group->sidecar);
+    free(group);
+}
+
+/* Finds the group's sidecar, and with it out whether the profile can be correlated at all. */
+static bool find_sidecar_of(const struct merge *merge, struct merge_group *group,
+                            struct bytes bytes, const char *path, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_profile *profile =
+        covsplit_profile_open_memory(bytes.data, (size_t)bytes.size, path, &reader_error);
+
+    if (profile == NULL)
+        return error_from_reader(error, reader_error);
+    group->sidecar = profile_sidecars_find(merge->sidecars, profile, path, error);
+    covsplit_profile_close(profile);
+    return group->sidecar != NULL;
+}
+
+static bool keep_group(struct merge *merge, struct merge_group *group)
+{
+    if (!ARRAY_ROOM_FOR_ONE(merge->groups, merge->group_capacity, merge->group_count))
+        return false;
+    if (tsearch(group, &merge->group_tree, compare_contents) == NULL)
+        return false;
+    merge->groups[merge->group_count++] = group;
+    return true;
+}
+
+static struct merge_group *add_group(struct reader *reader, const struct found_profile *entry,
+                                     const struct digest *identity, struct error *error)
+{
+    struct merge_group *group = calloc(1, sizeof(*group));
+    struct bytes bytes = {reader->file.data + entry->offset, entry->profile.size};
+
+    if (group == NULL) {
+        error_out_of_memory(error, reader->path, sizeof(*group));
+        return NULL;
+    }
+    *group = (struct merge_group){
+        .identity = *identity,
+        .version = entry->profile.version,
+        .can_be_summed = profile_can_be_summed(&entry->profile),
+        .is_temporal = (entry->profile.header.version & PROFILE_VARIANT_TEMPORAL) != 0,
+        .first_input = NO_INPUT};
+    if (profile_needs_sidecar(&entry->profile) &&
+        !find_sidecar_of(reader->merge, group, bytes, reader->path, error)) {
+        free_group(reader->merge, group);
+        return NULL;
+    }
+    if (!keep_group(reader->merge, group)) {
+        error_out_of_memory(error, reader->path, sizeof(*group));
+        free_group(reader->merge, group);
+        return NULL;
+    }
+    return group;
+}
+
+/* NULL with an error where the profile cannot be correlated. */
+static bool find_or_add_group(struct reader *reader, struct found_profile *entry,
+                              struct error *error)
+{
+    struct merge *merge = reader->merge;
+    struct merge_group *group;
+    struct digest identity;
+
+    if (!profile_identity(&entry->profile, reader->path, &identity, error))
+        return false;
+    pthread_mutex_lock(&merge->lock);
+    group = find_group(merge, &identity, &entry->profile);
+    if (group == NULL)
+        group = add_group(reader, entry, &identity, error);
+    pthread_mutex_unlock(&merge->lock);
+    entry->group = group;
+    return group != NULL;
+}
+
+/* ---- a file ---- */
+
+/* Looks at the next profile of the file and finds its group. *found is false at the end. */
+static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
+                       struct error *error)
+{
+    struct bytes file = buffer_view(&reader->file);
+
+    entry->offset += entry->profile.size;
+    *found = profile_find_next(file, &entry->offset);
+    return !*found || (profile_parse(file, entry->offset, reader->path, &entry->profile, error) &&
+                       find_or_add_group(reader, entry, error));
+}
+
+static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
+                       struct error *error)
+{
+    struct found_profile entry = {0};
+    bool found = true;
+
+    if (profile_recognize_indexed(buffer_view(&reader->file)))
+        return error_set(error,
+                         "%s: an indexed profile, which needs no sidecar; merge it with "
+                         "llvm-profdata",
+                         reader->path);
+    for (*count = 0; next_entry(reader, &entry, &found, error) && found; ++*count) {
+        if (*count == 0)
+            *first = entry;
+    }
+    if (found)
+        return false;
+    return *count != 0 ||
+           error_set(error, "%s: not a raw profile; give a file that an instrumented program wrote",
+                     reader->path);
+}
+
+/* The sum is made of the first profile that comes, and takes its header and data from the first one
+ * in the order of the inputs: the addresses in them differ from run to run. */
+static bool add_to_group(struct reader *reader, const struct found_profile *entry, bool *is_new,
+                         struct error *error)
+{
+    struct merge_group *group = entry->group;
+    bool is_first = is_earlier(group, reader->input, entry->offset);
+
+    *is_new = false;
+    if (is_first) {
+        group->first_input = reader->input;
+        group->first_offset = entry->offset;
+    }
+    if (!group->can_be_summed) {
+        reader->merge->must_be_read_again[reader->input] = true;
+        return true;
+    }
+    if (group->sum == NULL) {
+        *is_new = true;
+        group->sum = profile_sum_new(&entry->profile, reader->path, error);
+        return group->sum != NULL;
+    }
+    if (is_first)
+        profile_sum_adopt(group->sum, &entry->profile);
+    return true;
+}
+
+static bool add_entry(struct reader *reader, const struct found_profile *entry, struct error *error)
+{
+    struct merge *merge = reader->merge;
+    bool is_new, added;
+
+    pthread_mutex_lock(&merge->lock);
+    added = add_to_group(reader, entry, &is_new, error);
+    pthread_mutex_unlock(&merge->lock);
+    if (!added || is_new || !entry->group->can_be_summed)
+        return added;
+    return profile_sum_add(entry->group->sum, &entry->profile, reader->share, merge->threads,
+                           error);
+}
+
+static bool add_file(struct reader *reader, size_t count, const struct found_profile *first,
+                     struct error *error)
+{
+    struct found_profile entry = {0};
+    bool found = true;
+
+    if (count == 1)
+        return add_entry(reader, first, error);
+    while (next_entry(reader, &entry, &found, error) && found) {
+        if (!add_entry(reader, &entry, error))
+            return false;
+    }
+    return !found;
+}
+
+/* ---- the threads ---- */
+
+static bool no_memory(struct merge *merge, const struct error *error)
+{
+    pthread_mutex_lock(&merge->lock);
+    if (!merge->failed) {
+        merge->failed = true;
+        merge->error = *error;
+    }
+    pthread_mutex_unlock(&merge->lock);
+    return false;
+}
+
+static bool note_failure(struct reader *reader, const struct error *why)
+{
+    struct merge *merge = reader->merge;
+    struct error error;
+    bool noted;
+
+    if (error_is_of_memory(why)) /* which is no fault of the input */
+        return no_memory(merge, why);
+    pthread_mutex_lock(&merge->lock);
+    noted = ARRAY_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
+    if (noted)
+        merge->failures[merge->failure_count++] =
+            (struct merge_failure){.input = reader->input, .error = *why};
+    pthread_mutex_unlock(&merge->lock);
+    if (noted)
+        return merge->goes_on;
+    error_out_of_memory(&error, reader->path, sizeof(*why));
+    return no_memory(merge, &error);
+}
+
+static void note_empty(struct reader *reader)
+{
+    struct merge *merge = reader->merge;
+
+    pthread_mutex_lock(&merge->lock);
+    if (merge->empty_count == 0 || reader->input < merge->first_empty)
+        merge->first_empty = reader->input;
+    merge->empty_count++;
+    pthread_mutex_unlock(&merge->lock);
+}
+
+/* False: no more is to be read. */
+static bool read_one(struct reader *reader)
+{
+    struct found_profile first = {0};
+    struct error error = {0};
+    size_t count = 0;
+
+    if (!file_read_into(&reader->file, reader->path, reader->merge->memory_limit, &error))
+        return note_failure(reader, &error);
+    if (reader->file.size == 0) {
+        note_empty(reader);
+        return true;
+    }
+    if (!check_file(reader, &count, &first, &error))
+        return note_failure(reader, &error);
+    /* From here on only memory can fail. */
+    return add_file(reader, count, &first, &error) || no_memory(reader->merge, &error);
+}
+
+/* Called when the thread is done with what it took before. The inputs are given out in order: when
+ * a thread stops at a bad one, all before it have been, or are being, read, so the first bad one is
+ * the same however many threads there are. */
+static bool take_input(struct reader *reader)
+{
+    struct merge *merge = reader->merge;
+    bool taken;
+
+    pthread_mutex_lock(&merge->lock);
+    progress_add(merge->progress, reader->file.size);
+    taken = merge->next_input < merge->inputs->count && !merge->failed &&
+            (merge->goes_on || merge->failure_count == 0);
+    if (taken)
+        reader->input = merge->next_input++;
+    pthread_mutex_unlock(&merge->lock);
+    if (taken)
+        reader->path = merge->inputs->paths[reader->input];
+    return taken;
+}
+
+/* A parallel_piece: the share of a thread. */
+static void read_inputs(void *context, size_t share)
+{
+    struct reader reader = {.merge = context, .share = (unsigned)share};
+
+    while (take_input(&reader) && read_one(&reader))
+        continue;
+    buffer_free(&reader.file);
+}
+
+/* ---- order ---- */
+
+static int compare_groups(const void *a, const void *b)
+{
+    const struct merge_group *left = *(struct merge_group *const *)a;
+    const struct merge_group *right = *(struct merge_group *const *)b;
+
+    return is_earlier(right, left->first_input, left->first_offset) ? -1 : 1;
+}
+
+static int compare_failures(const void *a, const void *b)
+{
+    const struct merge_failure *left = a, *right = b;
+
+    return left->input < right->input ? -1 : left->input > right->input;
+}
+
+/* A group without a profile is left where its only file had another profile that was bad. */
+static void drop_unused_groups(struct merge *merge)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < merge->group_count; i++) {
+        struct merge_group *group = merge->groups[i];
+
+        if (group->first_input == NO_INPUT)
+            free_group(merge, group);
+        else
+            merge->groups[kept++] = group;
+    }
+    merge->group_count = kept;
+}
+
+static void put_in_order(struct merge *merge)
+{
+    drop_unused_groups(merge);
+    if (merge->group_count > 1)
+        qsort(merge->groups, merge->group_count, sizeof(*merge->groups), compare_groups);
+    if (merge->failure_count > 1)
+        qsort(merge->failures, merge->failure_count, sizeof(*merge->failures), compare_failures);
+}
+
+/* ---- the whole ---- */
+
+bool merge_read(struct merge *merge, struct error *error)
+{
+    if (merge->threads > merge->inputs->count)
+        merge->threads = merge->inputs->count == 0 ? 1 : (unsigned)merge->inputs->count;
+    merge->must_be_read_again =
+        calloc(merge->inputs->count + 1, sizeof(*merge->must_be_read_again));
+    pthread_mutex_init(&merge->lock, NULL);
+    if (merge->must_be_read_again == NULL) {
+        merge->failed = true;
+        error_out_of_memory(&merge->error, "the list of profiles", merge->inputs->count);
+    } else {
+        parallel_run(merge->threads, merge->threads, read_inputs, merge);
+        tdestroy(merge->group_tree, keep_node);
+        merge->group_tree = NULL;
+        put_in_order(merge);
+    }
+    if (merge->failed)
+        *error = merge->error;
+    return !merge->failed;
+}
+
+void merge_free(struct merge *merge)
+{
+    for (size_t i = 0; i < merge->group_count; i++)
+        free_group(merge, merge->groups[i]);
+    free(merge->groups);
+    free(merge->failures);
+    free(merge->must_be_read_again);
+    pthread_mutex_destroy(&merge->lock);
+}
+
+/* ---- groups of one image ---- */
+
+struct memory_sink {
+    struct buffer buffer;
+    bool has_failed; /* no memory */
+};
+
+static bool append_part(void *context, const void *data, size_t size)
+{
+    struct memory_sink *sink = context;
+
+    sink->has_failed = !buffer_append(&sink->buffer, data, size);
+    return !sink->has_failed;
+}
+
+/* The identity that the group's profiles have once they are correlated. */
+static bool correlated_identity(const struct merge *merge, struct merge_group *group,
+                                struct digest *identity, struct error *error)
+{
+    const char *name = merge->inputs->paths[group->first_input];
+    struct bytes sum = profile_sum_combined(group->sum);
+    covsplit_error *reader_error = NULL;
+    covsplit_profile *profile =
+        covsplit_profile_open_memory(sum.data, (size_t)sum.size, name, &reader_error);
+    struct memory_sink full = {.has_failed = false};
+    struct profile parsed;
+    bool done;
+
+    if (profile == NULL ||
+        !covsplit_profile_correlate(profile, group->sidecar, append_part, &full, &reader_error))
+        done = error_from_reader(error, reader_error);
+    else
+        done = profile_parse(buffer_view(&full.buffer), 0, name, &parsed, error) &&
+               profile_identity(&parsed, name, identity, error);
+    /* The reader only knows that the sink stopped. */
+    if (full.has_failed)
+        error_out_of_memory(error, name, full.buffer.size);
+    buffer_free(&full.buffer);
+    covsplit_profile_close(profile);
+    return done;
+}
+
+static struct merge_group *find_full_group(const struct merge *merge, const struct digest *identity)
+{
+    for (size_t i = 0; i < merge->group_count; i++) {
+        struct merge_group *group = merge->groups[i];
+
+        if (group->sum != NULL && group->sidecar == NULL &&
+            digest_equal(&group->identity, identity))
+            return group;
+    }
+    return NULL;
+}
+
+static bool combine_group(struct merge *merge, size_t index, bool *combined, struct error *error)
+{
+    struct merge_group *group = merge->groups[index], *full;
+    struct digest identity;
+
+    *combined = false;
+    if (!correlated_identity(merge, group, &identity, error))
+        return false;
+    full = find_full_group(merge, &identity);
+    if (full == NULL)
+        return true;
+    if (!profile_sum_add_sum(full->sum, group->sum, error))
+        return false;
+    if (is_earlier(full, group->first_input, group->first_offset)) {
+        full->first_input = group->first_input;
+        full->first_offset = group->first_offset;
+    }
+    free_group(merge, group);
+    memmove(&merge->groups[index], &merge->groups[index + 1],
+            (merge->group_count - index - 1) * sizeof(*merge->groups));
+    merge->group_count--;
+    *combined = true;
+    return true;
+}
+
+/* Correlating in memory is only worth it where there is something to find. */
+static bool has_full_group(const struct merge *merge)
+{
+    for (size_t i = 0; i < merge->group_count; i++) {
+        if (merge->groups[i]->sum != NULL && merge->groups[i]->sidecar == NULL)
+            return true;
+    }
+    return false;
+}
+
+bool merge_combine_groups(struct merge *merge, struct error *error)
+{
+    if (!has_full_group(merge))
+        return true;
+    for (size_t i = 0; i < merge->group_count;) {
+        const struct merge_group *group = merge->groups[i];
+        bool combined = false;
+
+        if (group->sum != NULL && group->sidecar != NULL &&
+            !combine_group(merge, i, &combined, error))
+            return false;
+        i += !combined;
+    }
+    put_in_order(merge);
+    return true;
+}
+
+/* ---- once more ---- */
+
+static bool use_file(const struct merge_group *group, covsplit_profile *profile,
+                     const struct buffer *file, const char *path, merge_user user, void *context,
+                     struct error *error)
+{
+    uint64_t offset = 0;
+    bool found = true;
+
+    while (found) {
+        covsplit_error *reader_error = NULL;
+        struct profile parsed;
+        struct digest identity;
+
+        profile_find_next(buffer_view(file), &offset);
+        if (!profile_parse(buffer_view(file), offset, path, &parsed, error) ||
+            !profile_identity(&parsed, path, &identity, error))
+            return false;
+        offset += parsed.size;
+        if (is_of_group(group, &identity, &parsed) && !user(context, profile, error))
+            return false;
+        if (!covsplit_profile_next(profile, &found, &reader_error))
+            return error_from_reader(error, reader_error);
+    }
+    return true;
+}
+
+bool merge_read_again(const struct merge *merge, const struct merge_group *group, merge_user user,
+                      void *context, struct error *error)
+{
+    struct buffer file = {0};
+    bool done = true;
+
+    for (size_t i = 0; done && i < merge->inputs->count; i++) {
+        const char *path = merge->inputs->paths[i];
+        covsplit_error *reader_error = NULL;
+        covsplit_profile *profile;
+
+        if (!merge->must_be_read_again[i])
+            continue;
+        done = file_read_into(&file, path, merge->memory_limit, error);
+        if (!done)
+            break;
+        profile = covsplit_profile_open_memory(file.data, file.size, path, &reader_error);
+        done = profile == NULL ? error_from_reader(error, reader_error)
+                               : use_file(group, profile, &file, path, user, context, error);
+        covsplit_profile_close(profile);
+    }
+    buffer_free(&file);
+    return done;
+}

@@ -1,0 +1,88 @@
+/*
+ * Reading the profiles that are merged, into one sum an image.
+ *
+ * A group is what belongs together: the profiles of one image that can be added. Several threads
+ * read files and add them up; each has one file in memory at a time, and the sums are shared. What
+ * comes out does not depend on the number of threads.
+ *
+ * Profiles that cannot be summed (value profiles, temporal ones) have groups as well, so that they
+ * are checked and have their sidecar, but are read again when the output is written.
+ */
+#ifndef COVSPLIT_SPLIT_PROFILES_MERGE_READ_H
+#define COVSPLIT_SPLIT_PROFILES_MERGE_READ_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/base/error.h"
+#include "common/llvm/profile.h"
+#include "common/llvm/profile_sum.h"
+#include "reader/covsplit.h"
+#include "split/cli/progress.h"
+#include "split/profiles/merge_inputs.h"
+#include "split/profiles/profile_sidecars.h"
+
+struct merge_group {
+    struct digest identity;
+    unsigned version; /* of its raw profiles */
+    bool can_be_summed;
+    bool is_temporal;
+    struct profile_sum *sum;   /* NULL where nothing is summed */
+    covsplit_sidecar *sidecar; /* NULL: the profiles need none */
+    size_t first_input;        /* where its first profile is: the order of the output */
+    uint64_t first_offset;
+};
+
+/* An input that was not merged, and why. */
+struct merge_failure {
+    size_t input;
+    struct error error;
+};
+
+struct merge {
+    /* Set by the caller. */
+    const struct path_list *inputs;
+    const struct profile_sidecars *sidecars;
+    unsigned threads;
+    bool goes_on;              /* over bad inputs: --failure-mode=all */
+    uint64_t memory_limit;     /* no larger input is read (memory_limit.h) */
+    struct progress *progress; /* gets the bytes of each file once it is added */
+
+    /* Set by merge_read: in the order of the inputs. */
+    struct merge_group **groups;
+    size_t group_count, group_capacity;
+    struct merge_failure *failures;
+    size_t failure_count, failure_capacity;
+    size_t empty_count; /* inputs without a byte, of programs that never wrote */
+    size_t first_empty;
+    bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
+
+    /* For the threads. */
+    pthread_mutex_t lock;
+    void *group_tree; /* of tsearch: the groups by what is in them */
+    size_t next_input;
+    bool failed; /* no memory: the error is below */
+    struct error error;
+};
+
+/* Reads all inputs; without goes_on up to the first bad one. False: no memory or no threads. Bad
+ * inputs are in `failures`. Freed with merge_free, also after a failure. */
+bool merge_read(struct merge *merge, struct error *error);
+void merge_free(struct merge *merge);
+
+/* Adds up groups that turn out to be of one image: profiles of the split image and of the image as
+ * it was before. */
+bool merge_combine_groups(struct merge *merge, struct error *error);
+
+/* Called with each profile of a group; see merge_read_again. */
+typedef bool (*merge_user)(void *context, const covsplit_profile *profile, struct error *error);
+
+/* Calls the user with the profiles of a group that cannot be summed, in order. */
+bool merge_read_again(const struct merge *merge, const struct merge_group *group, merge_user user,
+                      void *context, struct error *error);
+
+#endif

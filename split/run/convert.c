@@ -1,0 +1,343 @@
+/*
+ * Conversions: see convert.h.
+ *
+ * What a file is can be told from a few of its pages, so it is mapped for that. Where a mapped file
+ * is cut short by another process, reading it raises SIGBUS, which must not end the broker of a
+ * whole process tree: the handler puts a page of zeros there, and the file is one that is not
+ * converted. What is to be converted is read into memory, but for images, of which nothing more is
+ * needed than their UUID.
+ */
+#include "split/run/convert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/llvm/profile.h"
+#include "reader/covsplit.h"
+#include "split/cli/message.h"
+#include "split/cli/output_sink.h"
+#include "split/run/convert_image.h"
+#include "split/run/memory_file.h"
+
+/* A file that is read into memory must not be larger. */
+#define CONTENT_SIZE_MAX (UINT64_C(1) << 30)
+
+/* What a conversion may have besides the contents of sidecars and of the file: headers, padding. */
+#define FRAME_SIZE_MAX (UINT64_C(1) << 20)
+
+/* ---- files that become shorter ---- */
+
+/* The mapped file that a thread looks at. */
+struct watched {
+    struct bytes bytes;
+    bool is_cut_short;
+};
+
+static _Thread_local struct watched watched;
+static struct sigaction action_before;
+
+/* The fault comes from reading, and from no other thread, so the handler may do what it likes. */
+static void lost_page(int signal_number, siginfo_t *information, void *context)
+{
+    uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t address = (uintptr_t)information->si_addr;
+    void *page = (void *)(address - address % page_size);
+
+    if (range_within(address, 1, (uintptr_t)watched.bytes.data, watched.bytes.size) &&
+        mmap(page, page_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == page) {
+        watched.is_cut_short = true;
+        return;
+    }
+    if ((action_before.sa_flags & SA_SIGINFO) != 0)
+        action_before.sa_sigaction(signal_number, information, context);
+    _exit(STATUS_FAILED);
+}
+
+void convert_prepare(void)
+{
+    struct sigaction action = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
+
+    sigaction(SIGBUS, &action, &action_before);
+}
+
+/* ---- what a file is ---- */
+
+/* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. Of
+ * a file that is too large anyway it is enough to know one, and what is far behind may be a hole of
+ * any size. */
+static bool find_profiles(struct subject *subject, const struct input *input, struct error *error)
+{
+    struct bytes bytes = input->bytes;
+    struct profile profile;
+    uint64_t offset = 0;
+    bool is_too_large = bytes.size > CONTENT_SIZE_MAX;
+
+    if (is_too_large)
+        bytes.size = CONTENT_SIZE_MAX;
+    while (profile_find_next(bytes, &offset)) {
+        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
+            return !error_is_of_memory(error);
+        if (profile_needs_sidecar(&profile)) {
+            subject->kind = SUBJECT_PROFILE;
+            subject->is_for_correlator |= profile.header.num_data == 0;
+            if (is_too_large)
+                return true;
+        }
+        offset += profile.size;
+    }
+    return true;
+}
+
+/* False with an error where there is no memory to find out. */
+static bool find_kind(struct subject *subject, const struct input *input, struct error *error)
+{
+    bool done = true;
+
+    watched = (struct watched){.bytes = input->bytes};
+    if (!split_slices_find(subject, input, error))
+        done = false;
+    else if (subject->kind == SUBJECT_IMAGE)
+        done = true;
+    else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
+        subject->kind = SUBJECT_SIDECAR;
+    else
+        done = find_profiles(subject, input, error);
+    if (watched.is_cut_short)
+        subject->kind = SUBJECT_OTHER;
+    watched = (struct watched){.is_cut_short = false};
+    return done;
+}
+
+/* The file's position is the program's, and is not moved. */
+static bool read_content(struct subject *subject, struct error *error)
+{
+    struct buffer *content = &subject->content;
+    size_t size = (size_t)subject->status.st_size;
+
+    if ((uint64_t)subject->status.st_size > CONTENT_SIZE_MAX)
+        return error_set(error,
+                         "%s: too large to convert in memory; use 'covsplit merge' or "
+                         "'covsplit export'",
+                         subject->name);
+    if (!buffer_reserve(content, size))
+        return error_out_of_memory(error, subject->name, size);
+    while (content->size < size) {
+        ssize_t have = pread(subject->fd, content->data + content->size, size - content->size,
+                             (off_t)content->size);
+
+        if (have < 0 && errno == EINTR)
+            continue;
+        if (have < 0)
+            return error_set_errno(error, errno, "%s: cannot be read", subject->name);
+        if (have == 0)
+            break;
+        content->size += (size_t)have;
+    }
+    return true;
+}
+
+/* What the file is, apart from sidecars. What an image becomes depends on its UUID, and where it is
+ * joined on all of it, which only to read costs too much. */
+static struct digest own_identity(const struct subject *subject)
+{
+    return subject->kind == SUBJECT_IMAGE ? run_sidecars_file_identity(&subject->status)
+                                          : digest_of(buffer_view(&subject->content));
+}
+
+/* Not so for one that was opened for writing alone, or only as a path. */
+static bool is_readable(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY;
+}
+
+bool subject_read(struct subject *subject, int fd, const char *name, const char *real_name,
+                  struct error *error)
+{
+    struct input input;
+    bool done;
+
+    *subject = (struct subject){.fd = fd, .name = name, .real_name = real_name};
+    if (fstat(fd, &subject->status) != 0 || !S_ISREG(subject->status.st_mode) || !is_readable(fd))
+        return true;
+    if (!input_open_descriptor(&input, fd, name, error))
+        return false;
+    subject->status = input.status;
+    done = find_kind(subject, &input, error);
+    input_close(&input);
+    return done && (subject->kind == SUBJECT_OTHER || subject->kind == SUBJECT_IMAGE ||
+                    read_content(subject, error));
+}
+
+void subject_free(struct subject *subject)
+{
+    buffer_free(&subject->content);
+    free(subject->slices);
+}
+
+/* ---- profiles ---- */
+
+static bool convert_profile(const struct subject *subject, covsplit_profile *profile,
+                            struct run_sidecars *sidecars, struct memory_file *file,
+                            struct error *error)
+{
+    struct run_sidecar *sidecar = NULL;
+    covsplit_error *reader_error = NULL;
+    bool done;
+
+    if (covsplit_profile_needs_sidecar(profile)) {
+        sidecar = run_sidecars_for_profile(sidecars, profile, subject->name, error);
+        if (sidecar == NULL)
+            return false;
+    }
+    memory_file_allow(file, subject->content.size);
+    if (sidecar != NULL)
+        memory_file_allow(file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
+    done = memory_file_pad(file, file->size + profile_padding(file->size)) &&
+           covsplit_profile_correlate(profile, sidecar == NULL ? NULL : run_sidecar_opened(sidecar),
+                                      memory_file_write, file, &reader_error);
+    if (sidecar != NULL)
+        run_sidecars_release(sidecars, sidecar);
+    return done || memory_file_failed(file, subject->name, reader_error, error);
+}
+
+/* Adds what sidecars there are for the profiles. Of several in a row of one image, each would add
+ * the same. */
+static bool identify_profiles(const struct subject *subject, const struct run_sidecars *sidecars,
+                              struct digest_stream *digest, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_profile *profile = covsplit_profile_open_memory(
+        subject->content.data, subject->content.size, subject->name, &reader_error);
+    struct uuid uuid, last = {.size = 0};
+    bool found = profile != NULL, done = true;
+
+    while (found && done) {
+        memset(&uuid, 0, sizeof(uuid));
+        uuid.size = covsplit_profile_uuid(profile, uuid.bytes, sizeof(uuid.bytes));
+        if (covsplit_profile_needs_sidecar(profile) &&
+            (uuid.size == 0 || uuid.size != last.size ||
+             memcmp(uuid.bytes, last.bytes, sizeof(uuid.bytes)) != 0))
+            done =
+                run_sidecars_identify_for_profile(sidecars, profile, subject->name, digest, error);
+        last = uuid;
+        /* What is damaged is for the conversion to say. */
+        found = covsplit_profile_next(profile, &found, &reader_error) && found;
+    }
+    covsplit_profile_close(profile);
+    covsplit_error_free(reader_error);
+    return done;
+}
+
+static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
+                             struct memory_file *file, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_profile *profile = covsplit_profile_open_memory(
+        subject->content.data, subject->content.size, subject->name, &reader_error);
+    bool found = profile != NULL, done = found;
+
+    while (found && done) {
+        done = convert_profile(subject, profile, sidecars, file, error);
+        if (done)
+            done = covsplit_profile_next(profile, &found, &reader_error);
+    }
+    covsplit_profile_close(profile);
+    if (reader_error != NULL)
+        error_from_reader(error, reader_error);
+    return done;
+}
+
+/* ---- sidecars ---- */
+
+static bool convert_sidecar(const struct subject *subject, const struct run_sidecars *sidecars,
+                            struct memory_file *file, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+    covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(
+        subject->content.data, subject->content.size, subject->name, &reader_error);
+    bool done;
+
+    if (sidecar == NULL)
+        return error_from_reader(error, reader_error);
+    run_sidecars_limit(sidecars, sidecar);
+    done = convert_to_object(subject, sidecar, file, error);
+    covsplit_sidecar_close(sidecar);
+    return done;
+}
+
+/* ---- the whole ---- */
+
+static bool identify_sidecars(const struct subject *subject, const struct run_sidecars *sidecars,
+                              struct digest_stream *digest, struct error *error)
+{
+    switch (subject->kind) {
+    case SUBJECT_PROFILE:
+        return identify_profiles(subject, sidecars, digest, error);
+    case SUBJECT_IMAGE:
+        return split_slices_identify(subject, sidecars, digest, error);
+    default:
+        return true;
+    }
+}
+
+bool subject_identify(struct subject *subject, const struct run_sidecars *sidecars,
+                      struct error *error)
+{
+    struct digest_stream *digest = digest_stream_new();
+    struct digest own = own_identity(subject);
+    bool done;
+
+    if (digest == NULL)
+        return error_out_of_memory(error, subject->name, sizeof(own));
+    digest_stream_add(digest, (struct bytes){own.bytes, sizeof(own.bytes)});
+    done = identify_sidecars(subject, sidecars, digest, error);
+    subject->identity = digest_stream_finish(digest);
+    digest_stream_free(digest);
+    return done;
+}
+
+static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
+                         struct memory_file *file, const char **what, struct error *error)
+{
+    switch (subject->kind) {
+    case SUBJECT_PROFILE:
+        *what = "the full raw profile";
+        return convert_profiles(subject, sidecars, file, error);
+    case SUBJECT_IMAGE:
+        return convert_image(subject, sidecars, file, read_content, what, error);
+    case SUBJECT_SIDECAR:
+        *what = "its object";
+        return convert_sidecar(subject, sidecars, file, error);
+    default:
+        return error_set(error, "%s: nothing to convert", subject->name);
+    }
+}
+
+bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
+             struct converted *converted, struct error *error)
+{
+    struct memory_file file;
+    bool done;
+
+    if (!memory_file_create(&file, subject->real_name, stop))
+        return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    memory_file_allow(&file, FRAME_SIZE_MAX);
+    done = convert_into(subject, sidecars, &file, &converted->what, error);
+    if (done && !memory_file_seal(&file, &subject->status))
+        done = error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    if (!done) {
+        close(file.fd);
+        return false;
+    }
+    converted->fd = file.fd;
+    converted->size = file.size;
+    return true;
+}

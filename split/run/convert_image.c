@@ -1,0 +1,283 @@
+/*
+ * Converting images: see convert_image.h.
+ *
+ * A sidecar is borrowed twice for its slice, once to learn how large the original is, and once to
+ * join: whoever holds several at a time could wait for another who does.
+ */
+#include "split/run/convert_image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/container.h"
+#include "formats/image.h"
+
+struct split_slice {
+    bool is_split;
+    bool has_sidecar; /* known once find_sizes has looked */
+    struct split_image image;
+};
+
+struct split_slices {
+    struct container container; /* as in the stripped file, without views of it */
+    struct split_slice slices[SLICES_MAX];
+};
+
+/* ---- what a file is ---- */
+
+/* True where any slice was split; else *error says why, where it is for want of memory. */
+static bool find_slices(struct split_slices *found, const struct input *input, struct error *error)
+{
+    bool any = false;
+
+    if (!container_open(&found->container, input, error))
+        return false;
+    for (size_t i = 0; i < found->container.count; i++) {
+        struct split_slice *slice = &found->slices[i];
+
+        slice->is_split = image_find_split(&found->container.slices[i].input, &slice->image, error);
+        any |= slice->is_split;
+        if (error_is_of_memory(error))
+            return false;
+    }
+    return any;
+}
+
+bool split_slices_find(struct subject *subject, const struct input *input, struct error *error)
+{
+    struct split_slices found = {.slices = {{.is_split = false}}};
+    struct container views;
+
+    *error = (struct error){0};
+    if (find_slices(&found, input, error)) {
+        subject->slices = malloc(sizeof(found));
+        if (subject->slices == NULL)
+            error_out_of_memory(error, input->path, sizeof(found));
+        subject->kind = SUBJECT_IMAGE;
+    }
+    views = found.container;
+    container_close(&views);
+    found.container.header = (struct bytes){NULL, 0};
+    if (subject->slices != NULL)
+        *subject->slices = found;
+    return !error_is_of_memory(error);
+}
+
+/* ---- sidecars ---- */
+
+/* The names of a slice: its sidecar lies beside the image as IMAGE.ARCH.covsplit, unless it is in a
+ * store. */
+struct slice_names {
+    char *texts[2];
+    const char *list[3];
+};
+
+/* Freed with free_names, also after a failure. */
+static bool make_names(const struct subject *subject, size_t index, struct slice_names *names,
+                       struct error *error)
+{
+    const char *arch = subject->slices->container.slices[index].name;
+    const char *const files[] = {subject->name, subject->real_name};
+
+    *names = (struct slice_names){.list = {NULL}};
+    for (size_t i = 0; i < 2; i++) {
+        if (asprintf(&names->texts[i], "%s%s%s", files[i], arch[0] == '\0' ? "" : ".", arch) < 0) {
+            names->texts[i] = NULL;
+            return error_out_of_memory(error, subject->name, strlen(subject->name));
+        }
+    }
+    names->list[0] = names->texts[0];
+    if (subject->real_name[0] != '\0' && strcmp(subject->name, subject->real_name) != 0)
+        names->list[1] = names->texts[1];
+    return true;
+}
+
+static void free_names(struct slice_names *names)
+{
+    free(names->texts[0]);
+    free(names->texts[1]);
+}
+
+static struct run_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
+                                  size_t index, struct error *error)
+{
+    struct run_sidecar *sidecar = NULL;
+    struct slice_names names;
+
+    if (make_names(subject, index, &names, error))
+        sidecar = run_sidecars_for_image(sidecars, &subject->slices->slices[index].image,
+                                         names.list, error);
+    free_names(&names);
+    return sidecar;
+}
+
+bool split_slices_identify(const struct subject *subject, const struct run_sidecars *sidecars,
+                           struct digest_stream *digest, struct error *error)
+{
+    bool done = true;
+
+    for (size_t i = 0; done && i < subject->slices->container.count; i++) {
+        const struct split_slice *slice = &subject->slices->slices[i];
+        struct slice_names names;
+
+        if (!slice->is_split)
+            continue;
+        done = make_names(subject, i, &names, error) &&
+               run_sidecars_identify_for_image(sidecars, &slice->image, names.list, digest, error);
+        free_names(&names);
+    }
+    return done;
+}
+
+/* ---- objects ---- */
+
+bool convert_to_object(const struct subject *subject, covsplit_sidecar *sidecar,
+                       struct memory_file *file, struct error *error)
+{
+    covsplit_error *reader_error = NULL;
+
+    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
+    return covsplit_sidecar_export(sidecar, memory_file_write, file, &reader_error) ||
+           memory_file_failed(file, subject->name, reader_error, error);
+}
+
+static bool has(const covsplit_sidecar *sidecar, const char *name)
+{
+    covsplit_section section;
+
+    return covsplit_sidecar_find(sidecar, name, &section) && section.stored_size != 0;
+}
+
+/* Whether reports need nothing of the image, nor does binary correlation. What was not split off
+ * (--sections, and what had to stay) is in the image alone. */
+static bool is_complete(const covsplit_sidecar *sidecar)
+{
+    bool correlates = has(sidecar, "__llvm_covnames");
+
+    return has(sidecar, "__llvm_covmap") && has(sidecar, "__llvm_covfun") &&
+           (has(sidecar, "__llvm_prf_names") || correlates) &&
+           (!correlates || has(sidecar, "__llvm_covdata"));
+}
+
+/* ---- originals ---- */
+
+struct joining {
+    const struct subject *subject;
+    struct run_sidecars *sidecars;
+    struct memory_file *file;
+    struct container container; /* as in the stripped image, and later as in the original */
+};
+
+/* A container_sink. */
+static bool write_part(void *context, struct bytes part, struct error *error)
+{
+    struct joining *joining = context;
+
+    return memory_file_write(joining->file, part.data, (size_t)part.size) ||
+           memory_file_failed(joining->file, joining->subject->name, NULL, error);
+}
+
+/* A slice_writer. */
+static bool write_slice(void *context, size_t index, struct error *error)
+{
+    struct joining *joining = context;
+    struct bytes slice = joining->container.slices[index].input.bytes;
+    covsplit_error *reader_error = NULL;
+    struct run_sidecar *sidecar;
+    bool done;
+
+    if (!joining->subject->slices->slices[index].has_sidecar)
+        return write_part(joining, slice, error);
+    sidecar = borrow(joining->subject, joining->sidecars, index, error);
+    if (sidecar == NULL)
+        return false;
+    memory_file_allow(joining->file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
+    done = covsplit_sidecar_restore(run_sidecar_opened(sidecar), slice.data, (size_t)slice.size,
+                                    joining->subject->name, memory_file_write, joining->file,
+                                    &reader_error) ||
+           memory_file_failed(joining->file, joining->subject->name, reader_error, error);
+    run_sidecars_release(joining->sidecars, sidecar);
+    return done;
+}
+
+/* The file may have been written to since it was looked at. */
+static bool read_again(struct joining *joining, struct error *error)
+{
+    const struct subject *subject = joining->subject;
+    const struct container *before = &subject->slices->container;
+    struct input file = {.path = (char *)(uintptr_t)subject->name,
+                         .fd = -1,
+                         .bytes = buffer_view(&subject->content)};
+    bool is_same;
+
+    if (!container_open(&joining->container, &file, error) && error_is_of_memory(error))
+        return false;
+    is_same = joining->container.is_universal == before->is_universal &&
+              joining->container.count == before->count;
+    for (size_t i = 0; is_same && i < before->count; i++)
+        is_same = joining->container.slices[i].offset == before->slices[i].offset &&
+                  joining->container.slices[i].size == before->slices[i].size;
+    return is_same || error_set(error, "%s: changed while it was read; run again", subject->name);
+}
+
+/* The sizes of the originals. *error is of the first slice that has no sidecar. */
+static bool find_sizes(struct joining *joining, bool *lacks_some, struct error *error)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < joining->container.count; i++) {
+        struct split_slice *slice = &joining->subject->slices->slices[i];
+        struct run_sidecar *sidecar;
+        struct error problem;
+
+        if (!slice->is_split)
+            continue;
+        sidecar = borrow(joining->subject, joining->sidecars, i, found ? &problem : error);
+        slice->has_sidecar = sidecar != NULL;
+        *lacks_some |= sidecar == NULL;
+        if (sidecar == NULL)
+            continue;
+        joining->container.slices[i].size =
+            covsplit_sidecar_original_size(run_sidecar_opened(sidecar));
+        run_sidecars_release(joining->sidecars, sidecar);
+        found = true;
+    }
+    return found;
+}
+
+static bool join(const struct subject *subject, struct run_sidecars *sidecars,
+                 struct memory_file *file, const char **what, struct error *error)
+{
+    struct joining joining = {.subject = subject, .sidecars = sidecars, .file = file};
+    bool lacks_some = false;
+    bool done = read_again(&joining, error) && find_sizes(&joining, &lacks_some, error) &&
+                container_lay_out(&joining.container, subject->name, error);
+
+    memory_file_allow(file, subject->content.size);
+    done = done && container_write(&joining.container, subject->name, write_part, write_slice,
+                                   &joining, error);
+    container_close(&joining.container);
+    *what = lacks_some ? "the original image, but for slices that have no sidecar"
+                       : "the original image";
+    return done;
+}
+
+bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struct memory_file *file,
+                   bool (*read_content)(struct subject *subject, struct error *error),
+                   const char **what, struct error *error)
+{
+    if (!subject->slices->container.is_universal) {
+        struct run_sidecar *sidecar = borrow(subject, sidecars, 0, error);
+        bool is_enough = sidecar != NULL && is_complete(run_sidecar_opened(sidecar)), done = false;
+
+        if (is_enough)
+            done = convert_to_object(subject, run_sidecar_opened(sidecar), file, error);
+        if (sidecar != NULL)
+            run_sidecars_release(sidecars, sidecar);
+        *what = "the object of its sidecar";
+        if (sidecar == NULL || is_enough)
+            return done;
+    }
+    return read_content(subject, error) && join(subject, sidecars, file, what, error);
+}

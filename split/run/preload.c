@@ -1,0 +1,497 @@
+/*
+ * libcovsplit-preload.so: the module that `covsplit run` loads into every program.
+ *
+ * It stands in front of the functions that open files. Where one has opened a regular file for
+ * reading that begins like an image, a sidecar or a raw profile, the module asks the broker (see
+ * preload_protocol.h), and puts what it gets in the place of the file, under the same descriptor.
+ * All other files pass, for the price of an fstat and a pread.
+ *
+ * A guest in a program that knows nothing of it must be small: no library but libc, no allocation,
+ * no threads, no lock, nothing written but the flag below. So it may be called before any
+ * constructor has run, from inside malloc, in the child of a vfork and in a signal handler. Its own
+ * system calls go through syscall(2), which is no cancellation point and which nobody else has
+ * interposed.
+ *
+ * This file is compiled without _FILE_OFFSET_BITS, which would make open and open64 one name.
+ */
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "split/run/preload_protocol.h"
+
+/* Each function has a name of its own here, and the one that it stands in front of in the module:
+ * the headers may declare that one in ways that a definition would clash with. */
+#define INTERPOSE(name) __asm__(#name) __attribute__((visibility("default")))
+
+/* ---- what the constructor finds ---- */
+
+typedef int open_function(const char *path, int flags, ...);
+typedef int open_2_function(const char *path, int flags);
+typedef int openat_function(int directory, const char *path, int flags, ...);
+typedef int openat_2_function(int directory, const char *path, int flags);
+typedef FILE *fopen_function(const char *path, const char *mode);
+typedef FILE *freopen_function(const char *path, const char *mode, FILE *stream);
+
+/* The definitions behind ours. NULL before the constructor has run, and where there is none. */
+static struct {
+    open_function *open, *open64;
+    open_2_function *open_2, *open64_2;
+    openat_function *openat, *openat64;
+    openat_2_function *openat_2, *openat64_2;
+    fopen_function *fopen, *fopen64;
+    freopen_function *freopen, *freopen64;
+} next;
+
+/* Where the broker is. Size 0: nowhere. */
+static struct sockaddr_un broker;
+static socklen_t broker_size;
+
+/* The broker has ended, and was reported to have. */
+static atomic_flag is_gone_reported = ATOMIC_FLAG_INIT;
+
+/* dlsym gives functions as pointers to objects. */
+static void find_next(void *function, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+
+    memcpy(function, &found, sizeof(found));
+}
+
+static void find_broker(void)
+{
+    const char *name = getenv(PRELOAD_ENVIRONMENT);
+    size_t prefix = strlen(PRELOAD_PREFIX), length;
+
+    if (name == NULL || strncmp(name, PRELOAD_PREFIX, prefix) != 0)
+        return;
+    name += prefix;
+    length = strlen(name);
+    if (length == 0 || length > PRELOAD_NAME_MAX)
+        return;
+    broker.sun_family = AF_UNIX;
+    memcpy(broker.sun_path + 1, name, length);
+    broker_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
+}
+
+__attribute__((constructor(101))) static void prepare(void)
+{
+    find_next(&next.open, "open");
+    find_next(&next.open64, "open64");
+    find_next(&next.open_2, "__open_2");
+    find_next(&next.open64_2, "__open64_2");
+    find_next(&next.openat, "openat");
+    find_next(&next.openat64, "openat64");
+    find_next(&next.openat_2, "__openat_2");
+    find_next(&next.openat64_2, "__openat64_2");
+    find_next(&next.fopen, "fopen");
+    find_next(&next.fopen64, "fopen64");
+    find_next(&next.freopen, "freopen");
+    find_next(&next.freopen64, "freopen64");
+    find_broker();
+}
+
+/* ---- what could be converted ---- */
+
+/* Bytes that a kind of file begins with. */
+struct magic {
+    const char *bytes;
+    size_t size;
+};
+
+#define MAGIC(text)                                                                                \
+    {                                                                                              \
+        text, sizeof(text) - 1                                                                     \
+    }
+
+/* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders. COFF images: the DOS header.
+ * Mach-O images: MH_MAGIC_64, and of universal ones FAT_MAGIC and FAT_MAGIC_64 with a small count
+ * (Java's class files begin like that, too: the broker knows them). */
+static const struct magic magics[] = {
+    MAGIC("\xfflprofr\x81"),
+    MAGIC("\x81rforpl\xff"),
+    MAGIC("\xfflprofR\x81"),
+    MAGIC("\x81Rforpl\xff"),
+    MAGIC("MZ"),
+    MAGIC("\xcf\xfa\xed\xfe"),
+    MAGIC("\xca\xfe\xba\xbe\0\0\0"),
+    MAGIC("\xca\xfe\xba\xbf\0\0\0"),
+};
+
+/* Executables and shared libraries. A sidecar has the type of its image. */
+static bool is_elf_image(const uint8_t *start)
+{
+    unsigned type;
+
+    if (memcmp(start, ELFMAG, SELFMAG) != 0)
+        return false;
+    type = start[EI_DATA] == ELFDATA2MSB ? start[EI_NIDENT] * 256u + start[EI_NIDENT + 1]
+                                         : start[EI_NIDENT] + 256u * start[EI_NIDENT + 1];
+    return type == ET_EXEC || type == ET_DYN;
+}
+
+/* Attributes in sysfs and the like claim to be of this size, but have no blocks. To read one may
+ * have effects, and must be left to the program. */
+#define KERNEL_FILE_SIZE 4096
+
+static bool may_be_converted(int file)
+{
+    struct stat status;
+    uint8_t start[PRELOAD_SIZE_MIN];
+
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_size < PRELOAD_SIZE_MIN ||
+        (status.st_blocks == 0 && status.st_size == KERNEL_FILE_SIZE) ||
+        syscall(SYS_pread64, file, start, sizeof(start), (off_t)0) != (long)sizeof(start))
+        return false;
+    if (is_elf_image(start))
+        return true;
+    for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
+        if (memcmp(start, magics[i].bytes, magics[i].size) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- asking the broker ---- */
+
+/* Room for one descriptor beside a message. */
+union ancillary {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(sizeof(int))];
+};
+
+static long retry(long number, long a, long b, long c)
+{
+    long result;
+
+    do
+        result = syscall(number, a, b, c);
+    while (result < 0 && errno == EINTR);
+    return result;
+}
+
+static void print(const char *text, size_t size)
+{
+    (void)!syscall(SYS_write, STDERR_FILENO, text, size);
+}
+
+/* One line: the file could have been one to convert, and nobody is there to tell. */
+static void report_as_it_is(const char *path, const char *why)
+{
+    static const char start[] = "covsplit: warning: ", middle[] = ": read as it is: ";
+    struct iovec parts[] = {
+        {(void *)(uintptr_t)start, sizeof(start) - 1},
+        {(void *)(uintptr_t)path, strnlen(path, PRELOAD_PATH_MAX)},
+        {(void *)(uintptr_t)middle, sizeof(middle) - 1},
+        {(void *)(uintptr_t)why, strlen(why)},
+        {(void *)(uintptr_t) "\n", 1},
+    };
+
+    (void)!syscall(SYS_writev, STDERR_FILENO, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* A connection to the broker: to a process of the same user. -1 with errno. */
+static int connect_to_broker(void)
+{
+    long connection = syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    int number = EPERM;
+
+    if (connection < 0)
+        return -1;
+    if (retry(SYS_connect, connection, (long)&broker, (long)broker_size) != 0)
+        number = errno;
+    else if (syscall(SYS_getsockopt, connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        number = errno;
+    else if (peer.uid == (uid_t)syscall(SYS_geteuid))
+        return (int)connection;
+    syscall(SYS_close, connection);
+    errno = number;
+    return -1;
+}
+
+static bool send_question(int connection, int file, int directory, const char *path)
+{
+    struct preload_question question = {.directory = directory};
+    struct iovec parts[] = {
+        {&question, sizeof(question)},
+        {(void *)(uintptr_t)path, strnlen(path, PRELOAD_PATH_MAX)},
+    };
+    union ancillary ancillary = {.header = {.cmsg_level = SOL_SOCKET,
+                                            .cmsg_type = SCM_RIGHTS,
+                                            .cmsg_len = CMSG_LEN(sizeof(int))}};
+    struct msghdr message = {.msg_iov = parts,
+                             .msg_iovlen = 2,
+                             .msg_control = &ancillary,
+                             .msg_controllen = sizeof(ancillary)};
+
+    memcpy(CMSG_DATA(&ancillary.header), &file, sizeof(file));
+    return retry(SYS_sendmsg, connection, (long)&message, MSG_NOSIGNAL) > 0;
+}
+
+/* Waits for the answer and prints the text in it. *content is what to read instead, -1 for nothing.
+ * False where no sound answer came. */
+static bool receive_answer(int connection, int *content)
+{
+    struct {
+        struct preload_answer answer;
+        char text[PRELOAD_TEXT_MAX];
+    } reply;
+    struct iovec part = {&reply, sizeof(reply)};
+    union ancillary ancillary;
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &ancillary,
+                             .msg_controllen = sizeof(ancillary)};
+    const struct cmsghdr *header;
+    long size = retry(SYS_recvmsg, connection, (long)&message, MSG_CMSG_CLOEXEC);
+
+    *content = -1;
+    if (size < (long)sizeof(reply.answer) || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
+        reply.answer.text_size != (size_t)size - sizeof(reply.answer))
+        return false;
+    header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(content, CMSG_DATA(header), sizeof(*content));
+    if (reply.answer.text_size != 0)
+        print(reply.text, reply.answer.text_size);
+    return true;
+}
+
+/* Asks for what to read instead of the file. -1: the file itself. */
+static int ask(int file, int directory, const char *path)
+{
+    int connection = connect_to_broker(), content = -1;
+
+    if (connection < 0) {
+        /* Whatever goes on from here does so without the broker, and one line says so. */
+        if (errno != ECONNREFUSED)
+            report_as_it_is(path, "'covsplit run' cannot be reached from this process");
+        else if (!atomic_flag_test_and_set(&is_gone_reported))
+            report_as_it_is(path, "'covsplit run' has ended and this process outlives it, or is in "
+                                  "another network namespace");
+        return -1;
+    }
+    if (!send_question(connection, file, directory, path) || !receive_answer(connection, &content))
+        report_as_it_is(path, "'covsplit run' gave no answer");
+    syscall(SYS_close, connection);
+    return content;
+}
+
+/* Puts what the broker has in the place of an opened file, under its number. */
+static void replace(int file, int directory, const char *path)
+{
+    int number = errno, content;
+
+    if (broker_size != 0 && may_be_converted(file)) {
+        content = ask(file, directory, path);
+        if (content >= 0) {
+            long descriptor_flags = syscall(SYS_fcntl, file, F_GETFD);
+
+            retry(SYS_dup3, content, file, (descriptor_flags & FD_CLOEXEC) != 0 ? O_CLOEXEC : 0);
+            syscall(SYS_close, content);
+        }
+    }
+    errno = number;
+}
+
+/* ---- open ---- */
+
+/* Only who reads, and nothing but reads, wants anything else than the file itself. */
+static int opened(int file, int directory, const char *path, int flags)
+{
+    if (file >= 0 && (flags & O_ACCMODE) == O_RDONLY &&
+        (flags & (O_PATH | O_DIRECTORY | O_TRUNC)) == 0)
+        replace(file, directory, path);
+    return file;
+}
+
+/* For when nothing is known of the next definition: what it would do. */
+static int open_by_kernel(int directory, const char *path, int flags, mode_t mode)
+{
+    return (int)syscall(SYS_openat, directory, path, flags, mode);
+}
+
+static bool takes_mode(int flags)
+{
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+/* The mode is an argument only where a file may be created. */
+#define READ_MODE(mode, flags)                                                                     \
+    do {                                                                                           \
+        if (takes_mode(flags)) {                                                                   \
+            va_list arguments;                                                                     \
+            va_start(arguments, flags);                                                            \
+            (mode) = va_arg(arguments, mode_t);                                                    \
+            va_end(arguments);                                                                     \
+        }                                                                                          \
+    } while (0)
+
+static int open_with(open_function *function, const char *path, int flags, mode_t mode)
+{
+    int file = function != NULL ? function(path, flags, mode)
+                                : open_by_kernel(AT_FDCWD, path, flags, mode);
+
+    return opened(file, AT_FDCWD, path, flags);
+}
+
+static int openat_with(openat_function *function, int directory, const char *path, int flags,
+                       mode_t mode)
+{
+    int file = function != NULL ? function(directory, path, flags, mode)
+                                : open_by_kernel(directory, path, flags, mode);
+
+    return opened(file, directory, path, flags);
+}
+
+int preload_open(const char *path, int flags, ...) INTERPOSE(open);
+int preload_open64(const char *path, int flags, ...) INTERPOSE(open64);
+int preload_openat(int directory, const char *path, int flags, ...) INTERPOSE(openat);
+int preload_openat64(int directory, const char *path, int flags, ...) INTERPOSE(openat64);
+
+int preload_open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+
+    READ_MODE(mode, flags);
+    return open_with(next.open, path, flags, mode);
+}
+
+int preload_open64(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+
+    READ_MODE(mode, flags);
+    return open_with(next.open64, path, flags, mode);
+}
+
+int preload_openat(int directory, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+
+    READ_MODE(mode, flags);
+    return openat_with(next.openat, directory, path, flags, mode);
+}
+
+int preload_openat64(int directory, const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+
+    READ_MODE(mode, flags);
+    return openat_with(next.openat64, directory, path, flags, mode);
+}
+
+/* What programs that are compiled with _FORTIFY_SOURCE call instead. */
+int preload_open_2(const char *path, int flags) INTERPOSE(__open_2);
+int preload_open64_2(const char *path, int flags) INTERPOSE(__open64_2);
+int preload_openat_2(int directory, const char *path, int flags) INTERPOSE(__openat_2);
+int preload_openat64_2(int directory, const char *path, int flags) INTERPOSE(__openat64_2);
+
+int preload_open_2(const char *path, int flags)
+{
+    if (next.open_2 == NULL)
+        return open_with(next.open, path, flags, 0);
+    return opened(next.open_2(path, flags), AT_FDCWD, path, flags);
+}
+
+int preload_open64_2(const char *path, int flags)
+{
+    if (next.open64_2 == NULL)
+        return open_with(next.open64, path, flags, 0);
+    return opened(next.open64_2(path, flags), AT_FDCWD, path, flags);
+}
+
+int preload_openat_2(int directory, const char *path, int flags)
+{
+    if (next.openat_2 == NULL)
+        return openat_with(next.openat, directory, path, flags, 0);
+    return opened(next.openat_2(directory, path, flags), directory, path, flags);
+}
+
+int preload_openat64_2(int directory, const char *path, int flags)
+{
+    if (next.openat64_2 == NULL)
+        return openat_with(next.openat64, directory, path, flags, 0);
+    return opened(next.openat64_2(directory, path, flags), directory, path, flags);
+}
+
+/* ---- fopen ---- */
+
+/* A stream that was just opened has read nothing yet, so its descriptor may change what it is of.
+ */
+static FILE *stream_opened(FILE *stream, const char *path, const char *mode)
+{
+    if (stream != NULL && path != NULL && mode[0] == 'r' && strchr(mode, '+') == NULL &&
+        fileno(stream) >= 0)
+        replace(fileno(stream), AT_FDCWD, path);
+    return stream;
+}
+
+/* There is no system call to stand in for these: before the constructor has run, the next one is
+ * looked up, which is safe where a stream can be opened. */
+static FILE *fopen_with(fopen_function *function, const char *name, const char *path,
+                        const char *mode)
+{
+    if (function == NULL)
+        find_next(&function, name);
+    if (function == NULL) {
+        errno = ENOSYS;
+        return NULL;
+    }
+    return stream_opened(function(path, mode), path, mode);
+}
+
+static FILE *freopen_with(freopen_function *function, const char *name, const char *path,
+                          const char *mode, FILE *stream)
+{
+    if (function == NULL)
+        find_next(&function, name);
+    if (function == NULL) {
+        errno = ENOSYS;
+        return NULL;
+    }
+    return stream_opened(function(path, mode, stream), path, mode);
+}
+
+FILE *preload_fopen(const char *path, const char *mode) INTERPOSE(fopen);
+FILE *preload_fopen64(const char *path, const char *mode) INTERPOSE(fopen64);
+FILE *preload_freopen(const char *path, const char *mode, FILE *stream) INTERPOSE(freopen);
+FILE *preload_freopen64(const char *path, const char *mode, FILE *stream) INTERPOSE(freopen64);
+
+FILE *preload_fopen(const char *path, const char *mode)
+{
+    return fopen_with(next.fopen, "fopen", path, mode);
+}
+
+FILE *preload_fopen64(const char *path, const char *mode)
+{
+    return fopen_with(next.fopen64, "fopen64", path, mode);
+}
+
+FILE *preload_freopen(const char *path, const char *mode, FILE *stream)
+{
+    return freopen_with(next.freopen, "freopen", path, mode, stream);
+}
+
+FILE *preload_freopen64(const char *path, const char *mode, FILE *stream)
+{
+    return freopen_with(next.freopen64, "freopen64", path, mode, stream);
+}

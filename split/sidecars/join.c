@@ -1,0 +1,186 @@
+/*
+ * covsplit join: the original image from a stripped one and its sidecar; of a universal image, each
+ * slice that was split is joined with its sidecar, and the others are copied.
+ *
+ * The digest of each original is checked while it is made, and the output gets its name only after
+ * that.
+ */
+#include <stdlib.h>
+
+#include "common/base/digest.h"
+#include "common/base/file.h"
+#include "common/base/output.h"
+#include "common/sidecar/sidecar.h"
+#include "formats/container.h"
+#include "formats/image.h"
+#include "split/cli/commands.h"
+#include "split/cli/find_sidecar.h"
+#include "split/cli/message.h"
+
+#define PERMISSION_BITS 07777
+
+struct slice_join {
+    struct input file; /* of the sidecar */
+    char *sidecar_path;
+    struct sidecar *sidecar; /* NULL: the slice is copied */
+};
+
+struct joining {
+    const struct parsed_options *options;
+    struct input stripped;
+    struct container container; /* as in the stripped file, and later as in the original */
+    struct slice_join slices[SLICES_MAX];
+    struct output output;
+};
+
+/* ---- sidecars ---- */
+
+/* What cannot be planned was not split, and is copied. */
+static bool find_out_whether_split(const struct input *slice, bool *is_split, struct error *error)
+{
+    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct image_plan *plan = image_plan_make(slice, &options, error);
+    bool is_known = plan != NULL || !error_is_of_memory(error);
+
+    *is_split = plan != NULL && plan->already_split;
+    image_plan_free(plan);
+    return is_known;
+}
+
+static bool open_sidecar(struct slice_join *join, const struct parsed_options *options,
+                         struct error *error)
+{
+    if (paths_meet(join->sidecar_path, option_text(options, OPTION_OUTPUT)))
+        return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
+                         join->sidecar_path);
+    if (!input_read(&join->file, join->sidecar_path, error))
+        return false;
+    join->sidecar = sidecar_open(join->file.bytes, join->sidecar_path, error);
+    if (join->sidecar != NULL)
+        sidecar_limit_memory(join->sidecar, option_number(options, OPTION_MEMORY_LIMIT));
+    return join->sidecar != NULL;
+}
+
+/* --sidecar is for one of the slices; which one, its digest says. */
+static void drop_unless_fitting(struct slice_join *join, const struct input *slice)
+{
+    struct digest digest = digest_of(slice->bytes);
+
+    if (digest_equal(&sidecar_facts(join->sidecar)->stripped_digest, &digest))
+        return;
+    sidecar_close(join->sidecar);
+    join->sidecar = NULL;
+}
+
+/* A thin image that was not split has a sidecar too, where there was nothing to take out. */
+static bool find_sidecar_of_slice(struct joining *joining, size_t index, struct error *error)
+{
+    const struct parsed_options *options = joining->options;
+    struct slice *slice = &joining->container.slices[index];
+    struct slice_join *join = &joining->slices[index];
+    bool is_split = true;
+
+    if (joining->container.is_universal && !find_out_whether_split(&slice->input, &is_split, error))
+        return false;
+    if (!is_split)
+        return true;
+    join->sidecar_path = find_sidecar(options, &slice->input, error);
+    if (join->sidecar_path == NULL || !open_sidecar(join, options, error))
+        return false;
+    if (joining->container.is_universal && option_given(options, OPTION_SIDECAR))
+        drop_unless_fitting(join, &slice->input);
+    if (join->sidecar != NULL)
+        slice->size = sidecar_facts(join->sidecar)->original_size;
+    return true;
+}
+
+static bool find_sidecars(struct joining *joining, struct error *error)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < joining->container.count; i++) {
+        if (!find_sidecar_of_slice(joining, i, error))
+            return false;
+        found |= joining->slices[i].sidecar != NULL;
+    }
+    return found || error_set(error,
+                              "%s: no slice of the universal image was split, or fits the sidecar; "
+                              "give another --sidecar",
+                              joining->stripped.path);
+}
+
+/* ---- the original ---- */
+
+/* A container_sink, and a sidecar_sink. */
+static bool write_part(void *context, struct bytes part, struct error *error)
+{
+    struct joining *joining = context;
+
+    return output_write(&joining->output, part, error);
+}
+
+/* A slice_writer. */
+static bool write_slice(void *context, size_t index, struct error *error)
+{
+    struct joining *joining = context;
+    const struct input *stripped = &joining->container.slices[index].input;
+    const struct sidecar *sidecar = joining->slices[index].sidecar;
+
+    return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, write_part, joining, error)
+                            : output_write(&joining->output, stripped->bytes, error)) ||
+           file_blame(joining->stripped.path, error);
+}
+
+static bool write_original(struct joining *joining, struct error *error)
+{
+    const struct input *stripped = &joining->stripped;
+    const char *path = option_text(joining->options, OPTION_OUTPUT);
+    struct output_options output_options = {
+        .mode = stripped->status.st_mode & PERMISSION_BITS,
+        .in_place = paths_meet(path, stripped->path) ? stripped : NULL,
+    };
+    enum output_result result;
+
+    return container_lay_out(&joining->container, stripped->path, error) &&
+           output_create(&joining->output, path, &output_options, error) &&
+           container_write(&joining->container, stripped->path, write_part, write_slice, joining,
+                           error) &&
+           input_unchanged(stripped, error) && output_commit(&joining->output, &result, error);
+}
+
+static bool join(struct joining *joining, const struct parsed_options *options, struct error *error)
+{
+    bool done;
+
+    joining->options = options;
+    joining->output.fd = -1;
+    for (size_t i = 0; i < SLICES_MAX; i++)
+        joining->slices[i].file.fd = -1;
+    if (!input_open(&joining->stripped, options->operands[0], error))
+        return false;
+    done = container_open(&joining->container, &joining->stripped, error) &&
+           find_sidecars(joining, error) && write_original(joining, error);
+    for (size_t i = 0; i < SLICES_MAX; i++) {
+        sidecar_close(joining->slices[i].sidecar);
+        input_close(&joining->slices[i].file);
+        free(joining->slices[i].sidecar_path);
+    }
+    output_discard(&joining->output);
+    container_close(&joining->container);
+    input_close(&joining->stripped);
+    return done;
+}
+
+int command_join(const struct parsed_options *options)
+{
+    struct joining *joining = calloc(1, sizeof(*joining));
+    struct error error;
+    bool done = joining != NULL
+                    ? join(joining, options, &error)
+                    : error_out_of_memory(&error, options->operands[0], sizeof(*joining));
+
+    free(joining);
+    if (!done)
+        message_error(&error);
+    return done ? STATUS_DONE : STATUS_FAILED;
+}

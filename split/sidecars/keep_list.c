@@ -1,0 +1,145 @@
+/*
+ * Reading and searching keep-lists: see keep_list.h.
+ */
+#include "split/sidecars/keep_list.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "common/base/array.h"
+
+/* ---- reading ---- */
+
+static bool add_entry(struct keep_list *list, const struct uuid *uuid)
+{
+    if (!ARRAY_ROOM_FOR_ONE(list->entries, list->capacity, list->count))
+        return false;
+    list->entries[list->count++] = (struct keep_entry){.uuid = *uuid};
+    return true;
+}
+
+/* The line without its comment and the blanks around it. */
+static char *trim(char *line)
+{
+    static const char blanks[] = " \t\r\n";
+    char *end;
+
+    line += strspn(line, blanks);
+    line[strcspn(line, "#")] = '\0';
+    end = line + strlen(line);
+    while (end > line && strchr(blanks, end[-1]) != NULL)
+        *--end = '\0';
+    return line;
+}
+
+static bool read_lines(struct keep_list *list, FILE *stream, const char *name, char **line,
+                       struct error *error)
+{
+    size_t capacity = 0;
+    ssize_t length;
+
+    for (unsigned long number = 1; (length = getline(line, &capacity, stream)) >= 0; number++) {
+        bool is_text = strlen(*line) == (size_t)length;
+        char *text = trim(*line);
+        struct uuid uuid;
+
+        if (is_text && text[0] == '\0')
+            continue;
+        if (!is_text || !uuid_parse(text, &uuid))
+            return error_set(error,
+                             "%s: line %lu, '%.150s', is no UUID; give pairs of hexadecimal digits",
+                             name, number, text);
+        if (!add_entry(list, &uuid))
+            return error_out_of_memory(error, name, list->count * sizeof(*list->entries));
+    }
+    /* Lines that are not read are sidecars that are removed: anything but the end is an error, also
+     * where there is no memory for a line. */
+    return feof(stream) || error_set_errno(error, errno, "%s: cannot be read", name);
+}
+
+/* As memcmp does, and the shorter one first. */
+static int compare_bytes(const void *a, const void *b)
+{
+    const struct uuid *one = &((const struct keep_entry *)a)->uuid;
+    const struct uuid *other = &((const struct keep_entry *)b)->uuid;
+    size_t common = one->size < other->size ? one->size : other->size;
+    int order = memcmp(one->bytes, other->bytes, common);
+
+    return order != 0 ? order : (one->size > other->size) - (one->size < other->size);
+}
+
+static void sort(struct keep_list *list)
+{
+    size_t kept = 0;
+
+    qsort(list->entries, list->count, sizeof(*list->entries), compare_bytes);
+    for (size_t i = 0; i < list->count; i++) {
+        if (i == 0 || compare_bytes(&list->entries[i - 1], &list->entries[i]) != 0)
+            list->entries[kept++] = list->entries[i];
+    }
+    list->count = kept;
+}
+
+bool keep_list_read_stream(struct keep_list *list, FILE *stream, const char *name,
+                           struct error *error)
+{
+    char *line = NULL;
+    bool done;
+
+    *list = (struct keep_list){0};
+    done = read_lines(list, stream, name, &line, error);
+    if (done && list->count == 0)
+        done = error_set(error,
+                         "%s: lists no UUID, so that all sidecars would go; to have that, give "
+                         "--older-than 0 and no list",
+                         name);
+    if (done)
+        sort(list);
+    else
+        keep_list_free(list);
+    free(line);
+    return done;
+}
+
+bool keep_list_read(struct keep_list *list, const char *path, struct error *error)
+{
+    FILE *stream;
+    bool done;
+
+    if (strcmp(path, "-") == 0)
+        return keep_list_read_stream(list, stdin, "standard input", error);
+    stream = fopen(path, "re");
+    if (stream == NULL)
+        return error_set_errno(error, errno, "%s: cannot be read", path);
+    done = keep_list_read_stream(list, stream, path, error);
+    fclose(stream);
+    return done;
+}
+
+void keep_list_free(struct keep_list *list)
+{
+    free(list->entries);
+    *list = (struct keep_list){0};
+}
+
+/* ---- searching ---- */
+
+/* Every beginning of the UUID is looked up. */
+bool keep_list_has(struct keep_list *list, const struct uuid *uuid)
+{
+    bool found = false;
+
+    for (size_t size = 1; size <= uuid->size && list->count != 0; size++) {
+        struct keep_entry wanted = {.uuid = *uuid}, *entry;
+
+        if (size < KEEP_PREFIX_MIN && size < uuid->size)
+            continue;
+        wanted.uuid.size = size;
+        entry = bsearch(&wanted, list->entries, list->count, sizeof(wanted), compare_bytes);
+        if (entry != NULL)
+            found = entry->is_used = true;
+    }
+    return found;
+}

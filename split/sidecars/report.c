@@ -1,0 +1,247 @@
+/*
+ * Reports: see report.h.
+ */
+#include "split/sidecars/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* Of a text in memory, of which open_memstream(3) would not say that there was no memory for it. */
+static ssize_t append_text(void *context, const char *text, size_t size)
+{
+    struct buffer *buffer = context;
+
+    return buffer_append(buffer, text, size) ? (ssize_t)size : 0;
+}
+
+bool report_begin(struct report *report, struct json_writer *json, unsigned indentation)
+{
+    static const struct table_column facts[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
+    static const struct table_column sections[] = {
+        {"section", TABLE_LEFT}, {"kind", TABLE_LEFT},   {"address", TABLE_RIGHT},
+        {"size", TABLE_RIGHT},   {"", TABLE_RIGHT},      {"stored size", TABLE_RIGHT},
+        {"ratio", TABLE_RIGHT},  {"status", TABLE_LEFT}, {"reason", TABLE_LEFT},
+    };
+    FILE *stream;
+
+    *report = (struct report){.json = NULL};
+    if (json == NULL) {
+        report->facts = table_new(facts, 2, indentation);
+        report->sections = table_new(sections, sizeof(sections) / sizeof(sections[0]), indentation);
+        return report->facts != NULL && report->sections != NULL;
+    }
+    stream = fopencookie(&report->text, "w", (cookie_io_functions_t){.write = append_text});
+    if (stream == NULL)
+        return false;
+    report->json = json;
+    report->before = *json;
+    json->stream = stream;
+    json_begin_object(json, NULL);
+    return true;
+}
+
+/* ---- facts ---- */
+
+#define ADD_ROW(report, label, ...)                                                                \
+    (table_cell((report)->facts, "%s", label), table_cell((report)->facts, __VA_ARGS__))
+
+void report_text(struct report *report, const char *key, const char *label, const char *text)
+{
+    if (report->json != NULL)
+        json_string(report->json, key, text);
+    else
+        ADD_ROW(report, label, "%s", text);
+}
+
+void report_none(struct report *report, const char *key, const char *label, const char *text)
+{
+    if (report->json != NULL)
+        json_null(report->json, key);
+    else if (text != NULL)
+        ADD_ROW(report, label, "%s", text);
+}
+
+void report_number(struct report *report, const char *key, const char *label, uint64_t number)
+{
+    if (report->json != NULL)
+        json_number(report->json, key, number);
+    else
+        ADD_ROW(report, label, "%" PRIu64, number);
+}
+
+void report_size(struct report *report, const char *key, const char *label, uint64_t size)
+{
+    char human[HUMAN_SIZE_MAX];
+
+    if (report->json != NULL)
+        json_number(report->json, key, size);
+    else if (size < 1024)
+        ADD_ROW(report, label, "%" PRIu64 " bytes", size);
+    else
+        ADD_ROW(report, label, "%" PRIu64 " bytes (%s)", size, human_size(size, human));
+}
+
+void report_boolean(struct report *report, const char *key, const char *label, bool value)
+{
+    if (report->json != NULL)
+        json_boolean(report->json, key, value);
+    else
+        ADD_ROW(report, label, "%s", value ? "yes" : "no");
+}
+
+void report_list(struct report *report, const char *key, const char *label)
+{
+    report->list_label = label;
+    report->list[0] = '\0';
+    if (report->json != NULL)
+        json_begin_array(report->json, key);
+}
+
+/* A cell holds no more than a message, however long a list from a file is. */
+void report_list_word(struct report *report, const char *word)
+{
+    size_t length = strlen(report->list);
+
+    if (report->json != NULL)
+        json_string(report->json, NULL, word);
+    else
+        snprintf(report->list + length, sizeof(report->list) - length, "%s%s",
+                 length == 0 ? "" : ", ", word);
+}
+
+void report_list_end(struct report *report)
+{
+    if (report->json != NULL)
+        json_end_array(report->json);
+    else
+        ADD_ROW(report, report->list_label, "%s", report->list[0] == '\0' ? "none" : report->list);
+}
+
+/* ---- sections ---- */
+
+/* The part that the stored bytes are of the section's, in ten-thousandths; false where one of them
+ * is not known. */
+static bool ratio_of(const struct report_section *section, uint64_t *ten_thousandths)
+{
+    if (!section->size.known || !section->stored_size.known || section->size.value == 0)
+        return false;
+    *ten_thousandths =
+        (uint64_t)((double)section->stored_size.value / (double)section->size.value * 10000 + 0.5);
+    return true;
+}
+
+static void add_number_cell(struct table *table, struct report_number number, bool hexadecimal)
+{
+    if (!number.known)
+        table_cell(table, "%s", "");
+    else if (hexadecimal)
+        table_cell(table, "0x%" PRIx64, number.value);
+    else
+        table_cell(table, "%" PRIu64, number.value);
+}
+
+static void add_section_row(struct table *table, const struct report_section *section)
+{
+    bool is_large = section->size.known && section->size.value >= 1024;
+    char human[HUMAN_SIZE_MAX];
+    uint64_t ratio;
+
+    table_cell(table, "%s", section->name);
+    table_cell(table, "%s", section->kind);
+    add_number_cell(table, section->address, true);
+    add_number_cell(table, section->size, false);
+    table_cell(table, "%s", is_large ? human_size(section->size.value, human) : "");
+    add_number_cell(table, section->stored_size, false);
+    if (ratio_of(section, &ratio))
+        table_cell(table, "%" PRIu64 ".%" PRIu64 "%%", ratio / 100, ratio / 10 % 10);
+    else
+        table_cell(table, "%s", "");
+    table_cell(table, "%s", section->status);
+    table_cell(table, "%s", section->reason);
+}
+
+static void write_number(struct json_writer *json, const char *key, struct report_number number)
+{
+    if (number.known)
+        json_number(json, key, number.value);
+    else
+        json_null(json, key);
+}
+
+static void write_section(struct json_writer *json, const struct report_section *section)
+{
+    uint64_t ratio;
+
+    json_begin_object(json, NULL);
+    json_string(json, "name", section->name);
+    json_string(json, "kind", section->kind);
+    write_number(json, "address", section->address);
+    write_number(json, "size", section->size);
+    write_number(json, "stored_size", section->stored_size);
+    if (ratio_of(section, &ratio))
+        json_fraction(json, "ratio", ratio);
+    else
+        json_null(json, "ratio");
+    json_string(json, "status", section->status);
+    if (section->reason[0] != '\0')
+        json_string(json, "reason", section->reason);
+    else
+        json_null(json, "reason");
+    json_end_object(json);
+}
+
+void report_begin_sections(struct report *report)
+{
+    if (report->json != NULL)
+        json_begin_array(report->json, "sections");
+}
+
+void report_section(struct report *report, const struct report_section *section)
+{
+    report->has_sections = true;
+    if (report->json != NULL)
+        write_section(report->json, section);
+    else
+        add_section_row(report->sections, section);
+}
+
+void report_end_sections(struct report *report)
+{
+    if (report->json != NULL)
+        json_end_array(report->json);
+}
+
+/* ---- the whole ---- */
+
+bool report_print(struct report *report)
+{
+    FILE *stream;
+    bool is_whole;
+
+    if (report->json == NULL)
+        return table_print(report->facts, stdout) &&
+               (!report->has_sections || table_print(report->sections, stdout));
+    stream = report->json->stream;
+    is_whole = ferror(stream) == 0;
+    report->json->stream = report->before.stream;
+    if (fclose(stream) != 0 || !is_whole) {
+        *report->json = report->before;
+        report->json = NULL;
+        return false;
+    }
+    fwrite(report->text.data, 1, report->text.size, report->json->stream);
+    return true;
+}
+
+void report_end(struct report *report)
+{
+    if (report->json != NULL && report->json->stream == report->before.stream) {
+        json_end_object(report->json);
+    } else if (report->json != NULL) {
+        fclose(report->json->stream);
+        *report->json = report->before;
+    }
+    buffer_free(&report->text);
+    table_free(report->facts);
+    table_free(report->sections);
+}

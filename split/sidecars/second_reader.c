@@ -1,0 +1,258 @@
+/*
+ * Reading an image in a child process by LIEF: see second_reader.h.
+ *
+ * The child writes the outline into a file in memory, in just the words of coff/outline.c and
+ * macho/outline.c, so to compare is to compare bytes, and the first line that differs says what is
+ * wrong.
+ */
+#ifdef COVSPLIT_WITH_LIEF
+/* First of all: where there is no bool yet, it defines one. */
+#include <LIEF/PE.h>
+
+#include <LIEF/MachO.h>
+#endif
+
+#include "split/sidecars/second_reader.h"
+
+#ifdef COVSPLIT_WITH_LIEF
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "formats/image.h"
+#include "split/cli/message.h"
+
+#define LIEF_LIBRARY "libLIEF.so.0"
+
+/* Exit codes of the child. */
+#define CHILD_DONE       0
+#define CHILD_NO_LIBRARY 1
+#define CHILD_UNREADABLE 2
+
+/* What a child may take. More text is no outline. */
+#define CHILD_SECONDS 300
+#define OUTLINE_MAX   (16u << 20)
+
+/* LC_MAIN, and where entryoff is in it. LIEF 0.9 has no name for the first in C. */
+#define MACHO_MAIN_COMMAND 0x80000028u
+#define MACHO_MAIN_ENTRY   8
+
+#define LINE_MAX_SHOWN     256
+
+/* ---- the child ---- */
+
+static void print_pe(FILE *stream, const Pe_Binary_t *binary)
+{
+    fprintf(stream, "entry 0x%" PRIx32 ", base 0x%" PRIx64 ", size 0x%" PRIx32 "\n",
+            binary->optional_header.addressof_entrypoint, binary->optional_header.imagebase,
+            binary->optional_header.sizeof_image);
+    for (size_t i = 0; binary->data_directories[i] != NULL; i++)
+        fprintf(stream, "directory %zu at 0x%" PRIx32 " of 0x%" PRIx32 "\n", i,
+                binary->data_directories[i]->rva, binary->data_directories[i]->size);
+    for (size_t i = 0; binary->sections[i] != NULL; i++) {
+        const Pe_Section_t *section = binary->sections[i];
+
+        fprintf(stream,
+                "section %s at 0x%" PRIx64 " of 0x%" PRIx32 ", in the file at 0x%" PRIx64
+                " of 0x%" PRIx64 ", 0x%" PRIx32 "\n",
+                section->name, section->virtual_address, section->virtual_size, section->offset,
+                section->size, section->characteristics);
+    }
+}
+
+static void print_command(FILE *stream, const Macho_Command_t *command)
+{
+    uint32_t entry_offset = 0;
+
+    fprintf(stream, "load command 0x%x of %" PRIu32 " at %" PRIu32 "\n", (unsigned)command->command,
+            command->size, command->offset);
+    if ((uint32_t)command->command != MACHO_MAIN_COMMAND)
+        return;
+    if (command->size >= MACHO_MAIN_ENTRY + sizeof(entry_offset))
+        memcpy(&entry_offset, command->data + MACHO_MAIN_ENTRY, sizeof(entry_offset));
+    fprintf(stream, "entry 0x%" PRIx32 "\n", entry_offset);
+}
+
+static void print_macho(FILE *stream, const Macho_Binary_t *binary)
+{
+    fprintf(stream, "cpu 0x%x, type %u, %" PRIu32 " load commands, flags 0x%" PRIx32 "\n",
+            (unsigned)binary->header.cpu_type, (unsigned)binary->header.file_type,
+            binary->header.nb_cmds, binary->header.flags);
+    for (size_t i = 0; binary->commands[i] != NULL; i++)
+        print_command(stream, binary->commands[i]);
+    for (size_t i = 0; binary->segments[i] != NULL; i++) {
+        const Macho_Segment_t *segment = binary->segments[i];
+
+        fprintf(stream,
+                "segment %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                " of 0x%" PRIx64 ", protection %" PRIu32 " of %" PRIu32 ", %" PRIu32 " sections\n",
+                segment->name, segment->virtual_address, segment->virtual_size,
+                segment->file_offset, segment->file_size, segment->init_protection,
+                segment->max_protection, segment->numberof_sections);
+    }
+    for (size_t i = 0; binary->sections[i] != NULL; i++) {
+        const Macho_Section_t *section = binary->sections[i];
+
+        fprintf(stream,
+                "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                ", alignment %" PRIu32 ", type %u, attributes 0x%" PRIx32 ", 0x%" PRIx32 "\n",
+                section->name, section->virtual_address, section->size, section->offset,
+                section->alignment, (unsigned)section->type, section->flags, section->reserved3);
+    }
+}
+
+static int read_pe(void *library, const char *path, FILE *stream)
+{
+    Pe_Binary_t *(*parse)(const char *) = NULL;
+    const Pe_Binary_t *binary;
+
+    *(void **)&parse = dlsym(library, "pe_parse");
+    binary = parse == NULL ? NULL : parse(path);
+    if (binary == NULL)
+        return CHILD_UNREADABLE;
+    print_pe(stream, binary);
+    return CHILD_DONE;
+}
+
+/* A universal image has a binary for each slice. */
+static int read_macho(void *library, const char *path, FILE *stream)
+{
+    Macho_Binary_t **(*parse)(const char *) = NULL;
+    Macho_Binary_t **binaries;
+
+    *(void **)&parse = dlsym(library, "macho_parse");
+    binaries = parse == NULL ? NULL : parse(path);
+    if (binaries == NULL || binaries[0] == NULL)
+        return CHILD_UNREADABLE;
+    for (size_t i = 0; binaries[i] != NULL; i++)
+        print_macho(stream, binaries[i]);
+    return CHILD_DONE;
+}
+
+/* LIEF talks a lot. */
+static int run_child(const struct input *image, int to)
+{
+    struct rlimit limit = {OUTLINE_MAX, OUTLINE_MAX};
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    bool is_pe = image->bytes.size >= 2 && memcmp(image->bytes.data, "MZ", 2) == 0;
+    FILE *stream = fdopen(to, "w");
+    void *library;
+    int result;
+
+    signal(SIGALRM, SIG_DFL);
+    alarm(CHILD_SECONDS);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (null >= 0) {
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
+    library = dlopen(LIEF_LIBRARY, RTLD_NOW);
+    if (library == NULL || stream == NULL)
+        return CHILD_NO_LIBRARY;
+    result = (is_pe ? read_pe : read_macho)(library, image->path, stream);
+    return fflush(stream) == 0 ? result : CHILD_UNREADABLE;
+}
+
+/* ---- the parent ---- */
+
+/* Whether there is an outline in the file; else a warning says why not. */
+static bool ask_child(const struct input *image, int to)
+{
+    pid_t child = fork();
+    int result = 0;
+
+    if (child == 0)
+        _exit(run_child(image, to));
+    if (child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result) &&
+        WEXITSTATUS(result) == CHILD_DONE)
+        return true;
+    message_warning("%s: not read by a second reader: LIEF %s", image->path,
+                    WIFEXITED(result) && WEXITSTATUS(result) == CHILD_NO_LIBRARY
+                        ? "is not installed (" LIEF_LIBRARY ")"
+                        : "cannot read it");
+    return false;
+}
+
+static struct bytes take_line(struct bytes *rest)
+{
+    const uint8_t *newline = rest->size == 0 ? NULL : memchr(rest->data, '\n', (size_t)rest->size);
+    struct bytes line = {rest->data,
+                         newline == NULL ? rest->size : (uint64_t)(newline - rest->data)};
+
+    bytes_slice(*rest, line.size + (newline != NULL), rest->size - line.size - (newline != NULL),
+                rest);
+    return line;
+}
+
+static int shown_length(struct bytes line)
+{
+    return line.size < LINE_MAX_SHOWN ? (int)line.size : LINE_MAX_SHOWN;
+}
+
+static bool compare(const char *path, struct bytes ours, struct bytes theirs, struct error *error)
+{
+    while (ours.size != 0 || theirs.size != 0) {
+        struct bytes our_line = take_line(&ours), their_line = take_line(&theirs);
+
+        if (!bytes_equal(our_line, their_line))
+            return error_set(error,
+                             "%s: covsplit reads '%.*s' where LIEF reads '%.*s'; do not use this "
+                             "image, and please report it",
+                             path, shown_length(our_line), (const char *)our_line.data,
+                             shown_length(their_line), (const char *)their_line.data);
+    }
+    return true;
+}
+
+static bool ask(const struct input *image, struct bytes outline, struct error *error)
+{
+    struct input theirs = {.fd = -1};
+    int file = memfd_create(LIEF_LIBRARY, MFD_CLOEXEC);
+    bool agrees = true;
+
+    if (file < 0)
+        return error_set_errno(error, errno, "%s: no file for a second reader", image->path);
+    if (ask_child(image, file))
+        agrees = input_open_descriptor(&theirs, file, image->path, error) &&
+                 compare(image->path, outline, theirs.bytes, error);
+    input_close(&theirs);
+    close(file);
+    return agrees;
+}
+
+/* The slices of a universal image come one after the other. */
+bool second_reader_agrees(const struct input *image, const struct container *container,
+                          struct error *error)
+{
+    struct buffer outline = {0};
+    bool agrees = true;
+
+    for (size_t i = 0; agrees && i < container->count; i++)
+        agrees = image_outline(&container->slices[i].input, &outline, error);
+    if (agrees && outline.size != 0)
+        agrees = ask(image, buffer_view(&outline), error);
+    buffer_free(&outline);
+    return agrees;
+}
+
+#else
+
+bool second_reader_agrees(const struct input *image, const struct container *container,
+                          struct error *error)
+{
+    (void)image;
+    (void)container;
+    (void)error;
+    return true;
+}
+
+#endif

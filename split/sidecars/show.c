@@ -1,0 +1,524 @@
+/*
+ * covsplit show: what images, sidecars, objects and raw profiles are and hold.
+ *
+ * A describer for each kind of file fills in a report (report.h), which comes out as text or as
+ * JSON when nothing more can go wrong: a damaged file leaves no half object behind.
+ *
+ * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
+ * a kind of file does not have is not there, what is unknown is null. A universal image gives an
+ * object for each slice, whose file is FILE.ARCH.
+ *   all       file, kind ("image", "sidecar", "object", "raw profile"), format, file_size
+ *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
+ *             size_after_split, sections
+ *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
+ *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
+ *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
+ *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
+ *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
+ *             lightweight, size, records, counters, value_data_size, sections
+ * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
+ */
+#include <elf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/uuid.h"
+#include "common/llvm/profile.h"
+#include "common/llvm/section.h"
+#include "common/sidecar/object.h"
+#include "common/sidecar/sidecar.h"
+#include "formats/container.h"
+#include "formats/image.h"
+#include "split/cli/commands.h"
+#include "split/cli/json.h"
+#include "split/cli/machine_names.h"
+#include "split/cli/message.h"
+#include "split/sidecars/report.h"
+
+#define PROFILE_INDENTATION 2
+
+/* ---- facts that several kinds share ---- */
+
+/* Where stripped images and their profiles have the UUID. */
+static const char uuid_from_tripwire[] = "tripwire";
+static const char uuid_from_stub[] = "stub record (first 16 bytes)";
+
+static void add_machine(struct report *report, const struct sidecar_facts *facts)
+{
+    char text[MACHINE_TEXT_MAX];
+
+    report_text(report, "machine", "machine", machine_text(facts->machine, facts->elf_class, text));
+}
+
+static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)
+{
+    char hex[UUID_HEX_MAX];
+
+    if (uuid->size == 0) {
+        report_none(report, "uuid", "UUID", "none");
+        report_none(report, "uuid_source", "UUID from", NULL);
+        return;
+    }
+    report_text(report, "uuid", "UUID", uuid_format(uuid, hex));
+    report_text(report, "uuid_source", "UUID from", source);
+}
+
+static void add_raw_version(struct report *report, uint64_t raw_version)
+{
+    if (raw_version == 0) {
+        report_none(report, "raw_version", "raw profile version", "none: no profile runtime");
+    } else {
+        report_number(report, "raw_version", "raw profile version", PROFILE_VERSION(raw_version));
+    }
+    report_list(report, "raw_variants", "variants");
+    for (unsigned bit = PROFILE_VARIANT_BIT_FIRST; bit <= PROFILE_VARIANT_BIT_LAST; bit++) {
+        const char *name = profile_variant_name(bit);
+        char number[16];
+
+        if ((raw_version >> bit & 1) == 0)
+            continue;
+        snprintf(number, sizeof(number), "bit %u", bit);
+        report_list_word(report, name != NULL ? name : number);
+    }
+    report_list_end(report);
+}
+
+static void add_digest(struct report *report, const char *key, const char *label,
+                       const struct digest *digest)
+{
+    char hex[DIGEST_HEX_MAX];
+
+    report_text(report, key, label, digest_format(digest, hex));
+}
+
+static struct report_section section_row(enum section_kind kind, uint64_t size, const char *status)
+{
+    return (struct report_section){
+        .name = section_kind_name(kind),
+        .kind = section_kind_word(kind),
+        .size = report_known(size),
+        .status = status,
+        .reason = "",
+    };
+}
+
+static struct report_number address_unless_zero(uint64_t address)
+{
+    return address != 0 ? report_known(address) : REPORT_UNKNOWN;
+}
+
+/* ---- images ---- */
+
+static void add_image_section(struct report *report, const struct image_section *section,
+                              bool already_split)
+{
+    static const char *const fates[] = {
+        [SECTION_REMOVED] = "removed",
+        [SECTION_ZEROED] = "zeroed",
+        [SECTION_STAYS] = "stays",
+    };
+    struct report_section row = section_row(section->kind, section->size, fates[section->fate]);
+
+    row.name = section->name;
+    row.reason = section->reason;
+    if (section->loaded)
+        row.address = report_known(section->address);
+    if (already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
+        row.status = "left";
+    else if (section->copied)
+        row.status = "copied";
+    report_section(report, &row);
+}
+
+/* The UUID as profiles and stores have it. One that a split would make of the image's digest is not
+ * the image's own yet. */
+static bool add_image_uuid(struct report *report, const struct input *input,
+                           const struct image_plan *plan, struct error *error)
+{
+    static const struct uuid none = {.size = 0};
+    bool is_given = plan->facts.uuid_source == UUID_FROM_DIGEST;
+    struct split_image split;
+
+    if (!is_given)
+        add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
+    else if (plan->already_split && image_find_split(input, &split, error))
+        add_uuid(report, &split.uuid, split.uuid_is_stub ? uuid_from_stub : uuid_from_tripwire);
+    else if (plan->already_split && error_is_of_memory(error))
+        return false;
+    else
+        add_uuid(report, &none, "");
+    return true;
+}
+
+static bool describe_image(const struct input *input, struct report *report, struct error *error)
+{
+    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct image_plan *plan = image_plan_make(input, &options, error);
+    bool done;
+
+    if (plan == NULL)
+        return false;
+    report_text(report, "kind", "kind", "image");
+    report_text(report, "format", "format", image_format_name(plan->facts.format));
+    add_machine(report, &plan->facts);
+    done = add_image_uuid(report, input, plan, error);
+    add_raw_version(report, plan->facts.raw_version);
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_boolean(report, "already_split", "already split", plan->already_split);
+    if (plan->already_split)
+        report_none(report, "size_after_split", "size after a split", NULL);
+    else
+        report_size(report, "size_after_split", "size after a split",
+                    edit_script_result_size(&plan->edits));
+    report_begin_sections(report);
+    for (size_t i = 0; i < plan->section_count; i++)
+        add_image_section(report, &plan->sections[i], plan->already_split);
+    report_end_sections(report);
+    image_plan_free(plan);
+    return done;
+}
+
+/* ---- sidecars ---- */
+
+static void add_sidecar_facts(struct report *report, const struct sidecar *sidecar)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+
+    report_text(report, "kind", "kind", "sidecar");
+    report_number(report, "format_version", "format version", sidecar_format_version(sidecar));
+    report_text(report, "image_name", "image", sidecar_image_name(sidecar));
+    report_text(report, "format", "image format", image_format_name(facts->format));
+    add_machine(report, facts);
+    add_uuid(report, &facts->uuid, uuid_source_name(facts->uuid_source));
+    add_raw_version(report, facts->raw_version);
+    report_size(report, "original_size", "original size", facts->original_size);
+    add_digest(report, "original_digest", "original digest", &facts->original_digest);
+    report_size(report, "stripped_size", "stripped size", facts->stripped_size);
+    add_digest(report, "stripped_digest", "stripped digest", &facts->stripped_digest);
+    report_boolean(report, "has_stub", "lightweight profiles", facts->has_stub);
+    report_boolean(report, "exact", "gives the original back",
+                   !facts->is_inexact && !facts->is_placeholder);
+}
+
+static void add_sidecar_sections(struct report *report, const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+        struct report_section row = section_row(section->kind, section->size,
+                                                section->copied        ? "copied"
+                                                : section->has_content ? "stored"
+                                                                       : "recorded");
+
+        row.address = address_unless_zero(section->address);
+        if (section->has_content)
+            row.stored_size = report_known(section->stored_size);
+        for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
+            if (sidecar_kept(sidecar, kept)->kind == section->kind)
+                row.reason = sidecar_kept(sidecar, kept)->reason;
+        }
+        report_section(report, &row);
+    }
+    for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
+        const struct kept_section *kept = sidecar_kept(sidecar, i);
+        const struct sidecar_section *copy = sidecar_find(sidecar, kept->kind);
+        struct report_section row = section_row(kept->kind, kept->size, "kept");
+
+        row.reason = kept->reason;
+        if (copy == NULL || !copy->copied)
+            report_section(report, &row);
+    }
+}
+
+static bool describe_sidecar(const struct input *input, struct report *report, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_open(input->bytes, input->path, error);
+
+    if (sidecar == NULL)
+        return false;
+    add_sidecar_facts(report, sidecar);
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_begin_sections(report);
+    add_sidecar_sections(report, sidecar);
+    report_end_sections(report);
+    sidecar_close(sidecar);
+    return true;
+}
+
+/* ---- objects ---- */
+
+static void add_object_section(struct report *report, const struct object_section *section)
+{
+    struct report_section row = section_row(section->kind, section->size, "present");
+
+    row.address = address_unless_zero(section->address);
+    report_section(report, &row);
+}
+
+static bool describe_object(const struct input *input, struct report *report, struct error *error)
+{
+    struct object_facts facts;
+    char uuid[UUID_HEX_MAX];
+    bool done = object_read(input->bytes, input->path, &facts, error);
+
+    if (done) {
+        const struct sidecar_facts image = {.machine = facts.machine, .elf_class = facts.elf_class};
+
+        report_text(report, "kind", "kind", "object");
+        report_number(report, "format_version", "format version", facts.format_version);
+        report_text(report, "image_name", "image", facts.image_name);
+        report_text(report, "format", "image format", image_format_name(facts.format));
+        add_machine(report, &image);
+        report_text(report, "uuid", "UUID", uuid_format(&facts.uuid, uuid));
+        report_size(report, "original_size", "original size", facts.original_size);
+        add_digest(report, "original_digest", "original digest", &facts.original_digest);
+        report_size(report, "file_size", "file size", input->bytes.size);
+        report_begin_sections(report);
+        for (size_t i = 0; i < facts.section_count; i++)
+            add_object_section(report, &facts.sections[i]);
+        report_end_sections(report);
+    }
+    object_facts_free(&facts);
+    return done;
+}
+
+/* ---- raw profiles ---- */
+
+static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
+                                const char *status)
+{
+    struct report_section row = section_row(kind, content.size, status);
+
+    if (content.size != 0)
+        report_section(report, &row);
+}
+
+static void add_binary_ids(struct report *report, const struct profile *profile)
+{
+    struct bytes rest = profile->binary_ids;
+    struct bytes binary_id;
+
+    report_list(report, "binary_ids", "binary IDs");
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        struct uuid uuid = {.size = 0};
+        char hex[UUID_HEX_MAX];
+
+        /* Longer ones are no build IDs; their beginning identifies them well enough. */
+        uuid.size = binary_id.size < UUID_SIZE_MAX ? (size_t)binary_id.size : UUID_SIZE_MAX;
+        memcpy(uuid.bytes, binary_id.data, uuid.size);
+        report_list_word(report, uuid_format(&uuid, hex));
+    }
+    report_list_end(report);
+}
+
+static void describe_profile(const struct profile *profile, struct report *report)
+{
+    static const char *const sources[] = {
+        [PROFILE_UUID_NONE] = "",
+        [PROFILE_UUID_TRIPWIRE] = uuid_from_tripwire,
+        [PROFILE_UUID_BINARY_ID] = "binary ID",
+        [PROFILE_UUID_STUB] = uuid_from_stub,
+    };
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
+
+    report_none(report, "machine", "machine", "not recorded");
+    report_number(report, "pointer_bits", "pointer bits", profile->is_64_bit ? 64 : 32);
+    report_text(report, "byte_order", "byte order", profile->big_endian ? "big" : "little");
+    add_uuid(report, &uuid, sources[source]);
+    add_binary_ids(report, profile);
+    add_raw_version(report, profile->header.version);
+    report_boolean(report, "lightweight", "lightweight", profile->lightweight);
+    report_size(report, "size", "size", profile->size);
+    report_number(report, "records", "records", profile->header.num_data);
+    report_number(report, "counters", "counters", profile->header.num_counters);
+    report_size(report, "value_data_size", "value data", profile->value_data.size);
+    report_begin_sections(report);
+    add_profile_section(report, SECTION_DATA, profile->data, "present");
+    add_profile_section(report, SECTION_COUNTERS, profile->counters, "present");
+    add_profile_section(report, SECTION_BITMAP, profile->bitmap, "present");
+    add_profile_section(report, SECTION_NAMES, profile->names,
+                        profile->has_tripwire ? "tripwire" : "present");
+    report_end_sections(report);
+}
+
+/* A file may hold any number of profiles, so they are not all in one report: all are parsed here to
+ * see that they are good, and again when they are printed. */
+static bool describe_raw_profile(const struct input *input, struct report *report,
+                                 struct error *error)
+{
+    uint64_t offset = 0;
+    uint64_t count = 0;
+    struct profile profile;
+
+    while (profile_find_next(input->bytes, &offset)) {
+        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
+            return false;
+        offset += profile.size;
+        count++;
+    }
+    report_text(report, "kind", "kind", "raw profile");
+    report_text(report, "format", "format", "LLVM raw profile");
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_number(report, "profile_count", "profiles", count);
+    return true;
+}
+
+static bool print_profile(const struct profile *profile, struct json_writer *json)
+{
+    struct report report;
+    bool printed = report_begin(&report, json, PROFILE_INDENTATION);
+
+    if (printed) {
+        describe_profile(profile, &report);
+        if (json == NULL)
+            printf("\n");
+        printed = report_print(&report);
+    }
+    report_end(&report);
+    return printed;
+}
+
+static bool print_profiles(const struct input *input, struct json_writer *json, struct error *error)
+{
+    uint64_t offset = 0;
+    struct profile profile;
+    bool done = true;
+
+    if (json != NULL) {
+        json_begin_array(json, "profiles");
+    }
+    for (; done && profile_find_next(input->bytes, &offset); offset += profile.size)
+        done = profile_parse(input->bytes, offset, input->path, &profile, error) &&
+               (print_profile(&profile, json) ||
+                error_out_of_memory(error, input->path, profile.size));
+    if (json != NULL)
+        json_end_array(json);
+    return done;
+}
+
+/* ---- files ---- */
+
+struct file_kind {
+    bool (*recognize)(struct bytes bytes);
+    bool (*describe)(const struct input *input, struct report *report, struct error *error);
+    bool has_profiles;
+};
+
+static bool is_image(struct bytes bytes)
+{
+    const char *format_name;
+
+    return image_recognize(bytes, &format_name);
+}
+
+/* Sidecars and objects are ELF files too, so they are asked for first. */
+static const struct file_kind file_kinds[] = {
+    {sidecar_recognize, describe_sidecar, false},
+    {object_recognize, describe_object, false},
+    {profile_recognize, describe_raw_profile, true},
+    {is_image, describe_image, false},
+};
+
+static const struct file_kind *find_kind(const struct input *input, struct error *error)
+{
+    for (size_t i = 0; i < sizeof(file_kinds) / sizeof(file_kinds[0]); i++) {
+        if (file_kinds[i].recognize(input->bytes))
+            return &file_kinds[i];
+    }
+    if (input->bytes.size == 0)
+        error_set(error, "%s: is empty; give an image, a sidecar or a raw profile", input->path);
+    else if (profile_recognize_indexed(input->bytes))
+        error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",
+                  input->path);
+    else
+        error_set(error, "%s: neither an image nor a sidecar nor a raw profile; give one of these",
+                  input->path);
+    return NULL;
+}
+
+/* What `show` prints to, and how far it has come. */
+struct showing {
+    struct json_writer *json; /* NULL: text */
+    bool is_first;            /* nothing was printed yet */
+    int status;
+};
+
+static bool print_report(const struct input *input, const struct file_kind *kind,
+                         struct report *report, struct showing *showing, struct error *error)
+{
+    if (showing->json == NULL) {
+        if (!showing->is_first)
+            printf("\n");
+        message_line(stdout, "%s", input->path);
+    }
+    showing->is_first = false;
+    return (report_print(report) || error_out_of_memory(error, input->path, input->bytes.size)) &&
+           (!kind->has_profiles || print_profiles(input, showing->json, error));
+}
+
+static bool show_input(const struct input *input, struct showing *showing, struct error *error)
+{
+    const struct file_kind *kind = find_kind(input, error);
+    struct report report;
+    bool shown;
+
+    if (kind == NULL)
+        return false;
+    shown = report_begin(&report, showing->json, PROFILE_INDENTATION) ||
+            error_out_of_memory(error, input->path, sizeof(report));
+    if (shown && showing->json != NULL)
+        report_text(&report, "file", NULL, input->path);
+    shown = shown && kind->describe(input, &report, error) &&
+            print_report(input, kind, &report, showing, error);
+    report_end(&report);
+    return shown;
+}
+
+/* Each slice of a universal image is shown like a file of its own, FILE.ARCH, also where another
+ * one cannot be. */
+static bool show_file(const char *path, struct showing *showing, struct error *error)
+{
+    struct input input;
+    struct container container;
+    bool done = true;
+
+    if (!input_open(&input, path, error))
+        return false;
+    done = container_open(&container, &input, error);
+    for (size_t i = 0; done && i < container.count; i++) {
+        struct error problem;
+
+        if (show_input(&container.slices[i].input, showing, &problem))
+            continue;
+        message_error(&problem);
+        showing->status = STATUS_FAILED;
+    }
+    container_close(&container);
+    input_close(&input);
+    return done;
+}
+
+int command_show(const struct parsed_options *options)
+{
+    struct json_writer json = {.stream = stdout};
+    struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
+                              .is_first = true,
+                              .status = STATUS_DONE};
+
+    if (showing.json != NULL)
+        json_begin_array(showing.json, NULL);
+    for (size_t i = 0; i < options->operand_count; i++) {
+        struct error error;
+
+        if (show_file(options->operands[i], &showing, &error))
+            continue;
+        message_error(&error);
+        showing.status = STATUS_FAILED;
+    }
+    if (showing.json != NULL)
+        json_end_array(showing.json);
+    return showing.status;
+}

@@ -1,0 +1,110 @@
+/*
+ * Checking a sidecar: see sidecar_check.h.
+ */
+#include "split/sidecars/sidecar_check.h"
+
+#include "common/base/file.h"
+#include "common/sidecar/sidecar.h"
+#include "formats/container.h"
+#include "split/sidecars/second_reader.h"
+
+/* Only the digest at the end of the restoring counts here. */
+static bool drop_part(void *context, struct bytes part, struct error *error)
+{
+    (void)context;
+    (void)part;
+    (void)error;
+    return true;
+}
+
+static bool check_place(const struct sidecar *sidecar, const struct uuid *uuid, struct error *error)
+{
+    const struct uuid *own = &sidecar_facts(sidecar)->uuid;
+    char hex[UUID_HEX_MAX];
+
+    return uuid_equal(own, uuid) ||
+           error_set(error,
+                     "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
+                     "where it belongs",
+                     sidecar_name(sidecar), uuid_format(own, hex));
+}
+
+static bool check_not_placeholder(const struct sidecar *sidecar, struct error *error)
+{
+    return !sidecar_facts(sidecar)->is_placeholder ||
+           error_set(error,
+                     "%s: is a placeholder, which holds nothing; split the original image again, "
+                     "or remove it",
+                     sidecar_name(sidecar));
+}
+
+/* Neither a section nor a copy of one. */
+static bool holds_nothing(const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        if (sidecar_section(sidecar, i)->stored_size != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The slice that a sidecar belongs to is the one that it can be joined with. */
+static bool restore_from_slices(const struct sidecar *sidecar, const struct container *container,
+                                struct error *error)
+{
+    bool done = false;
+
+    for (size_t i = 0; i < container->count && !done; i++) {
+        const struct input *slice = &container->slices[i].input;
+
+        if (container->is_universal && slice->bytes.size != sidecar_facts(sidecar)->stripped_size)
+            continue;
+        done = sidecar_restore_input(sidecar, slice, drop_part, NULL, error);
+    }
+    return done;
+}
+
+static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
+                       struct error *error)
+{
+    struct input stripped;
+    struct container container;
+    bool done;
+
+    if (!input_open(&stripped, stripped_path, error))
+        return false;
+    done = container_open(&container, &stripped, error);
+    if (done) {
+        error_set(error, "%s: belongs to no slice of %s; give the sidecar of a slice",
+                  sidecar_name(sidecar), stripped_path);
+        done = restore_from_slices(sidecar, &container, error) &&
+               input_unchanged(&stripped, error) &&
+               second_reader_agrees(&stripped, &container, error);
+    }
+    container_close(&container);
+    input_close(&stripped);
+    return done;
+}
+
+bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
+                   uint64_t memory_limit, bool *is_empty, struct error *error)
+{
+    struct input file;
+    struct sidecar *sidecar;
+    bool good;
+
+    if (!input_read(&file, path, error))
+        return false;
+    sidecar = sidecar_open(file.bytes, path, error);
+    good = sidecar != NULL;
+    if (good) {
+        sidecar_limit_memory(sidecar, memory_limit);
+        *is_empty = holds_nothing(sidecar);
+    }
+    good = good && (uuid == NULL || check_place(sidecar, uuid, error)) &&
+           check_not_placeholder(sidecar, error) && sidecar_verify(sidecar, error) &&
+           (stripped == NULL || check_join(sidecar, stripped, error));
+    sidecar_close(sidecar);
+    input_close(&file);
+    return good;
+}

@@ -1,0 +1,210 @@
+/*
+ * covsplit store check: are all sidecars of a store whole, and where they belong?
+ *
+ * The main thread walks through the store and puts what it finds into a pool of jobs; results are
+ * printed in the order of the walk, whoever was done first. A sidecar is decompressed as a stream,
+ * so the memory needed is that for the jobs and a few megabytes a thread, however large sidecars
+ * and store are.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "common/base/parallel.h"
+#include "common/store/store.h"
+#include "split/cli/commands.h"
+#include "split/cli/message.h"
+#include "split/cli/progress.h"
+#include "split/sidecars/sidecar_check.h"
+#include "split/sidecars/store_check.h"
+
+#define LEFTOVER_SECONDS 86400 /* a file that is being written is not left over */
+
+enum job_result {
+    RESULT_NONE, /* not looked at yet */
+    RESULT_GOOD,
+    RESULT_FAULT,
+    RESULT_LEFTOVER,
+    RESULT_GONE, /* removed by somebody else */
+};
+
+struct job {
+    enum job_result result;
+    bool is_stray;
+    char *path;
+    struct uuid uuid;
+    uint64_t memory_limit;
+    uint64_t size; /* bytes */
+    struct error error;
+};
+
+struct check {
+    bool verbose;
+    uint64_t memory_limit;
+    struct progress progress;
+    uint64_t sidecars, bytes, faults;
+    struct pool *pool;
+};
+
+/* ---- one job ---- */
+
+static bool is_gone(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) != 0 && errno == ENOENT;
+}
+
+static void run_job(void *context, void *added)
+{
+    struct job *job = added;
+    struct stat status;
+    bool is_empty;
+
+    (void)context;
+    if (job->result != RESULT_NONE)
+        return;
+    if (stat(job->path, &status) == 0)
+        job->size = (uint64_t)status.st_size;
+    if (check_sidecar(job->path, &job->uuid, NULL, job->memory_limit, &is_empty, &job->error))
+        job->result = RESULT_GOOD;
+    else
+        job->result = is_gone(job->path) ? RESULT_GONE : RESULT_FAULT;
+}
+
+/* ---- results ---- */
+
+static void report_job(struct check *check, const struct job *job)
+{
+    if (job->result == RESULT_GONE)
+        return;
+    progress_add(&check->progress, job->size);
+    if (job->result != RESULT_GOOD || check->verbose)
+        progress_finish(&check->progress);
+    if (job->result == RESULT_LEFTOVER) {
+        message_warning("%s", job->error.message);
+        return;
+    }
+    if (!job->is_stray) {
+        check->sidecars++;
+        check->bytes += job->size;
+    }
+    if (job->result == RESULT_FAULT) {
+        check->faults++;
+        message_error(&job->error);
+    } else if (check->verbose) {
+        message_line(stdout, "%s: ok", job->path);
+    }
+}
+
+static void retire_job(void *context, void *added)
+{
+    struct job *job = added;
+
+    report_job(context, job);
+    free(job->path);
+    free(job);
+}
+
+/* ---- the walk ---- */
+
+static void judge_other(struct job *job, enum store_entry_kind kind)
+{
+    struct stat status;
+    bool is_known = lstat(job->path, &status) == 0;
+
+    job->result = RESULT_GONE;
+    job->is_stray = true;
+    if (!is_known && errno == ENOENT)
+        return;
+    if (!is_known) {
+        job->result = RESULT_FAULT;
+        error_set_errno(&job->error, errno, "%s: cannot be looked at", job->path);
+    } else if (kind == STORE_STRAY) {
+        job->result = RESULT_FAULT;
+        error_set(&job->error,
+                  "%s: is where no search looks for a sidecar; move it to where its UUID says, or "
+                  "remove it",
+                  job->path);
+    } else if (time(NULL) - status.st_mtime > LEFTOVER_SECONDS) {
+        job->result = RESULT_LEFTOVER;
+        error_set(&job->error,
+                  "%s: left by a split that was killed; 'covsplit store gc' removes it", job->path);
+    }
+}
+
+static bool add_job(void *context, const struct store_entry *entry, struct error *error)
+{
+    struct check *check = context;
+    struct job *job = calloc(1, sizeof(*job));
+    char *path = strdup(entry->path);
+
+    if (job == NULL || path == NULL) {
+        free(job);
+        free(path);
+        return error_out_of_memory(error, entry->path, sizeof(*job) + strlen(entry->path));
+    }
+    *job = (struct job){.path = path, .uuid = entry->uuid, .memory_limit = check->memory_limit};
+    if (entry->kind != STORE_SIDECAR)
+        judge_other(job, entry->kind);
+    pool_add(check->pool, job);
+    return true;
+}
+
+static bool add_size(void *context, const struct store_entry *entry, struct error *error)
+{
+    struct progress *progress = context;
+    struct stat status;
+
+    (void)error;
+    if (entry->kind == STORE_SIDECAR && stat(entry->path, &status) == 0)
+        progress->total += (uint64_t)status.st_size;
+    return true;
+}
+
+/* How much there is to do is only worth another walk if somebody sees it. */
+static void begin_progress(struct check *check, const char *directory)
+{
+    struct error ignored;
+
+    progress_start(&check->progress, directory, 0);
+    if (check->progress.on_terminal)
+        store_scan(directory, add_size, &check->progress, &ignored);
+}
+
+/* ---- the whole ---- */
+
+int check_store(const char *directory, const struct parsed_options *options)
+{
+    struct check check = {.verbose = option_given(options, OPTION_VERBOSE),
+                          .memory_limit = option_number(options, OPTION_MEMORY_LIMIT)};
+    const struct pool_calls calls = {run_job, retire_job, &check};
+    struct error error;
+    bool done;
+
+    begin_progress(&check, directory);
+    check.pool = pool_open(option_threads(options), &calls);
+    if (check.pool == NULL) {
+        error_out_of_memory(&error, directory, sizeof(struct job));
+        message_error(&error);
+        return STATUS_FAILED;
+    }
+    done = store_scan(directory, add_job, &check, &error);
+    pool_close(check.pool);
+    progress_finish(&check.progress);
+    if (done)
+        printf("%" PRIu64 " sidecars, %" PRIu64 " bytes, %" PRIu64 " faults\n", check.sidecars,
+               check.bytes, check.faults);
+    else
+        message_error(&error);
+    return done && check.faults == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+int command_store_check(const struct parsed_options *options)
+{
+    return check_store(options->operands[0], options);
+}

@@ -1,0 +1,211 @@
+/*
+ * covsplit store gc: removes sidecars that nobody needs any more.
+ *
+ * It decides by names and times alone, so it is as quick for a large store as for a small one.
+ * Splits may write to the store meanwhile. What they put there is younger than the limit, which is
+ * fixed when gc starts; and the time of a file is looked at right before it is removed, so that one
+ * which has just been replaced stays. Between those two system calls a file could still be
+ * replaced, and the new one be removed: no file system offers to unlink by inode. A split that
+ * finds its sidecar in the store counts on it, as if it had ended before gc began.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/store/store.h"
+#include "split/cli/commands.h"
+#include "split/cli/message.h"
+#include "split/sidecars/keep_list.h"
+
+#define SECONDS_A_DAY   86400
+#define DIRECTORY_COUNT 256
+
+struct cleaning {
+    struct keep_list keep;
+    bool has_keep_list;
+    bool is_dry;
+    struct timespec sidecar_limit;   /* what was written later stays */
+    struct timespec temporary_limit; /* the same for what killed writers have left */
+    uint64_t removed_count;
+    uint64_t removed_size; /* bytes */
+    uint64_t kept_count;
+    bool has_failed; /* something could not be removed */
+};
+
+/* ---- what goes ---- */
+
+/* By the clock that file times are taken from, which may be a little behind the exact one. */
+static struct timespec days_ago(uint64_t days)
+{
+    struct timespec moment;
+
+    clock_gettime(CLOCK_REALTIME_COARSE, &moment);
+    moment.tv_sec -= (time_t)(days * SECONDS_A_DAY);
+    return moment;
+}
+
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+static bool must_stay(struct cleaning *cleaning, const struct store_entry *entry)
+{
+    switch (entry->kind) {
+    case STORE_SIDECAR:
+        return cleaning->has_keep_list && keep_list_has(&cleaning->keep, &entry->uuid);
+    case STORE_TEMPORARY:
+        return false;
+    case STORE_STRAY:
+        break;
+    }
+    return true;
+}
+
+static void report_removed(struct cleaning *cleaning, const struct store_entry *entry,
+                           const struct stat *status)
+{
+    message_line(stdout, "%s %s%s", cleaning->is_dry ? "would remove" : "removed", entry->path,
+                 entry->kind == STORE_TEMPORARY ? " (left by a split that was killed)" : "");
+    if (entry->kind != STORE_SIDECAR)
+        return;
+    cleaning->removed_count++;
+    cleaning->removed_size += (uint64_t)status->st_size;
+}
+
+static void report_failure(struct cleaning *cleaning, const char *path, const char *what)
+{
+    struct error error;
+
+    if (errno == ENOENT) /* somebody else was faster */
+        return;
+    error_set_errno(&error, errno, "%s: %s", path, what);
+    message_error(&error);
+    cleaning->has_failed = true;
+}
+
+static bool clean_entry(void *context, const struct store_entry *entry, struct error *error)
+{
+    struct cleaning *cleaning = context;
+    const struct timespec *limit =
+        entry->kind == STORE_SIDECAR ? &cleaning->sidecar_limit : &cleaning->temporary_limit;
+    bool stays = must_stay(cleaning, entry);
+    struct stat status;
+
+    (void)error;
+    if (!stays && lstat(entry->path, &status) != 0) {
+        report_failure(cleaning, entry->path, "cannot be looked at");
+        return true;
+    }
+    if (stays || is_later(&status.st_mtim, limit)) {
+        cleaning->kept_count += entry->kind == STORE_SIDECAR;
+        return true;
+    }
+    if (cleaning->is_dry || unlink(entry->path) == 0)
+        report_removed(cleaning, entry, &status);
+    else
+        report_failure(cleaning, entry->path, "cannot be removed");
+    return true;
+}
+
+/* Those that are not empty, or not there, stay as they are. A split that was about to write to one
+ * makes it again. */
+static bool remove_empty_directories(const char *directory, struct error *error)
+{
+    char *root = store_root(directory);
+    bool done = root != NULL;
+
+    for (unsigned first = 0; done && first < DIRECTORY_COUNT; first++) {
+        char *path;
+
+        done = asprintf(&path, "%s/%02x", root, first) >= 0;
+        if (done) {
+            rmdir(path);
+            free(path);
+        }
+    }
+    free(root);
+    return done || error_out_of_memory(error, directory, strlen(directory));
+}
+
+/* ---- the keep-list ---- */
+
+static bool mark_used(void *context, const char *path, const struct uuid *uuid, struct error *error)
+{
+    (void)path;
+    (void)error;
+    keep_list_has(context, uuid);
+    return true;
+}
+
+/* What is listed should be there. Digits too few for a prefix that fit no UUID as a whole are more
+ * likely a prefix that would keep nothing: then nothing is removed either. */
+static bool check_keep_list(struct keep_list *keep, const char *name, const char *directory,
+                            struct error *error)
+{
+    char hex[UUID_HEX_MAX];
+
+    if (!store_walk(directory, mark_used, keep, error))
+        return false;
+    for (size_t i = 0; i < keep->count; i++) {
+        const struct keep_entry *entry = &keep->entries[i];
+
+        uuid_format(&entry->uuid, hex);
+        if (!entry->is_used && entry->uuid.size < KEEP_PREFIX_MIN)
+            return error_set(error,
+                             "%s: '%s' is no UUID in the store, and too short to stand for "
+                             "some; give at least %d digits",
+                             name, hex, 2 * KEEP_PREFIX_MIN);
+        if (!entry->is_used)
+            message_warning("%s: %s is not in the store %s", name, hex, directory);
+    }
+    return true;
+}
+
+static bool prepare(struct cleaning *cleaning, const struct parsed_options *options,
+                    struct error *error)
+{
+    const char *list = option_text(options, OPTION_KEEP_LIST);
+
+    /* Before the list is read: reading it from a pipe may take long. */
+    cleaning->sidecar_limit = days_ago(option_number(options, OPTION_OLDER_THAN));
+    cleaning->temporary_limit = days_ago(1);
+    cleaning->is_dry = option_given(options, OPTION_DRY_RUN);
+    cleaning->has_keep_list = list != NULL;
+    return list == NULL || (keep_list_read(&cleaning->keep, list, error) &&
+                            check_keep_list(&cleaning->keep, list, options->operands[0], error));
+}
+
+/* ---- the command ---- */
+
+static void report_total(const struct cleaning *cleaning)
+{
+    printf("%" PRIu64 " sidecars, %" PRIu64 " bytes %s; %" PRIu64 " sidecars stay\n",
+           cleaning->removed_count, cleaning->removed_size,
+           cleaning->is_dry ? "would be removed" : "removed", cleaning->kept_count);
+}
+
+int command_store_gc(const struct parsed_options *options)
+{
+    struct cleaning cleaning = {.has_failed = false};
+    const char *directory = options->operands[0];
+    struct error error;
+    bool done;
+
+    if (!option_given(options, OPTION_OLDER_THAN) && !option_given(options, OPTION_KEEP_LIST))
+        return message_usage("store gc", "neither '--older-than DAYS' nor '--keep-list FILE'");
+    done = prepare(&cleaning, options, &error) &&
+           store_scan(directory, clean_entry, &cleaning, &error) &&
+           (cleaning.is_dry || remove_empty_directories(directory, &error));
+    if (done)
+        report_total(&cleaning);
+    else
+        message_error(&error);
+    keep_list_free(&cleaning.keep);
+    return done && !cleaning.has_failed ? STATUS_DONE : STATUS_FAILED;
+}

@@ -1,0 +1,287 @@
+/*
+ * covsplit split of many images: see split/batch.h.
+ *
+ * Images are split on several threads, each in place and with a sidecar of its own. What is said of
+ * an image is kept until all images in front of it are done, so that the output is the same however
+ * many threads there are.
+ *
+ * In a directory only what linkers make is taken, and only what carries something to take out. The
+ * rest of a build tree is left alone without a word.
+ */
+#include "split/split/batch.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+#include "common/base/parallel.h"
+#include "split/cli/message.h"
+#include "split/cli/path_list.h"
+#include "split/cli/progress.h"
+#include "split/cli/table.h"
+#include "split/split/found_image.h"
+#include "split/split/split_file.h"
+
+struct job {
+    const char *path;
+    uint64_t size; /* of the image in bytes; 0: not known */
+    dev_t device;
+    ino_t inode;
+    bool is_repeated; /* another job has the same file */
+    bool has_failed;
+    struct error error;
+    struct split_report report;
+};
+
+struct batch {
+    const struct parsed_options *options;
+    struct path_list paths;
+    size_t named; /* how many of the paths were named themselves; the others were found */
+    struct job *jobs;
+    unsigned threads_each;
+
+    struct progress progress;
+    size_t failed;
+    size_t repeated; /* jobs that are none */
+};
+
+/* ---- which images ---- */
+
+/* A path_filter. */
+static bool is_candidate(void *context, const char *path, const struct stat *status)
+{
+    (void)context;
+    return status->st_size != 0 && found_image_is_linked(path);
+}
+
+static bool collect_operands(struct batch *batch, struct path_list *directories,
+                             struct error *error)
+{
+    const struct parsed_options *options = batch->options;
+
+    for (size_t i = 0; i < options->operand_count; i++) {
+        const char *path = options->operands[i];
+        struct stat status;
+        bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+
+        if (is_directory && !option_given(options, OPTION_RECURSIVE))
+            return error_set(error, "%s: is a directory; give --recursive to split all in it",
+                             path);
+        if (!path_list_add(is_directory ? directories : &batch->paths, path, error))
+            return false;
+    }
+    batch->named = batch->paths.count;
+    return true;
+}
+
+/* What was named, and behind it what is in directories. */
+static bool collect(struct batch *batch, struct error *error)
+{
+    struct path_list directories = {0};
+    bool done = collect_operands(batch, &directories, error);
+
+    for (size_t i = 0; done && i < directories.count; i++)
+        done = path_list_add_directory(&batch->paths, directories.paths[i], false, is_candidate,
+                                       NULL, error);
+    path_list_free(&directories);
+    return done;
+}
+
+static int compare_files(const void *left, const void *right)
+{
+    const struct job *a = *(struct job *const *)left, *b = *(struct job *const *)right;
+
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    if (a->inode != b->inode)
+        return a->inode < b->inode ? -1 : 1;
+    return a < b ? -1 : 1;
+}
+
+/* Two threads must not replace one image: of a file with several names, or one that was named and
+ * found, the first one counts. */
+static bool mark_repeated(struct batch *batch, struct error *error)
+{
+    size_t count = batch->paths.count;
+    struct job **order = malloc((count == 0 ? 1 : count) * sizeof(*order));
+
+    if (order == NULL)
+        return error_out_of_memory(error, "the images", count * sizeof(*order));
+    for (size_t i = 0; i < count; i++)
+        order[i] = &batch->jobs[i];
+    qsort(order, count, sizeof(*order), compare_files);
+    for (size_t i = 1; i < count; i++) {
+        order[i]->is_repeated = order[i]->inode != 0 && order[i]->inode == order[i - 1]->inode &&
+                                order[i]->device == order[i - 1]->device;
+        batch->repeated += order[i]->is_repeated;
+    }
+    free(order);
+    return true;
+}
+
+static bool make_jobs(struct batch *batch, struct error *error)
+{
+    size_t count = batch->paths.count;
+
+    batch->jobs = calloc(count == 0 ? 1 : count, sizeof(*batch->jobs));
+    if (batch->jobs == NULL)
+        return error_out_of_memory(error, "the images", count * sizeof(*batch->jobs));
+    for (size_t i = 0; i < count; i++) {
+        struct job *job = &batch->jobs[i];
+        struct stat status;
+
+        job->path = batch->paths.paths[i];
+        job->report.was_found = i >= batch->named;
+        if (stat(job->path, &status) == 0) {
+            job->size = (uint64_t)status.st_size;
+            job->device = status.st_dev;
+            job->inode = status.st_ino;
+        }
+    }
+    return mark_repeated(batch, error);
+}
+
+/* ---- splitting ---- */
+
+static void split_one(void *context, void *added)
+{
+    const struct batch *batch = context;
+    struct job *job = added;
+
+    job->has_failed =
+        !job->is_repeated &&
+        !split_file(batch->options, job->path, batch->threads_each, &job->report, &job->error);
+}
+
+static void retire_job(void *context, void *done)
+{
+    struct batch *batch = context;
+    const struct job *job = done;
+
+    progress_finish(&batch->progress);
+    split_report_print_notes(&job->report);
+    if (job->has_failed)
+        message_error(&job->error);
+    batch->failed += job->has_failed;
+    progress_add(&batch->progress, job->size);
+}
+
+static bool split_all(struct batch *batch, struct error *error)
+{
+    const struct pool_calls calls = {split_one, retire_job, batch};
+    unsigned threads = option_threads(batch->options);
+    size_t count = batch->paths.count;
+    struct pool *pool;
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < count; i++)
+        total += batch->jobs[i].size;
+    progress_start(&batch->progress, "all images", total);
+    batch->threads_each = count == 0 || threads <= count ? 1 : threads / (unsigned)count;
+    pool = pool_open(threads < count ? threads : count == 0 ? 1 : (unsigned)count, &calls);
+    if (pool == NULL)
+        return error_out_of_memory(error, "the images", sizeof(calls));
+    for (size_t i = 0; i < count; i++)
+        pool_add(pool, &batch->jobs[i]);
+    pool_close(pool);
+    progress_finish(&batch->progress);
+    return true;
+}
+
+/* ---- the summary ---- */
+
+static void add_row(struct table *table, const struct split_row *row)
+{
+    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX], sidecar[HUMAN_SIZE_MAX];
+    char hex[UUID_HEX_MAX];
+    double saved = (double)(row->size_before - row->size_after) / (double)row->size_before;
+
+    table_cell(table, "%s", row->name);
+    table_cell(table, "%s", uuid_format(&row->uuid, hex));
+    table_cell(table, "%s", human_size(row->size_before, before));
+    table_cell(table, "%s", human_size(row->size_after, after));
+    table_cell(table, "%s", human_size(row->sidecar_size, sidecar));
+    table_cell(table, "%.1f%%", saved * 100);
+}
+
+/* The totals are for people; the table's sizes are rounded. */
+static bool print_summary(const struct batch *batch, struct error *error)
+{
+    static const struct table_column columns[] = {
+        {"image", TABLE_LEFT},  {"UUID", TABLE_LEFT},     {"before", TABLE_RIGHT},
+        {"after", TABLE_RIGHT}, {"sidecar", TABLE_RIGHT}, {"saved", TABLE_RIGHT},
+    };
+    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0);
+    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX], sidecar[HUMAN_SIZE_MAX];
+    struct split_row total = {0};
+    size_t count = 0;
+    bool printed;
+
+    if (table == NULL)
+        return error_out_of_memory(error, "the summary", sizeof(columns));
+    for (size_t i = 0; i < batch->paths.count; i++) {
+        for (size_t j = 0; j < batch->jobs[i].report.row_count; j++, count++) {
+            const struct split_row *row = &batch->jobs[i].report.rows[j];
+
+            add_row(table, row);
+            total.size_before += row->size_before;
+            total.size_after += row->size_after;
+            total.sidecar_size += row->sidecar_size;
+        }
+    }
+    printed = count == 0 || table_print(table, stdout);
+    table_free(table);
+    printf("%zu split: %s before, %s after, %s in sidecars\n", count,
+           human_size(total.size_before, before), human_size(total.size_after, after),
+           human_size(total.sidecar_size, sidecar));
+    return printed || error_out_of_memory(error, "the summary", count);
+}
+
+/* ---- the whole ---- */
+
+static bool run(struct batch *batch, struct error *error)
+{
+    if (!collect(batch, error) || !make_jobs(batch, error) || !split_all(batch, error) ||
+        !print_summary(batch, error))
+        return false;
+    return batch->failed == 0 || error_set(error, "%zu of %zu images: not split; see above",
+                                           batch->failed, batch->paths.count - batch->repeated);
+}
+
+static int check_options(const struct parsed_options *options)
+{
+    static const struct {
+        enum option_id id;
+        const char *name;
+    } for_one[] = {{OPTION_OUTPUT, "output"},
+                   {OPTION_SIDECAR, "sidecar"},
+                   {OPTION_UUID, "uuid"},
+                   {OPTION_MAP, "map"}};
+
+    for (size_t i = 0; i < sizeof(for_one) / sizeof(for_one[0]); i++) {
+        if (option_given(options, for_one[i].id))
+            return message_usage("split", "'--%s' is for one image", for_one[i].name);
+    }
+    return STATUS_DONE;
+}
+
+int split_batch(const struct parsed_options *options)
+{
+    struct batch batch = {.options = options};
+    struct error error;
+    bool done;
+    int status = check_options(options);
+
+    if (status != STATUS_DONE)
+        return status;
+    done = run(&batch, &error);
+    for (size_t i = 0; batch.jobs != NULL && i < batch.paths.count; i++)
+        split_report_free(&batch.jobs[i].report);
+    free(batch.jobs);
+    path_list_free(&batch.paths);
+    if (!done)
+        message_error(&error);
+    return done ? STATUS_DONE : STATUS_FAILED;
+}

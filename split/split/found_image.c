@@ -1,0 +1,46 @@
+/*
+ * Looking at files that may be images: see found_image.h.
+ */
+#include "split/split/found_image.h"
+
+#include <string.h>
+
+#include "common/base/file.h"
+#include "common/sidecar/object.h"
+#include "common/sidecar/sidecar.h"
+#include "formats/container.h"
+#include "formats/image.h"
+
+static bool is_linked_image(struct bytes bytes)
+{
+    return image_is_linked(bytes) && !sidecar_recognize(bytes) && !object_recognize(bytes);
+}
+
+bool found_image_is_linked(const char *path)
+{
+    struct input input;
+    struct container container;
+    struct error why;
+    bool is_linked = false;
+
+    if (!input_open(&input, path, &why))
+        return true;
+    if (!container_open(&container, &input, &why))
+        is_linked = error_is_of_memory(&why);
+    for (size_t i = 0; i < container.count; i++)
+        is_linked |= is_linked_image(container.slices[i].input.bytes);
+    container_close(&container);
+    input_close(&input);
+    return is_linked;
+}
+
+bool found_image_has_no_coverage(struct bytes bytes)
+{
+    static const char *const names[] = {"__llvm_prf_", "__llvm_cov", ".lprf", ".lcov"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (memmem(bytes.data, (size_t)bytes.size, names[i], strlen(names[i])) != NULL)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,310 @@
+/*
+ * Finding the output of a link: see link_output.h.
+ */
+#include "split/split/link_output.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/base/bytes.h"
+#include "common/base/file.h"
+#include "common/base/memory_limit.h"
+
+#define DEFAULT_OUTPUT "a.out"
+
+/* As deep as anybody nests response files. */
+#define DEPTH_MAX 10
+/* The command may come behind others: "ccache clang", "env A=b link". */
+#define LAUNCHERS_MAX 4
+
+struct search {
+    bool is_msvc;          /* options as link.exe has them */
+    bool is_msvc_compiler; /* ... and cl.exe */
+    char *output;          /* NULL: none was named yet */
+    bool is_completed;     /* cl.exe gives it an extension where it has none */
+    bool makes_library;    /* ... which is that of a DLL */
+    bool is_awaited;       /* the next word is the output */
+    bool is_passed;        /* the next word belongs to this one, whatever it looks like */
+    struct error *error;
+};
+
+/* ---- words ---- */
+
+static bool name_output(struct search *search, const char *path, bool is_completed)
+{
+    free(search->output);
+    search->output = strdup(path);
+    search->is_completed = is_completed;
+    search->is_awaited = false;
+    return search->output != NULL || error_out_of_memory(search->error, path, strlen(path));
+}
+
+/* What follows the option's name in the word; NULL for another option. */
+static const char *value_of(const char *word, const char *name, bool ignores_case)
+{
+    size_t length = strlen(name);
+    int order = ignores_case ? strncasecmp(word, name, length) : strncmp(word, name, length);
+
+    return order == 0 ? word + length : NULL;
+}
+
+/* Words that begin like -oFILE, or have such a word behind them, and name no output: options of
+ * ld64, of GNU ld, gold and lld, and of the compilers. */
+struct other_word {
+    const char *name;
+    enum { WORD_ALONE, WORD_WITH_NEXT, WORD_STARTS } kind;
+};
+
+static const struct other_word other_words[] = {
+    /* What follows is for another program, or for LLVM. */
+    {"-Xlinker", WORD_WITH_NEXT},
+    {"-Xclang", WORD_WITH_NEXT},
+    {"-Xassembler", WORD_WITH_NEXT},
+    {"-Xpreprocessor", WORD_WITH_NEXT},
+    {"-mllvm", WORD_WITH_NEXT},
+    {"-plugin-opt", WORD_WITH_NEXT},
+    {"--plugin-opt", WORD_WITH_NEXT},
+    /* ld64, whose only option for the output is -o alone. */
+    {"-order_file", WORD_WITH_NEXT},
+    {"-oso_prefix", WORD_WITH_NEXT},
+    {"-object_path_lto", WORD_WITH_NEXT},
+    {"-objc_abi_version", WORD_WITH_NEXT},
+    {"-objc_", WORD_STARTS},
+    {"-order_file_statistics", WORD_ALONE},
+    /* GNU ld and lld. Others with an "o" have two dashes there: -omagic writes "magic". */
+    {"-orphan-handling", WORD_WITH_NEXT},
+    {"-orphan-handling=", WORD_STARTS},
+    /* clang, and swiftc. */
+    {"-object", WORD_ALONE},
+    {"-object-file-name=", WORD_STARTS},
+    {"-objcmt-", WORD_STARTS},
+    {"-output-file-map", WORD_WITH_NEXT},
+    {"-output-file-map=", WORD_STARTS},
+};
+
+/* True for one of these words. */
+static bool pass_other_word(struct search *search, const char *word)
+{
+    for (size_t i = 0; i < sizeof(other_words) / sizeof(other_words[0]); i++) {
+        const struct other_word *other = &other_words[i];
+
+        if (other->kind == WORD_STARTS ? value_of(word, other->name, false) == NULL
+                                       : strcmp(word, other->name) != 0)
+            continue;
+        search->is_passed = other->kind == WORD_WITH_NEXT;
+        return true;
+    }
+    return false;
+}
+
+/* clang-cl: /oFILE too, but for /openmp, and for link.exe's options behind /link. */
+static const char *compiler_output(const char *option)
+{
+    static const char *const others[] = {"openmp", "opt", "order", "osversion"};
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (value_of(option, others[i], true) != NULL)
+            return NULL;
+    }
+    return value_of(option, "o", false);
+}
+
+static bool take_msvc_word(struct search *search, const char *word)
+{
+    const char *value;
+
+    if (word[0] != '/' && word[0] != '-')
+        return true;
+    word++;
+    search->makes_library |= strcmp(word, "LD") == 0 || strcmp(word, "LDd") == 0;
+    if ((value = value_of(word, "out:", true)) != NULL)
+        return value[0] == '\0' || name_output(search, value, false);
+    if (!search->is_msvc_compiler)
+        return true;
+    /* "/Fe: FILE" may be two words, as "/o FILE" is. */
+    search->is_awaited = strcmp(word, "Fe:") == 0 || strcmp(word, "o") == 0;
+    if (search->is_awaited)
+        return true;
+    if ((value = value_of(word, "Fe", false)) == NULL)
+        value = compiler_output(word);
+    if (value != NULL && value[0] == ':')
+        value++;
+    return value == NULL || value[0] == '\0' || name_output(search, value, true);
+}
+
+static bool take_word(struct search *search, const char *word)
+{
+    const char *value = NULL;
+
+    if (search->is_awaited)
+        return name_output(search, word, search->is_msvc_compiler);
+    if (search->is_passed) {
+        search->is_passed = false;
+        return true;
+    }
+    /* gold has it with one dash too. */
+    search->is_awaited =
+        strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0 || strcmp(word, "-output") == 0;
+    if (search->is_awaited || pass_other_word(search, word))
+        return true;
+    if (search->is_msvc)
+        return take_msvc_word(search, word);
+    if ((value = value_of(word, "--output=", false)) == NULL &&
+        (value = value_of(word, "-output=", false)) == NULL)
+        value = value_of(word, "-o", false);
+    return value == NULL || name_output(search, value, false);
+}
+
+/* ---- response files ---- */
+
+static bool take(struct search *search, const char *word, unsigned depth);
+
+/* Backslashes keep what follows them together, but for MSVC, where they only guard a quote. */
+static bool is_guard(const struct search *search, const char *at)
+{
+    return *at == '\\' && (search->is_msvc ? at[1] == '"' : at[1] != '\0');
+}
+
+/* Cuts the next word off *rest, in place; NULL behind the last one. */
+static char *next_word(const struct search *search, char **rest)
+{
+    char *from = *rest, *word, *to;
+    char quote = '\0';
+
+    while (isspace((unsigned char)*from))
+        from++;
+    if (*from == '\0')
+        return NULL;
+    for (word = to = from; *from != '\0' && (quote != '\0' || !isspace((unsigned char)*from));
+         from++) {
+        if (is_guard(search, from))
+            *to++ = *++from;
+        else if (quote == '\0' && (*from == '"' || (*from == '\'' && !search->is_msvc)))
+            quote = *from;
+        else if (quote != '\0' && *from == quote)
+            quote = '\0';
+        else
+            *to++ = *from;
+    }
+    *rest = *from == '\0' ? from : from + 1;
+    *to = '\0';
+    return word;
+}
+
+/* rustc writes UTF-16 for link.exe. What is no ASCII there becomes '?': a path with such characters
+ * is not found, and then nothing is split. */
+static void narrow(struct buffer *text)
+{
+    size_t size = 0;
+
+    if (text->size < 3 || text->data[0] != 0xff || text->data[1] != 0xfe)
+        return;
+    for (size_t i = 2; i + 1 < text->size; i += 2) {
+        uint16_t unit = load_u16(text->data + i, false);
+
+        text->data[size++] = unit < 0x80 ? (uint8_t)unit : '?';
+    }
+    text->data[size++] = '\0';
+    text->size = size;
+}
+
+static bool take_response_file(struct search *search, const char *path, unsigned depth)
+{
+    struct buffer text = {0};
+    bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, search->error);
+    char *rest, *word;
+
+    if (done && !buffer_append(&text, "", 1))
+        done = error_out_of_memory(search->error, path, text.size);
+    if (done)
+        narrow(&text);
+    if (done && strlen((char *)text.data) + 1 < text.size)
+        done = error_set(search->error, "%s: no response file: it has bytes of zero; name a text",
+                         path);
+    rest = (char *)text.data;
+    while (done && (word = next_word(search, &rest)) != NULL)
+        done = take(search, word, depth + 1);
+    buffer_free(&text);
+    return done;
+}
+
+static bool take(struct search *search, const char *word, unsigned depth)
+{
+    if (word[0] != '@' || search->is_awaited || access(word + 1, F_OK) != 0)
+        return take_word(search, word);
+    if (depth == DEPTH_MAX)
+        return error_set(search->error, "%s: response files name each other; leave one out",
+                         word + 1);
+    return take_response_file(search, word + 1, depth);
+}
+
+/* ---- the command ---- */
+
+struct msvc_program {
+    const char *name;
+    bool is_whole; /* else a version may follow: lld-link-19 */
+    bool is_compiler;
+};
+
+static void find_msvc_program(struct search *search, const char *word)
+{
+    static const struct msvc_program programs[] = {
+        {"lld-link", false, false}, {"link.exe", false, false}, {"link", true, false},
+        {"clang-cl", false, true},  {"cl.exe", false, true},    {"cl", true, true},
+    };
+    const char *slash = strrchr(word, '/');
+    const char *name = slash == NULL ? word : slash + 1;
+    bool is_driver = strcmp(word, "--driver-mode=cl") == 0;
+
+    search->is_msvc |= is_driver;
+    search->is_msvc_compiler |= is_driver;
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        const struct msvc_program *program = &programs[i];
+
+        if (program->is_whole ? strcasecmp(name, program->name) != 0
+                              : value_of(name, program->name, true) == NULL)
+            continue;
+        search->is_msvc = true;
+        search->is_msvc_compiler |= program->is_compiler;
+    }
+}
+
+/* The extension that cl.exe gives a name without one. */
+static bool complete_output(struct search *search)
+{
+    const char *extension = search->makes_library ? ".dll" : ".exe";
+    const char *slash = strrchr(search->output, '/');
+    size_t length = strlen(search->output);
+    char *completed;
+
+    if (!search->is_completed || strchr(slash == NULL ? search->output : slash, '.') != NULL)
+        return true;
+    completed = realloc(search->output, length + strlen(extension) + 1);
+    if (completed == NULL)
+        return error_out_of_memory(search->error, search->output, length);
+    memcpy(completed + length, extension, strlen(extension) + 1);
+    search->output = completed;
+    return true;
+}
+
+char *link_output_find(const char *const *words, size_t count, struct error *error)
+{
+    struct search search = {.error = error};
+    bool done = true;
+
+    for (size_t i = 0; i < count && i < LAUNCHERS_MAX; i++)
+        find_msvc_program(&search, words[i]);
+    for (size_t i = 1; i < count && done; i++)
+        done = take(&search, words[i], 0);
+    if (done && search.output == NULL)
+        done = name_output(&search, DEFAULT_OUTPUT, false);
+    if (done && complete_output(&search))
+        return search.output;
+    free(search.output);
+    return NULL;
+}

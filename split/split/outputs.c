@@ -1,0 +1,252 @@
+/*
+ * Writing and checking the two outputs of a split: see outputs.h.
+ */
+#include "split/split/outputs.h"
+
+#include <string.h>
+
+#include "common/edit/apply.h"
+#include "common/edit/inverse.h"
+#include "common/llvm/names.h"
+#include "common/sidecar/write.h"
+#include "split/split/report.h"
+
+/* Compressing a byte takes about as long as copying so many. */
+#define COMPRESSION_WEIGHT 20
+
+/* ---- the stripped image ---- */
+
+/* The image is copied once, and its stripped form read twice to check it. */
+static void start_progress(struct slice_split *split)
+{
+    uint64_t work = split->image.bytes.size + 2 * edit_script_result_size(&split->plan->edits);
+
+    for (size_t i = 0; i < split->plan->range_count; i++)
+        work += COMPRESSION_WEIGHT * split->plan->ranges[i].size;
+    if (split->job->report->shows_progress)
+        progress_start(&split->job->progress, split->image.path, work);
+    split->image.released = progress_add;
+    split->image.released_context = &split->job->progress;
+}
+
+bool outputs_write_stripped(struct slice_split *split, struct error *error)
+{
+    struct sidecar_facts *facts = &split->plan->facts;
+
+    start_progress(split);
+    if (!edit_script_apply(&split->plan->edits, &split->image, &split->stripped,
+                           &facts->original_digest, &facts->stripped_digest, error))
+        return false;
+    facts->original_size = split->image.bytes.size;
+    facts->stripped_size = split->stripped.size;
+    return true;
+}
+
+/* ---- the sidecar ---- */
+
+/* The sections that go or are copied, with contents, and those of which only the place is recorded.
+ */
+static size_t list_sections(const struct slice_split *split,
+                            struct sidecar_section_source sources[SECTION_KIND_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < split->plan->section_count; i++) {
+        const struct image_section *section = &split->plan->sections[i];
+        struct sidecar_section_source *source = &sources[count];
+        bool recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
+
+        if (section->fate == SECTION_STAYS && !recorded && !section->copied)
+            continue;
+        *source = (struct sidecar_section_source){
+            .kind = section->kind,
+            .address = section->address,
+            .alignment = section->alignment,
+            .size = section->size,
+            .image_offset = section->offset,
+            .copied = section->copied,
+        };
+        if (!recorded)
+            bytes_slice(split->image.bytes, section->offset, section->size, &source->content);
+        count++;
+    }
+    return count;
+}
+
+static size_t list_kept(const struct slice_split *split, struct kept_section kept[SECTION_KIND_MAX])
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < split->plan->section_count; i++) {
+        const struct image_section *section = &split->plan->sections[i];
+        if (section->fate == SECTION_STAYS && section->reason[0] != '\0')
+            kept[count++] = (struct kept_section){section->kind, section->size, section->reason};
+    }
+    return count;
+}
+
+/* What correlating takes off the first one of records that stay depends on the size that the names
+ * had (tripwire_signature). */
+static bool is_replaceable(enum section_kind kind, const struct sidecar_facts *facts)
+{
+    return kind == SECTION_COVNAMES || (kind == SECTION_NAMES && facts->has_stub);
+}
+
+/* With --no-exact: each section of names becomes one that holds every name once, not compressed.
+ * Names that cannot be read stay as they are. `contents` are by kind, empty, and the caller's to
+ * free: not before the memo, which views them. */
+static bool replace_names(struct sidecar_section_source *sections, size_t count,
+                          const struct sidecar_facts *facts,
+                          struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
+                          struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct sidecar_section_source *section = &sections[i];
+        struct buffer *content = &contents[section->kind];
+        struct names set = {0};
+        bool done;
+
+        if (!is_replaceable(section->kind, facts))
+            continue;
+        done = names_add_section(&set, section->content, 0, image_path, error);
+        if (done && set.count != 0) {
+            done = names_encode(&set, content) ||
+                   error_out_of_memory(error, image_path, set.text.size);
+            section->content = buffer_view(content);
+            section->size = content->size;
+        }
+        names_free(&set);
+        if (!done && error_is_of_memory(error))
+            return false;
+    }
+    return true;
+}
+
+static const char *name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+bool outputs_write_sidecar(struct slice_split *split, struct error *error)
+{
+    struct sidecar_section_source sections[SECTION_KIND_MAX];
+    struct kept_section kept[SECTION_KIND_MAX];
+    struct sidecar_write_options write_options = {
+        .level = (int)option_number(split->job->options, OPTION_LEVEL),
+        .threads = split->job->threads,
+        .portable = option_given(split->job->options, OPTION_PORTABLE),
+        .memo = split->memo,
+    };
+    struct buffer inverse = {0};
+    struct sidecar_source source = {
+        .facts = split->plan->facts,
+        .image_name = name_of(split->image.path),
+        .sections = sections,
+        .section_count = list_sections(split, sections),
+        .kept = kept,
+        .kept_count = list_kept(split, kept),
+        .image = &split->image,
+    };
+    bool done = source.facts.is_inexact
+                    ? replace_names(sections, source.section_count, &source.facts, split->names,
+                                    split->image.path, error)
+                    : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
+                                     split->plan->range_count, split->image.path, &inverse, error);
+
+    source.inverse = buffer_view(&inverse);
+    split->job->progress.weight = COMPRESSION_WEIGHT;
+    done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
+    buffer_free(&inverse);
+    return done;
+}
+
+/* ---- the check before anything gets a name ---- */
+
+static bool ignore_part(void *context, struct bytes part, struct error *error)
+{
+    (void)context;
+    (void)part;
+    (void)error;
+    return true;
+}
+
+/* Sections that stayed in the image are no part of what is joined. */
+static bool check_copies(const struct sidecar *sidecar, struct error *error)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+
+        if (section->copied && section->has_content &&
+            !sidecar_stream_section(sidecar, section, ignore_part, NULL, error))
+            return false;
+    }
+    return true;
+}
+
+/* Joins what was written: sidecar_restore_input checks that the result has the digest of the
+ * original. */
+static bool check_join(struct slice_split *split, struct sidecar *sidecar, struct error *error)
+{
+    struct input stripped = {.fd = -1};
+    bool done = output_map(&split->stripped, &stripped, error);
+
+    split->job->progress.weight = 1;
+    stripped.released = progress_add;
+    stripped.released_context = &split->job->progress;
+    done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error) &&
+           check_copies(sidecar, error);
+    input_close(&stripped);
+    return done;
+}
+
+/* Where there is nothing to join: that both are what they were meant to be. */
+static bool check_each(struct slice_split *split, const struct sidecar *sidecar,
+                       struct error *error)
+{
+    struct input stripped = {.fd = -1};
+    struct digest digest;
+    bool done =
+        output_map(&split->stripped, &stripped, error) && input_digest(&stripped, &digest, error);
+
+    if (done && !digest_equal(&digest, &split->plan->facts.stripped_digest))
+        done = error_set(error, "%s: was changed while it was written; run again",
+                         split->job->output_path);
+    input_close(&stripped);
+    return done && sidecar_verify(sidecar, error);
+}
+
+bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error)
+{
+    sidecar_help_restore(sidecar, split->job->threads, split->memo);
+    return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
+               ? check_each(split, sidecar, error)
+               : check_join(split, sidecar, error);
+}
+
+static bool check_outputs(struct slice_split *split, struct error *error)
+{
+    struct input sidecar_file = {.fd = -1};
+    struct sidecar *sidecar = NULL;
+    bool done = output_map(&split->sidecar, &sidecar_file, error);
+
+    if (done)
+        sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
+    if (sidecar != NULL)
+        sidecar_limit_memory(sidecar, UINT64_MAX); /* what is in it has been in memory */
+    done = sidecar != NULL && outputs_check_with(split, sidecar, error) &&
+           input_unchanged(&split->image, error);
+    sidecar_close(sidecar);
+    input_close(&sidecar_file);
+    return done;
+}
+
+bool outputs_make_sidecar(struct slice_split *split, struct error *error)
+{
+    if (!outputs_write_sidecar(split, error) || !check_outputs(split, error) ||
+        !output_sync(&split->sidecar, error) || !output_sync(&split->stripped, error))
+        return false;
+    split->sidecar_size = split->sidecar.size;
+    return true;
+}

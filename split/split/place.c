@@ -1,0 +1,207 @@
+/*
+ * The place of a split's sidecar: see place.h.
+ */
+#include "split/split/place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/store/store.h"
+#include "split/cli/store_output.h"
+#include "split/split/existing_sidecar.h"
+#include "split/split/outputs.h"
+#include "split/split/report.h"
+
+#define PERMISSION_BITS 07777
+
+/* ---- where ---- */
+
+static bool check_map(const struct slice_split *split, struct error *error)
+{
+    const char *map = option_text(split->job->options, OPTION_MAP);
+
+    if (map == NULL ||
+        (!paths_meet(map, split->sidecar_path) && !paths_meet(map, split->job->output_path)))
+        return true;
+    return error_set(error, "%s: is the map file, and would be replaced; give another output", map);
+}
+
+/* --sidecar, or the place in --store, or IMAGE.covsplit. */
+static bool choose_path(struct slice_split *split, struct error *error)
+{
+    const char *path = option_text(split->job->options, OPTION_SIDECAR);
+    const char *store = option_text(split->job->options, OPTION_STORE);
+
+    if (path != NULL)
+        split->sidecar_path = strdup(path);
+    else if (store != NULL)
+        split->sidecar_path = store_path(store, &split->plan->facts.uuid);
+    else if (asprintf(&split->sidecar_path, "%s.covsplit", split->image.path) < 0)
+        split->sidecar_path = NULL;
+    if (split->sidecar_path == NULL)
+        return error_out_of_memory(error, split->image.path, strlen(split->image.path));
+    if (paths_meet(split->sidecar_path, split->job->file.path) ||
+        paths_meet(split->sidecar_path, split->job->output_path))
+        return error_set(
+            error, "%s: is the image, which the sidecar would replace; give another --sidecar",
+            split->sidecar_path);
+    return check_map(split, error);
+}
+
+static bool is_for_store(const struct split_job *job)
+{
+    return option_text(job->options, OPTION_SIDECAR) == NULL &&
+           option_text(job->options, OPTION_STORE) != NULL;
+}
+
+bool place_create_outputs(struct slice_split *split, struct error *error)
+{
+    const struct split_job *job = split->job;
+    struct output_options image_options = {
+        .mode = job->file.status.st_mode & PERMISSION_BITS,
+        .in_place = split_replaces_file(job) && !job->container.is_universal ? &job->file : NULL,
+    };
+    struct output_options sidecar_options = {.mode = file_new_mode()};
+
+    return choose_path(split, error) &&
+           (is_for_store(job)
+                ? store_output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)
+                : output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)) &&
+           output_create(&split->stripped, job->output_path, &image_options, error);
+}
+
+/* ---- in a store, where several may write it ---- */
+
+/* The UUID by which a store is searched must be in the stripped image. */
+static bool check_uuid(const struct slice_split *split, struct error *error)
+{
+    const struct sidecar_facts *facts = &split->plan->facts;
+
+    return facts->uuid_source == UUID_FROM_BUILD_ID || facts->has_stub ||
+           error_set(error,
+                     "%s: the stripped image would not say by which UUID to find it in a store; "
+                     "link with --build-id, or use --sidecar",
+                     split->image.path);
+}
+
+/* The sidecar that the store has stays where it restores the original from our stripped image, or
+ * nobody asks for that. */
+static bool keep_existing(struct slice_split *split, const struct existing_sidecar *existing,
+                          struct error *error)
+{
+    struct error cause;
+
+    if (!existing_sidecar_check_same(existing, split, error))
+        return false;
+    if (!outputs_check_with(split, existing->sidecar, &cause)) {
+        *error = cause;
+        return cause.number != 0 ? false
+                                 : error_set(error, "%.900s, or give --replace", cause.message);
+    }
+    split->sidecar_size = existing->input.bytes.size;
+    return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
+}
+
+/* Looks, and where nothing is there tries to be the first. *settled: one of the two came out. */
+static bool try_store(struct slice_split *split, bool *settled, struct error *error)
+{
+    bool replaces = option_given(split->job->options, OPTION_REPLACE);
+    enum output_result result = OUTPUT_NAME_TAKEN;
+    struct existing_sidecar existing;
+    bool done;
+
+    done = existing_sidecar_open(&existing, split->sidecar_path, error) &&
+           existing_sidecar_check_own(&existing, split, error);
+    if (done && existing.is_there && (!replaces || existing_sidecar_is_better(&existing, split))) {
+        *settled = keep_existing(split, &existing, error);
+        /* What would be better, but is damaged, is replaced after all. */
+        done = *settled || (replaces && error->number == 0);
+    }
+    existing_sidecar_close(&existing);
+    if (!done || *settled)
+        return done;
+    if (split->sidecar.size == 0 && !outputs_make_sidecar(split, error))
+        return false;
+    if (!output_can_replace(&split->stripped, error) ||
+        !store_output_commit(&split->sidecar, replaces, &result, error))
+        return false;
+    *settled = result != OUTPUT_NAME_TAKEN;
+    return true;
+}
+
+/* Others may write the same UUID and clean the store up at the same time. Once the sidecar is
+ * there it stays, even if the image cannot be written then: another split may count on it. */
+static bool add_to_store(struct slice_split *split, struct error *error)
+{
+    bool settled = false;
+
+    for (unsigned attempt = 0; attempt < STORE_ATTEMPTS && !settled; attempt++) {
+        if (!try_store(split, &settled, error))
+            return false;
+    }
+    return settled || error_set(error,
+                                "%s: comes and goes all the time; run again when nobody "
+                                "removes sidecars",
+                                split->sidecar_path);
+}
+
+/* ---- at a path of its own ---- */
+
+static bool write_sidecar_file(struct slice_split *split, struct error *error)
+{
+    struct existing_sidecar existing;
+    bool done;
+
+    done = existing_sidecar_open(&existing, split->sidecar_path, error) &&
+           existing_sidecar_check_own(&existing, split, error);
+    existing_sidecar_close(&existing);
+    return done && outputs_make_sidecar(split, error);
+}
+
+/* ---- of an image that was split before ---- */
+
+/* Its sidecar must not be replaced: it alone has the original's sections. Only where there is none,
+ * a placeholder is written, since build tools expect the outputs that they were told of; never to a
+ * store, which is only for real ones. */
+static bool write_placeholder(struct slice_split *split, struct error *error)
+{
+    struct existing_sidecar existing;
+    bool is_known = existing_sidecar_open(&existing, split->sidecar_path, error);
+    bool is_there = existing_sidecar_counts(&existing);
+
+    existing_sidecar_close(&existing);
+    if (!is_known)
+        return false;
+    split->has_pending_sidecar = !is_there && !is_for_store(split->job);
+    split_warn(split->job, "%s: split already; it is passed on unchanged, and %s",
+               split->image.path,
+               is_there                     ? "the sidecar that is there is kept"
+               : split->has_pending_sidecar ? "a placeholder takes the place of its sidecar"
+                                            : "its sidecar is not in the store");
+    split->plan->facts.is_placeholder = true;
+    return !split->has_pending_sidecar || outputs_write_sidecar(split, error);
+}
+
+/* Of a universal image no build tool knows how many sidecars there are. */
+static bool pass_on(struct slice_split *split, struct error *error)
+{
+    progress_finish(&split->job->progress);
+    if (split->job->container.is_universal)
+        split_warn(split->job, "%s: split already; it is passed on unchanged", split->image.path);
+    else if (!write_placeholder(split, error))
+        return false;
+    return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
+}
+
+/* ---- the whole ---- */
+
+bool place_settle_sidecar(struct slice_split *split, struct error *error)
+{
+    if (split->plan->already_split)
+        return pass_on(split, error);
+    if (is_for_store(split->job))
+        return check_uuid(split, error) && add_to_store(split, error);
+    split->has_pending_sidecar = true;
+    return write_sidecar_file(split, error);
+}

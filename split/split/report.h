@@ -1,0 +1,42 @@
+/*
+ * What a split says, and what it has saved: kept until the messages on other files are out.
+ */
+#ifndef COVSPLIT_SPLIT_SPLIT_REPORT_H
+#define COVSPLIT_SPLIT_SPLIT_REPORT_H
+
+#include "common/base/bytes.h"
+#include "common/base/uuid.h"
+#include "split/split/job.h"
+
+/* What became of one image, for the summary of a batch. */
+struct split_row {
+    char *name; /* of the image, or of the slice of a universal one */
+    char *sidecar_path;
+    struct uuid uuid;
+    uint64_t size_before, size_after, sidecar_size; /* bytes */
+};
+
+/* What is said of a file, and what became of it. Start from {0}; freed with split_report_free. */
+struct split_report {
+    bool shows_progress; /* there is no other file */
+    bool was_found;      /* in a directory, not named: without coverage it is left alone */
+    struct buffer notes; /* what else would go to stderr: lines */
+    struct split_row rows[SLICES_MAX];
+    size_t row_count;
+};
+/* Prints the notes as warnings, and the rows as --verbose does. */
+void split_report_print_notes(const struct split_report *report);
+void split_report_print_rows(const struct split_report *report);
+void split_report_free(struct split_report *report);
+
+/* A warning, for later. */
+void split_warn(const struct split_job *job, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Says which sections stay, and why. */
+void split_warn_of_sections(const struct slice_split *split);
+
+/* Adds a row for a split that is done, which takes over the names of image and sidecar. */
+void split_add_row(struct slice_split *split);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * covsplit split: takes the coverage data out of an image, or out of many.
+ */
+#include <sys/stat.h>
+
+#include "split/cli/commands.h"
+#include "split/cli/message.h"
+#include "split/split/batch.h"
+#include "split/split/split_file.h"
+
+static bool is_directory(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static int split_one(const struct parsed_options *options)
+{
+    struct split_report report = {.shows_progress = true};
+    struct error error;
+    bool done = split_file(options, options->operands[0], option_threads(options), &report, &error);
+
+    split_report_print_notes(&report);
+    if (option_given(options, OPTION_VERBOSE))
+        split_report_print_rows(&report);
+    split_report_free(&report);
+    if (!done)
+        message_error(&error);
+    return done ? STATUS_DONE : STATUS_FAILED;
+}
+
+int command_split(const struct parsed_options *options)
+{
+    if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
+        return message_usage("split", "'--replace' is for '--store DIR'");
+    return options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
+                   is_directory(options->operands[0])
+               ? split_batch(options)
+               : split_one(options);
+}

@@ -1,0 +1,291 @@
+/*
+ * Splitting a file: see split_file.h.
+ *
+ * Each image in the file is planned by its format, and split up to the point where its outputs get
+ * their names. The stripped images are then put together as they were, and everything gets its name
+ * at once: the sidecars before the image.
+ */
+#include "split/split/split_file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/digest.h"
+#include "common/edit/apply.h"
+#include "split/cli/message.h"
+#include "split/split/found_image.h"
+#include "split/split/outputs.h"
+#include "split/split/place.h"
+
+#define PERMISSION_BITS 07777
+
+/* ---- planning ---- */
+
+static bool choose_slices(struct split_job *job, struct error *error)
+{
+    const char *arch = option_text(job->options, OPTION_ARCH);
+    size_t chosen = 0;
+
+    if (arch != NULL && !job->container.is_universal)
+        return error_set(error,
+                         "%s: no universal image, of which --arch could select a slice; "
+                         "leave --arch out",
+                         job->file.path);
+    for (size_t i = 0; i < job->container.count; i++) {
+        job->slices[i].is_chosen = arch == NULL || strcmp(arch, job->container.slices[i].name) == 0;
+        chosen += job->slices[i].is_chosen;
+    }
+    if (chosen == 0)
+        return error_set(error, "%s: the universal image has no slice %s; 'lipo -info' lists them",
+                         job->file.path, arch);
+    if (chosen > 1 && option_text(job->options, OPTION_SIDECAR) != NULL)
+        return error_set(error,
+                         "%s: the universal image has %zu slices, and a sidecar is for one; use "
+                         "--store, or select one with --arch",
+                         job->file.path, chosen);
+    return true;
+}
+
+static bool plan_slice(struct slice_split *split, struct error *error)
+{
+    const struct parsed_options *options = split->job->options;
+    struct image_options image_options = {
+        .sections = option_sections(options, OPTION_SECTIONS),
+        .uuid = option_uuid(options, OPTION_UUID),
+        .drop_signature = option_given(options, OPTION_DROP_SIGNATURE),
+        .map = option_given(options, OPTION_MAP) ? &split->job->map : NULL,
+    };
+
+    split->plan = image_plan_make(&split->image, &image_options, error);
+    if (split->plan == NULL)
+        return false;
+    split->plan->facts.is_inexact = option_given(options, OPTION_NO_EXACT);
+    split->row_name =
+        strdup(split->job->container.is_universal ? split->image.path : split->job->output_path);
+    if (split->row_name == NULL)
+        return error_out_of_memory(error, split->image.path, strlen(split->image.path));
+    /* Without one, streams are made twice. */
+    split->memo = memo_new();
+    return true;
+}
+
+static bool plan(struct split_job *job, struct error *error)
+{
+    const char *map = option_text(job->options, OPTION_MAP);
+    bool done = (map == NULL || input_open(&job->map, map, error)) && choose_slices(job, error);
+
+    for (size_t i = 0; done && i < job->container.count; i++) {
+        struct slice_split *split = &job->slices[i];
+
+        split->job = job;
+        split->image = job->container.slices[i].input;
+        done = !split->is_chosen || plan_slice(split, error);
+    }
+    return done;
+}
+
+/* True where the file was only found, and there is nothing to do about any image in it. */
+static bool is_needless(const struct split_job *job)
+{
+    if (!job->report->was_found)
+        return false;
+    for (size_t i = 0; i < job->container.count; i++) {
+        const struct slice_split *split = &job->slices[i];
+
+        if (split->is_chosen && !split->plan->already_split && split->plan->range_count != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the stripped images and their sidecars ---- */
+
+static bool give_uuid(struct slice_split *split, struct error *error)
+{
+    struct uuid uuid = {.size = DIGEST_SIZE};
+    struct digest digest;
+
+    if (split->plan->facts.uuid.size != 0)
+        return true;
+    if (!input_digest(&split->image, &digest, error))
+        return false;
+    memcpy(uuid.bytes, digest.bytes, DIGEST_SIZE);
+    image_plan_set_uuid(split->plan, &uuid, UUID_FROM_DIGEST);
+    return true;
+}
+
+static bool make_outputs(struct slice_split *split, struct error *error)
+{
+    if (!give_uuid(split, error) || !place_create_outputs(split, error) ||
+        !outputs_write_stripped(split, error) || !place_settle_sidecar(split, error))
+        return false;
+    progress_finish(&split->job->progress);
+    if (!split->plan->already_split)
+        split_warn_of_sections(split);
+    return true;
+}
+
+/* ---- the stripped file ---- */
+
+/* A container_sink. */
+static bool write_part(void *context, struct bytes part, struct error *error)
+{
+    struct split_job *job = context;
+
+    return output_write(&job->universal, part, error);
+}
+
+/* A slice_writer. */
+static bool write_slice(void *context, size_t index, struct error *error)
+{
+    struct split_job *job = context;
+    struct slice_split *split = &job->slices[index];
+    struct input stripped = {.fd = -1};
+    bool done;
+
+    if (!split->is_chosen)
+        return output_write(&job->universal, split->image.bytes, error) ||
+               file_blame(job->file.path, error);
+    done = output_map(&split->stripped, &stripped, error) &&
+           output_write(&job->universal, stripped.bytes, error);
+    input_close(&stripped);
+    return done;
+}
+
+/* Reads back what was written: each slice must be the one that was checked with its sidecar. */
+static bool check_universal(struct split_job *job, struct error *error)
+{
+    struct input file = {.fd = -1};
+    struct container container = {.count = 0};
+    bool done =
+        output_map(&job->universal, &file, error) && container_open(&container, &file, error);
+
+    for (size_t i = 0; done && i < container.count; i++) {
+        const struct slice_split *split = &job->slices[i];
+        struct digest digest = digest_of(container.slices[i].input.bytes);
+
+        done = split->is_chosen ? digest_equal(&digest, &split->plan->facts.stripped_digest)
+                                : bytes_equal(container.slices[i].input.bytes, split->image.bytes);
+        if (!done)
+            error_set(error, "%s: what was written is not what was meant; run again",
+                      job->output_path);
+    }
+    container_close(&container);
+    input_close(&file);
+    return done && input_unchanged(&job->file, error);
+}
+
+static bool compose_universal(struct split_job *job, struct error *error)
+{
+    struct output_options options = {
+        .mode = job->file.status.st_mode & PERMISSION_BITS,
+        .in_place = split_replaces_file(job) ? &job->file : NULL,
+    };
+
+    for (size_t i = 0; i < job->container.count; i++) {
+        if (job->slices[i].is_chosen)
+            job->container.slices[i].size = job->slices[i].stripped.size;
+    }
+    return container_lay_out(&job->container, job->file.path, error) &&
+           output_create(&job->universal, job->output_path, &options, error) &&
+           container_write(&job->container, job->file.path, write_part, write_slice, job, error) &&
+           check_universal(job, error) && output_sync(&job->universal, error);
+}
+
+/* ---- names for all ---- */
+
+/* Of an image that is half written the sidecars have the rest. */
+static bool commit(struct split_job *job, struct error *error)
+{
+    struct output *stripped =
+        job->container.is_universal ? &job->universal : &job->slices[0].stripped;
+    bool is_new[SLICES_MAX] = {false};
+    bool done = output_can_replace(stripped, error);
+    enum output_result result = OUTPUT_UNCHANGED;
+
+    for (size_t i = 0; done && i < job->container.count; i++) {
+        struct slice_split *split = &job->slices[i];
+
+        if (!split->has_pending_sidecar)
+            continue;
+        is_new[i] = file_is_missing(split->sidecar_path, AT_SYMLINK_NOFOLLOW);
+        done = output_commit(&split->sidecar, &result, error);
+        is_new[i] = is_new[i] && done;
+    }
+    if (done && output_commit(stripped, &result, error))
+        return true;
+    for (size_t i = 0; i < job->container.count && result != OUTPUT_HALF_WRITTEN; i++) {
+        if (is_new[i])
+            unlink(job->slices[i].sidecar_path);
+    }
+    return false;
+}
+
+/* ---- the whole ---- */
+
+static bool run(struct split_job *job, struct error *error)
+{
+    bool done = container_open(&job->container, &job->file, error) && plan(job, error);
+
+    if (done && is_needless(job))
+        return true;
+    for (size_t i = 0; done && i < job->container.count; i++)
+        done = !job->slices[i].is_chosen || make_outputs(&job->slices[i], error);
+    done = done && (!job->container.is_universal || compose_universal(job, error)) &&
+           commit(job, error);
+    for (size_t i = 0; done && i < job->container.count; i++) {
+        if (job->slices[i].is_chosen && !job->slices[i].plan->already_split)
+            split_add_row(&job->slices[i]);
+    }
+    return done;
+}
+
+static void end_slice(struct slice_split *split)
+{
+    output_discard(&split->stripped);
+    output_discard(&split->sidecar);
+    memo_free(split->memo);
+    for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
+        buffer_free(&split->names[i]);
+    image_plan_free(split->plan);
+    free(split->sidecar_path);
+    free(split->row_name);
+}
+
+static void end(struct split_job *job)
+{
+    progress_finish(&job->progress);
+    for (size_t i = 0; i < SLICES_MAX; i++)
+        end_slice(&job->slices[i]);
+    output_discard(&job->universal);
+    container_close(&job->container);
+    input_close(&job->map);
+    input_close(&job->file);
+    free(job);
+}
+
+bool split_file(const struct parsed_options *options, const char *path, unsigned threads,
+                struct split_report *report, struct error *error)
+{
+    const char *output = option_text(options, OPTION_OUTPUT);
+    struct split_job *job = calloc(1, sizeof(*job));
+    bool done;
+
+    if (job == NULL)
+        return error_out_of_memory(error, path, sizeof(*job));
+    job->options = options;
+    job->report = report;
+    job->threads = threads;
+    job->output_path = output != NULL ? output : path;
+    job->map.fd = job->universal.fd = -1;
+    for (size_t i = 0; i < SLICES_MAX; i++)
+        job->slices[i].stripped.fd = job->slices[i].sidecar.fd = -1;
+    done = input_open(&job->file, path, error);
+    if (done)
+        done =
+            run(job, error) || (report->was_found && found_image_has_no_coverage(job->file.bytes));
+    end(job);
+    return done;
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Whether the walls of the rooms hold: who includes whom, and whose code calls whose.
+
+Usage: rooms.py BUILD
+
+Two things are checked of the sources of the product, and what breaks them is named, a line each:
+
+order    A file includes only headers of its own room and of the rooms that ROOMS allows.
+circles  No two files need each other, over however many others. What a file needs is read from the
+         object files in BUILD with nm, since one header often declares what several sources define:
+         by includes alone no circle would be seen. Headers must not include each other either.
+
+The last line is "N files, M rooms: order and circles hold", with status 0, or else status 1.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Each room, lowest first, and the rooms that it may include. A room is a folder, or a file that is
+# above or below its neighbours; NAME/* is the room and all that are below it.
+ROOMS = {
+    "common/base": "",
+    "common/llvm": "common/base",
+    "common/elf_file": "common/base",
+    "common/edit": "common/base common/llvm",
+    "common/codec": "common/base common/llvm",
+    "common/sidecar": "common/base common/llvm common/elf_file common/edit common/codec",
+    "common/store": "common/base",
+    "formats/machine": "common/base",
+    "formats/plan": "common/*",
+    "formats/runtime": "common/* formats/machine formats/plan",
+    "formats": "common/* formats/machine formats/plan formats/runtime",
+    "formats/elf": "common/* formats/machine formats/plan formats/runtime formats",
+    "formats/coff": "common/* formats/machine formats/plan formats/runtime formats",
+    "formats/macho": "common/* formats/machine formats/plan formats/runtime formats",
+    "formats/image": "common/* formats formats/plan formats/elf formats/coff formats/macho",
+    "formats/container": "common/* formats/*",
+    "reader": "common/*",
+    "split/cli": "common/* formats/*",
+    "split/split": "common/* formats/* split/cli",
+    "split/profiles": "common/* formats/* split/cli",
+    "split/sidecars": "common/* formats/* split/cli",
+    "split/run": "common/* formats/* split/cli",
+    "split": "common/* formats/* split/*",
+    "share": "common/* split/*",
+}
+
+
+def is_in(room, name):
+    """Whether a room, or a file without its extension, is `name` or below it."""
+    return room == name or room.startswith(name + "/")
+
+
+def room_of(path):
+    """The innermost room that a file is in."""
+    stem = path.rsplit(".", 1)[0]
+    return max((room for room in ROOMS if is_in(stem, room)), key=len, default=None)
+
+
+def may_include(room, other):
+    return room == other or any(
+        is_in(other, name[:-2]) if name.endswith("/*") else other == name
+        for name in ROOMS[room].split())
+
+
+def sources():
+    files = []
+    for top in ("common", "formats", "reader", "split", "share"):
+        files += [path.relative_to(ROOT).as_posix() for path in (ROOT / top).rglob("*.[ch]")]
+    return sorted(files)
+
+
+def included(path):
+    text = (ROOT / path).read_text()
+    return re.findall(r'^#include "((?:common|formats|reader|split|share)/[^"]+)"', text, re.M)
+
+
+def symbols(path, *options):
+    lines = subprocess.run(["nm", "-g", "--format=just-symbols", *options, path], check=True,
+                           capture_output=True, text=True).stdout
+    return set(lines.split())
+
+
+def calls(build, files):
+    """Of each source, the sources that define what it uses."""
+    objects = {}
+    for source in files:
+        room = source.split("/")[0]
+        found = [path for path in (build / room).glob(f"CMakeFiles/*/{source[len(room) + 1:]}.o")]
+        if source.endswith(".c"):
+            if not found:
+                raise SystemExit(f"rooms: {source} has no object file in {build}")
+            objects[source] = found[0]
+    defined = {}
+    for source, path in objects.items():
+        for symbol in symbols(path, "--defined-only"):
+            defined.setdefault(symbol, source)
+    return {source: {defined[symbol] for symbol in symbols(path, "--undefined-only")
+                     if symbol in defined} - {source}
+            for source, path in objects.items()}
+
+
+def circles(graph):
+    """The sets of nodes that reach each other (Tarjan), those of one node left out."""
+    numbers, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        numbers[node] = low[node] = len(numbers)
+        stack.append(node)
+        for other in sorted(graph.get(node, ())):
+            if other not in numbers:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == numbers[node]:
+            circle = stack[stack.index(node):]
+            del stack[stack.index(node):]
+            if len(circle) > 1:
+                found.append(sorted(circle))
+
+    sys.setrecursionlimit(10000)
+    for node in sorted(graph):
+        if node not in numbers:
+            visit(node)
+    return found
+
+
+def main():
+    build = pathlib.Path(sys.argv[1])
+    files = sources()
+    problems = []
+
+    for path in files:
+        if room_of(path) is None:
+            problems.append(f"order: {path} is in no room")
+            continue
+        for header in included(path):
+            if not may_include(room_of(path), room_of(header)):
+                problems.append(f"order: {path} includes {header}")
+
+    headers = {path: set(included(path)) for path in files if path.endswith(".h")}
+    for what, graph in (("calls", calls(build, files)), ("includes", headers)):
+        problems += [f"circle of {what}: " + " ".join(circle) for circle in circles(graph)]
+
+    for problem in problems:
+        print(problem)
+    if problems:
+        raise SystemExit(1)
+    print(f"{len(files)} files, {len(ROOMS)} rooms: order and circles hold")
+
+
+main()
