@@ -95,8 +95,9 @@ static bool is_plain_word(const char *directory, const char *word)
         return true;
     }
     bool searches = starts_with(word, "-I") || starts_with(word, "-L") || starts_with(word, "-B");
-    return !searches && strstr(word, directory) == NULL && strstr(word, "/tmp") == NULL &&
-           strstr(word, "/dev/shm") == NULL && strstr(word, "../") == NULL &&
+    return (!searches || strcmp(word + 2, ".") == 0) && strstr(word, directory) == NULL &&
+           strstr(word, "/tmp") == NULL && strstr(word, "/dev/shm") == NULL &&
+           strstr(word, "../") == NULL &&
            (word[0] == '-' || word[0] == '/' || word[0] == '@' || strchr(word, '/') == NULL);
 }
 
@@ -127,18 +128,14 @@ static bool is_source(const char *name)
     return ends_with(name, ".c") || ends_with(name, ".cc") || ends_with(name, ".h");
 }
 
-/* The files of the directory that the command may read: those that its words name, and sources. */
+/* All files of the directory: sources include others, and linkers find libraries. */
 static struct text_list inputs_of(const struct command *command)
 {
     struct text_list names = directory_list(command->directory), inputs = {0};
     for (size_t i = 0; i < names.count; i++) {
-        bool is_input = is_source(names.items[i]);
-        for (size_t j = 1; j < command->arguments.count; j++) {
-            is_input |= strstr(command->arguments.items[j], names.items[i]) != NULL;
-        }
         char *path = path_join(command->directory, names.items[i]);
         struct stat status;
-        if (is_input && stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
+        if (stat(path, &status) == 0 && S_ISREG(status.st_mode)) {
             text_list_add(&inputs, names.items[i]);
         }
         free(path);
