@@ -185,7 +185,7 @@ bool container_lay_out(struct container *container, const char *name, struct err
 
 /* ---- writing ---- */
 
-static bool write_header(const struct container *container, const char *name, container_sink sink,
+static bool write_header(const struct container *container, const char *name, bytes_sink sink,
                          void *context, struct error *error)
 {
     struct buffer header = {0};
@@ -211,7 +211,7 @@ static bool write_header(const struct container *container, const char *name, co
     return done;
 }
 
-static bool write_zeros(uint64_t size, container_sink sink, void *context, struct error *error)
+static bool write_zeros(uint64_t size, bytes_sink sink, void *context, struct error *error)
 {
     static const uint8_t zeros[ZEROS_SIZE];
 
@@ -223,17 +223,19 @@ static bool write_zeros(uint64_t size, container_sink sink, void *context, struc
     return true;
 }
 
-bool container_write(const struct container *container, const char *name, container_sink sink,
-                     slice_writer writer, void *context, struct error *error)
+bool container_write(const struct container *container, const char *name, bytes_sink sink,
+                     void *sink_context, slice_writer writer, void *writer_context,
+                     struct error *error)
 {
     uint64_t end = container->header.size;
 
-    if (container->is_universal && !write_header(container, name, sink, context, error))
+    if (container->is_universal && !write_header(container, name, sink, sink_context, error))
         return false;
     for (size_t i = 0; i < container->count; i++) {
         const struct slice *slice = &container->slices[i];
 
-        if (!write_zeros(slice->offset - end, sink, context, error) || !writer(context, i, error))
+        if (!write_zeros(slice->offset - end, sink, sink_context, error) ||
+            !writer(writer_context, i, error))
             return false;
         end = slice->offset + slice->size;
     }

@@ -52,15 +52,13 @@ void container_close(struct container *container);
 /* Gives the slices, whose sizes have changed, their new offsets. `name` is for messages. */
 bool container_lay_out(struct container *container, const char *name, struct error *error);
 
-/* Takes bytes in order, as a sidecar_sink does. */
-typedef bool (*container_sink)(void *context, struct bytes part, struct error *error);
-
 /* Writes the slice of that index, `size` bytes. */
 typedef bool (*slice_writer)(void *context, size_t index, struct error *error);
 
 /* Writes the container as it is laid out: header and zeros to the sink, and each slice, when its
- * turn comes, by the writer. Both get the same context. */
-bool container_write(const struct container *container, const char *name, container_sink sink,
-                     slice_writer writer, void *context, struct error *error);
+ * turn comes, by the writer. */
+bool container_write(const struct container *container, const char *name, bytes_sink sink,
+                     void *sink_context, slice_writer writer, void *writer_context,
+                     struct error *error);
 
 #endif

@@ -1,17 +1,14 @@
 /*
  * The public interface of libcovsplit: see covsplit.h.
  *
- * A thin cover over common/sidecar.h, which does the work: it turns errors into objects of the
+ * A thin cover over common/sidecar, which does the work: it turns errors into objects of the
  * caller and keeps the types of the inside out of the public header.
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "common/sidecar/object.h"
 #include "reader/internal.h"
-
-#define THREADS_MAX 8
 
 /* ---- errors ---- */
 
@@ -63,65 +60,43 @@ bool check_result(bool result, covsplit_error **out, const struct error *error)
 
 /* ---- sidecars ---- */
 
-/* How many threads may make zlib streams again, when a whole section of names is asked for. */
-static unsigned restore_threads(void)
+/* Takes the sidecar over; where there is none, *why says why. */
+static covsplit_sidecar *cover(struct sidecar *sidecar, const char *name, struct error *why,
+                               covsplit_error **error)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    covsplit_sidecar *opened = sidecar == NULL ? NULL : calloc(1, sizeof(*opened));
 
-    return processors < 1 ? 1 : processors > THREADS_MAX ? THREADS_MAX : (unsigned)processors;
-}
-
-/* Takes the input over, whatever the result. */
-static covsplit_sidecar *open_input(struct input *input, struct bytes bytes, const char *name,
-                                    covsplit_error **error)
-{
-    covsplit_sidecar *opened = calloc(1, sizeof(*opened));
-    struct error why = {0};
-
-    if (opened == NULL)
-        error_out_of_memory(&why, name, sizeof(*opened));
-    else
-        opened->sidecar = sidecar_open(bytes, name, &why);
-    if (opened != NULL && opened->sidecar != NULL) {
-        opened->input = *input;
-        input_close_descriptor(&opened->input);
-        sidecar_help_restore(opened->sidecar, restore_threads(), NULL);
+    if (opened != NULL) {
+        opened->sidecar = sidecar;
         return opened;
     }
-    input_close(input);
-    free(opened);
-    report_error(error, &why);
+    if (sidecar != NULL)
+        error_out_of_memory(why, name, sizeof(*opened));
+    sidecar_close(sidecar);
+    report_error(error, why);
     return NULL;
 }
 
 covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error)
 {
-    struct input input;
     struct error why = {0};
 
-    if (input_read(&input, path, &why))
-        return open_input(&input, input.bytes, path, error);
-    report_error(error, &why);
-    return NULL;
+    return cover(sidecar_read(path, &why), path, &why, error);
 }
 
 covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_error **error)
 {
-    struct input input;
     struct error why = {0};
 
-    if (input_read_descriptor(&input, fd, name, &why))
-        return open_input(&input, input.bytes, name, error);
-    report_error(error, &why);
-    return NULL;
+    return cover(sidecar_read_descriptor(fd, name, &why), name, &why, error);
 }
 
 covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, const char *name,
                                                covsplit_error **error)
 {
-    struct input none = {0};
+    struct error why = {0};
 
-    return open_input(&none, (struct bytes){data, size}, name, error);
+    return cover(sidecar_open((struct bytes){data, size}, name, &why), name, &why, error);
 }
 
 void covsplit_sidecar_close(covsplit_sidecar *sidecar)
@@ -132,7 +107,6 @@ void covsplit_sidecar_close(covsplit_sidecar *sidecar)
         buffer_free(&sidecar->sections[kind].content);
     correlation_free(&sidecar->correlation);
     sidecar_close(sidecar->sidecar);
-    input_close(&sidecar->input);
     free(sidecar);
 }
 
@@ -154,6 +128,12 @@ void covsplit_sidecar_limit_memory(covsplit_sidecar *sidecar, uint64_t bytes)
 uint64_t covsplit_sidecar_memory_limit(const covsplit_sidecar *sidecar)
 {
     return sidecar_memory_limit(sidecar->sidecar);
+}
+
+void covsplit_sidecar_set_threads(covsplit_sidecar *sidecar, unsigned threads)
+{
+    if (threads != 0)
+        sidecar_help_restore(sidecar->sidecar, threads, NULL);
 }
 
 const uint8_t *covsplit_sidecar_uuid(const covsplit_sidecar *sidecar, size_t *size)

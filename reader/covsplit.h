@@ -9,7 +9,8 @@
  * All sizes, offsets and addresses are in bytes, unless their name says what they count.
  *
  * The library has no global state. Different objects may be used by different threads at the same
- * time; one object by one thread at a time. A function that can fail returns NULL or false and, if
+ * time; one object by one thread at a time. It starts no threads, unless it is told that it may
+ * (covsplit_sidecar_set_threads). A function that can fail returns NULL or false and, if
  * `error` is not NULL, sets *error to a new covsplit_error, which the caller frees.
  */
 #ifndef COVSPLIT_H
@@ -67,6 +68,13 @@ void covsplit_sidecar_close(covsplit_sidecar *sidecar);
  * UINT64_MAX: no limit; 0: it stays as it is. */
 void covsplit_sidecar_limit_memory(covsplit_sidecar *sidecar, uint64_t bytes);
 uint64_t covsplit_sidecar_memory_limit(const covsplit_sidecar *sidecar);
+
+/* How many threads may work at a time when sections are decompressed that take long: names, whose
+ * zlib streams are made again, and large coverage mapping. One, the caller's own, unless this is
+ * called; 0: it stays as it is. Those that are started end before the function returns that needs
+ * them, run nothing of the caller's, and have all signals blocked but the ones that a thread raises
+ * itself. The result is the same for any number; a thread more takes some MiB. */
+void covsplit_sidecar_set_threads(covsplit_sidecar *sidecar, unsigned threads);
 
 /* True where the bytes look like a sidecar, of this or another format version. */
 bool covsplit_is_sidecar(const void *data, size_t size);

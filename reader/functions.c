@@ -16,18 +16,6 @@ struct covsplit_functions {
     size_t count;
 };
 
-const struct correlation *sidecar_correlation(covsplit_sidecar *sidecar, struct error *error)
-{
-    if (!sidecar->has_correlation) {
-        if (!correlation_load(&sidecar->correlation, sidecar->sidecar, error)) {
-            correlation_free(&sidecar->correlation);
-            return NULL;
-        }
-        sidecar->has_correlation = true;
-    }
-    return &sidecar->correlation;
-}
-
 /* Later on, every record is known to be good. */
 static bool check_ranges(const struct correlation *correlation, size_t count, struct error *error)
 {
@@ -46,9 +34,9 @@ static bool check_ranges(const struct correlation *correlation, size_t count, st
 static bool open_functions(covsplit_functions *functions, covsplit_sidecar *sidecar,
                            struct error *error)
 {
-    const struct correlation *correlation = sidecar_correlation(sidecar, error);
+    const struct correlation *correlation = &sidecar->correlation;
 
-    if (correlation == NULL)
+    if (!correlation_need(&sidecar->correlation, sidecar->sidecar, error))
         return false;
     if (!correlation->has_data)
         return error_set(error,

@@ -23,11 +23,9 @@ struct loaded_section {
 };
 
 struct covsplit_sidecar {
-    struct input input; /* read; zeroed where the sidecar is in the caller's memory */
     struct sidecar *sidecar;
     struct loaded_section sections[SECTION_KIND_MAX + 1]; /* by kind */
-    bool has_correlation;
-    struct correlation correlation;
+    struct correlation correlation;                       /* loaded at the first use */
 };
 
 struct covsplit_profile {
@@ -52,8 +50,5 @@ struct caller_sink {
 };
 
 bool pass_to_caller(void *context, struct bytes part, struct error *error);
-
-/* What the sidecar has for profiles, loaded at the first use; NULL with an error. */
-const struct correlation *sidecar_correlation(covsplit_sidecar *sidecar, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Profiles: see covsplit.h. A cover over common/profile.h and common/correlate.h.
+ * Profiles: see covsplit.h. A cover over common/llvm/profile.h and common/sidecar/correlate.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +25,11 @@ static bool look_at(covsplit_profile *opened, uint64_t offset, bool *found, stru
 
 static bool look_at_first(covsplit_profile *opened, struct error *error)
 {
+    uint64_t offset;
     bool found;
 
-    if (!look_at(opened, 0, &found, error))
-        return false;
-    return found || error_set(error,
-                              "%s: empty: the program ended before it wrote its profile; run it "
-                              "again",
-                              opened->name);
+    return profile_find_first(opened->bytes, opened->name, &offset, error) &&
+           look_at(opened, offset, &found, error);
 }
 
 /* Takes the input over, whatever the result. */
@@ -147,34 +144,15 @@ bool covsplit_profile_check(const covsplit_profile *profile, const covsplit_side
                         error, &why);
 }
 
-static bool write_correlated(const covsplit_profile *profile, covsplit_sidecar *sidecar,
-                             struct caller_sink *caller, struct error *error)
-{
-    const struct correlation *correlation = sidecar_correlation(sidecar, error);
-    struct buffer relocated = {0};
-    struct profile full;
-    bool done = correlation != NULL &&
-                correlation_apply(correlation, &profile->profile, profile->name, &relocated, &full,
-                                  error) &&
-                profile_write(&full, pass_to_caller, caller, error);
-
-    buffer_free(&relocated);
-    return done;
-}
-
 bool covsplit_profile_correlate(const covsplit_profile *profile, covsplit_sidecar *sidecar,
                                 covsplit_sink sink, void *context, covsplit_error **error)
 {
     struct caller_sink caller = {sink, context, profile->name};
     struct error why = {0};
-    bool done;
 
-    if (!profile_needs_sidecar(&profile->profile))
-        done = profile_write(&profile->profile, pass_to_caller, &caller, &why);
-    else if (sidecar == NULL)
-        done =
-            error_set(&why, "%s: of a split image; give the sidecar of that image", profile->name);
-    else
-        done = write_correlated(profile, sidecar, &caller, &why);
-    return check_result(done, error, &why);
+    return check_result(correlation_write(sidecar == NULL ? NULL : &sidecar->correlation,
+                                          sidecar == NULL ? NULL : sidecar->sidecar,
+                                          &profile->profile, profile->name, pass_to_caller, &caller,
+                                          &why),
+                        error, &why);
 }

@@ -213,6 +213,11 @@ bool output_write(struct output *output, struct bytes view, struct error *error)
            write_all(output->fd, output->path, view.data, (size_t)view.size, error);
 }
 
+bool output_sink(void *output, struct bytes part, struct error *error)
+{
+    return output_write(output, part, error);
+}
+
 bool output_write_zeros(struct output *output, uint64_t size, struct error *error)
 {
     static const uint8_t zeros[4096];

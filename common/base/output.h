@@ -73,6 +73,9 @@ bool output_create(struct output *output, const char *path, const struct output_
 bool output_write(struct output *output, struct bytes view, struct error *error);
 bool output_write_zeros(struct output *output, uint64_t size, struct error *error);
 
+/* The same as a bytes_sink, for which the output is the context. */
+bool output_sink(void *output, struct bytes part, struct error *error);
+
 /* Writes out what is gathered, and maps what was written: the caller can read it back and check it
  * before it is committed. The input is closed with input_close, and must be before the output is.
  */

@@ -221,7 +221,9 @@ static bool walk_sections(const struct elf_writer *writer, uint64_t position,
         if (section->header.sh_type == SHT_NOBITS)
             continue;
         if (!walk_padding(position, section->header.sh_offset, sink, error) ||
-            !sink->section(sink->context, section, error))
+            !(sink->section == NULL
+                  ? sink->bytes(sink->context, buffer_view(&section->stored), error)
+                  : sink->section(sink->context, section, error)))
             return false;
         position = section->header.sh_offset + section->header.sh_size;
     }

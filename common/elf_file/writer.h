@@ -69,8 +69,8 @@ bool elf_writer_lay_out(struct elf_writer *writer);
 /* Takes the parts of a file in their order. */
 struct elf_writer_sink {
     /* Headers, and zeros between sections. */
-    bool (*bytes)(void *context, struct bytes bytes, struct error *error);
-    /* A section that has bytes in the file. */
+    bytes_sink bytes;
+    /* A section that has bytes in the file. NULL: its stored bytes go to `bytes`. */
     bool (*section)(void *context, const struct elf_writer_section *section, struct error *error);
     void *context;
 };

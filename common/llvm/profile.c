@@ -170,6 +170,15 @@ bool profile_find_next(struct bytes file, uint64_t *offset)
     return *offset < file.size;
 }
 
+bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, struct error *error)
+{
+    *offset = 0;
+    return profile_find_next(file, offset) ||
+           error_set(error,
+                     "%s: empty: the program ended before it wrote its profile; run it again",
+                     name);
+}
+
 /* ---- the header ---- */
 
 static bool read_header(struct bytes bytes, const char *name, struct profile *profile,
@@ -331,29 +340,57 @@ static bool check_binary_ids(const struct profile *profile, const char *name, st
     return true;
 }
 
-struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source)
+bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid,
+                       enum profile_uuid_source *source)
 {
-    struct uuid uuid = {.size = 0};
-    struct bytes rest = profile->binary_ids;
+    const struct profile *profile = uuids->profile;
     struct bytes binary_id;
     bool is_prefix;
 
+    *uuid = (struct uuid){.size = 0};
+    if (uuids->last == PROFILE_UUID_NONE) {
+        uuids->rest = profile->binary_ids;
+        uuids->last = *source = PROFILE_UUID_TRIPWIRE;
+        if (tripwire_read_uuid(profile->names, uuid, &is_prefix) && !is_prefix) {
+            uuids->last = PROFILE_UUID_STUB; /* the whole UUID: no other can be meant */
+            return true;
+        }
+    }
+    while (uuids->last != PROFILE_UUID_STUB &&
+           profile_take_binary_id(profile, &uuids->rest, &binary_id)) {
+        uuids->last = *source = PROFILE_UUID_BINARY_ID;
+        *uuid = (struct uuid){.size = (size_t)binary_id.size};
+        if (binary_id.size > UUID_SIZE_MAX)
+            continue;
+        memcpy(uuid->bytes, binary_id.data, uuid->size);
+        return true;
+    }
+    *uuid = (struct uuid){.size = 0};
     *source = PROFILE_UUID_NONE;
-    if (tripwire_read_uuid(profile->names, &uuid, &is_prefix) && !is_prefix) {
-        *source = PROFILE_UUID_TRIPWIRE;
-        return uuid;
-    }
-    uuid.size = 0;
-    if (profile_take_binary_id(profile, &rest, &binary_id) && binary_id.size <= UUID_SIZE_MAX) {
-        uuid.size = (size_t)binary_id.size;
-        memcpy(uuid.bytes, binary_id.data, uuid.size);
-        *source = PROFILE_UUID_BINARY_ID;
-    } else if (profile->lightweight) {
-        uuid.size = PROFILE_STUB_UUID_SIZE;
-        memcpy(uuid.bytes, profile->stub_uuid, uuid.size);
-        *source = PROFILE_UUID_STUB;
-    }
+    if (uuids->last == PROFILE_UUID_STUB || !profile->lightweight)
+        return false;
+    uuids->last = *source = PROFILE_UUID_STUB;
+    uuid->size = PROFILE_STUB_UUID_SIZE;
+    memcpy(uuid->bytes, profile->stub_uuid, uuid->size);
+    return true;
+}
+
+struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source)
+{
+    struct profile_uuids uuids = {.profile = profile};
+    struct uuid uuid;
+
+    profile_next_uuid(&uuids, &uuid, source);
     return uuid;
+}
+
+bool profile_has_no_uuid(const struct profile *profile, const char *name, struct error *error)
+{
+    return error_set(error, "%s: does not tell which image wrote it%s", name,
+                     profile->header.num_data != 0
+                         ? "; give --sidecar"
+                         : " (one built with -profile-correlate); give --sidecar, or run "
+                           "'llvm-profdata merge --binary-file=IMAGE' on it");
 }
 
 /* ---- value data and the stub ---- */

@@ -141,6 +141,9 @@ bool profile_recognize_indexed(struct bytes bytes);
  * zeros parsing says so. */
 bool profile_find_next(struct bytes file, uint64_t *offset);
 
+/* The first one of the file; false with an error where there is none. */
+bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, struct error *error);
+
 /* Reads the profile at `offset` of the file. `name` stands for the file in messages. */
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
                    struct error *error);
@@ -161,9 +164,23 @@ enum profile_uuid_source {
     PROFILE_UUID_STUB,      /* 16 bytes of the stub record: cut short or filled up with zeros */
 };
 
-/* The UUID of the image that wrote the profile, from the first of these that it has. Size 0: it
- * does not tell. */
+/* Goes through the UUIDs that the image may have which wrote the profile, the surest first. Starts
+ * as {.profile = ...}. */
+struct profile_uuids {
+    const struct profile *profile;
+    enum profile_uuid_source last;
+    struct bytes rest; /* of the binary IDs */
+};
+
+/* False at the end. */
+bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid,
+                       enum profile_uuid_source *source);
+
+/* The first of them. Size 0: the profile does not tell. */
 struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source *source);
+
+/* The error for a profile that has none. Returns false. */
+bool profile_has_no_uuid(const struct profile *profile, const char *name, struct error *error);
 
 /* True where the profile has counters but no names. */
 bool profile_lacks_names(const struct profile *profile);
@@ -181,6 +198,15 @@ bool profile_needs_sidecar(const struct profile *profile);
 /* Sets the padding that the header declares to the least: counters and bitmap are filled up to 8
  * bytes each, as outside of continuous mode. */
 void profile_set_padding(struct profile *profile);
+
+/* LLVM's reader passes over zeros between the profiles of a file and wants the next one aligned.
+ * Those of version 7 may end anywhere. How many zeros belong behind profiles of that many bytes: */
+#define PROFILE_ALIGNMENT 8
+
+static inline uint64_t profile_padding(uint64_t size)
+{
+    return align_up(size, PROFILE_ALIGNMENT) - size;
+}
 
 /* How many bytes profile_write writes. */
 uint64_t profile_written_size(const struct profile *profile);

@@ -311,7 +311,17 @@ bool correlation_load(struct correlation *correlation, const struct sidecar *sid
     if (!load_names(correlation, error) || !load_data(correlation, error))
         return false;
     correlation->counter_skew = find_counter_skew(correlation);
+    correlation->is_loaded = true;
     return true;
+}
+
+bool correlation_need(struct correlation *correlation, const struct sidecar *sidecar,
+                      struct error *error)
+{
+    if (correlation->is_loaded || correlation_load(correlation, sidecar, error))
+        return true;
+    correlation_free(correlation);
+    return false;
 }
 
 void correlation_free(struct correlation *correlation)
@@ -611,4 +621,23 @@ bool correlation_apply(const struct correlation *correlation, const struct profi
     }
     profile_set_padding(full);
     return true;
+}
+
+bool correlation_write(struct correlation *correlation, const struct sidecar *sidecar,
+                       const struct profile *profile, const char *name, bytes_sink sink,
+                       void *context, struct error *error)
+{
+    struct buffer relocated = {0};
+    struct profile full;
+    bool done;
+
+    if (!profile_needs_sidecar(profile))
+        return profile_write(profile, sink, context, error);
+    if (sidecar == NULL)
+        return error_set(error, "%s: of a split image; give the sidecar of that image", name);
+    done = correlation_need(correlation, sidecar, error) &&
+           correlation_apply(correlation, profile, name, &relocated, &full, error) &&
+           profile_write(&full, sink, context, error);
+    buffer_free(&relocated);
+    return done;
 }

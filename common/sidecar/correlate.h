@@ -27,6 +27,7 @@
 /* What a sidecar has for profiles, decompressed once for all of them. */
 struct correlation {
     const struct sidecar *sidecar;
+    bool is_loaded;
     struct profile_record_layout layout;
     bool has_data;  /* false: the data stayed in the image */
     bool is_binary; /* data and names are those of -profile-correlate=binary */
@@ -47,6 +48,11 @@ struct correlation {
 bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,
                       struct error *error);
 void correlation_free(struct correlation *correlation);
+
+/* The same where it was not done yet: the correlation starts as {0}, and is that after a failure.
+ */
+bool correlation_need(struct correlation *correlation, const struct sidecar *sidecar,
+                      struct error *error);
 
 /* The byte order of the records. */
 bool correlation_is_big_endian(const struct correlation *correlation);
@@ -74,5 +80,11 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
 bool correlation_apply(const struct correlation *correlation, const struct profile *profile,
                        const char *name, struct buffer *relocated, struct profile *full,
                        struct error *error);
+
+/* Gives the sink the full raw profile, with what the correlation of the sidecar (NULL allowed where
+ * the profile needs none) has, which is loaded where it is needed. */
+bool correlation_write(struct correlation *correlation, const struct sidecar *sidecar,
+                       const struct profile *profile, const char *name, bytes_sink sink,
+                       void *context, struct error *error);
 
 #endif

@@ -218,41 +218,28 @@ static bool restore_all(struct restorer *restorer)
     return done;
 }
 
-static bool restore(struct restorer *restorer)
+static bool restore(struct restorer restorer)
 {
-    bool done = restore_all(restorer);
+    bool done = restore_all(&restorer);
 
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++)
-        close_stream(restorer, kind);
-    digest_stream_free(restorer->digest);
+        close_stream(&restorer, kind);
+    digest_stream_free(restorer.digest);
     return done;
 }
 
 bool sidecar_restore(const struct sidecar *sidecar, struct bytes stripped,
                      const char *stripped_name, bytes_sink sink, void *context, struct error *error)
 {
-    struct restorer restorer = {.sidecar = sidecar,
-                                .stripped = stripped,
-                                .stripped_name = stripped_name,
-                                .sink = sink,
-                                .context = context,
-                                .error = error};
-
-    return restore(&restorer);
+    return restore(
+        (struct restorer){sidecar, stripped, stripped_name, NULL, sink, context, .error = error});
 }
 
 bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *stripped,
                            bytes_sink sink, void *context, struct error *error)
 {
-    struct restorer restorer = {.sidecar = sidecar,
-                                .stripped = stripped->bytes,
-                                .stripped_name = stripped->path,
-                                .mapped = stripped,
-                                .sink = sink,
-                                .context = context,
-                                .error = error};
-
-    return restore(&restorer);
+    return restore((struct restorer){sidecar, stripped->bytes, stripped->path, stripped, sink,
+                                     context, .error = error});
 }
 
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error)

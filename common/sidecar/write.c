@@ -216,17 +216,6 @@ static bool add_section_to_seal(void *context, const struct elf_writer_section *
     return add_to_seal(context, covered, error);
 }
 
-static bool add_to_output(void *context, struct bytes bytes, struct error *error)
-{
-    return output_write(context, bytes, error);
-}
-
-static bool add_section_to_output(void *context, const struct elf_writer_section *section,
-                                  struct error *error)
-{
-    return output_write(context, buffer_view(&section->stored), error);
-}
-
 /* Puts the seal at the end of the notes, where zeros have been up to now. */
 static bool put_seal(struct writer *writer)
 {
@@ -246,7 +235,7 @@ static bool put_seal(struct writer *writer)
 
 static bool write_file(struct writer *writer, struct output *output)
 {
-    const struct elf_writer_sink sink = {add_to_output, add_section_to_output, output};
+    const struct elf_writer_sink sink = {output_sink, NULL, output};
 
     return put_seal(writer) && elf_writer_walk(&writer->elf, &sink, writer->error);
 }

@@ -40,6 +40,37 @@ struct store_match {
 bool store_find(const char *directory, const struct uuid *uuid, enum store_query query,
                 struct store_match *match, struct error *error);
 
+/* ---- lists of stores ---- */
+
+/* Directories to look in, in this order. Closed with store_list_close; {0} is one without any. */
+struct store_list {
+    char *text; /* the directories, each with a NUL behind it */
+    char **directories;
+    size_t count, capacity;
+};
+
+/* Takes one directory, or a list with ':' between. Closed also after a failure. */
+bool store_list_open(struct store_list *list, const char *text, bool is_list, struct error *error);
+void store_list_close(struct store_list *list);
+
+/* As store_find, in all of them. */
+bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
+                     struct store_match *match, struct error *error);
+
+/* The sidecar of that UUID, or of the only one that begins so. NULL with an error where there is
+ * none, as below. */
+struct store_match store_list_find_only(const struct store_list *list, const struct uuid *uuid,
+                                        struct error *error);
+
+/* The error for where that finds nothing; `name` is of what wants the sidecar, or NULL. Returns
+ * false. */
+bool store_list_not_found(const struct store_list *list, const struct uuid *uuid, const char *name,
+                          struct error *error);
+
+/* Whether the sidecar at the path, which is of `uuid`, is named after that. */
+bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uuid *named,
+                      struct error *error);
+
 /* ---- all that is in a store ---- */
 
 /* What a file in a store is, by its place and name alone. */
@@ -74,6 +105,11 @@ bool store_scan(const char *directory, store_entry_visitor visit, void *context,
 typedef bool (*store_visitor)(void *context, const char *path, const struct uuid *uuid,
                               struct error *error);
 bool store_walk(const char *directory, store_visitor visit, void *context, struct error *error);
+
+/* The same for all stores of a list, of which those that do not exist are empty: only the sidecars
+ * that store_list_find finds, so that a UUID comes once. */
+bool store_list_walk(const struct store_list *list, store_visitor visit, void *context,
+                     struct error *error);
 
 /* ---- names ---- */
 

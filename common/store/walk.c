@@ -190,3 +190,42 @@ bool store_walk(const char *directory, store_visitor visit, void *context, struc
 
     return visit_directories(directory, true, visit_sidecar, &sidecars, error);
 }
+
+/* ---- lists ---- */
+
+struct list_walk {
+    const struct store_list *list;
+    size_t directory; /* the index of the one that is walked through */
+    store_visitor visit;
+    void *context;
+};
+
+/* Passes over what a directory further ahead hides. */
+static bool visit_unless_hidden(void *context, const char *path, const struct uuid *uuid,
+                                struct error *error)
+{
+    const struct list_walk *walk = context;
+    const struct store_list ahead = {.directories = walk->list->directories,
+                                     .count = walk->directory};
+    struct store_match match = {0};
+    bool done = store_list_find(&ahead, uuid, STORE_EXACT, &match, error);
+    bool is_hidden = match.path != NULL;
+
+    free(match.path);
+    return done && (is_hidden || walk->visit(walk->context, path, uuid, error));
+}
+
+bool store_list_walk(const struct store_list *list, store_visitor visit, void *context,
+                     struct error *error)
+{
+    struct list_walk walk = {.list = list, .visit = visit, .context = context};
+    bool done = true;
+
+    for (; done && walk.directory < list->count; walk.directory++) {
+        const char *directory = list->directories[walk.directory];
+
+        if (!file_is_missing(directory, 0))
+            done = store_walk(directory, visit_unless_hidden, &walk, error);
+    }
+    return done;
+}

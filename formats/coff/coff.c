@@ -1,17 +1,29 @@
 /*
- * Planning the split of a COFF image: describes it, decides section by section what can go, and
- * calls the steps that plan the edits (coff/plan.h lists them).
+ * COFF images (Microsoft's PE format): describes one, and decides what can go as far as that is no
+ * matter of all formats. coff/state.h lists the other steps.
  */
-#include "formats/coff/coff.h"
-
 #include <elf.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/llvm/tripwire.h"
-#include "formats/coff/plan.h"
+#include "formats/coff/state.h"
 
-bool coff_recognize(struct bytes bytes)
+static struct coff_state *state_of(struct planning *planning)
+{
+    return (struct coff_state *)planning;
+}
+
+static const struct coff_image *image_of(const struct planning *planning)
+{
+    return &((const struct coff_state *)planning)->image;
+}
+
+static const struct coff_section *section_of(const struct planning *planning,
+                                             enum section_kind kind)
+{
+    return &image_of(planning)->sections[planning->section_index[kind]];
+}
+
+static bool recognize(struct bytes bytes)
 {
     struct bytes lfanew, signature;
 
@@ -21,107 +33,118 @@ bool coff_recognize(struct bytes bytes)
            memcmp(signature.data, "PE\0\0", 4) == 0;
 }
 
-bool coff_plan_removes(struct coff_plan_state *state, enum section_kind kind)
-{
-    const struct image_section *section = image_plan_section(state->plan, kind);
-
-    return section != NULL && section->fate != SECTION_STAYS;
-}
-
-bool coff_plan_keep(struct coff_plan_state *state, enum section_kind kind, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    image_plan_keep(state->plan, kind, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
 /* ---- describing ---- */
 
-static const char *const section_names[SECTION_KIND_MAX + 1] = {
-    [SECTION_COVMAP] = ".lcovmap", [SECTION_COVFUN] = ".lcovfun", [SECTION_NAMES] = ".lprfn",
-    [SECTION_DATA] = ".lprfd",     [SECTION_COVNAMES] = ".lcovn", [SECTION_COVDATA] = ".lcovd",
-    [SECTION_COUNTERS] = ".lprfc", [SECTION_BITMAP] = ".lprfb",
-};
-
-void coff_plan_add_section(struct coff_plan_state *state, enum section_kind kind, size_t index)
+static bool open_image(struct planning *planning, struct error *error)
 {
-    const struct coff_section *section = &state->image.sections[index];
-    struct image_plan *plan = state->plan;
-
-    state->section_index[kind] = index;
-    plan->sections[plan->section_count++] = (struct image_section){
-        .kind = kind,
-        .name = section_names[kind],
-        .address = section->address,
-        .offset = section->PointerToRawData,
-        .size = coff_section_bytes(&state->image, index).size,
-        .alignment = kind == SECTION_NAMES || kind == SECTION_COVNAMES ? 1 : 8,
-        .loaded = true,
-        .fate = SECTION_STAYS,
-    };
+    state_of(planning)->data_host = NO_INDEX;
+    return coff_image_open(&state_of(planning)->image, planning->input, error);
 }
 
-static bool find_sections(struct coff_plan_state *state, struct error *error)
+static void close_image(struct planning *planning)
 {
-    const struct coff_image *image = &state->image;
+    coff_image_close(&state_of(planning)->image);
+}
 
-    state->data_host = NO_INDEX;
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        size_t index = coff_section_find(image, section_names[kind], 0);
+static bool describe(struct planning *planning, struct error *error)
+{
+    const struct coff_image *image = image_of(planning);
+    struct sidecar_facts *facts = &planning->plan->facts;
 
-        state->section_index[kind] = index;
-        if (index == NO_INDEX)
-            continue;
-        if (coff_section_find(image, section_names[kind], index + 1) != NO_INDEX)
-            return error_set(error,
-                             "%s: the image has two sections %s; link it so that there is one",
-                             image->path, section_names[kind]);
-        coff_plan_add_section(state, (enum section_kind)kind, index);
-    }
-    image_plan_sort(state->plan);
+    (void)error;
+    facts->elf_class = image->pointer_size == 8 ? ELFCLASS64 : ELFCLASS32;
+    facts->elf_data = ELFDATA2LSB;
+    facts->elf_type = (image->characteristics & IMAGE_FILE_DLL) != 0 ? ET_DYN : ET_EXEC;
+    facts->machine = image->machine;
+    facts->pointer_size = image->pointer_size;
+    coff_guid(image, &facts->uuid);
     return true;
 }
 
-/* All definitions of __llvm_profile_raw_version must agree. 0 where there is none. */
-static uint64_t read_raw_version(const struct coff_plan_state *state)
+static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
 {
-    uint64_t version = 0;
+    return coff_section_find(image_of(planning), coff_section_name(kind), after);
+}
 
-    for (size_t i = 0; i < state->definition_count; i++) {
-        struct bytes bytes;
-        uint64_t value;
+static void describe_section(const struct planning *planning, size_t index,
+                             struct image_section *section)
+{
+    const struct coff_section *header = &image_of(planning)->sections[index];
 
-        if (state->definitions[i].symbol != RUNTIME_RAW_VERSION)
-            continue;
-        if (!coff_bytes_at(&state->image, state->definitions[i].address, 8, &bytes))
-            return 0;
-        value = load_u64(bytes.data, false);
-        if (version != 0 && value != version)
-            return 0;
-        version = value;
-    }
-    return version;
+    section->address = header->address;
+    section->offset = header->PointerToRawData;
+    section->size = coff_section_bytes(image_of(planning), index).size;
+    section->alignment =
+        section->kind == SECTION_NAMES || section->kind == SECTION_COVNAMES ? 1 : 8;
+    section->loaded = true;
+}
+
+static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
+                     struct bytes *bytes)
+{
+    return coff_bytes_at(image_of(planning), address, size, bytes);
+}
+
+static void find_hidden_rests(struct planning *planning)
+{
+    coff_merged_find_stub(state_of(planning));
+}
+
+static bool find_symbols(struct planning *planning, struct error *error)
+{
+    struct coff_state *state = state_of(planning);
+
+    if (!coff_symbols_find(state, error) || !coff_merged_find_records(state, error))
+        return false;
+    coff_merged_find_stub(state);
+    if (!planning->code.symbols.are_told)
+        coff_search_version(state);
+    return true;
+}
+
+static void find_by_layout(struct planning *planning)
+{
+    coff_merged_find_bitmap(state_of(planning));
+    if (!planning->code.symbols.are_told)
+        coff_search_functions(state_of(planning));
+}
+
+static uint64_t marker_size(const struct planning *planning, enum section_kind kind)
+{
+    return kind == SECTION_DATA ? planning->record_layout.record_size : 1;
+}
+
+/* Where the functions do not tell, the markers are taken to be where they always are. */
+static void describe_between_markers(struct planning *planning, enum section_kind kind)
+{
+    struct image_section *section = image_plan_section(planning->plan, kind);
+    uint64_t marker = marker_size(planning, kind);
+
+    if (section == NULL || section->size < 2 * marker)
+        return;
+    section->address += marker;
+    section->offset += marker;
+    section->size -= 2 * marker;
+}
+
+static void describe_contents(struct planning *planning)
+{
+    describe_between_markers(planning, SECTION_NAMES);
+    describe_between_markers(planning, SECTION_COUNTERS);
+    describe_between_markers(planning, SECTION_BITMAP);
+    if (planning->has_record_layout)
+        describe_between_markers(planning, SECTION_DATA);
+    coff_merged_explain(state_of(planning));
 }
 
 /* ---- stripped images ---- */
 
-bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64_t count)
-{
-    uint64_t begin = counters->address + 1, end = counters->address + counters->VirtualSize - 1;
-
-    return (first == begin && count == end - begin) ||
-           (first == align_up(begin, 8) && count * 8 == end - first);
-}
-
 /* The stub of a stripped image, whose runtime says no longer how large records are: behind a marker
  * of zeros as large as itself, and with nothing behind it. */
-static bool find_stub(const struct coff_plan_state *state, struct bytes *stub)
+static bool find_stub(const struct coff_state *state, struct bytes *stub)
 {
-    size_t data = state->section_index[SECTION_DATA];
-    size_t counters = state->section_index[SECTION_COUNTERS];
+    size_t data = state->base.section_index[SECTION_DATA];
+    size_t counters = state->base.section_index[SECTION_COUNTERS];
     struct profile_record_layout layout;
     struct bytes whole, marker, rest;
 
@@ -148,9 +171,9 @@ static bool find_stub(const struct coff_plan_state *state, struct bytes *stub)
 }
 
 /* The tripwire at the start of the names, behind the marker. */
-static bool find_tripwire(const struct coff_plan_state *state, struct bytes *tripwire)
+static bool find_tripwire(const struct coff_state *state, struct bytes *tripwire)
 {
-    size_t names = state->section_index[SECTION_NAMES];
+    size_t names = state->base.section_index[SECTION_NAMES];
     struct bytes whole, behind;
 
     if (names == NO_INDEX)
@@ -160,9 +183,9 @@ static bool find_tripwire(const struct coff_plan_state *state, struct bytes *tri
            tripwire_find(behind, tripwire);
 }
 
-static bool has_mapping_tripwire(const struct coff_plan_state *state)
+static bool has_mapping_tripwire(const struct coff_state *state)
 {
-    size_t covmap = state->section_index[SECTION_COVMAP];
+    size_t covmap = state->base.section_index[SECTION_COVMAP];
     struct bytes record;
 
     return covmap != NO_INDEX &&
@@ -171,348 +194,183 @@ static bool has_mapping_tripwire(const struct coff_plan_state *state)
            tripwire_recognize_mapping(record, false);
 }
 
-static bool has_uuid(const struct coff_plan_state *state, const uint8_t *stub)
+static bool has_uuid(const struct coff_state *state, const uint8_t *stub)
 {
-    return state->plan->facts.uuid.size != 0 && uuid_has_stub(&state->plan->facts.uuid, stub);
+    return state->base.plan->facts.uuid.size != 0 &&
+           uuid_has_stub(&state->base.plan->facts.uuid, stub);
 }
 
 /* A stripped image has a tripwire; or a section of coverage with a size in memory and no place in
  * the file, which linkers never make; or a stub for its data, which then are less in the file than
  * in memory, or have the image's UUID where a function has the hash of its name. Where data is
  * merged into others and the image has no UUID of its own, it tells that no name has that hash. */
-static bool find_out_whether_split(const struct coff_plan_state *state, bool *split,
-                                   struct error *error)
+static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
+                    struct error *error)
 {
-    size_t data = state->section_index[SECTION_DATA];
-    struct bytes stub;
-
-    *split = find_tripwire(state, &stub) || has_mapping_tripwire(state);
-    if (*split)
-        return true;
-    *split = true;
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        size_t index = state->section_index[kind];
-
-        if (index != NO_INDEX && (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 &&
-            state->image.sections[index].SizeOfRawData == 0 &&
-            state->image.sections[index].PointerToRawData == 0 &&
-            state->image.sections[index].VirtualSize != 0)
-            return true;
-    }
-    *split = find_stub(state, &stub);
-    if (!*split ||
-        state->image.sections[data].SizeOfRawData < state->image.sections[data].VirtualSize ||
-        has_uuid(state, stub.data))
-        return true;
-    *split = false;
-    return state->data_host == NO_INDEX || coff_merged_is_nameless(state, stub, split, error);
-}
-
-/* A stripped image without a GUID still has its UUID in the tripwire, or the start of it in the
- * stub. True where it comes from the latter. */
-static bool take_split_uuid(struct coff_plan_state *state)
-{
-    struct uuid *uuid = &state->plan->facts.uuid, found;
+    const struct coff_state *state = (const struct coff_state *)planning;
+    const struct coff_section *section = section_of(planning, kind);
     struct bytes bytes;
-    bool is_prefix;
 
-    if (uuid->size != 0)
-        return false;
-    if (find_tripwire(state, &bytes) && tripwire_read_uuid(bytes, &found, &is_prefix) &&
-        !is_prefix) {
-        *uuid = found;
-        return false;
-    }
-    if (!find_stub(state, &bytes))
-        return false;
-    memcpy(uuid->bytes, bytes.data, STUB_UUID_SIZE);
-    uuid->size = STUB_UUID_SIZE;
-    return true;
+    *is_rest = (kind == SECTION_NAMES && find_tripwire(state, &bytes)) ||
+               (kind == SECTION_COVMAP && has_mapping_tripwire(state)) ||
+               (section->SizeOfRawData == 0 && section->PointerToRawData == 0 &&
+                section->VirtualSize != 0);
+    if (*is_rest || kind != SECTION_DATA || !find_stub(state, &bytes))
+        return true;
+    *is_rest = section->SizeOfRawData < section->VirtualSize || has_uuid(state, bytes.data);
+    return *is_rest || state->data_host == NO_INDEX ||
+           coff_merged_is_nameless(state, bytes, is_rest, error);
 }
 
-/* ---- recognizing ---- */
-
-static void describe_split(struct coff_plan_state *state, struct split_image *split)
+static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
 {
-    coff_runtime_describe(state);
-    split->uuid_is_stub = take_split_uuid(state);
-    image_plan_describe_split(state->plan, split);
-}
+    const struct coff_state *state = (const struct coff_state *)planning;
+    struct bytes rest = {0};
 
-bool coff_find_split(const struct input *input, struct split_image *split, struct error *error)
-{
-    struct image_plan *plan = calloc(1, sizeof(*plan));
-    struct coff_plan_state *state = calloc(1, sizeof(*state));
-    bool found = false;
-
-    if (plan == NULL || state == NULL) {
-        error_out_of_memory(error, input->path, sizeof(*plan) + sizeof(*state));
-    } else if (coff_image_open(&state->image, input, error)) {
-        state->plan = plan;
-        coff_guid(&state->image, &plan->facts.uuid);
-        if (find_sections(state, error)) {
-            coff_merged_find_stub(state);
-            found = find_out_whether_split(state, &found, error) && found;
-        }
-        if (found)
-            describe_split(state, split);
-        coff_image_close(&state->image);
-    }
-    free(state);
-    free(plan);
-    return found;
-}
-
-static bool describe(struct coff_plan_state *state, struct error *error)
-{
-    const struct coff_image *image = &state->image;
-    struct sidecar_facts *facts = &state->plan->facts;
-
-    facts->format = IMAGE_COFF;
-    facts->elf_class = image->pointer_size == 8 ? ELFCLASS64 : ELFCLASS32;
-    facts->elf_data = ELFDATA2LSB;
-    facts->elf_type = (image->characteristics & IMAGE_FILE_DLL) != 0 ? ET_DYN : ET_EXEC;
-    facts->machine = image->machine;
-    facts->pointer_size = image->pointer_size;
-    coff_guid(image, &facts->uuid);
-    if (!find_sections(state, error) ||
-        !image_plan_choose_uuid(state->plan, state->options, image->path, error) ||
-        !coff_symbols_find(state, error))
-        return false;
-    if (!coff_merged_find_records(state, error))
-        return false;
-    coff_merged_find_stub(state);
-    if (!state->has_symbols)
-        coff_search_version(state);
-    facts->raw_version = read_raw_version(state);
-    state->has_record_layout =
-        stub_layout(facts->raw_version, image->pointer_size, &state->record_layout);
-    coff_merged_find_bitmap(state);
-    if (!state->has_symbols)
-        coff_search_functions(state);
-    return true;
+    if (kind == SECTION_NAMES ? find_tripwire(state, &rest) : find_stub(state, &rest))
+        return rest;
+    return (struct bytes){0};
 }
 
 /* ---- deciding ---- */
 
-/* The part of the file that has the symbols and their names. */
-static bool overlaps_symbols(const struct coff_image *image, uint64_t offset, uint64_t size)
-{
-    uint64_t table = image->symbols_offset;
-    uint64_t table_size = (uint64_t)image->symbol_count * COFF_SYMBOL_SIZE + image->strings.size;
-
-    return table != 0 && ranges_overlap(offset, size, table, table_size);
-}
-
-static bool holds_directory(const struct coff_image *image, const struct coff_section *section)
-{
-    const struct coff_directory *certificates = &image->directories[DIRECTORY_CERTIFICATE];
-
-    for (size_t i = 0; i < DIRECTORY_COUNT; i++) {
-        if (i != DIRECTORY_CERTIFICATE &&
-            ranges_overlap(image->directories[i].rva, image->directories[i].size,
-                           section->VirtualAddress, section->VirtualSize))
-            return true;
-    }
-    return ranges_overlap(certificates->rva, certificates->size, section->PointerToRawData,
-                          section->SizeOfRawData);
-}
-
-/* Whether the image exports something in the section. Also true where that cannot be read. */
-static bool is_exported(const struct coff_image *image, const struct coff_section *section)
-{
-    const struct coff_directory *directory = &image->directories[DIRECTORY_EXPORT];
-    struct bytes header, addresses;
-    uint32_t count;
-
-    if (directory->size == 0)
-        return false;
-    if (!coff_bytes_at(image, image->image_base + directory->rva, 40, &header))
-        return true;
-    count = load_u32(header.data + 20, false);
-    if (count != 0 && !coff_bytes_at(image, image->image_base + load_u32(header.data + 28, false),
-                                     (uint64_t)count * 4, &addresses))
-        return true;
-    for (uint32_t i = 0; i < count; i++) {
-        if (load_u32(addresses.data + i * (size_t)4, false) - section->VirtualAddress <
-            section->VirtualSize)
-            return true;
-    }
-    return false;
-}
-
-/* What the debug directory describes may be outside of all sections, or in any. */
-static bool holds_debug_data(const struct coff_image *image, const struct coff_section *section)
-{
-    const struct coff_directory *directory = &image->directories[DIRECTORY_DEBUG];
-    struct bytes entries;
-
-    if (directory->size == 0)
-        return false;
-    if (!coff_bytes_at(image, image->image_base + directory->rva, directory->size, &entries))
-        return true;
-    for (uint64_t i = 0; i + COFF_DEBUG_ENTRY_SIZE <= entries.size; i += COFF_DEBUG_ENTRY_SIZE) {
-        const uint8_t *entry = entries.data + i;
-
-        if (ranges_overlap(load_u32(entry + DEBUG_POINTER_TO_RAW_DATA, false),
-                           load_u32(entry + DEBUG_SIZE_OF_DATA, false), section->PointerToRawData,
-                           section->SizeOfRawData))
-            return true;
-    }
-    return false;
-}
-
-bool coff_is_claimed(const struct coff_image *image, const struct coff_section *section)
-{
-    return overlaps_symbols(image, section->PointerToRawData, section->SizeOfRawData) ||
-           holds_directory(image, section) || holds_debug_data(image, section);
-}
-
-/* Whether nothing but the section itself has a claim to its bytes. */
-static bool is_alone(struct coff_plan_state *state, enum section_kind kind)
-{
-    const struct coff_image *image = &state->image;
-    const struct coff_section *section = &image->sections[state->section_index[kind]];
-
-    if (section->VirtualSize == 0)
-        return coff_plan_keep(state, kind,
-                              "its size in memory is not told but by that in the file");
-    if (coff_is_claimed(image, section))
-        return coff_plan_keep(state, kind, "it overlaps another part of the image");
-    if (is_exported(image, section))
-        return coff_plan_keep(state, kind, "the image exports something in it");
-    if (section->PointerToRelocations != 0 || section->PointerToLinenumbers != 0)
-        return coff_plan_keep(state, kind, "it has relocations or line numbers of its own");
-    return true;
-}
-
 /* The coverage mapping has no markers, and the runtime does not know of it. With binary correlation
  * profiles have no record, which would tell how far in front of the first counter they begin (see
- * coff/plan.h), so they could not be added up. */
-static bool check_mapping(struct coff_plan_state *state, enum section_kind kind)
+ * coff/state.h), so they could not be added up. */
+static bool check_mapping(struct planning *planning, enum section_kind kind)
 {
-    const struct coff_section *section = &state->image.sections[state->section_index[kind]];
+    const struct bounds *whole = &planning->whole[kind];
     const char *reason;
     uint64_t from;
 
     if (kind == SECTION_COVNAMES || kind == SECTION_COVDATA)
-        return coff_plan_keep(
-            state, kind,
+        return image_plan_keep(
+            planning->plan, kind,
             "it belongs to -profile-correlate=binary, of which covsplit knows too "
             "little in COFF images");
-    if (coff_find_reference(state, section->address, section->VirtualSize, &from, &reason) &&
-        reason == NULL)
-        return coff_plan_keep(state, kind, "the program refers to it");
-    return true;
+    switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, false,
+                                 &from, &reason)) {
+    case REFERENCE_POINTER:
+    case REFERENCE_CODE:
+        return image_plan_keep(planning->plan, kind, "the program refers to it");
+    default:
+        return true;
+    }
 }
 
-static void decide(struct coff_plan_state *state)
+static bool check_section(struct planning *planning, struct image_section *section,
+                          struct error *error)
 {
+    const struct coff_image *image = image_of(planning);
+    bool is_runtime = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
     const char *reason;
-    bool sound = coff_layout_is_sound(&state->image, &reason);
 
-    if (state->image.directories[DIRECTORY_CLR].size != 0) {
-        sound = false;
-        reason = "covsplit does not know images of .NET well enough";
-    }
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        struct image_section *section = &state->plan->sections[i];
-        bool is_runtime = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
-
-        if ((SECTION_REMOVABLE & state->options->sections & SECTION_BIT(section->kind)) == 0 ||
-            section->size == 0)
-            continue;
-        section->fate = SECTION_REMOVED;
-        if (!sound)
-            coff_plan_keep(state, section->kind, "%s", reason);
-        else if (is_alone(state, section->kind) && !is_runtime)
-            check_mapping(state, section->kind);
-    }
-    coff_merged_explain(state);
+    (void)error;
+    if (image->directories[DIRECTORY_CLR].size != 0)
+        image_plan_keep(planning->plan, section->kind,
+                        "covsplit does not know images of .NET well enough");
+    else if (!coff_layout_is_sound(image, &reason))
+        image_plan_keep(planning->plan, section->kind, "%s", reason);
+    else if (coff_check_claims(state_of(planning), section->kind) && !is_runtime)
+        check_mapping(planning, section->kind);
+    return true;
 }
 
-static bool any_goes(const struct image_plan *plan)
+static bool check_known(struct planning *planning, enum section_kind kind)
 {
-    for (size_t i = 0; i < plan->section_count; i++) {
-        if (plan->sections[i].fate != SECTION_STAYS)
+    return !planning->has_record_layout || planning->record_layout.relative ||
+           image_plan_keep(planning->plan, kind,
+                           "the version of its raw profiles is not known to covsplit");
+}
+
+/* What is in front of and behind the bounds must be markers. */
+static bool are_bounds(const struct planning *planning, enum section_kind kind,
+                       const struct bounds *bounds)
+{
+    const struct coff_section *section = section_of(planning, kind);
+    struct bytes whole = coff_section_bytes(image_of(planning), planning->section_index[kind]);
+    uint64_t begin = bounds->begin - section->address, end = bounds->end - section->address;
+    struct bytes front, back;
+
+    return begin == marker_size(planning, kind) && begin <= end && end < whole.size &&
+           bytes_slice(whole, 0, begin, &front) &&
+           bytes_slice(whole, end, whole.size - end, &back) && bytes_all_zero(front) &&
+           bytes_all_zero(back) && whole.size == section->VirtualSize;
+}
+
+/* Whether profiles have bytes of a bitmap that is in no section: the records tell, and where they
+ * are not known, the functions. Gives the reason for `victim` to stay then. */
+static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim)
+{
+    const struct profile_record_layout *layout = &state->base.record_layout;
+    size_t data = state->base.section_index[SECTION_DATA];
+    struct bounds bitmap;
+    struct bytes records;
+    bool found = false;
+
+    if (layout->bitmap_ptr == 0)
+        return false;
+    if (data == NO_INDEX) {
+        if (!rules_returned(&state->base.code, victim, RUNTIME_BEGIN_BITMAP, &bitmap.begin) ||
+            !rules_returned(&state->base.code, victim, RUNTIME_END_BITMAP, &bitmap.end))
             return true;
-    }
-    return false;
-}
-
-static bool check_signature(struct coff_plan_state *state, struct error *error)
-{
-    if (state->image.directories[DIRECTORY_CERTIFICATE].size == 0)
-        return true;
-    if (!state->options->drop_signature)
-        return error_set(error,
-                         "%s: the image is signed, and no signature outlives a change; split it "
-                         "before it is signed, or give --drop-signature and sign the stripped "
-                         "image",
-                         state->image.path);
-    state->drops_certificates = true;
-    return true;
-}
-
-static bool plan_edits(struct coff_plan_state *state, struct error *error)
-{
-    struct image_plan *plan = state->plan;
-
-    decide(state);
-    image_plan_pair_mapping(plan);
-    if (!coff_runtime_plan(state, error))
-        return false;
-    if (!any_goes(plan))
-        return edit_script_finish(&plan->edits, state->image.path, error);
-    if (!check_signature(state, error) || !coff_layout_plan(state, error) ||
-        !coff_headers_plan(state, error))
-        return false;
-    plan->facts.has_stub = plan->stub_uuid_literal != SIZE_MAX;
-    image_plan_list_ranges(plan);
-    if (plan->facts.uuid.size != 0)
-        image_plan_set_uuid(plan, &plan->facts.uuid, plan->facts.uuid_source);
-    return true;
-}
-
-static bool plan_image(struct coff_plan_state *state, struct error *error)
-{
-    if (!describe(state, error))
-        return false;
-    if (!find_out_whether_split(state, &state->plan->already_split, error))
-        return false;
-    if (state->plan->already_split) {
-        take_split_uuid(state);
-        return true;
-    }
-    coff_runtime_describe(state);
-    return plan_edits(state, error);
-}
-
-struct image_plan *coff_plan(const struct input *input, const struct image_options *options,
-                             struct error *error)
-{
-    struct coff_plan_state *state = calloc(1, sizeof(*state));
-    struct image_plan *plan = calloc(1, sizeof(*plan));
-    bool done = false;
-
-    if (state == NULL || plan == NULL) {
-        error_out_of_memory(error, input->path, sizeof(*state));
+        found = bitmap.begin != bitmap.end;
     } else {
-        state->options = options;
-        state->plan = plan;
-        plan->stub_uuid_literal = SIZE_MAX;
-        plan->tripwire_literal = SIZE_MAX;
-        plan->check_sum_literal = SIZE_MAX;
-        edit_script_init(&plan->edits, input->bytes.size);
-        if (coff_image_open(&state->image, input, error)) {
-            done = plan_image(state, error);
-            coff_image_close(&state->image);
-        }
+        records = coff_section_bytes(&state->image, data);
+        for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size)
+            found |= load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0;
     }
-    free(state);
-    if (!done) {
-        image_plan_free(plan);
-        return NULL;
-    }
-    return plan;
+    return found &&
+           !image_plan_keep(state->base.plan, victim, "its bitmap cannot be told from other data");
 }
+
+/* The linker may have merged either into other data. */
+static bool check_counted(struct planning *planning, enum section_kind victim)
+{
+    const struct image_section *bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
+
+    if (planning->section_index[SECTION_COUNTERS] == NO_INDEX)
+        return image_plan_keep(planning->plan, victim,
+                               "the linker merged the counters into other data, as runtimes up to "
+                               "LLVM 17 tell it to; link with a later one");
+    return (bitmap != NULL && bitmap->size != 0) || !has_hidden_bitmap(state_of(planning), victim);
+}
+
+const struct format coff_format = {
+    .name = "COFF",
+    .id = IMAGE_COFF,
+    .state_size = sizeof(struct coff_state),
+    .has_markers = true,
+    .code =
+        {
+            .folding_advice = "link without /opt:icf",
+            .missing_advice = "its profile runtime was inlined, or is not LLVM's; link without LTO "
+                              "of the runtime",
+            .code_of = coff_code_of,
+            .next_code = coff_next_code,
+            .find_pointer = coff_find_pointer,
+            .each_symbol = coff_symbols_visit,
+        },
+    .recognize = recognize,
+    .outline = coff_outline,
+    .open = open_image,
+    .close = close_image,
+    .describe = describe,
+    .section_name = coff_section_name,
+    .find_section = find_section,
+    .describe_section = describe_section,
+    .find_hidden_rests = find_hidden_rests,
+    .is_rest = is_rest,
+    .rest_of = rest_of,
+    .find_symbols = find_symbols,
+    .find_by_layout = find_by_layout,
+    .describe_contents = describe_contents,
+    .bytes_at = bytes_at,
+    .check_section = check_section,
+    .check_known = check_known,
+    .are_bounds = are_bounds,
+    .check_counted = check_counted,
+    .layout = coff_layout,
+    .write = coff_write,
+    .seal = coff_seal,
+};

@@ -1,5 +1,5 @@
 /*
- * Records that the linker put among the program's own data: see coff/plan.h.
+ * Records that the linker put among the program's own data: see coff/state.h.
  *
  * LLVM's own runtime for MSVC tells the linker to merge .lprfd and .lprfb into .data, so no header
  * says where they are. Records are known by what they say: between two markers of zeros, one behind
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "common/llvm/names.h"
-#include "formats/coff/plan.h"
+#include "formats/coff/state.h"
 
 #define WORD_SIZE 8
 
@@ -23,38 +23,38 @@ struct run {
 };
 
 struct finding {
-    struct coff_plan_state *state;
+    struct coff_state *state;
     const struct coff_section *host;
     const struct coff_section *counters;
     struct bytes bytes; /* of the host */
     struct profile_record_layout layout;
 };
 
-static bool start_finding(struct coff_plan_state *state, struct finding *finding)
+static bool start_finding(struct coff_state *state, struct finding *finding)
 {
     const struct coff_image *image = &state->image;
-    size_t host = coff_section_find(image, ".data", 0);
+    size_t host = coff_section_find(image, ".data", NO_INDEX);
 
-    if (host == NO_INDEX || state->section_index[SECTION_COUNTERS] == NO_INDEX)
+    if (host == NO_INDEX || state->base.section_index[SECTION_COUNTERS] == NO_INDEX)
         return false;
     *finding = (struct finding){
         .state = state,
         .host = &image->sections[host],
-        .counters = &image->sections[state->section_index[SECTION_COUNTERS]],
+        .counters = &image->sections[state->base.section_index[SECTION_COUNTERS]],
         .bytes = coff_section_bytes(image, host),
     };
     return true;
 }
 
 /* Makes a part of the host a section of the image. */
-static void add_part(struct coff_plan_state *state, enum section_kind kind, const char *name,
+static void add_part(struct coff_state *state, enum section_kind kind,
                      const struct coff_section *host, uint64_t start, uint64_t size)
 {
     struct coff_image *image = &state->image;
     size_t index = image->section_count + image->part_count++;
 
     image->sections[index] = (struct coff_section){
-        .name = name,
+        .name = coff_section_name(kind),
         .address = host->address + start,
         .VirtualAddress = host->VirtualAddress + (uint32_t)start,
         .VirtualSize = (uint32_t)size,
@@ -62,8 +62,8 @@ static void add_part(struct coff_plan_state *state, enum section_kind kind, cons
         .SizeOfRawData = (uint32_t)size,
         .Characteristics = host->Characteristics,
     };
-    coff_plan_add_section(state, kind, index);
-    image_plan_sort(state->plan);
+    planning_add_section(&state->base, kind, index);
+    image_plan_sort(state->base.plan);
 }
 
 /* ---- records ---- */
@@ -153,9 +153,9 @@ static bool find_only_run(struct finding *finding, const struct names *names, st
 }
 
 /* What is between the runtime's markers in .lprfn; false where that is nothing. */
-static bool find_names(const struct coff_plan_state *state, struct bytes *between)
+static bool find_names(const struct coff_state *state, struct bytes *between)
 {
-    size_t index = state->section_index[SECTION_NAMES];
+    size_t index = state->base.section_index[SECTION_NAMES];
     struct bytes section;
 
     if (index == NO_INDEX)
@@ -165,8 +165,7 @@ static bool find_names(const struct coff_plan_state *state, struct bytes *betwee
 }
 
 /* Without names, or with damaged ones, there are none: *names is empty then. False: no memory. */
-static bool read_names(const struct coff_plan_state *state, struct names *names,
-                       struct error *error)
+static bool read_names(const struct coff_state *state, struct names *names, struct error *error)
 {
     struct bytes between;
 
@@ -177,19 +176,19 @@ static bool read_names(const struct coff_plan_state *state, struct names *names,
     return !error_is_of_memory(error);
 }
 
-bool coff_merged_find_records(struct coff_plan_state *state, struct error *error)
+bool coff_merged_find_records(struct coff_state *state, struct error *error)
 {
     struct names names;
     struct finding finding;
     struct run run;
 
-    if (state->section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
+    if (state->base.section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
         return true;
     if (!read_names(state, &names, error))
         return false;
     if (find_only_run(&finding, &names, &run)) {
         state->data_host = (size_t)(finding.host - state->image.sections);
-        add_part(state, SECTION_DATA, ".lprfd", finding.host, run.start - run.record_size,
+        add_part(state, SECTION_DATA, finding.host, run.start - run.record_size,
                  run.size + 2 * run.record_size);
     }
     names_free(&names);
@@ -197,24 +196,24 @@ bool coff_merged_find_records(struct coff_plan_state *state, struct error *error
     return true;
 }
 
-void coff_merged_explain(struct coff_plan_state *state)
+void coff_merged_explain(struct coff_state *state)
 {
-    struct image_plan *plan = state->plan;
+    struct image_plan *plan = state->base.plan;
     struct bytes names;
 
-    if (state->section_index[SECTION_DATA] != NO_INDEX ||
-        state->section_index[SECTION_COVDATA] != NO_INDEX || !find_names(state, &names) ||
-        (state->options->sections & SECTION_BIT(SECTION_DATA)) == 0)
+    if (state->base.section_index[SECTION_DATA] != NO_INDEX ||
+        state->base.section_index[SECTION_COVDATA] != NO_INDEX || !find_names(state, &names) ||
+        (state->base.options->sections & SECTION_BIT(SECTION_DATA)) == 0)
         return;
-    plan->sections[plan->section_count++] =
-        (struct image_section){.kind = SECTION_DATA, .name = ".lprfd"};
-    if (state->section_index[SECTION_COUNTERS] == NO_INDEX)
-        coff_plan_keep(state, SECTION_DATA,
-                       "the linker merged it and the counters into other data, as runtimes up to "
-                       "LLVM 17 tell it to; link with a later one");
+    image_plan_add(plan, &(struct image_section){.kind = SECTION_DATA,
+                                                 .name = coff_section_name(SECTION_DATA)});
+    if (state->base.section_index[SECTION_COUNTERS] == NO_INDEX)
+        image_plan_keep(state->base.plan, SECTION_DATA,
+                        "the linker merged it and the counters into other data, as runtimes up to "
+                        "LLVM 17 tell it to; link with a later one");
     else
-        coff_plan_keep(state, SECTION_DATA,
-                       "the linker merged it into other data, from which it cannot be told");
+        image_plan_keep(state->base.plan, SECTION_DATA,
+                        "the linker merged it into other data, from which it cannot be told");
     image_plan_sort(plan);
 }
 
@@ -223,8 +222,8 @@ void coff_merged_explain(struct coff_plan_state *state)
 /* The bitmap bytes of all records, which lie one behind the other: [*start, *end) in the host. */
 static bool bitmap_of_records(const struct finding *finding, uint64_t *start, uint64_t *end)
 {
-    const struct profile_record_layout *layout = &finding->state->record_layout;
-    const struct image_section *data = image_plan_section(finding->state->plan, SECTION_DATA);
+    const struct profile_record_layout *layout = &finding->state->base.record_layout;
+    const struct image_section *data = image_plan_section(finding->state->base.plan, SECTION_DATA);
     uint64_t place = data->offset - finding->host->PointerToRawData + layout->record_size;
     uint64_t sum = 0;
 
@@ -248,19 +247,19 @@ static bool bitmap_of_records(const struct finding *finding, uint64_t *start, ui
     return sum != 0 && sum == *end - *start;
 }
 
-void coff_merged_find_bitmap(struct coff_plan_state *state)
+void coff_merged_find_bitmap(struct coff_state *state)
 {
     struct finding finding;
     uint64_t start, end;
     struct bytes whole;
 
-    if (state->data_host == NO_INDEX || state->section_index[SECTION_BITMAP] != NO_INDEX ||
-        !state->has_record_layout || state->record_layout.bitmap_ptr == 0 ||
+    if (state->data_host == NO_INDEX || state->base.section_index[SECTION_BITMAP] != NO_INDEX ||
+        !state->base.has_record_layout || state->base.record_layout.bitmap_ptr == 0 ||
         !start_finding(state, &finding) || !bitmap_of_records(&finding, &start, &end) ||
         start == 0 || !bytes_slice(finding.bytes, start - 1, end - start + 2, &whole) ||
         !bytes_all_zero(whole))
         return;
-    add_part(state, SECTION_BITMAP, ".lprfb", finding.host, start - 1, whole.size);
+    add_part(state, SECTION_BITMAP, finding.host, start - 1, whole.size);
 }
 
 /* ---- the stub ---- */
@@ -293,18 +292,18 @@ static bool is_stub(const struct finding *finding, uint64_t place)
 static void add_stub(const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;
-    struct coff_plan_state *state = finding->state;
+    struct coff_state *state = finding->state;
     uint64_t bitmap, size;
 
     state->data_host = (size_t)(finding->host - state->image.sections);
-    add_part(state, SECTION_DATA, ".lprfd", finding->host, place - layout->record_size,
+    add_part(state, SECTION_DATA, finding->host, place - layout->record_size,
              2 * layout->record_size);
-    if (layout->bitmap_ptr == 0 || state->section_index[SECTION_BITMAP] != NO_INDEX)
+    if (layout->bitmap_ptr == 0 || state->base.section_index[SECTION_BITMAP] != NO_INDEX)
         return;
     bitmap = (uint32_t)(place + load_u32(finding->bytes.data + place + layout->bitmap_ptr, false));
     size = load_u32(finding->bytes.data + place + layout->num_bitmap_bytes, false);
     if (size != 0 && bitmap != 0 && range_within(bitmap - 1, size + 2, 0, finding->bytes.size))
-        add_part(state, SECTION_BITMAP, ".lprfb", finding->host, bitmap - 1, size + 2);
+        add_part(state, SECTION_BITMAP, finding->host, bitmap - 1, size + 2);
 }
 
 static void look_for_stub(struct finding *finding)
@@ -323,18 +322,18 @@ static void look_for_stub(struct finding *finding)
     }
 }
 
-void coff_merged_find_stub(struct coff_plan_state *state)
+void coff_merged_find_stub(struct coff_state *state)
 {
     struct finding finding;
 
-    if (state->section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
+    if (state->base.section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
         return;
     look_for_stub(&finding);
     input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
 }
 
-bool coff_merged_is_nameless(const struct coff_plan_state *state, struct bytes record,
-                             bool *nameless, struct error *error)
+bool coff_merged_is_nameless(const struct coff_state *state, struct bytes record, bool *nameless,
+                             struct error *error)
 {
     struct names names;
 

@@ -1,8 +1,6 @@
 /*
- * The outline of a COFF image: see image.h.
+ * The outline of a COFF image: see coff/read.h.
  */
-#include "formats/coff/coff.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -178,13 +178,13 @@ static const char *long_name(const struct coff_image *image, const char *short_n
 static void read_section(struct coff_image *image, uint64_t offset, struct coff_section *section)
 {
     *section = (struct coff_section){
-        .VirtualSize = field_u32(image, offset + SECTION_VIRTUAL_SIZE),
-        .VirtualAddress = field_u32(image, offset + SECTION_VIRTUAL_ADDRESS),
-        .SizeOfRawData = field_u32(image, offset + SECTION_SIZE_OF_RAW_DATA),
-        .PointerToRawData = field_u32(image, offset + SECTION_POINTER_TO_RAW_DATA),
-        .PointerToRelocations = field_u32(image, offset + SECTION_POINTER_TO_RELOCATIONS),
-        .PointerToLinenumbers = field_u32(image, offset + SECTION_POINTER_TO_LINENUMBERS),
-        .Characteristics = field_u32(image, offset + SECTION_CHARACTERISTICS),
+        .VirtualSize = field_u32(image, offset + COFF_SECTION_VIRTUAL_SIZE),
+        .VirtualAddress = field_u32(image, offset + COFF_SECTION_VIRTUAL_ADDRESS),
+        .SizeOfRawData = field_u32(image, offset + COFF_SECTION_SIZE_OF_RAW_DATA),
+        .PointerToRawData = field_u32(image, offset + COFF_SECTION_POINTER_TO_RAW_DATA),
+        .PointerToRelocations = field_u32(image, offset + COFF_SECTION_POINTER_TO_RELOCATIONS),
+        .PointerToLinenumbers = field_u32(image, offset + COFF_SECTION_POINTER_TO_LINENUMBERS),
+        .Characteristics = field_u32(image, offset + COFF_SECTION_CHARACTERISTICS),
         .header_offset = offset,
     };
     section->address = image->image_base + section->VirtualAddress;
@@ -289,13 +289,29 @@ bool coff_layout_is_sound(const struct coff_image *image, const char **reason)
 
 /* ---- lookups ---- */
 
-size_t coff_section_find(const struct coff_image *image, const char *name, size_t start)
+const char *coff_section_name(enum section_kind kind)
 {
-    for (size_t i = start; i < image->section_count; i++) {
+    static const char *const section_names[SECTION_KIND_MAX + 1] = {
+        [SECTION_COVMAP] = ".lcovmap", [SECTION_COVFUN] = ".lcovfun", [SECTION_NAMES] = ".lprfn",
+        [SECTION_DATA] = ".lprfd",     [SECTION_COVNAMES] = ".lcovn", [SECTION_COVDATA] = ".lcovd",
+        [SECTION_COUNTERS] = ".lprfc", [SECTION_BITMAP] = ".lprfb",
+    };
+
+    return section_names[kind];
+}
+
+size_t coff_section_find(const struct coff_image *image, const char *name, size_t after)
+{
+    for (size_t i = after == NO_INDEX ? 0 : after + 1; i < image->section_count; i++) {
         if (strcmp(image->sections[i].name, name) == 0)
             return i;
     }
     return NO_INDEX;
+}
+
+bool coff_section_is_code(const struct coff_section *section)
+{
+    return (section->Characteristics & (IMAGE_SCN_MEM_EXECUTE | IMAGE_SCN_CNT_CODE)) != 0;
 }
 
 struct bytes coff_section_bytes(const struct coff_image *image, size_t index)

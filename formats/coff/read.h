@@ -1,5 +1,5 @@
 /*
- * The tables of a COFF image, read and checked. Internal to formats/coff*.c.
+ * The tables of a COFF image, read and checked. Internal to formats/coff.
  *
  * Names of fields are those of Microsoft's "PE Format". Addresses are the ones at which the image
  * would like to be loaded: ImageBase + RVA. Everything here is little-endian.
@@ -15,8 +15,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/uuid.h"
-
-#define NO_INDEX SIZE_MAX
+#include "formats/plan.h"
 
 /* Characteristics of the file, and of a section. */
 #define IMAGE_FILE_RELOCS_STRIPPED     0x0001u
@@ -45,13 +44,13 @@ enum coff_directory_index {
 #define COFF_DEBUG_ENTRY_SIZE    28
 
 /* Where fields are, in bytes: of a section header, */
-#define SECTION_VIRTUAL_SIZE           8
-#define SECTION_VIRTUAL_ADDRESS        12
-#define SECTION_SIZE_OF_RAW_DATA       16
-#define SECTION_POINTER_TO_RAW_DATA    20
-#define SECTION_POINTER_TO_RELOCATIONS 24
-#define SECTION_POINTER_TO_LINENUMBERS 28
-#define SECTION_CHARACTERISTICS        36
+#define COFF_SECTION_VIRTUAL_SIZE           8
+#define COFF_SECTION_VIRTUAL_ADDRESS        12
+#define COFF_SECTION_SIZE_OF_RAW_DATA       16
+#define COFF_SECTION_POINTER_TO_RAW_DATA    20
+#define COFF_SECTION_POINTER_TO_RELOCATIONS 24
+#define COFF_SECTION_POINTER_TO_LINENUMBERS 28
+#define COFF_SECTION_CHARACTERISTICS        36
 /* of the COFF header, */
 #define HEADER_NUMBER_OF_SECTIONS      2
 #define HEADER_POINTER_TO_SYMBOL_TABLE 8
@@ -126,8 +125,12 @@ void coff_image_close(struct coff_image *image);
  * to pages; *reason is a phrase otherwise. What must hold before bytes are cut. */
 bool coff_layout_is_sound(const struct coff_image *image, const char **reason);
 
-/* Index of the first section of that name from `start` on; NO_INDEX: none. */
-size_t coff_section_find(const struct coff_image *image, const char *name, size_t start);
+/* What linkers call sections of the kind. */
+const char *coff_section_name(enum section_kind kind);
+/* Index of the first section of that name behind `after` (NO_INDEX: from the start); NO_INDEX:
+ * none. */
+size_t coff_section_find(const struct coff_image *image, const char *name, size_t after);
+bool coff_section_is_code(const struct coff_section *section);
 /* The bytes that the file has of a section, or of a part: not more than VirtualSize. */
 struct bytes coff_section_bytes(const struct coff_image *image, size_t index);
 /* Index of the section whose address range has [address, address + size); NO_INDEX: none. */
@@ -141,5 +144,8 @@ bool coff_bytes_from(const struct coff_image *image, uint64_t address, struct by
 /* The GUID of the RSDS record of the debug directory, as its bytes are in the file (that is how
  * LLVM reads it too); size 0 where there is none. */
 void coff_guid(const struct coff_image *image, struct uuid *uuid);
+
+/* Appends the outline of an image (coff/outline.c): see image_outline in image.h. */
+bool coff_outline(const struct input *input, struct buffer *outline, struct error *error);
 
 #endif

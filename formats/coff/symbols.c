@@ -1,12 +1,12 @@
 /*
  * The runtime's symbols, from the COFF symbol table (mingw) or from a map file of lld-link or MSVC:
- * see coff/plan.h.
+ * see coff/state.h.
  *
  * Neither is trusted: what a symbol is said to be is checked against the code at its address.
  */
 #include <string.h>
 
-#include "formats/coff/plan.h"
+#include "formats/coff/state.h"
 
 /* Of a symbol in the table. */
 #define SYMBOL_STRING_OFFSET     4
@@ -19,63 +19,6 @@
 
 /* Pages of tables are given back in such pieces. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
-
-struct found_symbol {
-    struct bytes name; /* and what follows; without the underscore that i386 has in front */
-    uint64_t address;
-    bool is_function;
-};
-
-typedef bool (*symbol_visitor)(struct coff_plan_state *state, const struct found_symbol *found);
-
-/* Whether the text is the name of a symbol of the runtime, with any character behind it that is not
- * part of a name. */
-static bool classify(struct bytes name, enum runtime_symbol *symbol)
-{
-    char text[64] = {0};
-    size_t size = 0;
-
-    while (size < name.size && size + 1 < sizeof(text) && name.data[size] > ' ') {
-        text[size] = (char)name.data[size];
-        size++;
-    }
-    return runtime_symbol_classify((struct bytes){(const uint8_t *)text, size + 1}, symbol);
-}
-
-static bool starts_like_runtime(struct bytes name)
-{
-    const size_t prefix = sizeof(RUNTIME_PREFIX) - 1;
-
-    return name.size > prefix && memcmp(name.data, RUNTIME_PREFIX, prefix) == 0;
-}
-
-static bool collect(struct coff_plan_state *state, const struct found_symbol *found)
-{
-    enum runtime_symbol symbol;
-
-    if (!starts_like_runtime(found->name) || !classify(found->name, &symbol))
-        return true;
-    if (state->definition_count == RUNTIME_DEFINITIONS_MAX)
-        return false;
-    state->definitions[state->definition_count++] =
-        (struct runtime_definition){.symbol = symbol, .address = found->address};
-    return true;
-}
-
-/* Identical functions may have been folded into one. */
-static bool mark_shared(struct coff_plan_state *state, const struct found_symbol *found)
-{
-    for (size_t i = 0; i < state->definition_count; i++) {
-        struct runtime_definition *definition = &state->definitions[i];
-        enum runtime_symbol symbol;
-
-        if (definition->address == found->address && found->is_function &&
-            (!starts_like_runtime(found->name) || !classify(found->name, &symbol) ||
-             symbol != definition->symbol))
-            definition->is_shared = true;
-    }
-    return true;
-}
 
 /* ---- the symbol table ---- */
 
@@ -98,14 +41,15 @@ static bool long_symbol_name(const struct coff_image *image, const uint8_t *symb
            bytes_slice(image->strings, offset, image->strings.size - offset, name);
 }
 
-static bool each_in_table(struct coff_plan_state *state, symbol_visitor visit)
+static bool each_in_table(const struct coff_state *state, runtime_symbol_visitor visit,
+                          void *context)
 {
     const struct coff_image *image = &state->image;
     uint64_t released = 0, offset = 0;
     struct bytes symbol;
 
     for (uint64_t i = 0; i < image->symbol_count; i++) {
-        struct found_symbol found;
+        struct image_symbol found;
         uint16_t section;
 
         offset = i * COFF_SYMBOL_SIZE;
@@ -120,7 +64,7 @@ static bool each_in_table(struct coff_plan_state *state, symbol_visitor visit)
         found.address =
             image->sections[section - 1].address + load_u32(symbol.data + SYMBOL_VALUE, false);
         found.is_function = load_u16(symbol.data + SYMBOL_TYPE, false) == IMAGE_SYM_DTYPE_FUNCTION;
-        if (!visit(state, &found))
+        if (!visit(context, &found))
             return false;
         if (offset - released >= PIECE_SIZE) {
             input_release_pages(image->input, image->symbols_offset + released, offset - released);
@@ -163,8 +107,8 @@ static bool parse_hexadecimal(struct bytes word, uint64_t *value)
 }
 
 /* " 0001:00000a40       name       0000000140001a40 f   object": f stands for a function. */
-static bool parse_map_line(struct coff_plan_state *state, struct bytes line,
-                           struct found_symbol *found)
+static bool parse_map_line(const struct coff_state *state, struct bytes line,
+                           struct image_symbol *found)
 {
     struct bytes place, address;
 
@@ -179,37 +123,38 @@ static bool parse_map_line(struct coff_plan_state *state, struct bytes line,
     return coff_section_of(&state->image, found->address, 1) != NO_INDEX;
 }
 
-static bool each_in_map(struct coff_plan_state *state, symbol_visitor visit)
+static bool each_in_map(const struct coff_state *state, runtime_symbol_visitor visit, void *context)
 {
     struct bytes left = {0};
 
-    if (state->options->map != NULL)
-        left = state->options->map->bytes;
+    if (state->base.options->map != NULL)
+        left = state->base.options->map->bytes;
     while (left.size != 0) {
         const uint8_t *newline = memchr(left.data, '\n', (size_t)left.size);
         uint64_t size = newline == NULL ? left.size : (uint64_t)(newline - left.data) + 1;
-        struct found_symbol found;
+        struct image_symbol found;
 
-        if (parse_map_line(state, (struct bytes){left.data, size}, &found) && !visit(state, &found))
+        if (parse_map_line(state, (struct bytes){left.data, size}, &found) &&
+            !visit(context, &found))
             return false;
         left = (struct bytes){left.data + size, left.size - size};
     }
     return true;
 }
 
-static bool stop_at_first(struct coff_plan_state *state, const struct found_symbol *found)
+static bool stop_at_first(void *context, const struct image_symbol *found)
 {
-    (void)state;
+    (void)context;
     (void)found;
     return false;
 }
 
 /* Linkers have several forms of map files, and images several builds. */
-static bool check_map(struct coff_plan_state *state, struct error *error)
+static bool check_map(const struct coff_state *state, struct error *error)
 {
-    const struct input *map = state->options->map;
+    const struct input *map = state->base.options->map;
 
-    return map == NULL || !each_in_map(state, stop_at_first) ||
+    return map == NULL || !each_in_map(state, stop_at_first, NULL) ||
            error_set(error,
                      "%s: not a map file of this image in the form of MSVC and lld-link, in which "
                      "no line names an address of it; give the one that /map writes (mingw: link "
@@ -217,30 +162,25 @@ static bool check_map(struct coff_plan_state *state, struct error *error)
                      map->path);
 }
 
-bool coff_symbols_find(struct coff_plan_state *state, struct error *error)
+bool coff_symbols_visit(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context)
 {
+    const struct coff_state *state = (const struct coff_state *)planning;
+
+    return each_in_table(state, visit, context) && each_in_map(state, visit, context);
+}
+
+bool coff_symbols_find(struct coff_state *state, struct error *error)
+{
+    struct runtime_symbols *symbols = &state->base.code.symbols;
+
     if (!check_map(state, error))
         return false;
-    if (!each_in_table(state, collect) || !each_in_map(state, collect))
+    if (!runtime_symbols_find(symbols, coff_symbols_visit, &state->base))
         return error_set(error,
                          "%s: damaged COFF image or map file: the profile runtime is defined too "
                          "many times; link it again",
                          state->image.path);
-    state->has_symbols = state->definition_count != 0;
-    return each_in_table(state, mark_shared) && each_in_map(state, mark_shared);
-}
-
-static bool tell_function(struct coff_plan_state *state, const struct found_symbol *found)
-{
-    if (found->is_function)
-        runtime_callers_tell(state->callers, found->address, found->name);
+    symbols->are_told = symbols->count != 0;
     return true;
-}
-
-void coff_tell_functions(struct coff_plan_state *state, struct runtime_callers *callers)
-{
-    state->callers = callers;
-    each_in_table(state, tell_function);
-    each_in_map(state, tell_function);
-    state->callers = NULL;
 }

@@ -1,22 +1,27 @@
 /*
- * Planning the split of an ELF image: describes it, decides section by section what can go, and
- * calls the steps that plan the edits (elf/plan.h lists them).
+ * ELF images (System V gABI; x86-64 psABI): describes one, and decides what can go as far as that
+ * is no matter of all formats. elf/state.h lists the other steps.
  */
-#include "formats/elf/elf.h"
-
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/llvm/tripwire.h"
-#include "formats/elf/plan.h"
+#include "formats/elf/state.h"
 
-bool elf_recognize(struct bytes bytes)
+static struct elf_state *state_of(struct planning *planning)
+{
+    return (struct elf_state *)planning;
+}
+
+static const struct elf_image *image_of(const struct planning *planning)
+{
+    return &((const struct elf_state *)planning)->image;
+}
+
+static bool recognize(struct bytes bytes)
 {
     return bytes.size >= SELFMAG && memcmp(bytes.data, ELFMAG, SELFMAG) == 0;
 }
 
-bool elf_is_linked(struct bytes bytes)
+static bool is_linked(struct bytes bytes)
 {
     uint32_t type;
 
@@ -26,79 +31,153 @@ bool elf_is_linked(struct bytes bytes)
     return type == ET_EXEC || type == ET_DYN;
 }
 
-/* ---- what elf/plan.h declares for all steps ---- */
+/* ---- describing ---- */
 
-struct image_section *elf_plan_section(struct elf_plan_state *state, enum section_kind kind)
+static bool open_image(struct planning *planning, struct error *error)
 {
-    return image_plan_section(state->plan, kind);
+    return elf_image_open(&state_of(planning)->image, planning->input, error);
 }
 
-bool elf_plan_removes(struct elf_plan_state *state, enum section_kind kind)
+static void close_image(struct planning *planning)
 {
-    const struct image_section *section = elf_plan_section(state, kind);
-
-    return section != NULL && section->fate != SECTION_STAYS;
+    elf_image_close(&state_of(planning)->image);
+    buffer_free(&state_of(planning)->moved);
 }
 
-bool elf_plan_keep(struct elf_plan_state *state, enum section_kind kind, const char *format, ...)
+static bool describe(struct planning *planning, struct error *error)
 {
-    va_list arguments;
+    const GElf_Ehdr *ehdr = &image_of(planning)->ehdr;
+    struct sidecar_facts *facts = &planning->plan->facts;
 
-    va_start(arguments, format);
-    image_plan_keep(state->plan, kind, format, arguments);
-    va_end(arguments);
+    facts->elf_class = ehdr->e_ident[EI_CLASS];
+    facts->elf_data = ehdr->e_ident[EI_DATA];
+    facts->elf_type = ehdr->e_type;
+    facts->machine = ehdr->e_machine;
+    facts->pointer_size = 8;
+    planning->code.has_absolute_operands = ehdr->e_type == ET_EXEC;
+    return elf_build_id(image_of(planning), &facts->uuid, error);
+}
+
+static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
+{
+    return elf_section_find(image_of(planning), section_kind_name(kind),
+                            after == NO_INDEX ? 0 : after);
+}
+
+static void describe_section(const struct planning *planning, size_t index,
+                             struct image_section *section)
+{
+    const GElf_Shdr *shdr = &image_of(planning)->shdrs[index];
+
+    section->loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
+    section->address = section->loaded ? shdr->sh_addr : 0;
+    section->offset = shdr->sh_offset;
+    section->size = shdr->sh_size;
+    section->alignment = shdr->sh_addralign;
+    section->encoded = shdr->sh_type != SHT_PROGBITS || (shdr->sh_flags & SHF_COMPRESSED) != 0;
+}
+
+/* As its entry size says, which linkers leave 0: a data section of one record, or else a tripwire
+ * or nothing (which it was always before there were tripwires). */
+static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
+                    struct error *error)
+{
+    const struct elf_image *image = image_of(planning);
+    size_t index = planning->section_index[kind];
+    const GElf_Shdr *shdr = &image->shdrs[index];
+    struct bytes bytes = elf_section_bytes(image, index);
+
+    (void)error;
+    *is_rest = (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size) ||
+               (shdr->sh_entsize == EMPTIED_SECTION_MARK &&
+                (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
+                 (kind == SECTION_COVMAP && tripwire_recognize_mapping(bytes, false))));
+    return true;
+}
+
+static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
+{
+    const struct elf_image *image = image_of(planning);
+    size_t index = planning->section_index[kind];
+    const GElf_Shdr *shdr = &image->shdrs[index];
+
+    return kind == SECTION_DATA && (shdr->sh_size == 0 || shdr->sh_entsize != shdr->sh_size)
+               ? (struct bytes){0}
+               : elf_section_bytes(image, index);
+}
+
+static bool find_symbols(struct planning *planning, struct error *error)
+{
+    return elf_symbols_find(image_of(planning), &planning->code.symbols, error);
+}
+
+static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
+                     struct bytes *bytes)
+{
+    return elf_bytes_at(image_of(planning), address, size, bytes);
+}
+
+/* ---- code ---- */
+
+/* To the end of the segment, or of the symbol where that has a size. */
+static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
+                    struct code *code)
+{
+    const struct elf_image *image = image_of(planning);
+    size_t segment = elf_segment_of(image, definition->address, 1);
+    const GElf_Phdr *phdr;
+    uint64_t left;
+
+    if (segment == NO_INDEX)
+        return false;
+    phdr = &image->phdrs[segment];
+    left = phdr->p_vaddr + phdr->p_filesz - definition->address;
+    if (definition->size != 0 && definition->size < left)
+        left = definition->size;
+    code->address = definition->address;
+    return (phdr->p_flags & PF_X) != 0 &&
+           elf_bytes_at(image, definition->address, left, &code->bytes);
+}
+
+static bool next_code(const struct planning *planning, size_t *index, struct code *code)
+{
+    const struct elf_image *image = image_of(planning);
+
+    while (*index < image->shnum) {
+        size_t i = (*index)++;
+
+        if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
+            continue;
+        *code = (struct code){elf_section_bytes(image, i), image->shdrs[i].sh_addr};
+        return true;
+    }
     return false;
 }
 
-bool elf_plan_no_memory(struct elf_plan_state *state)
+static bool is_start_of_section(const struct planning *planning, uint64_t address)
 {
-    state->plan->edits.has_no_memory = true;
+    const struct elf_image *image = image_of(planning);
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        if ((image->shdrs[i].sh_flags & SHF_ALLOC) != 0 && image->shdrs[i].sh_addr == address)
+            return true;
+    }
     return false;
 }
 
-const struct elf_move *elf_plan_move_of(const struct elf_plan_state *state, uint64_t address)
+static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context)
 {
-    for (size_t i = 0; i < state->move_count; i++) {
-        if (range_within(address, 1, state->moves[i].address, state->moves[i].size))
-            return &state->moves[i];
-    }
-    return NULL;
+    return elf_symbols_visit(image_of(planning), visit, context);
 }
 
-uint64_t elf_plan_rest_size(const struct elf_plan_state *state, const struct image_section *section)
-{
-    switch (section->kind) {
-    case SECTION_DATA:
-        return state->record_layout.record_size;
-    case SECTION_NAMES:
-        return state->plan->tripwire_size;
-    case SECTION_COVMAP:
-        return section->size < TRIPWIRE_MAPPING_SIZE ? 0 : TRIPWIRE_MAPPING_SIZE;
-    default:
-        return 0;
-    }
-}
+/* ---- deciding ---- */
 
-size_t elf_first_load(const struct elf_image *image)
-{
-    size_t i = 0;
-
-    while (image->phdrs[i].p_type != PT_LOAD)
-        i++;
-    return i;
-}
-
-uint64_t elf_header_base(const struct elf_image *image)
-{
-    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
-
-    return first->p_vaddr - first->p_offset;
-}
-
-bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind)
+/* Nothing else uses the bytes of the section, whatever its kind. */
+static bool is_alone(struct elf_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
-    size_t index = state->section_index[kind];
+    size_t index = state->base.section_index[kind];
     const GElf_Shdr *shdr = &image->shdrs[index];
     bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
 
@@ -107,7 +186,7 @@ bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind)
                        image->phnum * sizeof(Elf64_Phdr)) ||
         ranges_overlap(shdr->sh_offset, shdr->sh_size, image->ehdr.e_shoff,
                        image->shnum * sizeof(Elf64_Shdr)))
-        return elf_plan_keep(state, kind, "it overlaps the image's headers");
+        return image_plan_keep(state->base.plan, kind, "it overlaps the image's headers");
     for (size_t i = 1; i < image->shnum; i++) {
         const GElf_Shdr *other = &image->shdrs[i];
 
@@ -117,8 +196,8 @@ bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind)
              ranges_overlap(shdr->sh_offset, shdr->sh_size, other->sh_offset, other->sh_size)) ||
             (loaded && (other->sh_flags & SHF_ALLOC) != 0 && (other->sh_flags & SHF_TLS) == 0 &&
              ranges_overlap(shdr->sh_addr, shdr->sh_size, other->sh_addr, other->sh_size)))
-            return elf_plan_keep(state, kind, "it overlaps the section %s",
-                                 elf_section_name(image, i));
+            return image_plan_keep(state->base.plan, kind, "it overlaps the section %s",
+                                   elf_section_name(image, i));
     }
     for (size_t i = 0; i < image->phnum; i++) {
         const GElf_Phdr *phdr = &image->phdrs[i];
@@ -126,201 +205,160 @@ bool elf_section_is_alone(struct elf_plan_state *state, enum section_kind kind)
 
         if (!may_hold_it &&
             ranges_overlap(shdr->sh_offset, shdr->sh_size, phdr->p_offset, phdr->p_filesz))
-            return elf_plan_keep(state, kind, "a segment that covsplit does not know holds it");
+            return image_plan_keep(state->base.plan, kind,
+                                   "a segment that covsplit does not know holds it");
     }
     return true;
 }
 
-/* ---- describing ---- */
+/* Contents that nothing loads can go if nothing else describes them. */
+static bool check_unloaded(struct elf_state *state, enum section_kind kind)
+{
+    size_t index = state->base.section_index[kind];
 
-static bool find_sections(struct elf_plan_state *state, struct error *error)
+    for (size_t i = 1; i < state->image.shnum; i++) {
+        const GElf_Shdr *shdr = &state->image.shdrs[i];
+
+        if ((shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL) && shdr->sh_info == index &&
+            shdr->sh_size != 0)
+            return image_plan_keep(state->base.plan, kind,
+                                   "relocations apply to it; link without --emit-relocs");
+    }
+    return is_alone(state, kind);
+}
+
+static bool check_section(struct planning *planning, struct image_section *section,
+                          struct error *error)
+{
+    const GElf_Shdr *shdr = &image_of(planning)->shdrs[planning->section_index[section->kind]];
+    bool is_loaded_kind = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
+
+    (void)error;
+    if (shdr->sh_type != SHT_PROGBITS)
+        image_plan_keep(planning->plan, section->kind, "its section has an unexpected type");
+    else if ((shdr->sh_flags & SHF_COMPRESSED) != 0)
+        image_plan_keep(planning->plan, section->kind, "it is compressed already");
+    else if (section->loaded != is_loaded_kind)
+        image_plan_keep(planning->plan, section->kind,
+                        section->loaded ? "it is loaded into memory, and covsplit does not know by "
+                                          "whom it is used"
+                                        : "it is not loaded into memory");
+    else if (!is_loaded_kind)
+        check_unloaded(state_of(planning), section->kind);
+    return true;
+}
+
+static bool check_known(struct planning *planning, enum section_kind kind)
+{
+    return planning->code.symbols.are_told ||
+           image_plan_keep(planning->plan, kind, "no symbol table: run covsplit before strip");
+}
+
+/* Relocations that the linker kept (--emit-relocs) would be applied again by a tool that moves
+ * code, and undo what is changed here: in code, or in the section itself. */
+static bool has_retained_relocations(const struct elf_state *state, size_t section)
 {
     const struct elf_image *image = &state->image;
-    struct image_plan *plan = state->plan;
 
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        const char *name = section_kind_name((enum section_kind)kind);
-        size_t index = elf_section_find(image, name, 0);
-        struct image_section *section = &plan->sections[plan->section_count];
-        const GElf_Shdr *shdr;
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
 
-        state->section_index[kind] = NO_INDEX;
-        if (index == NO_INDEX)
+        if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
+            (shdr->sh_flags & SHF_ALLOC) != 0 || shdr->sh_size == 0)
             continue;
-        if (elf_section_find(image, name, index) != NO_INDEX)
-            return error_set(error,
-                             "%s: the image has two sections %s; link it so that there is one",
-                             image->path, name);
-        shdr = &image->shdrs[index];
-        state->section_index[kind] = index;
-        *section = (struct image_section){
-            .kind = (enum section_kind)kind,
-            .name = name,
-            .address = (shdr->sh_flags & SHF_ALLOC) != 0 ? shdr->sh_addr : 0,
-            .offset = shdr->sh_offset,
-            .size = shdr->sh_size,
-            .alignment = shdr->sh_addralign,
-            .loaded = (shdr->sh_flags & SHF_ALLOC) != 0,
-            .encoded = shdr->sh_type != SHT_PROGBITS || (shdr->sh_flags & SHF_COMPRESSED) != 0,
-            .fate = SECTION_STAYS,
-        };
-        plan->section_count++;
-    }
-    image_plan_sort(plan);
-    return true;
-}
-
-/* All definitions of __llvm_profile_raw_version must agree. 0 where there is none. */
-static uint64_t read_raw_version(const struct elf_plan_state *state)
-{
-    uint64_t version = 0;
-
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        struct bytes bytes;
-        uint64_t value;
-
-        if (definition->symbol != RUNTIME_RAW_VERSION)
-            continue;
-        if (!elf_bytes_at(&state->image, definition->address, 8, &bytes))
-            return 0;
-        value = load_u64(bytes.data, false);
-        if (version != 0 && value != version)
-            return 0;
-        version = value;
-    }
-    return version;
-}
-
-static bool describe(struct elf_plan_state *state, struct error *error)
-{
-    const GElf_Ehdr *ehdr = &state->image.ehdr;
-    struct sidecar_facts *facts = &state->plan->facts;
-
-    facts->format = IMAGE_ELF;
-    facts->elf_class = ehdr->e_ident[EI_CLASS];
-    facts->elf_data = ehdr->e_ident[EI_DATA];
-    facts->elf_type = ehdr->e_type;
-    facts->machine = ehdr->e_machine;
-    facts->pointer_size = 8;
-    if (!elf_build_id(&state->image, &facts->uuid, error) || !find_sections(state, error) ||
-        !elf_runtime_find(&state->image, &state->runtime, error))
-        return false;
-    if (!image_plan_choose_uuid(state->plan, state->options, state->image.path, error))
-        return false;
-    facts->raw_version = read_raw_version(state);
-    state->has_record_layout = stub_layout(facts->raw_version, 8, &state->record_layout);
-    return true;
-}
-
-/* Whether a section is what a split leaves of one of that kind: as its entry size says, which
- * linkers leave 0, a data section of one record, or else a tripwire or nothing (which it was always
- * before there were tripwires). */
-static bool is_rest(const struct elf_plan_state *state, enum section_kind kind)
-{
-    const GElf_Shdr *shdr = &state->image.shdrs[state->section_index[kind]];
-    struct bytes bytes = elf_section_bytes(&state->image, state->section_index[kind]);
-
-    if (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size)
-        return true;
-    return shdr->sh_entsize == EMPTIED_SECTION_MARK &&
-           (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
-            (kind == SECTION_COVMAP && tripwire_recognize_mapping(bytes, false)));
-}
-
-static bool is_already_split(const struct elf_plan_state *state)
-{
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        if (state->section_index[kind] != NO_INDEX &&
-            (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 && is_rest(state, (enum section_kind)kind))
+        if (shdr->sh_info == section ||
+            (shdr->sh_info < image->shnum &&
+             (image->shdrs[shdr->sh_info].sh_flags & SHF_EXECINSTR) != 0))
             return true;
     }
     return false;
 }
 
-/* Of a stripped image: its UUID where it has no build ID. True where only a stub tells. */
-static bool take_split_uuid(struct elf_plan_state *state)
+/* The bytes that the section header tells of in the file are those that the program has at the
+ * address. */
+static bool is_where_loaded(const struct elf_state *state, size_t index)
 {
-    size_t data = state->section_index[SECTION_DATA], names = state->section_index[SECTION_NAMES];
-    struct bytes none = {0};
+    const GElf_Shdr *shdr = &state->image.shdrs[index];
+    size_t segment = elf_segment_of(&state->image, shdr->sh_addr, shdr->sh_size);
 
-    return image_plan_take_split_uuid(
-        state->plan, names == NO_INDEX ? none : elf_section_bytes(&state->image, names),
-        data == NO_INDEX || !is_rest(state, SECTION_DATA) ? none
-                                                          : elf_section_bytes(&state->image, data));
+    return segment != NO_INDEX && shdr->sh_addr - state->image.phdrs[segment].p_vaddr ==
+                                      shdr->sh_offset - state->image.phdrs[segment].p_offset;
 }
 
-/* ---- recognizing ---- */
-
-static void describe_split(struct elf_plan_state *state, struct split_image *split)
+static bool check_claims(struct planning *planning, enum section_kind kind)
 {
-    split->uuid_is_stub = take_split_uuid(state);
-    image_plan_describe_split(state->plan, split);
+    struct elf_state *state = state_of(planning);
+    size_t index = planning->section_index[kind];
+    const GElf_Shdr *shdr = &state->image.shdrs[index];
+
+    if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
+        !is_where_loaded(state, index))
+        return image_plan_keep(planning->plan, kind, "it is not loaded as covsplit expects");
+    if (!is_alone(state, kind))
+        return false;
+    return !has_retained_relocations(state, index) ||
+           image_plan_keep(planning->plan, kind,
+                           "the image has retained relocations; link without --emit-relocs");
 }
 
-bool elf_find_split(const struct input *input, struct split_image *split, struct error *error)
+static bool check_first_record(struct planning *planning)
 {
-    struct image_plan *plan = calloc(1, sizeof(*plan));
-    struct elf_plan_state *state = calloc(1, sizeof(*state));
-    bool found = false;
+    size_t index = planning->section_index[SECTION_DATA];
 
-    if (plan == NULL || state == NULL) {
-        error_out_of_memory(error, input->path, sizeof(*plan) + sizeof(*state));
-    } else if (elf_image_open(&state->image, input, error)) {
-        state->plan = plan;
-        found = find_sections(state, error) && is_already_split(state) &&
-                elf_build_id(&state->image, &plan->facts.uuid, error);
-        if (found)
-            describe_split(state, split);
-        elf_image_close(&state->image);
+    return index != NO_INDEX && is_where_loaded(state_of(planning), index) &&
+           is_alone(state_of(planning), SECTION_DATA);
+}
+
+/* ---- relocations ---- */
+
+static bool relocation_is_outside(void *context, const struct elf_relocation *relocation)
+{
+    const GElf_Shdr *shdr = context;
+
+    return !ranges_overlap(relocation->offset & ~UINT64_C(7), 16, shdr->sh_addr, shdr->sh_size);
+}
+
+/* In version 7 the stub's CounterPtr is an address, which a position-independent image relocates.
+ */
+static bool remove_data_relocations(struct elf_state *state)
+{
+    const GElf_Shdr *shdr = &state->image.shdrs[state->base.section_index[SECTION_DATA]];
+    struct elf_relocation_removal removal = {shdr->sh_addr, shdr->sh_size, UINT64_MAX, 0};
+    struct edit_script *edits = &state->base.plan->edits;
+    size_t edits_before = edits->count, literals_before = edits->literals.size;
+    const char *reason;
+
+    if (!state->base.record_layout.relative && state->image.ehdr.e_type == ET_DYN) {
+        removal.kept_offset = shdr->sh_addr + state->base.record_layout.counter_ptr;
+        removal.kept_target =
+            load_u64(state->base.stub + state->base.record_layout.counter_ptr, false);
     }
-    free(state);
-    free(plan);
-    return found;
-}
-
-/* ---- deciding ---- */
-
-/* Contents that nothing loads can go if nothing else describes them. */
-static void decide_unloaded(struct elf_plan_state *state, enum section_kind kind)
-{
-    size_t index = state->section_index[kind];
-
-    for (size_t i = 1; i < state->image.shnum; i++) {
-        const GElf_Shdr *shdr = &state->image.shdrs[i];
-        if ((shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL) && shdr->sh_info == index &&
-            shdr->sh_size != 0) {
-            elf_plan_keep(state, kind, "relocations apply to it; link without --emit-relocs");
-            return;
-        }
+    if (elf_relocations_remove(&state->image, &removal, edits, &state->relocation_changes, &reason))
+        return true;
+    edits->count = edits_before;
+    edits->literals.size = literals_before;
+    state->relocation_changes = (struct elf_relocation_changes){0};
+    if (reason == NULL) {
+        edits->has_no_memory = true;
+        return false;
     }
-    elf_section_is_alone(state, kind);
+    return image_plan_keep(state->base.plan, SECTION_DATA, "%s", reason);
 }
 
-static void decide(struct elf_plan_state *state)
+static bool settle_relocations(struct planning *planning, enum section_kind kind)
 {
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        struct image_section *section = &state->plan->sections[i];
-        const GElf_Shdr *shdr = &state->image.shdrs[state->section_index[section->kind]];
-        bool is_loaded_kind = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
+    struct elf_state *state = state_of(planning);
+    GElf_Shdr *shdr = &state->image.shdrs[planning->section_index[kind]];
+    const char *reason;
 
-        if ((SECTION_REMOVABLE & state->options->sections & SECTION_BIT(section->kind)) == 0 ||
-            section->size == 0)
-            continue;
-        section->fate = SECTION_REMOVED;
-        if (shdr->sh_type != SHT_PROGBITS)
-            elf_plan_keep(state, section->kind, "its section has an unexpected type");
-        else if ((shdr->sh_flags & SHF_COMPRESSED) != 0)
-            elf_plan_keep(state, section->kind, "it is compressed already");
-        else if (section->loaded != is_loaded_kind)
-            elf_plan_keep(state, section->kind,
-                          section->loaded ? "it is loaded into memory, and covsplit "
-                                            "does not know by whom it is used"
-                                          : "it is not loaded into memory");
-        else if (!is_loaded_kind)
-            decide_unloaded(state, section->kind);
-    }
+    if (kind == SECTION_DATA)
+        return remove_data_relocations(state);
+    return elf_relocations_each(&state->image, relocation_is_outside, shdr, &reason) ||
+           image_plan_keep(planning->plan, kind, "%s",
+                           reason != NULL ? reason : "dynamic relocations apply to it");
 }
+
+/* ---- the edits ---- */
 
 /* Bytes behind everything that the headers describe belong to somebody else (an archive that the
  * program opens, a signature), who may look for them at a fixed place. */
@@ -347,63 +385,44 @@ static bool check_tail(const struct elf_image *image, struct error *error)
     return true;
 }
 
-static bool plan_edits(struct elf_plan_state *state, struct error *error)
+static bool layout(struct planning *planning, struct error *error)
 {
-    struct image_plan *plan = state->plan;
-    bool any = false;
-
-    decide(state);
-    image_plan_pair_mapping(plan);
-    if (!elf_runtime_plan(state, error))
-        return false;
-    for (size_t i = 0; i < plan->section_count; i++)
-        any |= plan->sections[i].fate != SECTION_STAYS;
-    if (!any)
-        return edit_script_finish(&plan->edits, state->image.path, error);
-    if (!check_tail(&state->image, error) || !elf_layout_plan(state, error) ||
-        !elf_tables_plan(state, error))
-        return false;
-    plan->facts.has_stub = plan->stub_uuid_literal != SIZE_MAX;
-    image_plan_list_ranges(plan);
-    if (plan->facts.uuid.size != 0)
-        image_plan_set_uuid(plan, &plan->facts.uuid, plan->facts.uuid_source);
-    return true;
+    return check_tail(image_of(planning), error) && elf_layout(planning, error);
 }
 
-struct image_plan *elf_plan(const struct input *input, const struct image_options *options,
-                            struct error *error)
-{
-    struct elf_plan_state *state = calloc(1, sizeof(*state));
-    struct image_plan *plan = calloc(1, sizeof(*plan));
-    bool done = false;
-
-    if (state == NULL || plan == NULL) {
-        error_out_of_memory(error, input->path, sizeof(*state));
-        goto out;
-    }
-    state->options = options;
-    state->plan = plan;
-    plan->stub_uuid_literal = SIZE_MAX;
-    plan->tripwire_literal = SIZE_MAX;
-    plan->check_sum_literal = SIZE_MAX;
-    edit_script_init(&plan->edits, input->bytes.size);
-    if (!elf_image_open(&state->image, input, error))
-        goto out;
-    done = describe(state, error);
-    if (done) {
-        plan->already_split = is_already_split(state);
-        if (plan->already_split)
-            take_split_uuid(state);
-        else
-            done = plan_edits(state, error);
-    }
-    elf_image_close(&state->image);
-    buffer_free(&state->moved);
-out:
-    free(state);
-    if (!done) {
-        image_plan_free(plan);
-        return NULL;
-    }
-    return plan;
-}
+const struct format elf_format = {
+    .name = "ELF",
+    .id = IMAGE_ELF,
+    .state_size = sizeof(struct elf_state),
+    .code =
+        {
+            .folding_advice = "link without --icf=all",
+            .missing_advice = "its profile runtime was inlined, or is not LLVM's; link without LTO "
+                              "of the runtime",
+            .code_of = code_of,
+            .next_code = next_code,
+            .is_start_of_section = is_start_of_section,
+            .slot_value = elf_slot_value,
+            .find_pointer = elf_find_pointer,
+            .each_symbol = each_symbol,
+        },
+    .recognize = recognize,
+    .is_linked = is_linked,
+    .open = open_image,
+    .close = close_image,
+    .describe = describe,
+    .section_name = section_kind_name,
+    .find_section = find_section,
+    .describe_section = describe_section,
+    .is_rest = is_rest,
+    .rest_of = rest_of,
+    .find_symbols = find_symbols,
+    .bytes_at = bytes_at,
+    .check_section = check_section,
+    .check_known = check_known,
+    .check_claims = check_claims,
+    .check_first_record = check_first_record,
+    .settle_relocations = settle_relocations,
+    .layout = layout,
+    .write = elf_write,
+};

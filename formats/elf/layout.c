@@ -6,17 +6,15 @@
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
-#include "formats/elf/plan.h"
+#include "formats/elf/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "common/llvm/tripwire.h"
-
 /* ---- sections that are not loaded ---- */
 
 /* What must stay aligned behind `end`: cuts are multiples of this. */
-static uint64_t alignment_behind(const struct elf_plan_state *state, uint64_t end)
+static uint64_t alignment_behind(const struct elf_state *state, uint64_t end)
 {
     const struct elf_image *image = &state->image;
     uint64_t alignment = image->ehdr.e_shoff >= end ? 8 : 1;
@@ -36,7 +34,7 @@ static uint64_t alignment_behind(const struct elf_plan_state *state, uint64_t en
 }
 
 /* The end of the zero bytes between `end` and what comes next in the file. */
-static uint64_t padding_end(const struct elf_plan_state *state, uint64_t end)
+static uint64_t padding_end(const struct elf_state *state, uint64_t end)
 {
     const struct elf_image *image = &state->image;
     uint64_t next = image->ehdr.e_shoff >= end ? image->ehdr.e_shoff : image->file.size;
@@ -72,22 +70,16 @@ static bool notes_follow(const struct elf_image *image, uint64_t offset)
 }
 
 /* The mapping leaves a tripwire: a record that no reader takes. */
-static bool cut_unloaded(struct elf_plan_state *state, const struct image_section *section)
+static bool cut_unloaded(struct elf_state *state, const struct image_section *section)
 {
-    uint8_t record[TRIPWIRE_MAPPING_SIZE];
-    struct bytes head = {record, elf_plan_rest_size(state, section)};
-    uint64_t start = section->offset + head.size, end = section->offset + section->size;
+    struct bytes rest = planning_rest(&state->base, section->kind, section->size);
+    uint64_t start = section->offset + rest.size, end = section->offset + section->size;
     uint64_t alignment = alignment_behind(state, end);
     uint64_t cut = align_down(padding_end(state, end) - start, alignment);
-    struct edit_script *edits = &state->plan->edits;
 
     if (notes_follow(&state->image, end))
         cut = 0;
-    if (start + cut < end &&
-        !edit_replace_by_zeros(edits, start + cut, end - start - cut, end - start - cut))
-        return false;
-    tripwire_write_mapping(record, false);
-    return edit_replace(edits, section->offset, head.size, head) && edit_cut(edits, start, cut);
+    return planning_empty(&state->base, section, rest, start, start + cut);
 }
 
 /* ---- holes ---- */
@@ -163,9 +155,8 @@ static const char *why_not_cut(const struct elf_image *image, const struct image
 }
 
 /* The whole units of a loaded section behind its first `reserved` bytes; size 0 where none. */
-static struct elf_hole find_hole(const struct elf_plan_state *state,
-                                 const struct image_section *section, uint64_t reserved,
-                                 uint64_t unit)
+static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
+                                 uint64_t reserved, uint64_t unit)
 {
     uint64_t start = align_up(section->address + reserved, unit);
     uint64_t end = align_down(section->address + section->size, unit);
@@ -186,14 +177,14 @@ struct candidate {
     struct elf_hole hole;
 };
 
-static uint64_t reserved_bytes(const struct elf_plan_state *state,
-                               const struct image_section *section)
+static uint64_t reserved_bytes(const struct elf_state *state, const struct image_section *section)
 {
-    return section->kind == SECTION_NAMES ? state->moved.size : state->record_layout.record_size;
+    return section->kind == SECTION_NAMES ? state->moved.size
+                                          : state->base.record_layout.record_size;
 }
 
 /* Large alignments (-z max-page-size) leave more in the file than the user expects. */
-static void explain_alignment(const struct elf_plan_state *state, struct image_section *section,
+static void explain_alignment(const struct elf_state *state, struct image_section *section,
                               const struct elf_hole *hole)
 {
     uint64_t reserved = reserved_bytes(state, section);
@@ -202,7 +193,7 @@ static void explain_alignment(const struct elf_plan_state *state, struct image_s
     if (pages.size == hole->size)
         return;
     if (hole->size == 0)
-        section->fate = SECTION_ZEROED;
+        section->fate = FATE_ZEROED;
     snprintf(section->reason, sizeof(section->reason),
              "%" PRIu64 " bytes of zeros stay: the image's segments are aligned to %" PRIu64
              " bytes; link with -z max-page-size=4096",
@@ -211,16 +202,16 @@ static void explain_alignment(const struct elf_plan_state *state, struct image_s
 
 /* The loaded sections that go, with the pages that each could give; those without any are left
  * out. The larger comes first. */
-static size_t find_candidates(struct elf_plan_state *state, struct candidate candidates[HOLES_MAX])
+static size_t find_candidates(struct elf_state *state, struct candidate candidates[HOLES_MAX])
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        struct image_section *section = &state->plan->sections[i];
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        struct image_section *section = &state->base.plan->sections[i];
         struct elf_hole hole;
         const char *problem;
 
-        if (section->fate == SECTION_STAYS || !section->loaded)
+        if (section->fate == FATE_STAYS || !section->loaded)
             continue;
         hole = find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
         explain_alignment(state, section, &hole);
@@ -228,7 +219,7 @@ static size_t find_candidates(struct elf_plan_state *state, struct candidate can
             continue;
         problem = why_not_cut(&state->image, section, &hole);
         if (problem != NULL) {
-            section->fate = SECTION_ZEROED;
+            section->fate = FATE_ZEROED;
             snprintf(section->reason, sizeof(section->reason), "its pages cannot be cut: %s",
                      problem);
             continue;
@@ -243,11 +234,11 @@ static size_t find_candidates(struct elf_plan_state *state, struct candidate can
     return count;
 }
 
-static void choose_holes(struct elf_plan_state *state)
+static void choose_holes(struct elf_state *state)
 {
     struct candidate candidates[HOLES_MAX];
     size_t count = find_candidates(state, candidates);
-    size_t edit_count = state->plan->edits.count;
+    size_t edit_count = state->base.plan->edits.count;
     size_t cut;
 
     for (cut = count; cut > 0 && !elf_room_make(state, cut); cut--)
@@ -259,7 +250,7 @@ static void choose_holes(struct elf_plan_state *state)
             find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
 
         if (i >= cut) {
-            section->fate = SECTION_ZEROED;
+            section->fate = FATE_ZEROED;
             snprintf(section->reason, sizeof(section->reason),
                      "%" PRIu64 " bytes of zeros stay: no room for another program header "
                      "behind the others",
@@ -278,7 +269,7 @@ static void choose_holes(struct elf_plan_state *state)
 
 /* ---- edits ---- */
 
-static const struct elf_hole *hole_in(const struct elf_plan_state *state,
+static const struct elf_hole *hole_in(const struct elf_state *state,
                                       const struct image_section *section)
 {
     for (size_t i = 0; i < state->hole_count; i++) {
@@ -288,31 +279,20 @@ static const struct elf_hole *hole_in(const struct elf_plan_state *state,
     return NULL;
 }
 
-/* A loaded section becomes: what lives there now, zeros, the cut, zeros. */
-static bool empty_loaded(struct elf_plan_state *state, const struct image_section *section)
+static bool empty_loaded(struct elf_state *state, const struct image_section *section)
 {
-    struct edit_script *edits = &state->plan->edits;
     const struct elf_hole *hole = hole_in(state, section);
     uint64_t end = section->offset + section->size;
-    struct bytes head = section->kind == SECTION_NAMES
+    struct bytes rest = section->kind == SECTION_NAMES
                             ? buffer_view(&state->moved)
-                            : (struct bytes){state->stub, state->record_layout.record_size};
-    uint64_t zeros = section->offset + head.size;
+                            : planning_rest(&state->base, section->kind, section->size);
     uint64_t cut = hole == NULL ? end : section->offset + (hole->address - section->address);
-    uint64_t cut_end = hole == NULL ? end : cut + hole->size;
 
-    if (section->kind == SECTION_DATA)
-        state->plan->stub_uuid_literal = edits->literals.size;
-    else
-        state->plan->tripwire_literal = edits->literals.size;
-    return edit_replace(edits, section->offset, head.size, head) &&
-           edit_replace_by_zeros(edits, zeros, cut - zeros, cut - zeros) &&
-           edit_cut(edits, cut, cut_end - cut) &&
-           edit_replace_by_zeros(edits, cut_end, end - cut_end, end - cut_end);
+    return planning_empty(&state->base, section, rest, cut, hole == NULL ? end : cut + hole->size);
 }
 
-/* A place for the new headers; elf/tables.c fills it in once all offsets are known. */
-static bool reserve_headers(struct elf_plan_state *state)
+/* A place for the new headers; elf/write.c fills it in once all offsets are known. */
+static bool reserve_headers(struct elf_state *state)
 {
     struct buffer zeros = {0};
     uint64_t start = state->image.ehdr.e_phoff;
@@ -322,26 +302,29 @@ static bool reserve_headers(struct elf_plan_state *state)
     state->new_phnum = state->image.phnum + state->hole_count;
     if (state->hole_count == 0 && state->move_count == 0)
         return true;
-    state->headers_literal = state->plan->edits.literals.size;
+    state->headers_literal = state->base.plan->edits.literals.size;
     done = buffer_append_zeros(&zeros, (size_t)(old_size + state->headers_growth)) &&
-           edit_replace(&state->plan->edits, start, old_size, buffer_view(&zeros));
+           edit_replace(&state->base.plan->edits, start, old_size, buffer_view(&zeros));
     buffer_free(&zeros);
     return done;
 }
 
-bool elf_layout_plan(struct elf_plan_state *state, struct error *error)
+bool elf_layout(struct planning *planning, struct error *error)
 {
-    bool done = true;
+    struct elf_state *state = (struct elf_state *)planning;
+    struct image_plan *plan = planning->plan;
+    bool done = !image_plan_removes(plan, SECTION_NAMES) ||
+                buffer_append(&state->moved, planning->tripwire, planning->tripwire_size);
 
-    choose_holes(state);
-    for (size_t i = 0; i < state->plan->section_count && done; i++) {
-        const struct image_section *section = &state->plan->sections[i];
+    if (done)
+        choose_holes(state);
+    for (size_t i = 0; i < plan->section_count && done; i++) {
+        const struct image_section *section = &plan->sections[i];
 
-        if (section->fate == SECTION_STAYS)
+        if (section->fate == FATE_STAYS)
             continue;
         done = section->loaded ? empty_loaded(state, section) : cut_unloaded(state, section);
     }
-    if (!done || !reserve_headers(state))
-        return error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
-    return edit_script_finish(&state->plan->edits, state->image.path, error);
+    return (done && reserve_headers(state)) ||
+           error_out_of_memory(error, planning->input->path, plan->edits.literals.size);
 }

@@ -296,6 +296,22 @@ const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag)
     return NULL;
 }
 
+size_t elf_first_load(const struct elf_image *image)
+{
+    size_t i = 0;
+
+    while (image->phdrs[i].p_type != PT_LOAD)
+        i++;
+    return i;
+}
+
+uint64_t elf_header_base(const struct elf_image *image)
+{
+    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
+
+    return first->p_vaddr - first->p_offset;
+}
+
 /* ---- build ID ---- */
 
 /* Reads the notes of one chunk of the file. */

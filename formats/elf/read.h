@@ -18,11 +18,10 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/uuid.h"
+#include "formats/plan.h"
 
 /* Pages of x86-64. */
 #define ELF_PAGE_SIZE UINT64_C(4096)
-
-#define NO_INDEX      SIZE_MAX
 
 struct elf_image {
     const struct input *input;
@@ -57,6 +56,9 @@ bool elf_section_in_file(const GElf_Shdr *shdr);
 /* Index of the PT_LOAD segment that holds all of [address, address + size) in its file part;
  * NO_INDEX if none does. */
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size);
+/* Index of the first PT_LOAD, and address minus file offset where it has the ELF header. */
+size_t elf_first_load(const struct elf_image *image);
+uint64_t elf_header_base(const struct elf_image *image);
 /* The bytes loaded at [address, address + size); false where the file does not have them. */
 bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size,
                   struct bytes *bytes);

@@ -1,19 +1,19 @@
 /*
- * Who points to a range of the image's memory: with the search of code (runtime/rules.h) the proof
+ * Who points to a range of the image's memory: with the search of code (runtime/rules.h), the proof
  * that bytes can go, or move, without anybody missing them.
  *
  * Pointers in data have relocations in a position-independent image; in one at a fixed address any
  * aligned word may be one. The search may see a pointer where there is none, and then something
  * stays that could have gone; it never takes a pointer for none.
  */
-#include "formats/elf/plan.h"
+#include "formats/elf/state.h"
 
 /* Data is searched in pieces, and its pages given back. */
 #define PIECE (UINT64_C(1) << 20)
 
 struct pointer_search {
     const struct elf_image *image;
-    const struct runtime_image *runtime;
+    const struct image_code *code;
     const struct reference_target *target; /* what may be pointed to */
     uint64_t from;
 };
@@ -25,7 +25,7 @@ static bool pointer_visitor(void *context, const struct elf_relocation *relocati
 
     if (relocation->offset - target->first < target->size || !relocation->has_target ||
         !reference_counts(target, relocation->target) ||
-        runtime_is_accessor_slot(search->runtime, relocation->offset))
+        rules_is_accessor_slot(search->code, relocation->offset))
         return true;
     search->from = relocation->offset;
     return false;
@@ -65,7 +65,7 @@ static bool find_word_in(struct pointer_search *search, size_t section)
 
     for (uint64_t i = align_up(shdr->sh_addr, 8) - shdr->sh_addr; i + 8 <= bytes.size; i += 8) {
         if (may_be_pointer(search, load_u64(bytes.data + i, false)) &&
-            !runtime_is_accessor_slot(search->runtime, shdr->sh_addr + i)) {
+            !rules_is_accessor_slot(search->code, shdr->sh_addr + i)) {
             search->from = shdr->sh_addr + i;
             return true;
         }
@@ -94,14 +94,55 @@ static bool find_word(struct pointer_search *search)
     return false;
 }
 
-bool elf_find_pointer(const struct elf_plan_state *state, const struct reference_target *target,
+bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
                       uint64_t *from, const char **reason)
 {
-    struct runtime_image runtime = elf_runtime_image(state);
-    struct pointer_search search = {&state->image, &runtime, target, 0};
+    const struct elf_state *state = (const struct elf_state *)planning;
+    struct pointer_search search = {&state->image, &state->base.code, target, 0};
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
                  (state->image.ehdr.e_type == ET_EXEC && find_word(&search));
 
     *from = search.from;
     return found;
+}
+
+/* ---- slots ---- */
+
+struct slot_search {
+    uint64_t slot;
+    uint64_t value;
+    bool found;
+    bool has_value;
+};
+
+static bool slot_visitor(void *context, const struct elf_relocation *relocation)
+{
+    struct slot_search *search = context;
+
+    if (relocation->offset == search->slot) {
+        search->found = true;
+        search->has_value = relocation->has_target;
+        search->value = relocation->target;
+    }
+    return true;
+}
+
+/* The address that a slot of the GOT holds at run time. */
+bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value)
+{
+    const struct elf_state *state = (const struct elf_state *)planning;
+    struct slot_search search = {.slot = slot};
+    const char *reason;
+    struct bytes bytes;
+
+    if (!elf_relocations_each(&state->image, slot_visitor, &search, &reason))
+        return false;
+    if (search.found) {
+        *value = search.value;
+        return search.has_value;
+    }
+    if (!elf_bytes_at(&state->image, slot, 8, &bytes))
+        return false;
+    *value = load_u64(bytes.data, false);
+    return true;
 }

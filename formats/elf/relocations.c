@@ -11,9 +11,8 @@
 #include <string.h>
 
 #ifndef DT_RELR
-#define DT_RELRSZ  35
-#define DT_RELR    36
-#define DT_RELRENT 37
+#define DT_RELRSZ 35
+#define DT_RELR   36
 #endif
 
 /* Android's packed tables (bionic's linker). */

@@ -14,7 +14,7 @@
  *
  * Nothing moves unless it is shown that nobody else refers to it.
  */
-#include "formats/elf/plan.h"
+#include "formats/elf/state.h"
 
 #include <string.h>
 
@@ -23,7 +23,24 @@
 /* Everything that may move is a table of at most this alignment. */
 #define MOVE_ALIGNMENT UINT64_C(16)
 
-static uint64_t headers_old_end(const struct elf_plan_state *state)
+const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address)
+{
+    for (size_t i = 0; i < state->move_count; i++) {
+        if (range_within(address, 1, state->moves[i].address, state->moves[i].size))
+            return &state->moves[i];
+    }
+    return NULL;
+}
+
+/* An allocation has failed, as for an edit. Returns false, for steps that are asked whether
+ * something can be done: this was no answer, and ends the split. */
+static bool no_memory(struct elf_state *state)
+{
+    state->base.plan->edits.has_no_memory = true;
+    return false;
+}
+
+static uint64_t headers_old_end(const struct elf_state *state)
 {
     return state->image.ehdr.e_phoff + state->image.phnum * PHDR_SIZE;
 }
@@ -95,7 +112,7 @@ static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxw
 }
 
 struct moved_search {
-    const struct elf_plan_state *state;
+    const struct elf_state *state;
     bool is_exported; /* the symbols are those of .dynsym */
 };
 
@@ -104,7 +121,7 @@ static bool is_relocated_elsewhere(void *context, const struct elf_relocation *r
 {
     const struct moved_search *search = context;
 
-    return elf_plan_move_of(search->state, relocation->offset) == NULL;
+    return elf_move_of(search->state, relocation->offset) == NULL;
 }
 
 /* glibc's start files have a local object over the ABI note, which nothing refers to. */
@@ -119,7 +136,7 @@ static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t 
 
     (void)offset;
     if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
-        elf_plan_move_of(search->state, symbol->st_value) == NULL)
+        elf_move_of(search->state, symbol->st_value) == NULL)
         return true;
     if (search->is_exported)
         return false;
@@ -130,7 +147,7 @@ static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t 
 
 /* Sections in what moves are all of a kind that may. One that overlaps it in part has a wrong size,
  * or another one has. */
-static bool sections_move_whole(const struct elf_plan_state *state)
+static bool sections_move_whole(const struct elf_state *state)
 {
     const struct elf_image *image = &state->image;
     GElf_Sxword tag;
@@ -152,7 +169,7 @@ static bool sections_move_whole(const struct elf_plan_state *state)
 }
 
 /* A segment that is not loaded by itself moves along if all of it moves, and stays if none does. */
-static bool segments_move_whole(const struct elf_plan_state *state)
+static bool segments_move_whole(const struct elf_state *state)
 {
     for (size_t i = 0; i < state->image.phnum; i++) {
         const GElf_Phdr *phdr = &state->image.phdrs[i];
@@ -175,7 +192,7 @@ static bool segments_move_whole(const struct elf_plan_state *state)
  * numbers seem to lead somewhere into a large .dynsym. */
 static bool counts_in_moves(const void *context, uint64_t address)
 {
-    const struct elf_image *image = &((const struct elf_plan_state *)context)->image;
+    const struct elf_image *image = &((const struct elf_state *)context)->image;
 
     bool is_in_table = false;
 
@@ -194,9 +211,8 @@ static bool counts_in_moves(const void *context, uint64_t address)
 }
 
 /* Proves that no symbol, no pointer and no code of the image refers to what would move. */
-static bool nobody_refers_to_moves(const struct elf_plan_state *state)
+static bool nobody_refers_to_moves(const struct elf_state *state)
 {
-    struct runtime_image runtime = elf_runtime_image(state);
     struct moved_search search = {.state = state};
     const struct elf_image *image = &state->image;
     struct reference_target target = {
@@ -220,13 +236,13 @@ static bool nobody_refers_to_moves(const struct elf_plan_state *state)
     }
     target.size = end - target.first;
     return segments_move_whole(state) && sections_move_whole(state) &&
-           !elf_find_pointer(state, &target, &from, &reason) &&
-           !runtime_find_code_reference(&runtime, &target, &from);
+           !elf_find_pointer(&state->base, &target, &from, &reason) &&
+           !rules_find_in_code(&state->base.code, &target, &from);
 }
 
 /* Takes the bytes [offset, offset + size) of the file along into the names' range. They keep their
  * place modulo the alignment that anything in them may have. */
-static bool move_to_names(struct elf_plan_state *state, uint64_t names_address, uint64_t address,
+static bool move_to_names(struct elf_state *state, uint64_t names_address, uint64_t address,
                           uint64_t offset, uint64_t size)
 {
     struct elf_move *move = &state->moves[state->move_count];
@@ -238,7 +254,7 @@ static bool move_to_names(struct elf_plan_state *state, uint64_t names_address, 
         return false;
     if (!buffer_append_zeros(&state->moved, (size_t)padding) ||
         !buffer_append(&state->moved, bytes.data, (size_t)size))
-        return elf_plan_no_memory(state);
+        return no_memory(state);
     *move = (struct elf_move){address, size, free_address + padding - address};
     state->move_count++;
     return true;
@@ -246,7 +262,7 @@ static bool move_to_names(struct elf_plan_state *state, uint64_t names_address, 
 
 /* The end of the zero bytes behind `offset` that nothing uses, as far as the headers' segment goes.
  */
-static uint64_t free_end(const struct elf_plan_state *state, uint64_t offset)
+static uint64_t free_end(const struct elf_state *state, uint64_t offset)
 {
     const struct elf_image *image = &state->image;
     const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
@@ -263,7 +279,7 @@ static uint64_t free_end(const struct elf_plan_state *state, uint64_t offset)
 }
 
 /* No bytes that no header describes are behind the section: its size is right. */
-static bool is_followed_closely(const struct elf_plan_state *state, size_t index)
+static bool is_followed_closely(const struct elf_state *state, size_t index)
 {
     const GElf_Shdr *shdr = &state->image.shdrs[index];
     uint64_t end = shdr->sh_offset + shdr->sh_size;
@@ -273,7 +289,7 @@ static bool is_followed_closely(const struct elf_plan_state *state, size_t index
 }
 
 /* Step 2: the run of tables behind `offset` shifts by `growth`. */
-static bool shift_tables(struct elf_plan_state *state, uint64_t names_address, uint64_t offset,
+static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64_t offset,
                          uint64_t growth)
 {
     const struct elf_image *image = &state->image;
@@ -303,7 +319,7 @@ static bool shift_tables(struct elf_plan_state *state, uint64_t names_address, u
     }
     return move_to_names(state, names_address, image->shdrs[smallest].sh_addr,
                          image->shdrs[smallest].sh_offset, image->shdrs[smallest].sh_size) &&
-           edit_replace_by_zeros(&state->plan->edits, image->shdrs[smallest].sh_offset,
+           edit_replace_by_zeros(&state->base.plan->edits, image->shdrs[smallest].sh_offset,
                                  image->shdrs[smallest].sh_size,
                                  image->shdrs[smallest].sh_size - growth);
 }
@@ -311,7 +327,7 @@ static bool shift_tables(struct elf_plan_state *state, uint64_t names_address, u
 /* Notes are found through __ehdr_start + p_offset by the runtimes of LLVM 14 to 19, so where they
  * go, file offsets and addresses must differ by as much as they do for the ELF header. The names'
  * range does if it is in a segment where they do and nothing before it in the file is cut. */
-static bool names_are_beside_header(const struct elf_plan_state *state,
+static bool names_are_beside_header(const struct elf_state *state,
                                     const struct image_section *names)
 {
     const GElf_Phdr *first = &state->image.phdrs[elf_first_load(&state->image)];
@@ -319,25 +335,25 @@ static bool names_are_beside_header(const struct elf_plan_state *state,
     if (first->p_offset != 0 || headers_old_end(state) > first->p_filesz ||
         names->address - names->offset != first->p_vaddr)
         return false;
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        const struct image_section *section = &state->plan->sections[i];
-        if (section->fate != SECTION_STAYS && section->offset < names->offset)
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *section = &state->base.plan->sections[i];
+        if (section->fate != FATE_STAYS && section->offset < names->offset)
             return false;
     }
     return true;
 }
 
-void elf_room_forget(struct elf_plan_state *state, size_t edit_count)
+void elf_room_forget(struct elf_state *state, size_t edit_count)
 {
-    state->plan->edits.count = edit_count;
+    state->base.plan->edits.count = edit_count;
     state->move_count = 0;
-    state->moved.size = state->plan->tripwire_size;
+    state->moved.size = state->base.tripwire_size;
     state->headers_growth = 0;
 }
 
 /* Step 1 with what it takes of step 2: everything from `start` to `end` moves. */
-static bool move_front(struct elf_plan_state *state, const struct image_section *names,
-                       uint64_t start, uint64_t end)
+static bool move_front(struct elf_state *state, const struct image_section *names, uint64_t start,
+                       uint64_t end)
 {
     state->headers_end = free_end(state, end);
     return start == end ||
@@ -346,7 +362,7 @@ static bool move_front(struct elf_plan_state *state, const struct image_section 
 }
 
 /* Step 2 by shifting. */
-static bool move_front_and_shift(struct elf_plan_state *state, const struct image_section *names,
+static bool move_front_and_shift(struct elf_state *state, const struct image_section *names,
                                  uint64_t start, uint64_t end, uint64_t new_end)
 {
     if (!move_front(state, names, start, end))
@@ -357,7 +373,7 @@ static bool move_front_and_shift(struct elf_plan_state *state, const struct imag
 
 /* Where all tables are small (static-pie), none may be large enough to shift the others into: then
  * as many as it takes move. */
-static bool move_front_and_tables(struct elf_plan_state *state, const struct image_section *names,
+static bool move_front_and_tables(struct elf_state *state, const struct image_section *names,
                                   uint64_t start, uint64_t end, uint64_t new_end)
 {
     const struct elf_image *image = &state->image;
@@ -374,20 +390,20 @@ static bool move_front_and_tables(struct elf_plan_state *state, const struct ima
     return move_front(state, names, start, end);
 }
 
-bool elf_room_make(struct elf_plan_state *state, size_t extra)
+bool elf_room_make(struct elf_state *state, size_t extra)
 {
     const struct elf_image *image = &state->image;
-    const struct image_section *names = elf_plan_section(state, SECTION_NAMES);
+    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
     uint64_t old_end = headers_old_end(state), new_end = old_end + extra * PHDR_SIZE;
     uint64_t start = free_end(state, old_end), end;
     size_t index = next_section(image, start);
-    size_t edit_count = state->plan->edits.count;
+    size_t edit_count = state->base.plan->edits.count;
 
     state->headers_end = start;
     if (start >= new_end)
         return true;
     if (index == NO_INDEX || image->shdrs[index].sh_offset != start || names == NULL ||
-        names->fate == SECTION_STAYS || !names_are_beside_header(state, names))
+        names->fate == FATE_STAYS || !names_are_beside_header(state, names))
         return false;
     for (end = start; index != NO_INDEX && is_front_section(image, index) &&
                       image->shdrs[index].sh_offset - end < MOVE_ALIGNMENT;

@@ -1,12 +1,13 @@
 /*
- * Scanning symbol tables: see elf/symbols.h.
+ * Scanning symbol tables, which are large in instrumented programs: in order, in proportion to
+ * their size, and with their pages given back as the scan goes.
  *
  * To compare every symbol's name would touch the string table at random. Instead the few names that
  * matter are looked for in the string table itself, front to back; after that a symbol is one of
  * them exactly if its st_name is one of the offsets that were found. Linkers share strings that end
  * alike, so one name may be found more than once.
  */
-#include "formats/elf/symbols.h"
+#include "formats/elf/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,7 @@ static const struct name_offset *lookup_name(const struct name_offsets *names, u
 
 struct scan {
     const struct elf_image *image;
-    struct elf_runtime *runtime;
+    struct runtime_symbols *found;
     struct name_offsets names;
     bool too_many;
 };
@@ -134,22 +135,15 @@ struct scan {
 static bool collect_definition(void *context, const GElf_Sym *symbol, uint64_t offset)
 {
     struct scan *scan = context;
-    struct elf_runtime *runtime = scan->runtime;
     const struct name_offset *name;
 
     (void)offset;
     if (!elf_symbol_has_address(scan->image, symbol))
         return true;
     name = lookup_name(&scan->names, symbol->st_name);
-    if (name == NULL)
-        return true;
-    if (runtime->count == RUNTIME_DEFINITIONS_MAX) {
-        scan->too_many = true;
-        return false;
-    }
-    runtime->definitions[runtime->count++] =
-        (struct runtime_definition){name->symbol, symbol->st_value, symbol->st_size, false};
-    return true;
+    scan->too_many = name != NULL && !runtime_symbols_add(scan->found, name->symbol,
+                                                          symbol->st_value, symbol->st_size);
+    return !scan->too_many;
 }
 
 /* An accessor is shared where a function of another name is at its address: --icf=all folds those
@@ -162,8 +156,8 @@ static bool mark_shared(void *context, const GElf_Sym *symbol, uint64_t offset)
     (void)offset;
     if (!elf_symbol_has_address(scan->image, symbol) || GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
         return true;
-    for (size_t i = 0; i < scan->runtime->count; i++) {
-        struct runtime_definition *definition = &scan->runtime->definitions[i];
+    for (size_t i = 0; i < scan->found->count; i++) {
+        struct runtime_definition *definition = &scan->found->definitions[i];
         if (definition->address != symbol->st_value)
             continue;
         name = lookup_name(&scan->names, symbol->st_name);
@@ -173,15 +167,15 @@ static bool mark_shared(void *context, const GElf_Sym *symbol, uint64_t offset)
     return true;
 }
 
-bool elf_runtime_find(const struct elf_image *image, struct elf_runtime *runtime,
+bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
                       struct error *error)
 {
-    struct scan scan = {.image = image, .runtime = runtime};
+    struct scan scan = {.image = image, .found = symbols};
     size_t table = NO_INDEX;
     bool done = false;
 
-    runtime->count = 0;
-    runtime->has_symbol_table = false;
+    symbols->count = 0;
+    symbols->are_told = false;
     for (size_t i = 1; i < image->shnum; i++) {
         if (image->shdrs[i].sh_type != SHT_SYMTAB)
             continue;
@@ -198,7 +192,7 @@ bool elf_runtime_find(const struct elf_image *image, struct elf_runtime *runtime
                          "%s: damaged ELF image: the symbol table has no strings; link it "
                          "again",
                          image->path);
-    runtime->has_symbol_table = true;
+    symbols->are_told = true;
     if (!find_names(image, image->shdrs[table].sh_link, &scan.names)) {
         error_out_of_memory(error, image->path, scan.names.count * sizeof(struct name_offset));
     } else if (scan.names.count == 0) {
@@ -213,4 +207,47 @@ bool elf_runtime_find(const struct elf_image *image, struct elf_runtime *runtime
     }
     free(scan.names.list);
     return done;
+}
+
+/* ---- all functions ---- */
+
+struct visiting {
+    const struct elf_image *image;
+    runtime_symbol_visitor visit;
+    void *context;
+    struct bytes names;
+};
+
+/* Functions written in assembler may have no type. */
+static bool visit_function(void *context, const GElf_Sym *symbol, uint64_t offset)
+{
+    const struct visiting *visiting = context;
+    const struct elf_image *image = visiting->image;
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    struct image_symbol found = {.address = symbol->st_value, .is_function = true};
+
+    (void)offset;
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
+        symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->shnum ||
+        (image->shdrs[symbol->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+        return true;
+    if (symbol->st_name < visiting->names.size)
+        bytes_slice(visiting->names, symbol->st_name, visiting->names.size - symbol->st_name,
+                    &found.name);
+    return visiting->visit(visiting->context, &found);
+}
+
+bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        struct visiting visiting = {image, visit, context, {0}};
+
+        if (image->shdrs[i].sh_type != SHT_SYMTAB)
+            continue;
+        if (image->shdrs[i].sh_link < image->shnum)
+            visiting.names = elf_section_bytes(image, image->shdrs[i].sh_link);
+        if (!elf_symbols_each(image, i, visit_function, &visiting))
+            return false;
+    }
+    return true;
 }

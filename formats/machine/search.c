@@ -8,35 +8,50 @@
  */
 #include "formats/machine/search.h"
 
-#include "formats/machine/aarch64.h"
-
 #define PIECE_SIZE (UINT64_C(1) << 20)
-/* An operand of x86 so far behind the start of a piece has all of its instruction in it. */
+/* A reference so far behind the start of a piece has all of its first instruction in it. */
 #define PREFIX_MAX UINT64_C(16)
-#define OVERLAP    UINT64_C(4096)
-
-_Static_assert(OVERLAP >= PREFIX_MAX + 4 * (AARCH64_LOOK_AHEAD + 1),
-               "two halves of an address could be missed");
 
 bool code_search(const struct code_search *search, const struct code *code,
                  code_search_visitor visit, void *context)
 {
+    const struct machine *machine = search->machine;
     uint64_t offset = (uint64_t)(code->bytes.data - search->input->bytes.data);
+    uint64_t size_max = PIECE_SIZE + PREFIX_MAX + machine->look_ahead;
 
     for (uint64_t start = 0; start < code->bytes.size; start += PIECE_SIZE) {
         uint64_t left = code->bytes.size - start, position = 0;
-        uint64_t size = left < PIECE_SIZE + OVERLAP ? left : PIECE_SIZE + OVERLAP;
-        struct bytes piece = {code->bytes.data + start, size};
+        struct code piece = {{code->bytes.data + start, left < size_max ? left : size_max},
+                             code->address + start};
 
         /* What starts further on is found in the next piece, with all that follows it. */
-        while (accessor_find_reference(search->machine, piece, code->address + start,
-                                       &search->target, &position) &&
-               (position < PIECE_SIZE + PREFIX_MAX || size == left)) {
-            if (!visit(context, code->address + start + position))
+        while (machine->find_reference(&piece, &search->target, &position) &&
+               (position < PIECE_SIZE + PREFIX_MAX || piece.bytes.size == left)) {
+            if (!visit(context, piece.address + position))
                 return false;
             position++;
         }
-        input_release_pages(search->input, offset + start, size);
+        input_release_pages(search->input, offset + start, piece.bytes.size);
     }
     return true;
+}
+
+/* How far in front of the bytes that make the address a body may start. */
+#define BODY_BEFORE 16
+
+bool code_decode_around(const struct machine *machine, const struct code *code, uint64_t position,
+                        uint64_t *start, struct accessor *accessor)
+{
+    uint64_t before = position < BODY_BEFORE ? position : BODY_BEFORE;
+
+    /* The longest body first: what is in front of those bytes may be a part of it. */
+    for (*start = position - before; *start <= position; ++*start) {
+        struct code body = {.address = code->address + *start};
+
+        if (bytes_slice(code->bytes, *start, code->bytes.size - *start, &body.bytes) &&
+            machine->decode_accessor(&body, accessor) &&
+            range_within(position - *start, 1, accessor->patch_offset, accessor->patch_size))
+            return true;
+    }
+    return false;
 }

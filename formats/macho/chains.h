@@ -23,13 +23,12 @@
 #define STARTS_SEG_INFO_OFFSET 4
 
 /* struct dyld_chained_starts_in_segment */
-#define CHAIN_SIZE              0
-#define CHAIN_PAGE_SIZE         4
-#define CHAIN_POINTER_FORMAT    6
-#define CHAIN_SEGMENT_OFFSET    8
-#define CHAIN_MAX_VALID_POINTER 16
-#define CHAIN_PAGE_COUNT        20
-#define CHAIN_PAGE_START        22
+#define CHAIN_SIZE           0
+#define CHAIN_PAGE_SIZE      4
+#define CHAIN_POINTER_FORMAT 6
+#define CHAIN_SEGMENT_OFFSET 8
+#define CHAIN_PAGE_COUNT     20
+#define CHAIN_PAGE_START     22
 
 struct chains_table {
     struct bytes blob; /* all of LC_DYLD_CHAINED_FIXUPS; empty: the image has none */

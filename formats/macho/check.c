@@ -6,7 +6,8 @@
  * check before they load an image, and what linkers always do; a file that is otherwise is one that
  * nobody has thought about, and is not touched.
  */
-#include "formats/macho/tables.h"
+#include "formats/macho/commands.h"
+#include "formats/macho/read.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,55 +20,13 @@ static bool refuse(const struct macho_image *image, struct error *error, const c
                      image->path, what);
 }
 
-/* Load commands that hold no file offset, or one that macho/tables.c knows. */
-static bool is_known(uint32_t cmd)
-{
-    static const uint32_t without_offsets[] = {
-        LC_SEGMENT_64,
-        LC_THREAD,
-        LC_UNIXTHREAD,
-        LC_LOAD_DYLIB,
-        LC_ID_DYLIB,
-        LC_LOAD_DYLINKER,
-        LC_ID_DYLINKER,
-        LC_SUB_FRAMEWORK,
-        LC_SUB_UMBRELLA,
-        LC_SUB_CLIENT,
-        LC_SUB_LIBRARY,
-        LC_LOAD_WEAK_DYLIB,
-        LC_ROUTINES_64,
-        LC_UUID,
-        LC_RPATH,
-        LC_REEXPORT_DYLIB,
-        LC_LAZY_LOAD_DYLIB,
-        LC_LOAD_UPWARD_DYLIB,
-        LC_VERSION_MIN_MACOSX,
-        LC_VERSION_MIN_IPHONEOS,
-        LC_VERSION_MIN_TVOS,
-        LC_VERSION_MIN_WATCHOS,
-        LC_DYLD_ENVIRONMENT,
-        LC_MAIN, /* an offset in __TEXT, which does not move */
-        LC_SOURCE_VERSION,
-        LC_BUILD_VERSION,
-        LC_TARGET_TRIPLE,
-        LC_ENCRYPTION_INFO,
-        LC_ENCRYPTION_INFO_64,
-    };
-
-    for (size_t i = 0; i < sizeof(without_offsets) / sizeof(without_offsets[0]); i++) {
-        if (without_offsets[i] == cmd)
-            return true;
-    }
-    return macho_has_tables(cmd);
-}
-
 static bool check_commands(const struct macho_image *image, struct error *error)
 {
     for (size_t i = 0; i < image->command_count; i++) {
         const struct macho_command *command = &image->commands[i];
-        bool is_alone = command->cmd != LC_SEGMENT_64 && macho_has_tables(command->cmd);
+        const struct known_command *known = macho_known_command(command->cmd);
 
-        if (!is_known(command->cmd))
+        if (known == NULL)
             return error_set(error,
                              "%s: the image has a load command %#" PRIx32
                              " that covsplit does not know; it stays as it is",
@@ -75,7 +34,7 @@ static bool check_commands(const struct macho_image *image, struct error *error)
         if ((command->cmd == LC_ENCRYPTION_INFO || command->cmd == LC_ENCRYPTION_INFO_64) &&
             macho_field(image, command, ENCRYPTION_CRYPTID) != 0)
             return refuse(image, error, "it is encrypted");
-        if (is_alone && macho_find_command(image, command->cmd) != command)
+        if (known->tables[0].offset != 0 && macho_find_command(image, command->cmd) != command)
             return refuse(image, error, "a load command is there twice");
     }
     return true;
@@ -114,10 +73,10 @@ static bool check_segments(const struct macho_image *image, struct error *error)
         if (!check_segment(image, i, error))
             return false;
     }
-    if (text == MACHO_NONE || image->segments[text].fileoff != 0 ||
+    if (text == NO_INDEX || image->segments[text].fileoff != 0 ||
         image->segments[text].filesize < image->commands_end)
         return refuse(image, error, "__TEXT does not hold the load commands");
-    if (linkedit == MACHO_NONE || linkedit != image->segment_count - 1 ||
+    if (linkedit == NO_INDEX || linkedit != image->segment_count - 1 ||
         image->segments[linkedit].filesize == 0)
         return refuse(image, error, "__LINKEDIT is not the last segment");
     end = image->segments[linkedit].fileoff + image->segments[linkedit].filesize;

@@ -25,7 +25,6 @@
 
 /* struct mach_header_64 */
 #define HEADER_CPUTYPE    4
-#define HEADER_CPUSUBTYPE 8
 #define HEADER_FILETYPE   12
 #define HEADER_NCMDS      16
 #define HEADER_SIZEOFCMDS 20
@@ -46,13 +45,11 @@
 #define LC_ID_DYLIB                 0xdu
 #define LC_LOAD_DYLINKER            0xeu
 #define LC_ID_DYLINKER              0xfu
-#define LC_PREBOUND_DYLIB           0x10u
 #define LC_SUB_FRAMEWORK            0x12u
 #define LC_SUB_UMBRELLA             0x13u
 #define LC_SUB_CLIENT               0x14u
 #define LC_SUB_LIBRARY              0x15u
 #define LC_TWOLEVEL_HINTS           0x16u
-#define LC_PREBIND_CKSUM            0x17u
 #define LC_LOAD_WEAK_DYLIB          (0x18u | LC_REQ_DYLD)
 #define LC_SEGMENT_64               0x19u
 #define LC_ROUTINES_64              0x1au
@@ -101,21 +98,20 @@
 #define VM_PROT_EXECUTE  4u
 
 /* struct section_64, each behind its segment_command_64 */
-#define SECTION_SECTNAME                      0
-#define SECTION_SEGNAME                       16
-#define SECTION_ADDR                          32
-#define SECTION_BYTES                         40 /* section_64.size */
-#define SECTION_OFFSET                        48
-#define SECTION_ALIGN                         52
-#define SECTION_RELOFF                        56
-#define SECTION_NRELOC                        60
-#define SECTION_FLAGS                         64
-#define SECTION_RESERVED3                     76
-#define SECTION_SIZE                          80
+#define SECTION_64_SECTNAME                   0
+#define SECTION_64_SEGNAME                    16
+#define SECTION_64_ADDR                       32
+#define SECTION_64_BYTES                      40 /* section_64.size */
+#define SECTION_64_OFFSET                     48
+#define SECTION_64_ALIGN                      52
+#define SECTION_64_NRELOC                     60
+#define SECTION_64_FLAGS                      64
+#define SECTION_64_RESERVED3                  76
+#define SECTION_64_SIZE                       80
 
 #define MACHO_NAME_SIZE                       16 /* of segname and sectname, padded with NULs */
 
-#define SECTION_TYPE_MASK                     0xffu
+#define SECTION_64_TYPE_MASK                  0xffu
 #define S_ZEROFILL                            1u
 #define S_NON_LAZY_SYMBOL_POINTERS            6u
 #define S_LAZY_SYMBOL_POINTERS                7u
@@ -162,8 +158,6 @@
 /* struct twolevel_hints_command, struct encryption_info_command(_64), struct uuid_command */
 #define TWOLEVEL_HINTS_OFFSET 8
 #define TWOLEVEL_HINTS_SIZE   16
-#define ENCRYPTION_CRYPTOFF   8
-#define ENCRYPTION_CRYPTSIZE  12
 #define ENCRYPTION_CRYPTID    16
 #define ENCRYPTION_SIZE       20
 #define UUID_BYTES            8

@@ -26,20 +26,20 @@
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
-#include "formats/macho/plan.h"
+#include "formats/macho/state.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "common/llvm/tripwire.h"
+#include "formats/names_and_data.h"
 
 /* Of the records in __llvm_covmap. */
 #define MAPPING_ALIGNMENT 8
 
 /* The first byte of the segment at or behind `offset` that has to stay; the end of the segment's
  * bytes where none has. */
-static uint64_t next_kept(const struct macho_plan_state *state, size_t segment, uint64_t offset)
+static uint64_t next_kept(const struct macho_state *state, size_t segment, uint64_t offset)
 {
     const struct macho_segment *holder = &state->image.segments[segment];
     uint64_t next = holder->fileoff + holder->filesize;
@@ -49,9 +49,9 @@ static uint64_t next_kept(const struct macho_plan_state *state, size_t segment, 
         const struct macho_section *section = &state->image.sections[index];
         uint64_t start = section->offset, end = start + section->size;
 
-        for (size_t j = 0; j < state->plan->section_count; j++) {
-            const struct image_section *planned = &state->plan->sections[j];
-            if (planned->fate != SECTION_STAYS && state->section_index[planned->kind] == index)
+        for (size_t j = 0; j < state->base.plan->section_count; j++) {
+            const struct image_section *planned = &state->base.plan->sections[j];
+            if (planned->fate != FATE_STAYS && state->base.section_index[planned->kind] == index)
                 end = start + state->reserved[planned->kind];
         }
         if (macho_section_in_file(section) && end > offset && end > start && start < next)
@@ -62,18 +62,18 @@ static uint64_t next_kept(const struct macho_plan_state *state, size_t segment, 
 
 /* Where a run of bytes that need not stay ends, if it starts at `offset`: what is between sections
  * must be zero to count. */
-static uint64_t run_end(const struct macho_plan_state *state, size_t segment, uint64_t offset)
+static uint64_t run_end(const struct macho_state *state, size_t segment, uint64_t offset)
 {
     uint64_t end = next_kept(state, segment, offset);
     uint64_t behind = offset;
 
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        const struct image_section *planned = &state->plan->sections[i];
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *planned = &state->base.plan->sections[i];
         uint64_t section_end = planned->offset + planned->size;
         struct bytes gap;
 
         /* By rising offset, so that `behind` is the end of what is known to be free. */
-        if (planned->fate == SECTION_STAYS || section_end <= behind || planned->offset >= end)
+        if (planned->fate == FATE_STAYS || section_end <= behind || planned->offset >= end)
             continue;
         if (planned->offset > behind &&
             (!bytes_slice(state->image.file, behind, planned->offset - behind, &gap) ||
@@ -89,7 +89,7 @@ static uint64_t run_end(const struct macho_plan_state *state, size_t segment, ui
     return end;
 }
 
-static void add_hole(struct macho_plan_state *state, size_t segment, uint64_t start, uint64_t end)
+static void add_hole(struct macho_state *state, size_t segment, uint64_t start, uint64_t end)
 {
     const struct macho_segment *holder = &state->image.segments[segment];
     struct macho_hole hole = {
@@ -106,18 +106,18 @@ static void add_hole(struct macho_plan_state *state, size_t segment, uint64_t st
 }
 
 /* The runs of whole pages, each once, whatever the number of sections in it. */
-static void find_holes(struct macho_plan_state *state)
+static void find_holes(struct macho_state *state)
 {
     uint64_t done = 0;
 
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        const struct image_section *section = &state->plan->sections[i];
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *section = &state->base.plan->sections[i];
         uint64_t start = section->offset + state->reserved[section->kind];
         size_t segment;
 
-        if (section->fate == SECTION_STAYS || section->size == 0 || start < done)
+        if (section->fate == FATE_STAYS || section->size == 0 || start < done)
             continue;
-        segment = state->image.sections[state->section_index[section->kind]].segment;
+        segment = state->image.sections[state->base.section_index[section->kind]].segment;
         done = run_end(state, segment, start);
         add_hole(state, segment, start, done);
     }
@@ -127,7 +127,7 @@ static void find_holes(struct macho_plan_state *state)
 
 /* A segment that does not end with a page keeps its bytes: what is behind it would not be aligned.
  */
-static bool ends_with_page(const struct macho_plan_state *state, size_t segment)
+static bool ends_with_page(const struct macho_state *state, size_t segment)
 {
     return state->image.segments[segment].filesize % state->image.page_size == 0;
 }
@@ -144,28 +144,27 @@ static uint64_t overlap(const struct image_section *section, const struct macho_
 }
 
 /* Says how much stays of sections in a hole that is not cut. */
-static void explain_hole(struct macho_plan_state *state, const struct macho_hole *hole,
-                         const char *why)
+static void explain_hole(struct macho_state *state, const struct macho_hole *hole, const char *why)
 {
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        struct image_section *section = &state->plan->sections[i];
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        struct image_section *section = &state->base.plan->sections[i];
         uint64_t size = overlap(section, hole);
 
-        if (section->fate == SECTION_STAYS || size == 0)
+        if (section->fate == FATE_STAYS || size == 0)
             continue;
-        section->fate = SECTION_ZEROED;
+        section->fate = FATE_ZEROED;
         snprintf(section->reason, sizeof(section->reason), "%" PRIu64 " bytes of zeros stay: %s",
                  size, why);
     }
 }
 
-static void forget_explanations(struct macho_plan_state *state)
+static void forget_explanations(struct macho_state *state)
 {
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        struct image_section *section = &state->plan->sections[i];
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        struct image_section *section = &state->base.plan->sections[i];
 
-        if (section->fate == SECTION_ZEROED) {
-            section->fate = SECTION_REMOVED;
+        if (section->fate == FATE_ZEROED) {
+            section->fate = FATE_REMOVED;
             section->reason[0] = '\0';
         }
     }
@@ -175,7 +174,7 @@ static void forget_explanations(struct macho_plan_state *state)
  * found by symbols. */
 static bool is_nameless(const struct macho_section *section)
 {
-    uint32_t type = section->flags & SECTION_TYPE_MASK;
+    uint32_t type = section->flags & SECTION_64_TYPE_MASK;
 
     return strncmp(section->sectname, "__llvm_prf_", strlen("__llvm_prf_")) == 0 ||
            (type >= S_NON_LAZY_SYMBOL_POINTERS && type <= S_LAZY_SYMBOL_POINTERS) ||
@@ -183,7 +182,7 @@ static bool is_nameless(const struct macho_section *section)
            (type >= S_THREAD_LOCAL_REGULAR && type <= S_THREAD_LOCAL_INIT_FUNCTION_POINTERS);
 }
 
-static bool starts_nameless(const struct macho_plan_state *state, const struct macho_hole *hole)
+static bool starts_nameless(const struct macho_state *state, const struct macho_hole *hole)
 {
     const struct macho_segment *segment = &state->image.segments[hole->segment];
     uint64_t address = segment->vmaddr + (hole->offset - segment->fileoff);
@@ -198,54 +197,56 @@ static bool starts_nameless(const struct macho_plan_state *state, const struct m
 
 /* Whether the next segment loses all its bytes, and its load command can do for the rest of this
  * one. */
-static bool can_split(struct macho_plan_state *state, size_t segment)
+static bool can_split(struct macho_state *state, size_t segment)
 {
     const struct macho_segment *first = &state->image.segments[segment], *next = first + 1;
 
     return segment + 1 < state->image.segment_count &&
            strcmp(first->segname, MACHO_DATA_SEGMENT) == 0 &&
            strcmp(next->segname, MACHO_COVERAGE_SEGMENT) == 0 && next->filesize != 0 &&
-           macho_plan_removes(state, SECTION_COVMAP) &&
-           state->image.sections[state->section_index[SECTION_COVMAP]].segment == segment + 1 &&
-           macho_plan_filesize(state, segment + 1) == 0 && ends_with_page(state, segment) &&
+           image_plan_removes(state->base.plan, SECTION_COVMAP) &&
+           state->image.sections[state->base.section_index[SECTION_COVMAP]].segment ==
+               segment + 1 &&
+           macho_filesize(state, segment + 1) == 0 && ends_with_page(state, segment) &&
            next->vmaddr == first->vmaddr + first->vmsize &&
            next->fileoff == first->fileoff + first->filesize && next->initprot == first->initprot &&
            next->maxprot == first->maxprot &&
            next->command ==
-               first->command + SEGMENT_SIZE + SECTION_SIZE * (uint64_t)first->section_count;
+               first->command + SEGMENT_SIZE + SECTION_64_SIZE * (uint64_t)first->section_count;
 }
 
 /* Whether names are just behind data that go too. Headers of sections are in the order of
  * addresses, which must stay. */
-static bool follows_stub(struct macho_plan_state *state)
+static bool follows_stub(struct macho_state *state)
 {
-    size_t names = state->section_index[SECTION_NAMES], data = state->section_index[SECTION_DATA];
+    size_t names = state->base.section_index[SECTION_NAMES],
+           data = state->base.section_index[SECTION_DATA];
 
-    return macho_plan_removes(state, SECTION_DATA) && names == data + 1 &&
+    return image_plan_removes(state->base.plan, SECTION_DATA) && names == data + 1 &&
            state->image.sections[names].segment == state->image.sections[data].segment;
 }
 
 /* Where the mapping's tripwire is behind that of the names, from the start of that. */
-static uint64_t mapping_behind_names(const struct macho_plan_state *state)
+static uint64_t mapping_behind_names(const struct macho_state *state)
 {
-    return align_up(state->plan->tripwire_size, MAPPING_ALIGNMENT);
+    return align_up(state->base.tripwire_size, MAPPING_ALIGNMENT);
 }
 
 /* Bytes of the tripwires in front of what is split off. */
-static uint64_t tripwires_size(const struct macho_plan_state *state)
+static uint64_t tripwires_size(const struct macho_state *state)
 {
     return mapping_behind_names(state) + TRIPWIRE_MAPPING_SIZE;
 }
 
 /* Whether the tripwires can stand where the hole ends, since what is there goes, up to the end of
  * the names. Leaves a page more where they have no room. */
-static bool make_room_behind(struct macho_plan_state *state, struct macho_hole *hole)
+static bool make_room_behind(struct macho_state *state, struct macho_hole *hole)
 {
-    const struct image_section *names = image_plan_section(state->plan, SECTION_NAMES);
-    const struct image_section *data = image_plan_section(state->plan, SECTION_DATA);
+    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
+    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
     uint64_t page = state->image.page_size, names_end = names->offset + names->size;
     uint64_t start =
-        follows_stub(state) ? data->offset + state->record_layout.record_size : names->offset;
+        follows_stub(state) ? data->offset + state->base.record_layout.record_size : names->offset;
     uint64_t end = hole->offset + hole->size, room = end + tripwires_size(state);
     uint64_t missing = room > names_end ? align_up(room - names_end, page) : 0;
 
@@ -269,14 +270,14 @@ static struct macho_hole *largest_inner_hole(struct macho_hole *holes, size_t co
 
 /* `problem` says why no segment can be split; NULL: one may be. Returns what has hindered it; NULL
  * where one is split, or there is no need. */
-static const char *choose_holes(struct macho_plan_state *state, const char *problem)
+static const char *choose_holes(struct macho_state *state, const char *problem)
 {
     struct macho_hole found[MACHO_HOLES_MAX];
     struct macho_hole *inner;
     size_t count;
 
     state->hole_count = 0;
-    state->split_segment = MACHO_NONE;
+    state->split_segment = NO_INDEX;
     forget_explanations(state);
     find_holes(state);
     count = state->hole_count;
@@ -313,62 +314,63 @@ static const char *choose_holes(struct macho_plan_state *state, const char *prob
 
 /* The section of the mapping that comes first, as what stays is where its segment starts: with the
  * other one behind it, all the rest goes. */
-static const struct image_section *first_of_mapping(struct macho_plan_state *state)
+static const struct image_section *first_of_mapping(struct macho_state *state)
 {
-    const struct image_section *covmap = image_plan_section(state->plan, SECTION_COVMAP);
-    const struct image_section *covfun = image_plan_section(state->plan, SECTION_COVFUN);
+    const struct image_section *covmap = image_plan_section(state->base.plan, SECTION_COVMAP);
+    const struct image_section *covfun = image_plan_section(state->base.plan, SECTION_COVFUN);
     const struct macho_section *sections = state->image.sections;
 
-    return macho_plan_removes(state, SECTION_COVFUN) && covfun->offset < covmap->offset &&
-                   sections[state->section_index[SECTION_COVFUN]].segment ==
-                       sections[state->section_index[SECTION_COVMAP]].segment &&
+    return image_plan_removes(state->base.plan, SECTION_COVFUN) &&
+                   covfun->offset < covmap->offset &&
+                   sections[state->base.section_index[SECTION_COVFUN]].segment ==
+                       sections[state->base.section_index[SECTION_COVMAP]].segment &&
                    covfun->size >= TRIPWIRE_MAPPING_SIZE
                ? covfun
                : covmap;
 }
 
-uint64_t macho_plan_mapping_offset(struct macho_plan_state *state)
+uint64_t macho_mapping_offset(struct macho_state *state)
 {
-    return state->split_segment != MACHO_NONE ? state->split_fileoff + mapping_behind_names(state)
-                                              : first_of_mapping(state)->offset;
+    return state->split_segment != NO_INDEX ? state->split_fileoff + mapping_behind_names(state)
+                                            : first_of_mapping(state)->offset;
 }
 
-uint64_t macho_plan_mapping_address(struct macho_plan_state *state)
+uint64_t macho_mapping_address(struct macho_state *state)
 {
-    return state->split_segment != MACHO_NONE
-               ? image_plan_section(state->plan, SECTION_COVMAP)->address
+    return state->split_segment != NO_INDEX
+               ? image_plan_section(state->base.plan, SECTION_COVMAP)->address
                : first_of_mapping(state)->address;
 }
 
-uint64_t macho_plan_names_offset(struct macho_plan_state *state)
+uint64_t macho_names_offset(struct macho_state *state)
 {
     switch (state->names_place) {
     case MACHO_NAMES_BEHIND_STUB:
-        return image_plan_section(state->plan, SECTION_DATA)->offset +
-               state->record_layout.record_size;
+        return image_plan_section(state->base.plan, SECTION_DATA)->offset +
+               state->base.record_layout.record_size;
     case MACHO_NAMES_AT_SPLIT:
         return state->split_fileoff;
     default:
-        return image_plan_section(state->plan, SECTION_NAMES)->offset;
+        return image_plan_section(state->base.plan, SECTION_NAMES)->offset;
     }
 }
 
-uint64_t macho_plan_names_address(struct macho_plan_state *state)
+uint64_t macho_names_address(struct macho_state *state)
 {
-    const struct image_section *names = image_plan_section(state->plan, SECTION_NAMES);
+    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
 
     /* It stays in its segment. */
-    return names->address + (macho_plan_names_offset(state) - names->offset);
+    return names->address + (macho_names_offset(state) - names->offset);
 }
 
-static bool can_follow_stub(struct macho_plan_state *state)
+static bool can_follow_stub(struct macho_state *state)
 {
     return state->names_may_move && follows_stub(state) &&
-           image_plan_section(state->plan, SECTION_DATA)->size >=
-               state->record_layout.record_size + state->plan->tripwire_size;
+           image_plan_section(state->base.plan, SECTION_DATA)->size >=
+               state->base.record_layout.record_size + state->base.tripwire_size;
 }
 
-static bool is_in_hole(const struct macho_plan_state *state, uint64_t offset, uint64_t size)
+static bool is_in_hole(const struct macho_state *state, uint64_t offset, uint64_t size)
 {
     for (size_t i = 0; i < state->hole_count; i++) {
         if (ranges_overlap(offset, size, state->holes[i].offset, state->holes[i].size))
@@ -377,16 +379,16 @@ static bool is_in_hole(const struct macho_plan_state *state, uint64_t offset, ui
     return false;
 }
 
-static const char *choose_with_names(struct macho_plan_state *state, enum macho_names_place place,
+static const char *choose_with_names(struct macho_state *state, enum macho_names_place place,
                                      uint64_t in_names, const char *problem)
 {
-    size_t tripwire = state->plan->tripwire_size;
+    size_t tripwire = state->base.tripwire_size;
 
     state->names_place = place;
     state->reserved[SECTION_NAMES] = in_names;
     state->reserved[SECTION_DATA] =
-        state->record_layout.record_size + (place == MACHO_NAMES_BEHIND_STUB ? tripwire : 0);
-    if (macho_plan_removes(state, SECTION_COVMAP))
+        state->base.record_layout.record_size + (place == MACHO_NAMES_BEHIND_STUB ? tripwire : 0);
+    if (image_plan_removes(state->base.plan, SECTION_COVMAP))
         state->reserved[first_of_mapping(state)->kind] =
             place == MACHO_NAMES_AT_SPLIT ? 0 : TRIPWIRE_MAPPING_SIZE;
     return choose_holes(state, problem);
@@ -394,17 +396,17 @@ static const char *choose_with_names(struct macho_plan_state *state, enum macho_
 
 /* Tries the places by what they cost. Their own start costs names nothing where nothing is cut
  * there. */
-static void place_names(struct macho_plan_state *state, const char *problem)
+static void place_names(struct macho_state *state, const char *problem)
 {
-    size_t tripwire = state->plan->tripwire_size;
+    size_t tripwire = state->base.tripwire_size;
 
     if (tripwire != 0 && state->names_may_move) {
         problem = choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, problem);
-        if (state->split_segment != MACHO_NONE)
+        if (state->split_segment != NO_INDEX)
             return;
     }
     choose_with_names(state, MACHO_NAMES_AT_START, 0, problem);
-    if (tripwire == 0 || !is_in_hole(state, macho_plan_names_offset(state), tripwire)) {
+    if (tripwire == 0 || !is_in_hole(state, macho_names_offset(state), tripwire)) {
         state->reserved[SECTION_NAMES] = tripwire;
         return;
     }
@@ -414,29 +416,15 @@ static void place_names(struct macho_plan_state *state, const char *problem)
         choose_with_names(state, MACHO_NAMES_AT_START, tripwire, problem);
 }
 
-uint64_t macho_plan_filesize(const struct macho_plan_state *state, size_t segment)
-{
-    const struct macho_segment *holder = &state->image.segments[segment];
-    uint64_t filesize = holder->filesize;
-
-    for (size_t i = 0; i < state->hole_count; i++) {
-        const struct macho_hole *hole = &state->holes[i];
-        if (hole->segment == segment && (hole->is_tail || segment == state->split_segment) &&
-            hole->offset - holder->fileoff < filesize)
-            filesize = hole->offset - holder->fileoff;
-    }
-    return filesize;
-}
-
 /* ---- edits ---- */
 
 /* Zeros for [start, end) but for the holes, and the tripwires in front of a split. */
-static bool fill_with_zeros(struct macho_plan_state *state, uint64_t start, uint64_t end)
+static bool fill_with_zeros(struct macho_state *state, uint64_t start, uint64_t end)
 {
-    struct edit_script *edits = &state->plan->edits;
+    struct edit_script *edits = &state->base.plan->edits;
     uint64_t tripwires = state->split_fileoff, behind = tripwires + tripwires_size(state);
 
-    if (state->split_segment != MACHO_NONE && start < behind && end > tripwires)
+    if (state->split_segment != NO_INDEX && start < behind && end > tripwires)
         return (start >= tripwires || fill_with_zeros(state, start, tripwires)) &&
                (end <= behind || fill_with_zeros(state, behind, end));
     for (size_t i = 0; i < state->hole_count && start < end; i++) {
@@ -453,70 +441,80 @@ static bool fill_with_zeros(struct macho_plan_state *state, uint64_t start, uint
     return start >= end || edit_replace_by_zeros(edits, start, end - start, end - start);
 }
 
-static bool add_tripwire(struct macho_plan_state *state)
+static bool add_tripwire(struct macho_state *state)
 {
-    static const uint8_t unwritten[TRIPWIRE_SIZE_MAX];
-    struct image_plan *plan = state->plan;
-
-    plan->tripwire_literal = plan->edits.literals.size;
-    return edit_replace(&plan->edits, macho_plan_names_offset(state), plan->tripwire_size,
-                        (struct bytes){unwritten, plan->tripwire_size});
+    return edit_replace(&state->base.plan->edits, macho_names_offset(state),
+                        state->base.tripwire_size,
+                        planning_rest(&state->base, SECTION_NAMES, state->base.tripwire_size));
 }
 
 /* With the padding behind the names' tripwire, if it is there. */
-static bool add_mapping_tripwire(struct macho_plan_state *state)
+static bool add_mapping_tripwire(struct macho_state *state)
 {
     uint8_t bytes[MAPPING_ALIGNMENT + TRIPWIRE_MAPPING_SIZE] = {0};
-    size_t padding = state->split_segment == MACHO_NONE
+    size_t padding = state->split_segment == NO_INDEX
                          ? 0
-                         : mapping_behind_names(state) - state->plan->tripwire_size;
+                         : mapping_behind_names(state) - state->base.tripwire_size;
     size_t size = padding + TRIPWIRE_MAPPING_SIZE;
 
-    tripwire_write_mapping(bytes + padding, false);
-    return edit_replace(&state->plan->edits, macho_plan_mapping_offset(state) - padding, size,
+    memcpy(bytes + padding, state->base.mapping_tripwire, TRIPWIRE_MAPPING_SIZE);
+    return edit_replace(&state->base.plan->edits, macho_mapping_offset(state) - padding, size,
                         (struct bytes){bytes, size});
 }
 
-static bool add_edits(struct macho_plan_state *state)
+static bool add_stub(struct macho_state *state)
 {
-    if (macho_plan_removes(state, SECTION_NAMES) && !add_tripwire(state))
+    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
+    struct bytes stub = planning_rest(&state->base, SECTION_DATA, data->size);
+
+    return edit_replace(&state->base.plan->edits, data->offset, stub.size, stub);
+}
+
+static bool add_edits(struct macho_state *state)
+{
+    if (image_plan_removes(state->base.plan, SECTION_DATA) && !add_stub(state))
         return false;
-    if (macho_plan_removes(state, SECTION_COVMAP) && !add_mapping_tripwire(state))
+    if (image_plan_removes(state->base.plan, SECTION_NAMES) && !add_tripwire(state))
         return false;
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        const struct image_section *section = &state->plan->sections[i];
+    if (image_plan_removes(state->base.plan, SECTION_COVMAP) && !add_mapping_tripwire(state))
+        return false;
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *section = &state->base.plan->sections[i];
         uint64_t end = section->offset + section->size;
 
-        if (section->fate != SECTION_STAYS &&
+        if (section->fate != FATE_STAYS &&
             !fill_with_zeros(state, section->offset + state->reserved[section->kind], end))
             return false;
     }
     for (size_t i = 0; i < state->hole_count; i++) {
-        if (!edit_cut(&state->plan->edits, state->holes[i].offset, state->holes[i].size))
+        if (!edit_cut(&state->base.plan->edits, state->holes[i].offset, state->holes[i].size))
             return false;
     }
     return true;
 }
 
 /* Where only the mapping goes, no fixup changes, and none needs to be understood. */
-static bool plan_fixups(struct macho_plan_state *state, const char **problem)
+static bool plan_fixups(struct macho_state *state, const char **problem)
 {
     *problem = NULL;
-    if (!macho_plan_removes(state, SECTION_NAMES) && !macho_plan_removes(state, SECTION_DATA))
+    if (!image_plan_removes(state->base.plan, SECTION_NAMES) &&
+        !image_plan_removes(state->base.plan, SECTION_DATA))
         return true;
     return macho_relink_plan(state, problem) && macho_recode_plan(state, problem);
 }
 
-bool macho_layout_plan(struct macho_plan_state *state, struct error *error)
+bool macho_layout(struct macho_state *state, struct error *error)
 {
-    struct edit_script *edits = &state->plan->edits;
+    struct edit_script *edits = &state->base.plan->edits;
     size_t edits_before = edits->count, literals_before = edits->literals.size;
     const char *problem;
     bool done;
 
+    state->split_segment = NO_INDEX;
+    state->names_may_move = !rules_is_shared(&state->base.code, RUNTIME_BEGIN_NAMES);
     place_names(state, NULL);
     done = plan_fixups(state, &problem);
-    if (!done && problem != NULL && state->split_segment != MACHO_NONE) {
+    if (!done && problem != NULL && state->split_segment != NO_INDEX) {
         edits->count = edits_before;
         edits->literals.size = literals_before;
         state->chains_growth = 0;
@@ -529,5 +527,6 @@ bool macho_layout_plan(struct macho_plan_state *state, struct error *error)
                          problem);
     if (!done || !add_edits(state))
         return error_out_of_memory(error, state->image.path, edits->literals.size);
-    return !macho_plan_removes(state, SECTION_NAMES) || macho_runtime_move_names(state, error);
+    return !image_plan_removes(state->base.plan, SECTION_NAMES) ||
+           names_move(&state->base, macho_names_address(state), error);
 }

@@ -1,23 +1,36 @@
 /*
- * Planning the split of a Mach-O image: describes it, decides section by section what can go, and
- * calls the steps that plan the edits (macho/plan.h lists them).
+ * Mach-O images: describes one, and decides what can go as far as that is no matter of all formats.
+ * macho/state.h lists the other steps.
  */
-#include "formats/macho/macho.h"
-
 #include <elf.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/base/digest.h"
-#include "common/edit/apply.h"
-#include "common/llvm/tripwire.h"
 #include "formats/macho/fixups.h"
-#include "formats/macho/plan.h"
+#include "formats/macho/state.h"
 
-bool macho_recognize(struct bytes bytes)
+/* What earlier versions of covsplit called __llvm_covmap, which they left empty: llvm-cov passes
+ * over such an image where it is given others too. Known so that such an image is known to be
+ * split. */
+#define EMPTIED_MAPPING "__llvm_covsplit"
+
+static struct macho_state *state_of(struct planning *planning)
+{
+    return (struct macho_state *)planning;
+}
+
+static const struct macho_image *image_of(const struct planning *planning)
+{
+    return &((const struct macho_state *)planning)->image;
+}
+
+static const struct macho_section *section_of(const struct planning *planning,
+                                              enum section_kind kind)
+{
+    return &image_of(planning)->sections[planning->section_index[kind]];
+}
+
+static bool recognize(struct bytes bytes)
 {
     uint32_t magic;
 
@@ -27,7 +40,7 @@ bool macho_recognize(struct bytes bytes)
     return magic == MH_MAGIC_64 || magic == MH_MAGIC || magic == MH_CIGAM || magic == MH_CIGAM_64;
 }
 
-bool macho_is_linked(struct bytes bytes)
+static bool is_linked(struct bytes bytes)
 {
     uint32_t magic = load_u32(bytes.data, false), type;
 
@@ -37,44 +50,34 @@ bool macho_is_linked(struct bytes bytes)
     return type == MH_EXECUTE || type == MH_DYLIB || type == MH_BUNDLE;
 }
 
-/* ---- what macho/plan.h declares for all steps ---- */
-
-bool macho_plan_keep(struct macho_plan_state *state, enum section_kind kind, const char *format,
-                     ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    image_plan_keep(state->plan, kind, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
-bool macho_plan_removes(struct macho_plan_state *state, enum section_kind kind)
-{
-    const struct image_section *section = image_plan_section(state->plan, kind);
-
-    return section != NULL && section->fate != SECTION_STAYS;
-}
-
-bool macho_plan_removes_fixup(const struct macho_plan_state *state, uint64_t address)
-{
-    const struct image_section *data = image_plan_section(state->plan, SECTION_DATA);
-
-    return data != NULL && data->fate != SECTION_STAYS &&
-           range_within(address, 1, data->address, data->size);
-}
-
-bool macho_plan_cuts(const struct macho_plan_state *state, uint64_t offset)
-{
-    for (size_t i = 0; i < state->hole_count; i++) {
-        if (ranges_overlap(offset, 8, state->holes[i].offset, state->holes[i].size))
-            return true;
-    }
-    return false;
-}
-
 /* ---- describing ---- */
+
+static bool open_image(struct planning *planning, struct error *error)
+{
+    return macho_image_open(&state_of(planning)->image, planning->input, error);
+}
+
+static void close_image(struct planning *planning)
+{
+    macho_image_close(&state_of(planning)->image);
+    buffer_free(&state_of(planning)->signature.content);
+}
+
+static bool describe(struct planning *planning, struct error *error)
+{
+    const struct macho_image *image = image_of(planning);
+    struct sidecar_facts *facts = &planning->plan->facts;
+
+    (void)error;
+    facts->elf_class = ELFCLASS64;
+    facts->elf_data = ELFDATA2LSB;
+    facts->elf_type =
+        image->filetype == MH_EXECUTE && (image->flags & MH_PIE) == 0 ? ET_EXEC : ET_DYN;
+    facts->machine = image->machine;
+    facts->pointer_size = 8;
+    macho_uuid(image, &facts->uuid);
+    return true;
+}
 
 static bool is_coverage_mapping(enum section_kind kind)
 {
@@ -82,267 +85,255 @@ static bool is_coverage_mapping(enum section_kind kind)
            kind == SECTION_COVDATA;
 }
 
-static size_t find_section(const struct macho_image *image, enum section_kind kind)
+static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
 {
+    const struct macho_image *image = image_of(planning);
+    bool is_mapping = is_coverage_mapping(kind);
     const char *name = section_kind_name(kind);
-    size_t index;
+    size_t index = macho_find_section(
+        image, is_mapping ? MACHO_COVERAGE_SEGMENT : MACHO_DATA_SEGMENT, name, after);
 
-    if (is_coverage_mapping(kind)) {
-        index = macho_find_section(image, MACHO_COVERAGE_SEGMENT, name);
-        return index != MACHO_NONE || kind != SECTION_COVMAP
-                   ? index
-                   : macho_find_section(image, MACHO_COVERAGE_SEGMENT, MACHO_EMPTIED_MAPPING);
-    }
-    index = macho_find_section(image, MACHO_DATA_SEGMENT, name);
-    return index != MACHO_NONE ? index : macho_find_section(image, MACHO_PROFILE_SEGMENT, name);
+    if (index == NO_INDEX && !is_mapping)
+        index = macho_find_section(image, MACHO_PROFILE_SEGMENT, name, after);
+    if (index == NO_INDEX && kind == SECTION_COVMAP)
+        index = macho_find_section(image, MACHO_COVERAGE_SEGMENT, EMPTIED_MAPPING, after);
+    return index;
 }
 
-static void find_sections(struct macho_plan_state *state)
+static void describe_section(const struct planning *planning, size_t index,
+                             struct image_section *section)
 {
-    struct image_plan *plan = state->plan;
+    const struct macho_section *header = &image_of(planning)->sections[index];
 
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        const char *name = section_kind_name((enum section_kind)kind);
-        size_t index = find_section(&state->image, (enum section_kind)kind);
-        const struct macho_section *section;
-
-        state->section_index[kind] = index;
-        if (index == MACHO_NONE)
-            continue;
-        section = &state->image.sections[index];
-        /* One of bytes that the file does not have was not made by a compiler. */
-        plan->sections[plan->section_count++] = (struct image_section){
-            .kind = (enum section_kind)kind,
-            .name = name,
-            .address = section->addr,
-            .offset = section->offset,
-            .size = section->size,
-            .alignment = section->align < 32 ? UINT64_C(1) << section->align : 0,
-            .loaded = true,
-            .fate = SECTION_STAYS,
-        };
-    }
-    image_plan_sort(plan);
+    section->address = header->addr;
+    section->offset = header->offset;
+    section->size = header->size;
+    section->alignment = header->align < 32 ? UINT64_C(1) << header->align : 0;
+    section->loaded = true;
 }
 
-/* All definitions of __llvm_profile_raw_version must agree. 0 where there is none. */
-static uint64_t read_raw_version(const struct macho_plan_state *state)
+static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
+                    struct error *error)
 {
-    uint64_t version = 0;
-
-    for (size_t i = 0; i < state->runtime.count; i++) {
-        const struct runtime_definition *definition = &state->runtime.definitions[i];
-        struct bytes bytes;
-        uint64_t value;
-
-        if (definition->symbol != RUNTIME_RAW_VERSION)
-            continue;
-        if (!macho_bytes_at(&state->image, definition->address, 8, &bytes))
-            return 0;
-        value = load_u64(bytes.data, false);
-        if (version != 0 && value != version)
-            return 0;
-        version = value;
-    }
-    return version;
-}
-
-static bool describe(struct macho_plan_state *state, struct error *error)
-{
-    struct sidecar_facts *facts = &state->plan->facts;
-
-    facts->format = IMAGE_MACHO;
-    facts->elf_class = ELFCLASS64;
-    facts->elf_data = ELFDATA2LSB;
-    facts->elf_type = state->image.filetype == MH_EXECUTE && (state->image.flags & MH_PIE) == 0
-                          ? ET_EXEC
-                          : ET_DYN;
-    facts->machine = state->image.machine;
-    facts->pointer_size = 8;
-    macho_uuid(&state->image, &facts->uuid);
-    if (!image_plan_choose_uuid(state->plan, state->options, state->image.path, error))
-        return false;
-    find_sections(state);
-    if (!macho_runtime_find(&state->image, &state->runtime, error))
-        return false;
-    facts->raw_version = read_raw_version(state);
-    state->has_record_layout = stub_layout(facts->raw_version, 8, &state->record_layout);
+    (void)error;
+    *is_rest = section_of(planning, kind)->reserved3 == MACHO_EMPTIED_MARK;
     return true;
 }
 
-static bool is_already_split(const struct macho_plan_state *state)
+static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
 {
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        size_t index = state->section_index[kind];
+    const struct macho_section *section = section_of(planning, kind);
 
-        if (index != MACHO_NONE && (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 &&
-            state->image.sections[index].reserved3 == MACHO_EMPTIED_MARK)
+    return section->reserved3 == MACHO_EMPTIED_MARK
+               ? macho_section_bytes(image_of(planning), section)
+               : (struct bytes){0};
+}
+
+static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context)
+{
+    return macho_symbols_visit(image_of(planning), visit, context);
+}
+
+static bool find_symbols(struct planning *planning, struct error *error)
+{
+    struct runtime_symbols *symbols = &planning->code.symbols;
+
+    return macho_symbols_check(image_of(planning), &symbols->are_told, error) &&
+           (runtime_symbols_find(symbols, each_symbol, planning) ||
+            error_set(error, "%s: the profile runtime is defined too many times; link it again",
+                      planning->input->path));
+}
+
+static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
+                     struct bytes *bytes)
+{
+    return macho_bytes_at(image_of(planning), address, size, bytes);
+}
+
+/* ---- code ---- */
+
+/* To the end of the segment: symbols have no sizes. */
+static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
+                    struct code *code)
+{
+    const struct macho_image *image = image_of(planning);
+
+    for (size_t i = 0; i < image->segment_count; i++) {
+        const struct macho_segment *segment = &image->segments[i];
+        uint64_t inside = definition->address - segment->vmaddr;
+
+        if ((segment->initprot & VM_PROT_EXECUTE) == 0 || inside >= segment->filesize)
+            continue;
+        code->address = definition->address;
+        return bytes_slice(image->file, segment->fileoff + inside, segment->filesize - inside,
+                           &code->bytes);
+    }
+    return false;
+}
+
+static bool next_code(const struct planning *planning, size_t *index, struct code *code)
+{
+    const struct macho_image *image = image_of(planning);
+
+    while (*index < image->section_count) {
+        const struct macho_section *section = &image->sections[(*index)++];
+
+        if (!macho_section_is_code(section))
+            continue;
+        *code = (struct code){macho_section_bytes(image, section), section->addr};
+        return true;
+    }
+    return false;
+}
+
+static bool is_start_of_section(const struct planning *planning, uint64_t address)
+{
+    const struct macho_image *image = image_of(planning);
+
+    for (size_t i = 0; i < image->section_count; i++) {
+        if (image->sections[i].addr == address && image->sections[i].size != 0)
             return true;
     }
     return false;
 }
 
-/* What a split has left of a section; empty where it has not touched it. */
-static struct bytes rest_of(const struct macho_plan_state *state, enum section_kind kind)
-{
-    size_t index = state->section_index[kind];
-    struct bytes none = {0};
-
-    return index == MACHO_NONE || state->image.sections[index].reserved3 != MACHO_EMPTIED_MARK
-               ? none
-               : macho_section_bytes(&state->image, &state->image.sections[index]);
-}
-
-/* Of a stripped image: its UUID where it has no LC_UUID. True where only a stub tells. */
-static bool take_split_uuid(struct macho_plan_state *state)
-{
-    return image_plan_take_split_uuid(state->plan, rest_of(state, SECTION_NAMES),
-                                      rest_of(state, SECTION_DATA));
-}
-
-bool macho_find_split(const struct input *input, struct split_image *split, struct error *error)
-{
-    struct image_plan *plan = calloc(1, sizeof(*plan));
-    struct macho_plan_state *state = calloc(1, sizeof(*state));
-    bool found = false;
-
-    if (plan == NULL || state == NULL) {
-        error_out_of_memory(error, input->path, sizeof(*plan) + sizeof(*state));
-    } else if (macho_image_open(&state->image, input, error)) {
-        state->plan = plan;
-        macho_uuid(&state->image, &plan->facts.uuid);
-        find_sections(state);
-        found = is_already_split(state);
-        if (found) {
-            split->uuid_is_stub = take_split_uuid(state);
-            image_plan_describe_split(plan, split);
-        }
-        macho_image_close(&state->image);
-    }
-    free(state);
-    free(plan);
-    return found;
-}
-
 /* ---- deciding ---- */
 
 /* The coverage mapping is data that no code uses, and that no pointer leads to. */
-static bool check_mapping(struct macho_plan_state *state, enum section_kind kind)
+static bool check_mapping(struct planning *planning, enum section_kind kind)
 {
-    const struct macho_section *section = &state->image.sections[state->section_index[kind]];
+    const struct macho_section *section = section_of(planning, kind);
+    struct reference_target target = {.first = section->addr, .size = section->size};
     const char *reason;
     uint64_t from;
 
     if (section->size != 0 && !macho_section_in_file(section))
-        return macho_plan_keep(state, kind, "it has no bytes in the file");
+        return image_plan_keep(planning->plan, kind, "it has no bytes in the file");
     if (kind == SECTION_COVMAP && section->size < TRIPWIRE_MAPPING_SIZE)
-        return macho_plan_keep(state, kind, "it is shorter than the header of a record");
-    if (macho_segment_may_have_fixups(&state->image, section->segment))
-        return macho_plan_keep(state, kind, "dyld applies fixups to its segment");
+        return image_plan_keep(planning->plan, kind, "it is shorter than the header of a record");
+    if (macho_segment_may_have_fixups(image_of(planning), section->segment))
+        return image_plan_keep(planning->plan, kind, "dyld applies fixups to its segment");
     /* Of fixups that cannot be read none leads here: clang makes none. */
-    if (macho_find_pointer(state, section->addr, section->size, &from, &reason) && reason == NULL)
-        return macho_plan_keep(state, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
+    if (macho_find_pointer(planning, &target, &from, &reason) && reason == NULL)
+        return image_plan_keep(planning->plan, kind, "a pointer at 0x%" PRIx64 " refers to it",
+                               from);
     return true;
 }
 
-static bool decide(struct macho_plan_state *state, struct error *error)
+static bool check_section(struct planning *planning, struct image_section *section,
+                          struct error *error)
 {
-    struct image_plan *plan = state->plan;
-    bool any = false;
-
-    for (size_t i = 0; i < plan->section_count; i++) {
-        struct image_section *section = &plan->sections[i];
-        unsigned bit = SECTION_BIT(section->kind);
-
-        if (section->size == 0 || (state->options->sections & SECTION_REMOVABLE & bit) == 0)
-            continue;
-        if (!any && !macho_image_check_layout(&state->image, error))
-            return false;
-        any = true;
-        section->fate = SECTION_REMOVED;
-        if (is_coverage_mapping(section->kind))
-            check_mapping(state, section->kind);
-    }
+    if (!macho_image_check_layout(image_of(planning), error))
+        return false;
+    if (is_coverage_mapping(section->kind))
+        check_mapping(planning, section->kind);
     return true;
 }
 
-/* ---- the plan ---- */
-
-/* The signature covers the stub, so the UUID must be in it by now, wherever it comes from. */
-static bool settle_uuid(struct macho_plan_state *state, struct error *error)
+static bool check_known(struct planning *planning, enum section_kind kind)
 {
-    struct image_plan *plan = state->plan;
-    struct uuid uuid = {.size = DIGEST_SIZE};
-    struct digest digest;
+    const struct macho_image *image = image_of(planning);
 
-    if (plan->facts.uuid.size == 0) {
-        if (!input_digest(state->image.input, &digest, error))
-            return false;
-        memcpy(uuid.bytes, digest.bytes, DIGEST_SIZE);
-        plan->facts.uuid = uuid;
-    }
-    image_plan_set_uuid(plan, &plan->facts.uuid, plan->facts.uuid_source);
+    if (!planning->code.symbols.are_told)
+        return image_plan_keep(planning->plan, kind, "no symbol table: run covsplit before strip");
+    if (macho_find_command(image, LC_DYLD_CHAINED_FIXUPS) == NULL &&
+        macho_find_command(image, LC_DYLD_INFO) == NULL &&
+        macho_find_command(image, LC_DYLD_INFO_ONLY) == NULL)
+        return image_plan_keep(planning->plan, kind,
+                               "the image has no fixups, which would tell who points to it");
+    if (kind == SECTION_DATA && planning->has_record_layout && !planning->record_layout.relative)
+        return image_plan_keep(planning->plan, kind,
+                               "its records hold addresses (LLVM 13); build with LLVM 14 or later");
     return true;
 }
 
-static bool plan_edits(struct macho_plan_state *state, struct error *error)
+static bool check_claims(struct planning *planning, enum section_kind kind)
 {
-    struct image_plan *plan = state->plan;
-
-    if (!decide(state, error))
-        return false;
-    image_plan_pair_mapping(plan);
-    if (!macho_runtime_plan(state, error))
-        return false;
-    image_plan_list_ranges(plan);
-    if (plan->range_count == 0)
-        return edit_script_finish(&plan->edits, state->image.path, error);
-    if (!macho_signature_read(state, error) || !macho_layout_plan(state, error) ||
-        !macho_commands_reserve(state, error) || !macho_signature_reserve(state, error) ||
-        !edit_script_finish(&plan->edits, state->image.path, error))
-        return false;
-    plan->facts.has_stub = plan->stub_uuid_literal != SIZE_MAX;
-    if (!settle_uuid(state, error))
-        return false;
-    macho_commands_write(state);
-    return macho_signature_sign(state, error);
+    if (!macho_section_in_file(section_of(planning, kind)))
+        return image_plan_keep(planning->plan, kind, "it has no bytes in the file");
+    return macho_find_command(image_of(planning), LC_SEGMENT_SPLIT_INFO) == NULL ||
+           image_plan_keep(planning->plan, kind,
+                           "the image may become part of dyld's shared cache, which moves its "
+                           "sections");
 }
 
-struct image_plan *macho_plan(const struct input *input, const struct image_options *options,
-                              struct error *error)
-{
-    struct macho_plan_state *state = calloc(1, sizeof(*state));
-    struct image_plan *plan = calloc(1, sizeof(*plan));
-    bool done = false;
+/* ---- fixups ---- */
 
-    if (state == NULL || plan == NULL) {
-        error_out_of_memory(error, input->path, sizeof(*state));
-        goto out;
-    }
-    state->options = options;
-    state->plan = plan;
-    plan->stub_uuid_literal = SIZE_MAX;
-    plan->tripwire_literal = SIZE_MAX;
-    plan->check_sum_literal = SIZE_MAX;
-    state->split_segment = MACHO_NONE;
-    edit_script_init(&plan->edits, input->bytes.size);
-    if (!macho_image_open(&state->image, input, error))
-        goto out;
-    done = describe(state, error);
-    if (done) {
-        plan->already_split = is_already_split(state);
-        if (plan->already_split)
-            take_split_uuid(state);
-        else
-            done = plan_edits(state, error);
-    }
-    macho_image_close(&state->image);
-    buffer_free(&state->signature.content);
-out:
-    free(state);
-    if (!done) {
-        image_plan_free(plan);
-        return NULL;
-    }
-    return plan;
+static bool fixup_is_outside(void *context, const struct macho_fixup *fixup)
+{
+    const struct macho_section *section = context;
+
+    return !ranges_overlap(fixup->address, 8, section->addr, section->size);
 }
+
+/* A rebase in the data goes with it. Nothing else is expected there. */
+static bool fixup_can_go(void *context, const struct macho_fixup *fixup)
+{
+    const struct macho_section *section = context;
+
+    return fixup_is_outside(context, fixup) ||
+           (fixup->is_rebase && range_within(fixup->address, 8, section->addr, section->size));
+}
+
+static bool settle_relocations(struct planning *planning, enum section_kind kind)
+{
+    void *section = (void *)(uintptr_t)section_of(planning, kind);
+    bool is_data = kind == SECTION_DATA;
+    const char *reason;
+
+    return macho_fixups_each(image_of(planning), is_data ? fixup_can_go : fixup_is_outside, section,
+                             &reason) ||
+           image_plan_keep(planning->plan, kind, "%s",
+                           reason != NULL ? reason
+                           : is_data      ? "it refers to other images"
+                                          : "dyld applies fixups to it");
+}
+
+/* ---- the edits ---- */
+
+static bool layout(struct planning *planning, struct error *error)
+{
+    struct macho_state *state = state_of(planning);
+
+    return macho_signature_read(state, error) && macho_layout(state, error) &&
+           macho_commands_reserve(state, error) && macho_signature_reserve(state, error);
+}
+
+const struct format macho_format = {
+    .name = "Mach-O",
+    .id = IMAGE_MACHO,
+    .state_size = sizeof(struct macho_state),
+    .code =
+        {
+            .folding_advice = "link without identical code folding",
+            .missing_advice = "it was stripped, or its profile runtime was inlined, or is not "
+                              "LLVM's; run covsplit before strip",
+            .code_of = code_of,
+            .next_code = next_code,
+            .is_start_of_section = is_start_of_section,
+            .find_pointer = macho_find_pointer,
+            .each_symbol = each_symbol,
+        },
+    .recognize = recognize,
+    .is_linked = is_linked,
+    .outline = macho_outline,
+    .open = open_image,
+    .close = close_image,
+    .describe = describe,
+    .section_name = section_kind_name,
+    .find_section = find_section,
+    .describe_section = describe_section,
+    .is_rest = is_rest,
+    .rest_of = rest_of,
+    .find_symbols = find_symbols,
+    .bytes_at = bytes_at,
+    .check_section = check_section,
+    .check_known = check_known,
+    .check_claims = check_claims,
+    .settle_relocations = settle_relocations,
+    .moves_names = true,
+    .layout = layout,
+    .write = macho_commands_write,
+    .seal = macho_signature_sign,
+};

@@ -1,8 +1,6 @@
 /*
- * The outline of a Mach-O image: see image.h.
+ * The outline of a Mach-O image: see macho/read.h.
  */
-#include "formats/macho/macho.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "formats/macho/commands.h"
+
 /* More than this is no image: linkers make a few dozen of each, and every one is copied. */
 #define COMMANDS_MAX 65536
 
@@ -57,43 +59,6 @@ static uint32_t field_32(const struct macho_image *image, uint64_t offset)
     return load_u32(image->file.data + offset, false);
 }
 
-/* How many bytes a load command must have for its fields to be there. */
-static uint32_t least_size(uint32_t cmd)
-{
-    switch (cmd) {
-    case LC_SEGMENT_64:
-        return SEGMENT_SIZE;
-    case LC_SYMTAB:
-        return SYMTAB_SIZE;
-    case LC_DYSYMTAB:
-        return DYSYMTAB_SIZE;
-    case LC_DYLD_INFO:
-    case LC_DYLD_INFO_ONLY:
-        return DYLD_INFO_SIZE;
-    case LC_UUID:
-        return UUID_BYTES + UUID_SIZE;
-    case LC_TWOLEVEL_HINTS:
-        return TWOLEVEL_HINTS_SIZE;
-    case LC_ENCRYPTION_INFO:
-    case LC_ENCRYPTION_INFO_64:
-        return ENCRYPTION_SIZE;
-    case LC_CODE_SIGNATURE:
-    case LC_SEGMENT_SPLIT_INFO:
-    case LC_FUNCTION_STARTS:
-    case LC_DATA_IN_CODE:
-    case LC_DYLIB_CODE_SIGN_DRS:
-    case LC_LINKER_OPTIMIZATION_HINT:
-    case LC_DYLD_EXPORTS_TRIE:
-    case LC_DYLD_CHAINED_FIXUPS:
-    case LC_ATOM_INFO:
-    case LC_FUNCTION_VARIANTS:
-    case LC_FUNCTION_VARIANT_FIXUPS:
-        return LINKEDIT_SIZE;
-    default:
-        return COMMAND_SIZE;
-    }
-}
-
 /* Finds the commands, and counts segments and sections. */
 static bool read_commands(struct macho_image *image, struct error *error)
 {
@@ -109,13 +74,15 @@ static bool read_commands(struct macho_image *image, struct error *error)
         return error_out_of_memory(error, image->path, count * sizeof(*image->commands));
     for (; image->command_count < count; image->command_count++) {
         struct macho_command *command = &image->commands[image->command_count];
+        const struct known_command *known;
 
         if (image->commands_end - offset < COMMAND_SIZE)
             return refuse(image, error, "a load command is cut short");
         *command = (struct macho_command){field_32(image, offset + COMMAND_CMD),
                                           field_32(image, offset + COMMAND_CMDSIZE), offset};
+        known = macho_known_command(command->cmd);
         if (command->cmdsize > image->commands_end - offset || command->cmdsize % 8 != 0 ||
-            command->cmdsize < least_size(command->cmd))
+            command->cmdsize < (known == NULL ? COMMAND_SIZE : known->size_min))
             return refuse(image, error, "a load command has a wrong size");
         if (command->cmd == LC_SEGMENT_64) {
             image->segment_count++;
@@ -139,19 +106,19 @@ static struct macho_section read_section(const struct macho_image *image, uint64
                                          size_t segment)
 {
     struct macho_section section = {
-        .addr = field_64(image, header + SECTION_ADDR),
-        .size = field_64(image, header + SECTION_BYTES),
-        .offset = field_32(image, header + SECTION_OFFSET),
-        .align = field_32(image, header + SECTION_ALIGN),
-        .nreloc = field_32(image, header + SECTION_NRELOC),
-        .flags = field_32(image, header + SECTION_FLAGS),
-        .reserved3 = field_32(image, header + SECTION_RESERVED3),
+        .addr = field_64(image, header + SECTION_64_ADDR),
+        .size = field_64(image, header + SECTION_64_BYTES),
+        .offset = field_32(image, header + SECTION_64_OFFSET),
+        .align = field_32(image, header + SECTION_64_ALIGN),
+        .nreloc = field_32(image, header + SECTION_64_NRELOC),
+        .flags = field_32(image, header + SECTION_64_FLAGS),
+        .reserved3 = field_32(image, header + SECTION_64_RESERVED3),
         .segment = segment,
         .header = header,
     };
 
-    read_name(image, header + SECTION_SECTNAME, section.sectname);
-    read_name(image, header + SECTION_SEGNAME, section.segname);
+    read_name(image, header + SECTION_64_SECTNAME, section.sectname);
+    read_name(image, header + SECTION_64_SEGNAME, section.segname);
     return section;
 }
 
@@ -174,7 +141,7 @@ static struct macho_segment read_segment(const struct macho_image *image, uint64
 
 static bool read_segments(struct macho_image *image, struct error *error)
 {
-    uint64_t sections_max = (image->commands_end - HEADER_SIZE) / SECTION_SIZE, end;
+    uint64_t sections_max = (image->commands_end - HEADER_SIZE) / SECTION_64_SIZE, end;
     size_t segments = 0, sections = 0;
 
     if (image->section_count > sections_max)
@@ -192,14 +159,14 @@ static bool read_segments(struct macho_image *image, struct error *error)
             continue;
         *segment = read_segment(image, command->offset);
         segment->first_section = sections;
-        if (segment->section_count != (command->cmdsize - SEGMENT_SIZE) / SECTION_SIZE ||
-            (command->cmdsize - SEGMENT_SIZE) % SECTION_SIZE != 0)
+        if (segment->section_count != (command->cmdsize - SEGMENT_SIZE) / SECTION_64_SIZE ||
+            (command->cmdsize - SEGMENT_SIZE) % SECTION_64_SIZE != 0)
             return refuse(image, error, "a segment's sections do not fill its load command");
         if (!range_within(segment->fileoff, segment->filesize, 0, image->file.size) ||
             !add_fits(segment->vmaddr, segment->vmsize, &end))
             return refuse(image, error, "a segment is not inside the file");
         for (size_t j = 0; j < segment->section_count; j++, sections++) {
-            uint64_t header = command->offset + SEGMENT_SIZE + j * SECTION_SIZE;
+            uint64_t header = command->offset + SEGMENT_SIZE + j * SECTION_64_SIZE;
             image->sections[sections] = read_section(image, header, segments);
             if (!add_fits(image->sections[sections].addr, image->sections[sections].size, &end))
                 return refuse(image, error, "a section has a wrong size");
@@ -243,18 +210,18 @@ size_t macho_find_segment(const struct macho_image *image, const char *segname)
         if (strcmp(image->segments[i].segname, segname) == 0)
             return i;
     }
-    return MACHO_NONE;
+    return NO_INDEX;
 }
 
 size_t macho_find_section(const struct macho_image *image, const char *segname,
-                          const char *sectname)
+                          const char *sectname, size_t after)
 {
-    for (size_t i = 0; i < image->section_count; i++) {
+    for (size_t i = after == NO_INDEX ? 0 : after + 1; i < image->section_count; i++) {
         if (strcmp(image->sections[i].segname, segname) == 0 &&
             strcmp(image->sections[i].sectname, sectname) == 0)
             return i;
     }
-    return MACHO_NONE;
+    return NO_INDEX;
 }
 
 bool macho_section_is_code(const struct macho_section *section)
@@ -264,7 +231,7 @@ bool macho_section_is_code(const struct macho_section *section)
 
 bool macho_section_in_file(const struct macho_section *section)
 {
-    uint32_t type = section->flags & SECTION_TYPE_MASK;
+    uint32_t type = section->flags & SECTION_64_TYPE_MASK;
 
     return section->size != 0 && type != S_ZEROFILL && type != S_GB_ZEROFILL &&
            type != S_THREAD_LOCAL_ZEROFILL;
@@ -322,4 +289,25 @@ void macho_uuid(const struct macho_image *image, struct uuid *uuid)
         return;
     memcpy(uuid->bytes, bytes.data, UUID_SIZE);
     uuid->size = UUID_SIZE;
+}
+
+bool macho_tables_each(const struct macho_image *image, macho_table_visitor visit, void *context)
+{
+    for (size_t i = 0; i < image->command_count; i++) {
+        const struct macho_command *command = &image->commands[i];
+        const struct known_command *known = macho_known_command(command->cmd);
+
+        for (size_t j = 0; known != NULL && j < TABLES_MAX && known->tables[j].offset != 0; j++) {
+            const struct table_field *field = &known->tables[j];
+            struct macho_table table = {
+                .field = command->offset + field->offset,
+                .offset = macho_field(image, command, field->offset),
+                .size = (uint64_t)macho_field(image, command, field->offset + 4) * field->item_size,
+            };
+
+            if (!visit(context, &table))
+                return false;
+        }
+    }
+    return true;
 }

@@ -19,8 +19,7 @@
 #include "common/base/file.h"
 #include "common/base/uuid.h"
 #include "formats/macho/format.h"
-
-#define MACHO_NONE SIZE_MAX
+#include "formats/plan.h"
 
 struct macho_command {
     uint32_t cmd;
@@ -83,10 +82,11 @@ bool macho_image_check_layout(const struct macho_image *image, struct error *err
 /* The first load command of that kind; NULL if there is none. */
 const struct macho_command *macho_find_command(const struct macho_image *image, uint32_t cmd);
 
-/* Index of the segment or section of that name; MACHO_NONE if there is none. */
+/* Index of the segment of that name, and of the first section behind `after` (NO_INDEX: from the
+ * start); NO_INDEX if there is none. */
 size_t macho_find_segment(const struct macho_image *image, const char *segname);
 size_t macho_find_section(const struct macho_image *image, const char *segname,
-                          const char *sectname);
+                          const char *sectname, size_t after);
 
 /* True for a section that takes up bytes of the file. */
 bool macho_section_in_file(const struct macho_section *section);
@@ -107,6 +107,20 @@ struct bytes macho_linkedit_bytes(const struct macho_image *image,
 /* The bytes loaded at [address, address + size); false where the file does not have them. */
 bool macho_bytes_at(const struct macho_image *image, uint64_t address, uint64_t size,
                     struct bytes *bytes);
+
+/* A table in __LINKEDIT that a load command tells of. */
+struct macho_table {
+    uint64_t field;  /* file offset of the 32-bit field that holds the table's offset */
+    uint32_t offset; /* of the table in the file; 0: there is none */
+    uint64_t size;   /* in bytes */
+};
+
+/* Calls `visit` for each of them, also for those without a table. Stops at false and returns it. */
+typedef bool (*macho_table_visitor)(void *context, const struct macho_table *table);
+bool macho_tables_each(const struct macho_image *image, macho_table_visitor visit, void *context);
+
+/* Appends the outline of an image (macho/outline.c): see image_outline in image.h. */
+bool macho_outline(const struct input *input, struct buffer *outline, struct error *error);
 
 /* LC_UUID: size 0 where there is none, or it is all zeros. */
 void macho_uuid(const struct macho_image *image, struct uuid *uuid);

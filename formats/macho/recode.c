@@ -10,13 +10,13 @@
 #include <stdlib.h>
 
 #include "formats/macho/opcodes.h"
-#include "formats/macho/plan.h"
+#include "formats/macho/state.h"
 
 /* What is inserted into __LINKEDIT: everything behind stays aligned. */
 #define GROWTH_UNIT 16
 
 struct recode {
-    struct macho_plan_state *state;
+    struct macho_state *state;
     struct buffer addresses; /* of the rebases that stay: numbers of 64 bits */
     bool changed;
     /* Binds. */
@@ -32,7 +32,7 @@ struct place {
     uint64_t offset;
 };
 
-static bool is_behind_split(const struct macho_plan_state *state, size_t segment, uint64_t address)
+static bool is_behind_split(const struct macho_state *state, size_t segment, uint64_t address)
 {
     const struct macho_segment *holder = &state->image.segments[segment];
 
@@ -44,7 +44,7 @@ static bool is_cut(struct recode *recode, const struct macho_fixup *fixup)
 {
     const struct macho_segment *segment = &recode->state->image.segments[fixup->segment];
 
-    if (!macho_plan_cuts(recode->state, segment->fileoff + (fixup->address - segment->vmaddr)))
+    if (!macho_cuts(recode->state, segment->fileoff + (fixup->address - segment->vmaddr)))
         return false;
     recode->problem = "dyld applies fixups where no section is";
     return true;
@@ -57,7 +57,7 @@ static bool collect_rebase(void *context, const struct macho_fixup *fixup)
     struct recode *recode = context;
     uint8_t bytes[8];
 
-    if (macho_plan_removes_fixup(recode->state, fixup->address)) {
+    if (macho_removes_fixup(recode->state, fixup->address)) {
         recode->changed = true;
         return true;
     }
@@ -69,7 +69,7 @@ static bool collect_rebase(void *context, const struct macho_fixup *fixup)
 }
 
 /* Where the address is in the stripped image. */
-static struct place find_place(const struct macho_plan_state *state, uint64_t address)
+static struct place find_place(const struct macho_state *state, uint64_t address)
 {
     struct place place = {0, 0};
 
@@ -146,7 +146,7 @@ static bool encode_rebases(const struct recode *recode, struct buffer *program)
 
 static bool recode_rebases(struct recode *recode)
 {
-    struct macho_plan_state *state = recode->state;
+    struct macho_state *state = recode->state;
     struct bytes old = macho_opcodes(&state->image, OPCODES_REBASE);
     struct buffer program = {0};
     uint64_t growth = 0;
@@ -164,7 +164,7 @@ static bool recode_rebases(struct recode *recode)
         growth = align_up(program.size - old.size, GROWTH_UNIT);
     /* OPCODE_DONE is zero, so what is left over means nothing. */
     done = done && buffer_append_zeros(&program, (size_t)(old.size + growth - program.size)) &&
-           edit_replace(&state->plan->edits, (uint64_t)(old.data - state->image.file.data),
+           edit_replace(&state->base.plan->edits, (uint64_t)(old.data - state->image.file.data),
                         old.size, buffer_view(&program));
     state->rebase_growth = growth;
     buffer_free(&program);
@@ -176,7 +176,7 @@ static bool recode_rebases(struct recode *recode)
 /* Writes the operand of the opcode that set the place over, in as many bytes. */
 static bool move_place(struct recode *recode)
 {
-    struct macho_plan_state *state = recode->state;
+    struct macho_state *state = recode->state;
     const struct macho_segment *segment = &state->image.segments[state->split_segment];
     uint64_t split = state->split_fileoff - segment->fileoff, value;
     uint64_t position = recode->table_offset + recode->place_opcode;
@@ -198,7 +198,7 @@ static bool move_place(struct recode *recode)
     value -= split;
     for (size_t i = 1; done && i < size; i++, value >>= 7)
         done = append_opcode(&bytes, (unsigned)(value & 0x7f) | (i + 1 < size ? 0x80u : 0));
-    done = done && edit_replace(&state->plan->edits, position, size, buffer_view(&bytes));
+    done = done && edit_replace(&state->base.plan->edits, position, size, buffer_view(&bytes));
     buffer_free(&bytes);
     return done;
 }
@@ -228,14 +228,14 @@ static bool recode_binds(struct recode *recode, enum opcode_table table)
     struct bytes program = macho_opcodes(image, table);
     const char *reason;
 
-    if (recode->state->split_segment == MACHO_NONE || program.size == 0)
+    if (recode->state->split_segment == NO_INDEX || program.size == 0)
         return true;
     recode->table_offset = (uint64_t)(program.data - image->file.data);
     recode->has_place = false;
     return macho_opcodes_run(image, table, recode_bind, recode, &reason);
 }
 
-bool macho_recode_plan(struct macho_plan_state *state, const char **problem)
+bool macho_recode_plan(struct macho_state *state, const char **problem)
 {
     struct recode recode = {.state = state};
     bool done =

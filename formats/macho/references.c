@@ -3,27 +3,28 @@
  * the same rules): fixups tell, of either kind.
  */
 #include "formats/macho/fixups.h"
-#include "formats/macho/plan.h"
+#include "formats/macho/state.h"
 
 struct pointer_search {
-    uint64_t address;
-    uint64_t size;
+    const struct reference_target *target;
     uint64_t from;
 };
 
 static bool pointer_visitor(void *context, const struct macho_fixup *fixup)
 {
     struct pointer_search *search = context;
+    const struct reference_target *target = search->target;
 
     search->from = fixup->address;
-    return !fixup->is_rebase || range_within(fixup->address, 1, search->address, search->size) ||
-           !range_within(fixup->target, 1, search->address, search->size);
+    return !fixup->is_rebase || range_within(fixup->address, 1, target->first, target->size) ||
+           !reference_counts(target, fixup->target);
 }
 
-bool macho_find_pointer(const struct macho_plan_state *state, uint64_t address, uint64_t size,
+bool macho_find_pointer(const struct planning *planning, const struct reference_target *target,
                         uint64_t *from, const char **reason)
 {
-    struct pointer_search search = {address, size, 0};
+    const struct macho_state *state = (const struct macho_state *)planning;
+    struct pointer_search search = {target, 0};
     bool found = !macho_fixups_each(&state->image, pointer_visitor, &search, reason);
 
     *from = search.from;

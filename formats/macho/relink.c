@@ -10,13 +10,13 @@
 #include <string.h>
 
 #include "formats/macho/chains.h"
-#include "formats/macho/plan.h"
+#include "formats/macho/state.h"
 
 /* What is inserted into __LINKEDIT: everything behind stays aligned. */
 #define GROWTH_UNIT 16
 
 struct relink {
-    struct macho_plan_state *state;
+    struct macho_state *state;
     struct chains_table table;
     struct buffer starts; /* the new dyld_chained_starts_in_image, with all that it leads to */
     bool changed;
@@ -34,7 +34,7 @@ static bool fail(const struct relink *relink, const char *problem)
 static bool link_fixups(struct relink *relink, const struct macho_segment *segment,
                         const struct chain_format *format, uint64_t offset, uint64_t distance)
 {
-    struct edit_script *edits = &relink->state->plan->edits;
+    struct edit_script *edits = &relink->state->base.plan->edits;
     uint64_t position = segment->fileoff + offset;
     uint64_t word = load_u64(relink->state->image.file.data + position, false);
     uint8_t bytes[8];
@@ -58,8 +58,8 @@ static bool relink_page(struct relink *relink, size_t index, const struct chain_
         uint64_t word = load_u64(relink->state->image.file.data + segment->fileoff + offset, false);
 
         next = chain_next(format, word);
-        if (!macho_plan_removes_fixup(relink->state, segment->vmaddr + offset)) {
-            if (macho_plan_cuts(relink->state, segment->fileoff + offset))
+        if (!macho_removes_fixup(relink->state, segment->vmaddr + offset)) {
+            if (macho_cuts(relink->state, segment->fileoff + offset))
                 return fail(relink, "dyld applies fixups where no section is");
             if (any_kept && !link_fixups(relink, segment, format, last_kept, offset - last_kept))
                 return false;
@@ -122,8 +122,8 @@ static uint32_t pages_of(const struct chain_segment *chain, uint64_t size)
 static bool append_lists(struct relink *relink, size_t index, const struct chain_segment *chain,
                          const uint8_t *page_starts)
 {
-    const struct macho_plan_state *state = relink->state;
-    uint32_t kept = pages_of(chain, macho_plan_filesize(state, index));
+    const struct macho_state *state = relink->state;
+    uint32_t kept = pages_of(chain, macho_filesize(state, index));
     uint64_t split;
 
     relink->changed |= kept != chain->page_count;
@@ -169,13 +169,13 @@ static bool relink_segment(struct relink *relink, size_t index, const struct cha
 
 static bool relink_segments(struct relink *relink)
 {
-    const struct macho_plan_state *state = relink->state;
+    const struct macho_state *state = relink->state;
 
     if (!buffer_append_zeros(&relink->starts,
                              STARTS_SEG_INFO_OFFSET + (size_t)4 * relink->table.seg_count))
         return fail(relink, NULL);
     store_u32(relink->starts.data + STARTS_SEG_COUNT, relink->table.seg_count, false);
-    if (state->split_segment != MACHO_NONE && state->split_segment + 1 >= relink->table.seg_count)
+    if (state->split_segment != NO_INDEX && state->split_segment + 1 >= relink->table.seg_count)
         return fail(relink, "its chained fixups have fewer segments than the image");
     for (size_t i = 0; i < relink->table.seg_count; i++) {
         struct chain_segment chain;
@@ -194,7 +194,7 @@ static bool relink_segments(struct relink *relink)
 /* The new tables take the place of the old ones, in front of the imports. */
 static bool replace_starts(struct relink *relink)
 {
-    struct macho_plan_state *state = relink->state;
+    struct macho_state *state = relink->state;
     const struct macho_command *command = macho_find_command(&state->image, LC_DYLD_CHAINED_FIXUPS);
     uint64_t file_offset = macho_field(&state->image, command, LINKEDIT_DATAOFF);
     uint64_t old_size = relink->table.imports - relink->table.starts, growth = 0;
@@ -204,7 +204,7 @@ static bool replace_starts(struct relink *relink)
     if (relink->starts.size > old_size)
         growth = align_up(relink->starts.size - old_size, GROWTH_UNIT);
     if (!buffer_append_zeros(&relink->starts, (size_t)(old_size + growth - relink->starts.size)) ||
-        !edit_replace(&state->plan->edits, file_offset + relink->table.starts, old_size,
+        !edit_replace(&state->base.plan->edits, file_offset + relink->table.starts, old_size,
                       buffer_view(&relink->starts)))
         return fail(relink, NULL);
     state->chains_growth = growth;
@@ -212,8 +212,8 @@ static bool replace_starts(struct relink *relink)
         return true;
     store_u32(offsets, (uint32_t)(relink->table.imports + growth), false);
     store_u32(offsets + 4, (uint32_t)(symbols + growth), false);
-    return edit_replace(&state->plan->edits, file_offset + CHAINS_IMPORTS_OFFSET, sizeof(offsets),
-                        (struct bytes){offsets, sizeof(offsets)}) ||
+    return edit_replace(&state->base.plan->edits, file_offset + CHAINS_IMPORTS_OFFSET,
+                        sizeof(offsets), (struct bytes){offsets, sizeof(offsets)}) ||
            fail(relink, NULL);
 }
 
@@ -225,7 +225,7 @@ static bool has_known_order(const struct chains_table *table)
            table->imports <= table->blob.size;
 }
 
-bool macho_relink_plan(struct macho_plan_state *state, const char **problem)
+bool macho_relink_plan(struct macho_state *state, const char **problem)
 {
     struct relink relink = {.state = state, .problem = problem};
     bool done;

@@ -11,7 +11,7 @@
  * The layout is that of CS_SuperBlob and CS_CodeDirectory in xnu's cs_blobs.h; all numbers are
  * big-endian.
  */
-#include "formats/macho/plan.h"
+#include "formats/macho/state.h"
 
 #include <nettle/sha1.h>
 #include <nettle/sha2.h>
@@ -76,7 +76,7 @@ static uint32_t field(struct bytes blob, uint64_t offset)
     return load_u32(blob.data + offset, true);
 }
 
-static bool refuse(const struct macho_plan_state *state, struct error *error, const char *what)
+static bool refuse(const struct macho_state *state, struct error *error, const char *what)
 {
     return error_set(error,
                      "%s: its code signature is %s; split before signing, or give "
@@ -160,7 +160,7 @@ static bool is_known_directory(struct bytes directory, uint64_t limit)
 }
 
 /* NULL for an ad-hoc signature that can be made anew; else what is in the way. */
-static const char *why_not_renewed(const struct macho_plan_state *state, struct bytes signature)
+static const char *why_not_renewed(const struct macho_state *state, struct bytes signature)
 {
     struct signature_blobs blobs = {.count = 0};
     bool has_directory = false;
@@ -183,7 +183,7 @@ static const char *why_not_renewed(const struct macho_plan_state *state, struct 
     return has_directory ? NULL : unknown;
 }
 
-bool macho_signature_read(struct macho_plan_state *state, struct error *error)
+bool macho_signature_read(struct macho_state *state, struct error *error)
 {
     const struct macho_command *command = macho_find_command(&state->image, LC_CODE_SIGNATURE);
     struct macho_signature *signature = &state->signature;
@@ -197,7 +197,7 @@ bool macho_signature_read(struct macho_plan_state *state, struct error *error)
         why_not_renewed(state, macho_linkedit_bytes(&state->image, command, LINKEDIT_DATAOFF));
     if (problem == NULL)
         signature->is_renewed = true;
-    else if (state->options->drop_signature)
+    else if (state->base.options->drop_signature)
         signature->is_dropped = true;
     else
         return refuse(state, error, problem);
@@ -249,16 +249,16 @@ static bool append_blobs(struct buffer *content, struct bytes old,
     return buffer_append_zeros(content, (0 - content->size) % SIGNATURE_ALIGNMENT);
 }
 
-bool macho_signature_reserve(struct macho_plan_state *state, struct error *error)
+bool macho_signature_reserve(struct macho_state *state, struct error *error)
 {
     struct macho_signature *signature = &state->signature;
-    const struct edit_script *edits = &state->plan->edits;
+    const struct edit_script *edits = &state->base.plan->edits;
     uint64_t limit = signature->offset;
     struct signature_blobs blobs;
     struct bytes old;
 
     if (signature->is_dropped)
-        return edit_cut(&state->plan->edits, signature->offset, signature->size) ||
+        return edit_cut(&state->base.plan->edits, signature->offset, signature->size) ||
                error_out_of_memory(error, state->image.path, signature->size);
     if (!signature->is_renewed)
         return true;
@@ -269,7 +269,7 @@ bool macho_signature_reserve(struct macho_plan_state *state, struct error *error
         return refuse(state, error, "damaged");
     signature->literal = edits->literals.size;
     if (!append_blobs(&signature->content, old, &blobs, limit) ||
-        !edit_replace(&state->plan->edits, signature->offset, signature->size,
+        !edit_replace(&state->base.plan->edits, signature->offset, signature->size,
                       buffer_view(&signature->content)))
         return error_out_of_memory(error, state->image.path, signature->size);
     return true;
@@ -333,7 +333,7 @@ static bool hash_part(void *context, struct bytes part, struct error *error)
     return true;
 }
 
-static bool sign_directory(struct macho_plan_state *state, uint8_t *directory, struct error *error)
+static bool sign_directory(struct macho_state *state, uint8_t *directory, struct error *error)
 {
     struct hashing hashing = {
         .hash_type = directory[DIRECTORY_HASH_TYPE],
@@ -344,11 +344,13 @@ static bool sign_directory(struct macho_plan_state *state, uint8_t *directory, s
     };
 
     start_page(&hashing);
-    return edit_script_stream(&state->plan->edits, state->image.input, hash_part, &hashing, error);
+    return edit_script_stream(&state->base.plan->edits, state->image.input, hash_part, &hashing,
+                              error);
 }
 
-bool macho_signature_sign(struct macho_plan_state *state, struct error *error)
+bool macho_signature_sign(struct planning *planning, struct error *error)
 {
+    struct macho_state *state = (struct macho_state *)planning;
     struct macho_signature *signature = &state->signature;
     struct signature_blobs blobs;
 
@@ -361,7 +363,7 @@ bool macho_signature_sign(struct macho_plan_state *state, struct error *error)
             !sign_directory(state, signature->content.data + blobs.list[i].offset, error))
             return false;
     }
-    memcpy(state->plan->edits.literals.data + signature->literal, signature->content.data,
+    memcpy(state->base.plan->edits.literals.data + signature->literal, signature->content.data,
            signature->content.size);
     return true;
 }

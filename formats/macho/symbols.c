@@ -1,7 +1,7 @@
 /*
- * Scanning the symbol table: see macho/symbols.h.
+ * Scanning the symbol table: see macho/state.h.
  */
-#include "formats/macho/symbols.h"
+#include "formats/macho/state.h"
 
 #include <string.h>
 
@@ -11,12 +11,6 @@
 struct symbol_table {
     struct bytes symbols; /* whole nlist_64 */
     struct bytes strings;
-};
-
-struct symbol {
-    struct bytes name; /* from its first byte to the end of the strings */
-    uint64_t address;
-    size_t section; /* index; behind the last one in a damaged image */
 };
 
 static bool open_table(const struct macho_image *image, struct symbol_table *table,
@@ -40,92 +34,47 @@ static bool open_table(const struct macho_image *image, struct symbol_table *tab
 }
 
 /* False for a symbol that is no address in a section of the image, or has no name. */
-static bool read_symbol(const struct symbol_table *table, uint64_t offset, struct symbol *symbol)
+static bool read_symbol(const struct macho_image *image, const struct symbol_table *table,
+                        uint64_t offset, struct image_symbol *symbol)
 {
+    const size_t prefix = strlen(NAME_PREFIX);
     const uint8_t *nlist = table->symbols.data + offset;
     uint8_t type = nlist[NLIST_TYPE];
     uint64_t start = load_u32(nlist + NLIST_STRX, false);
+    size_t section = (size_t)nlist[NLIST_SECT] - 1; /* counted from 1 */
 
     if ((type & N_STAB) != 0 || (type & N_TYPE) != N_SECT || start >= table->strings.size)
         return false;
+    if (table->strings.data[start] == NAME_PREFIX[0])
+        start += prefix;
     bytes_slice(table->strings, start, table->strings.size - start, &symbol->name);
     symbol->address = load_u64(nlist + NLIST_VALUE, false);
-    symbol->section = (size_t)nlist[NLIST_SECT] - 1; /* counted from 1 */
+    symbol->is_function =
+        section >= image->section_count || macho_section_is_code(&image->sections[section]);
     return true;
 }
 
-static bool classify(const struct symbol *symbol, enum runtime_symbol *which)
-{
-    const size_t prefix = strlen(NAME_PREFIX);
-    struct bytes rest;
-
-    return symbol->name.size > prefix && memcmp(symbol->name.data, NAME_PREFIX, prefix) == 0 &&
-           bytes_slice(symbol->name, prefix, symbol->name.size - prefix, &rest) &&
-           runtime_symbol_classify(rest, which);
-}
-
-/* An accessor is shared where a symbol of another name is at its address: linkers fold functions
- * that return the same address, and changing one would change the other. */
-static void mark_shared(const struct symbol_table *table, struct macho_runtime *runtime)
-{
-    struct symbol symbol;
-
-    for (uint64_t offset = 0; offset < table->symbols.size; offset += NLIST_SIZE) {
-        enum runtime_symbol which;
-
-        if (!read_symbol(table, offset, &symbol))
-            continue;
-        for (size_t i = 0; i < runtime->count; i++) {
-            struct runtime_definition *definition = &runtime->definitions[i];
-            if (definition->address == symbol.address &&
-                (!classify(&symbol, &which) || which != definition->symbol))
-                definition->is_shared = true;
-        }
-    }
-}
-
-bool macho_runtime_find(const struct macho_image *image, struct macho_runtime *runtime,
-                        struct error *error)
+bool macho_symbols_visit(const struct macho_image *image, runtime_symbol_visitor visit,
+                         void *context)
 {
     struct symbol_table table;
-    struct symbol symbol;
-
-    runtime->count = 0;
-    if (!open_table(image, &table, error))
-        return false;
-    runtime->has_symbol_table = table.symbols.size != 0;
-    for (uint64_t offset = 0; offset < table.symbols.size; offset += NLIST_SIZE) {
-        enum runtime_symbol which;
-
-        if (!read_symbol(&table, offset, &symbol) || !classify(&symbol, &which))
-            continue;
-        if (runtime->count == RUNTIME_DEFINITIONS_MAX)
-            return error_set(error,
-                             "%s: the profile runtime is defined too many times; link it again",
-                             image->path);
-        runtime->definitions[runtime->count++] =
-            (struct runtime_definition){which, symbol.address, 0, false};
-    }
-    if (runtime->count != 0)
-        mark_shared(&table, runtime);
-    return true;
-}
-
-void macho_tell_functions(const struct macho_image *image, struct runtime_callers *callers)
-{
-    const size_t prefix = strlen(NAME_PREFIX);
-    struct symbol_table table;
-    struct symbol symbol;
-    struct error ignored; /* the table was opened before */
+    struct image_symbol symbol;
+    struct error ignored; /* the table was checked before */
 
     if (!open_table(image, &table, &ignored))
-        return;
+        return false;
     for (uint64_t offset = 0; offset < table.symbols.size; offset += NLIST_SIZE) {
-        if (!read_symbol(&table, offset, &symbol) || symbol.section >= image->section_count ||
-            !macho_section_is_code(&image->sections[symbol.section]))
-            continue;
-        if (symbol.name.data[0] == NAME_PREFIX[0])
-            bytes_slice(symbol.name, prefix, symbol.name.size - prefix, &symbol.name);
-        runtime_callers_tell(callers, symbol.address, symbol.name);
+        if (read_symbol(image, &table, offset, &symbol) && !visit(context, &symbol))
+            return false;
     }
+    return true;
+}
+
+bool macho_symbols_check(const struct macho_image *image, bool *has_symbols, struct error *error)
+{
+    struct symbol_table table;
+    bool is_sound = open_table(image, &table, error);
+
+    *has_symbols = is_sound && table.symbols.size != 0;
+    return is_sound;
 }

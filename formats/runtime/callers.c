@@ -3,8 +3,10 @@
  */
 #include "formats/runtime/callers.h"
 
-#include <inttypes.h>
 #include <string.h>
+
+/* The runtime itself has some twenty calls. */
+#define CALLERS_MAX 256
 
 /* All functions of the runtime that others than itself can call are named so; behind the second of
  * these is a capital letter. */
@@ -35,23 +37,26 @@ static bool is_watched(enum runtime_symbol symbol)
 
 static bool is_watched_address(const void *context, uint64_t address)
 {
-    const struct runtime_image *image = context;
+    const struct image_code *image = context;
 
-    for (size_t i = 0; i < image->definition_count; i++) {
-        if (image->definitions[i].address == address && is_watched(image->definitions[i].symbol))
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+
+        if (definition->address == address && is_watched(definition->symbol))
             return true;
     }
     return false;
 }
 
-struct reference_target runtime_watched_functions(const struct runtime_image *image)
+/* The functions that are watched. */
+static struct reference_target watched_functions(const struct image_code *image)
 {
     uint64_t first = UINT64_MAX, last = 0;
 
-    for (size_t i = 0; i < image->definition_count; i++) {
-        uint64_t address = image->definitions[i].address;
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        uint64_t address = image->symbols.definitions[i].address;
 
-        if (!is_watched(image->definitions[i].symbol))
+        if (!is_watched(image->symbols.definitions[i].symbol))
             continue;
         first = address < first ? address : first;
         last = address > last ? address : last;
@@ -66,6 +71,18 @@ struct reference_target runtime_watched_functions(const struct runtime_image *im
 }
 
 /* ---- who they are ---- */
+
+struct caller {
+    uint64_t from;
+    uint64_t function; /* the last one to start at or before that, of those that were seen */
+    bool has_function;
+    bool is_own; /* it is a function of the runtime */
+};
+
+struct callers {
+    struct caller list[CALLERS_MAX];
+    size_t count;
+};
 
 static bool has_prefix(struct bytes name, const char *prefix)
 {
@@ -92,46 +109,50 @@ static bool is_own_name(struct bytes name)
     return false;
 }
 
-void runtime_callers_tell(struct runtime_callers *callers, uint64_t address, struct bytes name)
+/* A runtime_symbol_visitor: a function starts there. */
+static bool judge_callers(void *context, const struct image_symbol *symbol)
 {
-    for (size_t i = 0; i < callers->count; i++) {
-        struct runtime_caller *caller = &callers->list[i];
+    struct callers *callers = context;
 
-        if (address > caller->from || (caller->has_function && address < caller->function))
+    for (size_t i = 0; i < callers->count && symbol->is_function; i++) {
+        struct caller *caller = &callers->list[i];
+
+        if (symbol->address > caller->from ||
+            (caller->has_function && symbol->address < caller->function))
             continue;
-        if (!caller->has_function || address != caller->function)
+        if (!caller->has_function || symbol->address != caller->function)
             caller->is_own = false;
         caller->has_function = true;
-        caller->function = address;
+        caller->function = symbol->address;
         /* A function may have several names. */
-        caller->is_own |= is_own_name(name);
+        caller->is_own |= is_own_name(symbol->name);
     }
+    return true;
 }
 
 /* A code_search_visitor. */
 static bool add_caller(void *context, uint64_t from)
 {
-    struct runtime_callers *callers = context;
+    struct callers *callers = context;
 
-    if (callers->count == RUNTIME_CALLERS_MAX)
+    if (callers->count == CALLERS_MAX)
         return false;
-    callers->list[callers->count++] = (struct runtime_caller){.from = from};
+    callers->list[callers->count++] = (struct caller){.from = from};
     return true;
 }
 
-bool runtime_find_foreign_caller(const struct runtime_image *image,
-                                 void (*tell)(const void *format, struct runtime_callers *callers),
-                                 uint64_t *from)
+/* Only symbols tell a caller from the runtime. */
+static bool find_call(const struct image_code *image, const struct reference_target *watched,
+                      uint64_t *from)
 {
-    struct reference_target watched = runtime_watched_functions(image);
-    struct runtime_callers callers = {.count = 0};
+    struct callers callers = {.count = 0};
 
     /* Too many callers cannot all be the runtime's. */
-    *from = watched.first;
-    if (!runtime_search_code(image, &watched, add_caller, &callers))
+    *from = watched->first;
+    if (!rules_search_code(image, watched, add_caller, &callers))
         return true;
     if (callers.count != 0)
-        tell(image->format, &callers);
+        image->operations->each_symbol(image->planning, judge_callers, &callers);
     for (size_t i = 0; i < callers.count; i++) {
         *from = callers.list[i].from;
         if (!callers.list[i].is_own)
@@ -140,19 +161,13 @@ bool runtime_find_foreign_caller(const struct runtime_image *image,
     return false;
 }
 
-/* ---- what then ---- */
-
-void runtime_keep_watched(const struct runtime_image *image, uint64_t from)
+bool callers_find_foreign(const struct image_code *image, uint64_t *from)
 {
-    static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA};
+    struct reference_target watched = watched_functions(image);
+    const char *reason;
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        const struct image_section *section = image_plan_section(image->plan, kinds[i]);
-
-        if (section != NULL && section->fate != SECTION_STAYS)
-            runtime_keep(image, kinds[i],
-                         "the program looks at its own records: at 0x%" PRIx64
-                         " it calls the profile runtime's functions for that",
-                         from);
-    }
+    return watched.size != 0 && image->symbols.are_told &&
+           (find_call(image, &watched, from) ||
+            (image->operations->find_pointer(image->planning, &watched, from, &reason) &&
+             reason == NULL));
 }

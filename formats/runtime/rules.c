@@ -3,146 +3,143 @@
  */
 #include "formats/runtime/rules.h"
 
-/* No body of a function that accessor.h knows is longer. */
-#define BODY_MAX 64
-/* How much at either end of a section is looked for in code: who walks a section starts at one of
- * its bounds, or at a field of its first or last record. Looking for all of a large section would
- * find values in a large image that only seem to refer to it. */
-#define BOUND_WINDOW UINT64_C(64)
-
-bool runtime_keep(const struct runtime_image *image, enum section_kind kind, const char *format,
-                  ...)
+/* Decodes the body of a definition. False where it is not a known one. */
+static bool decode(const struct image_code *image, const struct runtime_definition *definition,
+                   struct code *code, struct accessor *accessor)
 {
-    va_list arguments;
-
-    va_start(arguments, format);
-    image_plan_keep(image->plan, kind, format, arguments);
-    va_end(arguments);
-    return false;
+    return image->operations->code_of(image->planning, definition, code) &&
+           image->machine->decode_accessor(code, accessor);
 }
 
-bool runtime_decode(const struct runtime_image *image, const struct runtime_definition *definition,
-                    struct code *code, struct accessor *accessor)
+/* ---- what functions return ---- */
+
+/* What a definition returns. Where that cannot be told, the section stays. */
+static bool find_value(const struct image_code *image, enum section_kind kind,
+                       const struct runtime_definition *definition, uint64_t *value)
 {
-    return image->code_of(image->format, definition, code) &&
-           accessor_decode(image->machine, code->bytes, code->address, accessor);
+    const struct code_operations *operations = image->operations;
+    const char *name = runtime_symbol_name(definition->symbol);
+    struct accessor accessor;
+    struct code code;
+
+    if (!decode(image, definition, &code, &accessor) ||
+        (accessor.form == ACCESSOR_LOAD && operations->slot_value == NULL))
+        return image_plan_keep(
+            image->plan, kind,
+            "the code of %s is not one that covsplit knows; link with LLVM's own profile runtime, "
+            "without LTO",
+            name);
+    *value = accessor.value;
+    return accessor.form != ACCESSOR_LOAD ||
+           operations->slot_value(image->planning, accessor.value, value) ||
+           image_plan_keep(image->plan, kind, "what %s returns cannot be told", name);
 }
 
-/* ---- checks ---- */
-
-bool runtime_check_accessor(const struct runtime_image *image, enum section_kind kind,
-                            enum runtime_symbol symbol, uint64_t expected)
+bool rules_returned(const struct image_code *image, enum section_kind kind,
+                    enum runtime_symbol symbol, uint64_t *value)
 {
     const char *name = runtime_symbol_name(symbol);
-    size_t seen = 0;
+    bool seen = false;
 
-    for (size_t i = 0; i < image->definition_count; i++) {
-        struct accessor accessor;
-        struct code code;
-        uint64_t value;
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+        uint64_t returned;
 
-        if (image->definitions[i].symbol != symbol)
+        if (definition->symbol != symbol)
             continue;
-        seen++;
-        if (!runtime_decode(image, &image->definitions[i], &code, &accessor) ||
-            (accessor.form == ACCESSOR_LOAD && image->slot_value == NULL))
-            return runtime_keep(
-                image, kind,
-                "the code of %s is not one that covsplit knows; link with LLVM's own "
-                "profile runtime, without LTO",
-                name);
-        value = accessor.value;
-        if (accessor.form == ACCESSOR_LOAD &&
-            !image->slot_value(image->format, accessor.value, &value))
-            return runtime_keep(image, kind, "what %s returns cannot be told", name);
-        if (value != expected)
-            return runtime_keep(image, kind, "%s does not return the bound of the section", name);
+        if (!find_value(image, kind, definition, &returned))
+            return false;
+        if (seen && *value != returned)
+            return image_plan_keep(image->plan, kind, "there are several %s that differ", name);
+        *value = returned;
+        seen = true;
     }
-    if (seen == 0)
-        return runtime_keep(image, kind, "the image has no symbol %s: %s", name,
-                            image->missing_advice);
-    return true;
+    if (!seen && image->symbols.are_told)
+        return image_plan_keep(image->plan, kind, "the image has no symbol %s: %s", name,
+                               image->operations->missing_advice);
+    return seen || image_plan_keep(image->plan, kind,
+                                   "no function can be told to be %s; link with /map and give the "
+                                   "file with --map",
+                                   name);
 }
 
-bool runtime_check_names_go(const struct runtime_image *image, bool names_go)
+bool rules_is_shared(const struct image_code *image, enum runtime_symbol symbol)
 {
-    return names_go ||
-           runtime_keep(image, SECTION_DATA,
-                        "the names stay, and without its records nobody would see that a profile "
-                        "lacks them; remove both");
-}
-
-bool runtime_is_shared(const struct runtime_image *image, enum runtime_symbol symbol)
-{
-    for (size_t i = 0; i < image->definition_count; i++) {
-        if (image->definitions[i].symbol == symbol && image->definitions[i].is_shared)
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        if (image->symbols.definitions[i].symbol == symbol &&
+            image->symbols.definitions[i].is_shared)
             return true;
     }
     return false;
 }
 
-bool runtime_check_not_shared(const struct runtime_image *image, enum section_kind kind,
-                              enum runtime_symbol symbol)
-{
-    return !runtime_is_shared(image, symbol) ||
-           runtime_keep(image, kind, "%s shares its code with another function; %s",
-                        runtime_symbol_name(symbol), image->folding_advice);
-}
-
 /* ---- edits ---- */
 
-/* Whether this code was seen for the symbol before: two symbols may name one copy. */
-static bool is_repeated(const struct runtime_image *image, size_t index, uint64_t address)
+/* Encodes the definition anew: the bytes are accessor->patch_size of `patch`. */
+static bool encode(const struct image_code *image, const struct runtime_definition *definition,
+                   uint64_t value, struct code *code, struct accessor *accessor,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
 {
+    return decode(image, definition, code, accessor) &&
+           image->machine->encode_accessor(code, accessor, value, patch);
+}
+
+bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
+                         enum runtime_symbol symbol, uint64_t value)
+{
+    const char *name = runtime_symbol_name(symbol);
+
+    if (rules_is_shared(image, symbol))
+        return image_plan_keep(image->plan, kind, "%s shares its code with another function; %s",
+                               name, image->operations->folding_advice);
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+        uint8_t patch[ACCESSOR_PATCH_MAX];
+        struct accessor accessor;
+        struct code code;
+
+        if (definition->symbol == symbol &&
+            !encode(image, definition, value, &code, &accessor, patch))
+            return image_plan_keep(image->plan, kind, "%s cannot be rewritten", name);
+    }
+    return true;
+}
+
+/* Whether this code was seen for the symbol before: two symbols may name one copy. */
+static bool is_repeated(const struct image_code *image, size_t index, uint64_t address)
+{
+    const struct runtime_definition *definitions = image->symbols.definitions;
+
     for (size_t i = 0; i < index; i++) {
         struct code other;
 
-        if (image->definitions[i].symbol == image->definitions[index].symbol &&
-            image->code_of(image->format, &image->definitions[i], &other) &&
+        if (definitions[i].symbol == definitions[index].symbol &&
+            image->operations->code_of(image->planning, &definitions[i], &other) &&
             other.address == address)
             return true;
     }
     return false;
 }
 
-bool runtime_can_rewrite(const struct runtime_image *image, enum runtime_symbol symbol,
-                         uint64_t value)
-{
-    for (size_t i = 0; i < image->definition_count; i++) {
-        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
-        struct accessor accessor;
-        struct code code;
-
-        if (image->definitions[i].symbol == symbol &&
-            (!runtime_decode(image, &image->definitions[i], &code, &accessor) ||
-             !accessor_encode(image->machine, &accessor, code.bytes, code.address, value,
-                              instruction)))
-            return false;
-    }
-    return true;
-}
-
-bool runtime_rewrite(const struct runtime_image *image, enum runtime_symbol symbol, uint64_t value)
+bool rules_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value)
 {
     struct bytes file = image->input->bytes;
 
-    for (size_t i = 0; i < image->definition_count; i++) {
-        uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+        uint8_t patch[ACCESSOR_PATCH_MAX];
         struct accessor accessor;
         struct code code;
-        uint64_t offset;
 
-        if (image->definitions[i].symbol != symbol)
+        if (definition->symbol != symbol)
             continue;
-        if (!runtime_decode(image, &image->definitions[i], &code, &accessor) ||
-            !accessor_encode(image->machine, &accessor, code.bytes, code.address, value,
-                             instruction))
+        if (!encode(image, definition, value, &code, &accessor, patch))
             return false;
-        if (is_repeated(image, i, code.address))
-            continue;
-        offset = (uint64_t)(code.bytes.data - file.data) + accessor.instruction_offset;
-        if (!edit_overwrite_differences(&image->plan->edits, file, offset,
-                                        (struct bytes){instruction, accessor.instruction_size}))
+        if (!is_repeated(image, i, code.address) &&
+            !edit_overwrite_differences(&image->plan->edits, file,
+                                        (uint64_t)(code.bytes.data - file.data) +
+                                            accessor.patch_offset,
+                                        (struct bytes){patch, accessor.patch_size}))
             return false;
     }
     return true;
@@ -150,37 +147,37 @@ bool runtime_rewrite(const struct runtime_image *image, enum runtime_symbol symb
 
 /* ---- searches ---- */
 
-static bool is_inside_accessor(const struct runtime_image *image, uint64_t address)
+bool rules_is_inside_accessor(const struct image_code *image, uint64_t address)
 {
-    for (size_t i = 0; i < image->definition_count; i++) {
-        const struct runtime_definition *definition = &image->definitions[i];
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
         struct accessor accessor;
         struct code code;
 
-        if (definition->symbol != RUNTIME_RAW_VERSION && address - definition->address < BODY_MAX &&
-            runtime_decode(image, definition, &code, &accessor) &&
-            address - code.address < accessor.size)
+        if (definition->symbol != RUNTIME_RAW_VERSION &&
+            decode(image, definition, &code, &accessor) && address - code.address < accessor.size)
             return true;
     }
     return false;
 }
 
-struct foreign {
-    const struct runtime_image *image;
-    uint64_t from;
-};
-
-/* A code_search_visitor: stops at the first one that is not in a function of the runtime. */
-static bool is_own(void *context, uint64_t from)
+bool rules_is_accessor_slot(const struct image_code *image, uint64_t slot)
 {
-    struct foreign *foreign = context;
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+        struct accessor accessor;
+        struct code code;
 
-    foreign->from = from;
-    return is_inside_accessor(foreign->image, from);
+        if (definition->symbol != RUNTIME_RAW_VERSION &&
+            decode(image, definition, &code, &accessor) && accessor.form == ACCESSOR_LOAD &&
+            accessor.value == slot)
+            return true;
+    }
+    return false;
 }
 
-bool runtime_search_code(const struct runtime_image *image, const struct reference_target *target,
-                         code_search_visitor visit, void *context)
+bool rules_search_code(const struct image_code *image, const struct reference_target *target,
+                       code_search_visitor visit, void *context)
 {
     struct code_search search = {
         .input = image->input, .machine = image->machine, .target = *target};
@@ -188,46 +185,69 @@ bool runtime_search_code(const struct runtime_image *image, const struct referen
     size_t index = 0;
 
     search.target.absolute = image->has_absolute_operands;
-    while (image->next_code(image->format, &index, &code)) {
+    while (image->operations->next_code(image->planning, &index, &code)) {
         if (!code_search(&search, &code, visit, context))
             return false;
     }
     return true;
 }
 
-bool runtime_find_code_reference(const struct runtime_image *image,
-                                 const struct reference_target *target, uint64_t *from)
+struct foreign {
+    const struct image_code *image;
+    uint64_t address; /* of the range */
+    uint64_t size;
+    uint64_t from;
+};
+
+/* A code_search_visitor: stops at the first one that is foreign. What goes may well refer to
+ * itself. */
+static bool is_own(void *context, uint64_t from)
 {
-    struct foreign foreign = {.image = image};
-    bool found = !runtime_search_code(image, target, is_own, &foreign);
+    struct foreign *foreign = context;
+
+    foreign->from = from;
+    return range_within(from, 1, foreign->address, foreign->size) ||
+           rules_is_inside_accessor(foreign->image, from);
+}
+
+bool rules_find_in_code(const struct image_code *image, const struct reference_target *target,
+                        uint64_t *from)
+{
+    struct foreign foreign = {image, target->first, target->size, 0};
+    bool found = !rules_search_code(image, target, is_own, &foreign);
 
     *from = foreign.from;
     return found;
 }
 
-bool runtime_find_reference_to_bounds(const struct runtime_image *image, uint64_t address,
-                                      uint64_t size, uint64_t *from)
+/* `last` is 1 where the end belongs to the range, else 0. */
+static bool find_in_windows(const struct image_code *image, uint64_t address, uint64_t size,
+                            uint64_t last, uint64_t *from)
 {
-    uint64_t window = size < BOUND_WINDOW ? size : BOUND_WINDOW;
-    uint64_t end = address + size;
-    uint64_t last = image->is_start_of_section(image->format, end) ? 0 : 1;
-    struct reference_target first = {.first = address, .size = window};
-    struct reference_target second = {.first = end - window, .size = window + last};
+    uint64_t window = image->bound_window;
+    struct reference_target start = {.first = address, .size = window};
+    struct reference_target end = {.first = address + size - window, .size = window + last};
 
-    return runtime_find_code_reference(image, &first, from) ||
-           runtime_find_code_reference(image, &second, from);
+    if (image->machine->has_chance_hits && size > 2 * window)
+        return rules_find_in_code(image, &start, from) || rules_find_in_code(image, &end, from);
+    start.size = size + last;
+    return rules_find_in_code(image, &start, from);
 }
 
-bool runtime_is_accessor_slot(const struct runtime_image *image, uint64_t slot)
+enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
+                                         uint64_t size, bool is_bound, uint64_t *from,
+                                         const char **reason)
 {
-    for (size_t i = 0; i < image->definition_count; i++) {
-        struct accessor accessor;
-        struct code code;
+    const struct code_operations *operations = image->operations;
+    struct reference_target target = {.first = address, .size = size};
+    uint64_t last = is_bound && operations->is_start_of_section != NULL &&
+                            !operations->is_start_of_section(image->planning, address + size)
+                        ? 1
+                        : 0;
 
-        if (image->definitions[i].symbol != RUNTIME_RAW_VERSION &&
-            runtime_decode(image, &image->definitions[i], &code, &accessor) &&
-            accessor.form == ACCESSOR_LOAD && accessor.value == slot)
-            return true;
-    }
-    return false;
+    if (operations->find_pointer(image->planning, &target, from, reason) && *reason == NULL)
+        return REFERENCE_POINTER;
+    if (!image->machine->code_has_relocations && find_in_windows(image, address, size, last, from))
+        return REFERENCE_CODE;
+    return *reason != NULL ? REFERENCE_UNKNOWN : REFERENCE_NONE;
 }

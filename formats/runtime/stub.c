@@ -1,5 +1,5 @@
 /*
- * The stub record: see stub.h.
+ * The stub record: see runtime/stub.h.
  */
 #include "formats/runtime/stub.h"
 
@@ -39,7 +39,7 @@ bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_versio
     uint64_t counter_size = profile_counter_size(raw_version);
     uint64_t counters = place->counters_size / counter_size;
     uint64_t origin = layout->relative ? place->record : 0;
-    uint64_t mask = place->narrow ? UINT32_MAX : UINT64_MAX;
+    uint64_t mask = place->has_narrow_distances ? UINT32_MAX : UINT64_MAX;
 
     if (counters == 0 || counters > UINT32_MAX || place->counters_size % counter_size != 0 ||
         place->bitmap_size > UINT32_MAX)
@@ -56,9 +56,4 @@ bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_versio
         store_u32(record + layout->num_bitmap_bytes, (uint32_t)place->bitmap_size, big_endian);
     }
     return true;
-}
-
-void stub_set_uuid(uint8_t record[STUB_UUID_SIZE], const struct uuid *uuid)
-{
-    uuid_stub(uuid, record);
 }

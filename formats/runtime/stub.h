@@ -35,7 +35,7 @@ bool records_have_value_sites(const struct profile_record_layout *layout, struct
 
 /* Addresses and sizes in the image. bitmap_size is 0 where there is no bitmap. */
 struct stub_place {
-    bool narrow; /* distances have 32 bits, whatever the size of pointers: COFF */
+    bool has_narrow_distances; /* of 32 bits, whatever the size of pointers: COFF */
     uint64_t record;
     uint64_t counters;
     uint64_t counters_size;
@@ -43,11 +43,9 @@ struct stub_place {
     uint64_t bitmap_size;
 };
 
-/* Writes layout->record_size bytes. False where the counters do not fit the record's fields. */
+/* Writes layout->record_size bytes, of which those of the UUID (uuid_stub) are zero. False where
+ * the counters do not fit the record's fields. */
 bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
                  const struct stub_place *place, bool big_endian, uint8_t record[STUB_RECORD_MAX]);
-
-/* Puts the UUID in: the first 16 bytes of a record. */
-void stub_set_uuid(uint8_t record[STUB_UUID_SIZE], const struct uuid *uuid);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The table behind runtime/symbols.h.
+ * The runtime's symbols: see runtime/symbols.h.
  */
 #include "formats/runtime/symbols.h"
 
@@ -23,20 +23,69 @@ const char *runtime_symbol_name(enum runtime_symbol symbol)
     return runtime_names[symbol];
 }
 
-static bool starts_with(struct bytes text, const char *start, size_t size)
+static bool starts_with(struct bytes text, const char *start)
 {
+    size_t size = strlen(start);
+
     return size <= text.size && memcmp(text.data, start, size) == 0;
 }
 
 bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol)
 {
+    if (!starts_with(text, RUNTIME_PREFIX))
+        return false;
     for (unsigned i = 0; i < RUNTIME_OTHER_BOUND; i++) {
-        if (starts_with(text, runtime_names[i], strlen(runtime_names[i]) + 1)) {
+        size_t size = strlen(runtime_names[i]);
+
+        if (starts_with(text, runtime_names[i]) && (text.size == size || text.data[size] <= ' ')) {
             *symbol = (enum runtime_symbol)i;
             return true;
         }
     }
     *symbol = RUNTIME_OTHER_BOUND;
-    return starts_with(text, RUNTIME_PREFIX "begin_", strlen(RUNTIME_PREFIX "begin_")) ||
-           starts_with(text, RUNTIME_PREFIX "end_", strlen(RUNTIME_PREFIX "end_"));
+    return starts_with(text, RUNTIME_PREFIX "begin_") || starts_with(text, RUNTIME_PREFIX "end_");
+}
+
+bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
+                         uint64_t address, uint64_t size)
+{
+    if (symbols->count == RUNTIME_DEFINITIONS_MAX)
+        return false;
+    symbols->definitions[symbols->count++] =
+        (struct runtime_definition){symbol, address, size, false};
+    return true;
+}
+
+/* ---- finding them among all symbols ---- */
+
+static bool collect(void *context, const struct image_symbol *found)
+{
+    enum runtime_symbol symbol;
+
+    return !runtime_symbol_classify(found->name, &symbol) ||
+           runtime_symbols_add(context, symbol, found->address, 0);
+}
+
+/* Linkers fold functions that return the same address, and changing one would change the other. */
+static bool mark_shared(void *context, const struct image_symbol *found)
+{
+    struct runtime_symbols *symbols = context;
+
+    for (size_t i = 0; i < symbols->count && found->is_function; i++) {
+        struct runtime_definition *definition = &symbols->definitions[i];
+        enum runtime_symbol symbol;
+
+        if (definition->address == found->address &&
+            (!runtime_symbol_classify(found->name, &symbol) || symbol != definition->symbol))
+            definition->is_shared = true;
+    }
+    return true;
+}
+
+bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
+                          const struct planning *planning)
+{
+    symbols->count = 0;
+    return each(planning, collect, symbols) &&
+           (symbols->count == 0 || each(planning, mark_shared, symbols));
 }

@@ -1,10 +1,11 @@
 /*
- * The symbols of the profile runtime that a planner looks for: the same names in every format.
+ * The symbols of the profile runtime: the same names in every format, and how they are found.
  */
 #ifndef COVSPLIT_FORMATS_RUNTIME_SYMBOLS_H
 #define COVSPLIT_FORMATS_RUNTIME_SYMBOLS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/base/bytes.h"
@@ -30,7 +31,7 @@ enum runtime_symbol {
 /* "__llvm_profile_begin_data", ...; not for RUNTIME_OTHER_BOUND, which is many. */
 const char *runtime_symbol_name(enum runtime_symbol symbol);
 
-/* Which of them is at the start of the text, with a NUL behind it. */
+/* Which of them is at the start of the text, with nothing, a space or a control byte behind it. */
 bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol);
 
 struct runtime_definition {
@@ -42,5 +43,35 @@ struct runtime_definition {
 
 /* More copies of the accessors than this are not plausible in one image. */
 #define RUNTIME_DEFINITIONS_MAX 256
+
+struct runtime_symbols {
+    bool are_told; /* by a symbol table or the like; else they may be found by what they do */
+    struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
+    size_t count;
+};
+
+/* False where there are too many. */
+bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
+                         uint64_t address, uint64_t size);
+
+/* A split, of which only its format and the planner know more (format.h). */
+struct planning;
+
+/* A symbol of an image that is an address in it. */
+struct image_symbol {
+    struct bytes name; /* and what follows: it ends at a NUL or a space. As in C: without an
+                          underscore that the format has in front */
+    uint64_t address;
+    bool is_function; /* or may be one */
+};
+
+/* Calls `visit` for every symbol of an image. Stops at false and returns it. */
+typedef bool (*runtime_symbol_visitor)(void *context, const struct image_symbol *symbol);
+typedef bool (*runtime_symbols_each)(const struct planning *planning, runtime_symbol_visitor visit,
+                                     void *context);
+
+/* Finds all definitions, and those that other functions share. False where there are too many. */
+bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
+                          const struct planning *planning);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "reader/covsplit.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 
@@ -81,8 +80,7 @@ static int print_help_of(const struct command *command)
 
 static int print_version(void)
 {
-    printf("covsplit %d.%d.%d\n", COVSPLIT_VERSION_MAJOR, COVSPLIT_VERSION_MINOR,
-           COVSPLIT_VERSION_PATCH);
+    puts("covsplit " COVSPLIT_VERSION);
     return STATUS_DONE;
 }
 

@@ -56,12 +56,3 @@ void message_line(FILE *stream, const char *format, ...)
     va_end(arguments);
     fprintf(stream, "%s\n", line.message);
 }
-
-bool error_from_reader(struct error *error, covsplit_error *from)
-{
-    error_set(error, "%s", covsplit_error_message(from));
-    if (covsplit_error_is_of_memory(from))
-        error->number = ENOMEM;
-    covsplit_error_free(from);
-    return false;
-}

@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "common/base/error.h"
-#include "reader/covsplit.h"
 
 enum exit_status {
     STATUS_DONE = 0,
@@ -34,8 +33,5 @@ void message_line(FILE *stream, const char *format, ...) __attribute__((format(p
  * harmless. */
 void format_printable(struct error *line, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
-
-/* Takes over the message of an error of the reader library, and frees that. Returns false. */
-bool error_from_reader(struct error *error, covsplit_error *from);
 
 #endif

@@ -186,39 +186,37 @@ static bool set_value(const struct option_description *option, const char *text,
                       struct parsed_options *parsed, struct error *error)
 {
     struct option_value value = {.given = true, .text = text};
+    bool done = true;
 
     switch (option->type) {
     case OPTION_TYPE_FLAG:
         break;
     case OPTION_TYPE_TEXT:
-        if (text[0] == '\0')
-            return error_set(error, "the value of '--%s' is empty", option->long_name);
+        done =
+            text[0] != '\0' || error_set(error, "the value of '--%s' is empty", option->long_name);
         break;
     case OPTION_TYPE_NUMBER:
-        if (!parse_number(option, text, &value.number, error))
-            return false;
+        done = parse_number(option, text, &value.number, error);
         break;
     case OPTION_TYPE_SIZE:
-        if (!parse_size(option, text, &value.number, error))
-            return false;
+        done = parse_size(option, text, &value.number, error);
         break;
     case OPTION_TYPE_SECTIONS:
-        if (!parse_sections(option, text, &value.number, error))
-            return false;
+        done = parse_sections(option, text, &value.number, error);
         break;
     case OPTION_TYPE_WORD:
-        if (!parse_word(option, text, &value.number, error))
-            return false;
+        done = parse_word(option, text, &value.number, error);
         break;
     case OPTION_TYPE_UUID:
-        if (!uuid_parse(text, &value.uuid))
-            return error_set(error,
-                             "'--%s %s' is no UUID: 1 to %d bytes as pairs of hexadecimal digits",
-                             option->long_name, text, UUID_SIZE_MAX);
+        done =
+            uuid_parse(text, &value.uuid) ||
+            error_set(error, "'--%s %s' is no UUID: 1 to %d bytes as pairs of hexadecimal digits",
+                      option->long_name, text, UUID_SIZE_MAX);
         break;
     }
-    parsed->values[option->id] = value;
-    return true;
+    if (done)
+        parsed->values[option->id] = value;
+    return done;
 }
 
 /* ---- arguments ---- */

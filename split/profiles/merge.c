@@ -10,19 +10,18 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/base/array.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
 #include "common/base/output.h"
-#include "reader/covsplit.h"
 #include "split/cli/commands.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
-#include "split/cli/output_sink.h"
 #include "split/cli/progress.h"
 #include "split/profiles/llvm_profdata.h"
 #include "split/profiles/merge_inputs.h"
 #include "split/profiles/merge_read.h"
-#include "split/profiles/profile_sidecars.h"
 
 enum failure_mode {
     FAILURE_MODE_ANY,
@@ -34,31 +33,25 @@ enum failure_mode {
 /* What a profile of a group is written to, and what it lacks. */
 struct target {
     struct output *output;
-    covsplit_sidecar *sidecar;
+    struct profile_sidecar *sidecar;
 };
 
-static bool write_profile(void *context, const covsplit_profile *profile, struct error *error)
+static bool write_profile(void *context, const struct profile *profile, const char *name,
+                          struct error *error)
 {
     const struct target *target = context;
 
-    return correlate_into(target->output, profile, target->sidecar, error);
+    return profile_sidecar_write(target->sidecar, profile, name, target->output, error);
 }
 
 static bool write_sum(const struct merge *merge, const struct merge_group *group, struct bytes sum,
                       struct output *output, struct error *error)
 {
     const char *name = merge->inputs->paths[group->first_input];
-    struct target target = {output, group->sidecar};
-    covsplit_error *reader_error = NULL;
-    covsplit_profile *profile =
-        covsplit_profile_open_memory(sum.data, (size_t)sum.size, name, &reader_error);
-    bool done;
+    struct profile profile;
 
-    if (profile == NULL)
-        return error_from_reader(error, reader_error);
-    done = write_profile(&target, profile, error);
-    covsplit_profile_close(profile);
-    return done;
+    return profile_parse(sum, 0, name, &profile, error) &&
+           profile_sidecar_write(group->sidecar, &profile, name, output, error);
 }
 
 static bool write_read_again(const struct merge *merge, const struct merge_group *group,
@@ -95,7 +88,7 @@ static bool write_raw(const struct merge *merge, struct output *output, struct e
 struct spools {
     struct output *files;
     struct llvm_profdata_input *inputs; /* the same files */
-    size_t count;
+    size_t count, file_capacity, input_capacity;
 };
 
 static void free_spools(struct spools *spools)
@@ -111,23 +104,19 @@ static struct output *add_spool(struct spools *spools, const char *path, uint64_
                                 struct error *error)
 {
     struct output_options options = {.mode = 0600, .is_nameless = true};
-    struct output *files = realloc(spools->files, (spools->count + 1) * sizeof(*files));
-    struct llvm_profdata_input *inputs;
+    struct output *file;
 
-    if (files != NULL)
-        spools->files = files;
-    inputs = realloc(spools->inputs, (spools->count + 1) * sizeof(*inputs));
-    if (inputs != NULL)
-        spools->inputs = inputs;
-    if (files == NULL || inputs == NULL) {
-        error_out_of_memory(error, path, (spools->count + 1) * sizeof(*files));
+    if (!ARRAY_ROOM_FOR_ONE(spools->files, spools->file_capacity, spools->count) ||
+        !ARRAY_ROOM_FOR_ONE(spools->inputs, spools->input_capacity, spools->count)) {
+        error_out_of_memory(error, path, spools->count * sizeof(*file));
         return NULL;
     }
-    if (!output_create(&files[spools->count], path, &options, error))
+    file = &spools->files[spools->count];
+    if (!output_create(file, path, &options, error))
         return NULL;
-    inputs[spools->count] =
-        (struct llvm_profdata_input){.fd = files[spools->count].fd, .weight = weight};
-    return &files[spools->count++];
+    spools->inputs[spools->count++] =
+        (struct llvm_profdata_input){.fd = file->fd, .weight = weight};
+    return file;
 }
 
 /* A file for each plane: they differ in how often they count. */
@@ -150,15 +139,16 @@ static bool spool_sum(const struct merge *merge, const struct merge_group *group
 struct spool_target {
     struct spools *spools;
     const char *path;
-    covsplit_sidecar *sidecar;
+    struct profile_sidecar *sidecar;
 };
 
-static bool spool_profile(void *context, const covsplit_profile *profile, struct error *error)
+static bool spool_profile(void *context, const struct profile *profile, const char *name,
+                          struct error *error)
 {
     const struct spool_target *target = context;
     struct output *file = add_spool(target->spools, target->path, 1, error);
 
-    return file != NULL && correlate_into(file, profile, target->sidecar, error) &&
+    return file != NULL && profile_sidecar_write(target->sidecar, profile, name, file, error) &&
            output_lend(file, error);
 }
 
@@ -281,7 +271,7 @@ static void start_progress(struct progress *progress, const struct parsed_option
 }
 
 static bool merge_all(const struct parsed_options *options, const struct path_list *inputs,
-                      const struct profile_sidecars *sidecars, struct error *error)
+                      struct profile_sidecars *sidecars, struct error *error)
 {
     struct progress progress;
     struct merge merge = {

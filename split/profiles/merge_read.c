@@ -13,7 +13,6 @@
 #include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/parallel.h"
-#include "split/cli/message.h"
 
 struct reader {
     struct merge *merge;
@@ -79,21 +78,6 @@ static void free_group(const struct merge *merge, struct merge_group *group)
     free(group);
 }
 
-/* Finds the group's sidecar, and with it out whether the profile can be correlated at all. */
-static bool find_sidecar_of(const struct merge *merge, struct merge_group *group,
-                            struct bytes bytes, const char *path, struct error *error)
-{
-    covsplit_error *reader_error = NULL;
-    covsplit_profile *profile =
-        covsplit_profile_open_memory(bytes.data, (size_t)bytes.size, path, &reader_error);
-
-    if (profile == NULL)
-        return error_from_reader(error, reader_error);
-    group->sidecar = profile_sidecars_find(merge->sidecars, profile, path, error);
-    covsplit_profile_close(profile);
-    return group->sidecar != NULL;
-}
-
 static bool keep_group(struct merge *merge, struct merge_group *group)
 {
     if (!ARRAY_ROOM_FOR_ONE(merge->groups, merge->group_capacity, merge->group_count))
@@ -108,7 +92,7 @@ static struct merge_group *add_group(struct reader *reader, const struct found_p
                                      const struct digest *identity, struct error *error)
 {
     struct merge_group *group = calloc(1, sizeof(*group));
-    struct bytes bytes = {reader->file.data + entry->offset, entry->profile.size};
+    bool done;
 
     if (group == NULL) {
         error_out_of_memory(error, reader->path, sizeof(*group));
@@ -120,17 +104,16 @@ static struct merge_group *add_group(struct reader *reader, const struct found_p
         .can_be_summed = profile_can_be_summed(&entry->profile),
         .is_temporal = (entry->profile.header.version & PROFILE_VARIANT_TEMPORAL) != 0,
         .first_input = NO_INPUT};
-    if (profile_needs_sidecar(&entry->profile) &&
-        !find_sidecar_of(reader->merge, group, bytes, reader->path, error)) {
-        free_group(reader->merge, group);
-        return NULL;
-    }
-    if (!keep_group(reader->merge, group)) {
-        error_out_of_memory(error, reader->path, sizeof(*group));
-        free_group(reader->merge, group);
-        return NULL;
-    }
-    return group;
+    if (profile_needs_sidecar(&entry->profile))
+        group->sidecar =
+            profile_sidecars_find(reader->merge->sidecars, &entry->profile, reader->path, error);
+    done = group->sidecar != NULL || !profile_needs_sidecar(&entry->profile);
+    if (done && !keep_group(reader->merge, group))
+        done = error_out_of_memory(error, reader->path, sizeof(*group));
+    if (done)
+        return group;
+    free_group(reader->merge, group);
+    return NULL;
 }
 
 /* NULL with an error where the profile cannot be correlated. */
@@ -416,15 +399,15 @@ void merge_free(struct merge *merge)
 
 struct memory_sink {
     struct buffer buffer;
-    bool has_failed; /* no memory */
+    const char *name; /* of the profile */
 };
 
-static bool append_part(void *context, const void *data, size_t size)
+static bool append_part(void *context, struct bytes part, struct error *error)
 {
     struct memory_sink *sink = context;
 
-    sink->has_failed = !buffer_append(&sink->buffer, data, size);
-    return !sink->has_failed;
+    return buffer_append(&sink->buffer, part.data, (size_t)part.size) ||
+           error_out_of_memory(error, sink->name, sink->buffer.size);
 }
 
 /* The identity that the group's profiles have once they are correlated. */
@@ -432,25 +415,15 @@ static bool correlated_identity(const struct merge *merge, struct merge_group *g
                                 struct digest *identity, struct error *error)
 {
     const char *name = merge->inputs->paths[group->first_input];
-    struct bytes sum = profile_sum_combined(group->sum);
-    covsplit_error *reader_error = NULL;
-    covsplit_profile *profile =
-        covsplit_profile_open_memory(sum.data, (size_t)sum.size, name, &reader_error);
-    struct memory_sink full = {.has_failed = false};
-    struct profile parsed;
-    bool done;
+    struct memory_sink full = {.name = name};
+    struct profile sum, parsed;
+    bool done = profile_parse(profile_sum_combined(group->sum), 0, name, &sum, error) &&
+                correlation_write(&group->sidecar->correlation, group->sidecar->sidecar, &sum, name,
+                                  append_part, &full, error) &&
+                profile_parse(buffer_view(&full.buffer), 0, name, &parsed, error) &&
+                profile_identity(&parsed, name, identity, error);
 
-    if (profile == NULL ||
-        !covsplit_profile_correlate(profile, group->sidecar, append_part, &full, &reader_error))
-        done = error_from_reader(error, reader_error);
-    else
-        done = profile_parse(buffer_view(&full.buffer), 0, name, &parsed, error) &&
-               profile_identity(&parsed, name, identity, error);
-    /* The reader only knows that the sink stopped. */
-    if (full.has_failed)
-        error_out_of_memory(error, name, full.buffer.size);
     buffer_free(&full.buffer);
-    covsplit_profile_close(profile);
     return done;
 }
 
@@ -520,27 +493,17 @@ bool merge_combine_groups(struct merge *merge, struct error *error)
 
 /* ---- once more ---- */
 
-static bool use_file(const struct merge_group *group, covsplit_profile *profile,
-                     const struct buffer *file, const char *path, merge_user user, void *context,
-                     struct error *error)
+static bool use_file(const struct merge_group *group, struct bytes file, const char *path,
+                     merge_user user, void *context, struct error *error)
 {
-    uint64_t offset = 0;
-    bool found = true;
+    struct digest identity;
+    struct profile profile;
 
-    while (found) {
-        covsplit_error *reader_error = NULL;
-        struct profile parsed;
-        struct digest identity;
-
-        profile_find_next(buffer_view(file), &offset);
-        if (!profile_parse(buffer_view(file), offset, path, &parsed, error) ||
-            !profile_identity(&parsed, path, &identity, error))
+    for (uint64_t offset = 0; profile_find_next(file, &offset); offset += profile.size) {
+        if (!profile_parse(file, offset, path, &profile, error) ||
+            !profile_identity(&profile, path, &identity, error) ||
+            (is_of_group(group, &identity, &profile) && !user(context, &profile, path, error)))
             return false;
-        offset += parsed.size;
-        if (is_of_group(group, &identity, &parsed) && !user(context, profile, error))
-            return false;
-        if (!covsplit_profile_next(profile, &found, &reader_error))
-            return error_from_reader(error, reader_error);
     }
     return true;
 }
@@ -553,18 +516,10 @@ bool merge_read_again(const struct merge *merge, const struct merge_group *group
 
     for (size_t i = 0; done && i < merge->inputs->count; i++) {
         const char *path = merge->inputs->paths[i];
-        covsplit_error *reader_error = NULL;
-        covsplit_profile *profile;
 
-        if (!merge->must_be_read_again[i])
-            continue;
-        done = file_read_into(&file, path, merge->memory_limit, error);
-        if (!done)
-            break;
-        profile = covsplit_profile_open_memory(file.data, file.size, path, &reader_error);
-        done = profile == NULL ? error_from_reader(error, reader_error)
-                               : use_file(group, profile, &file, path, user, context, error);
-        covsplit_profile_close(profile);
+        if (merge->must_be_read_again[i])
+            done = file_read_into(&file, path, merge->memory_limit, error) &&
+                   use_file(group, buffer_view(&file), path, user, context, error);
     }
     buffer_free(&file);
     return done;

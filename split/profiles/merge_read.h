@@ -21,19 +21,18 @@
 #include "common/base/error.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/profile_sum.h"
-#include "reader/covsplit.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/progress.h"
 #include "split/profiles/merge_inputs.h"
-#include "split/profiles/profile_sidecars.h"
 
 struct merge_group {
     struct digest identity;
     unsigned version; /* of its raw profiles */
     bool can_be_summed;
     bool is_temporal;
-    struct profile_sum *sum;   /* NULL where nothing is summed */
-    covsplit_sidecar *sidecar; /* NULL: the profiles need none */
-    size_t first_input;        /* where its first profile is: the order of the output */
+    struct profile_sum *sum;         /* NULL where nothing is summed */
+    struct profile_sidecar *sidecar; /* NULL: the profiles need none */
+    size_t first_input;              /* where its first profile is: the order of the output */
     uint64_t first_offset;
 };
 
@@ -46,7 +45,7 @@ struct merge_failure {
 struct merge {
     /* Set by the caller. */
     const struct path_list *inputs;
-    const struct profile_sidecars *sidecars;
+    struct profile_sidecars *sidecars;
     unsigned threads;
     bool goes_on;              /* over bad inputs: --failure-mode=all */
     uint64_t memory_limit;     /* no larger input is read (memory_limit.h) */
@@ -79,7 +78,8 @@ void merge_free(struct merge *merge);
 bool merge_combine_groups(struct merge *merge, struct error *error);
 
 /* Called with each profile of a group; see merge_read_again. */
-typedef bool (*merge_user)(void *context, const covsplit_profile *profile, struct error *error);
+typedef bool (*merge_user)(void *context, const struct profile *profile, const char *name,
+                           struct error *error);
 
 /* Calls the user with the profiles of a group that cannot be summed, in order. */
 bool merge_read_again(const struct merge *merge, const struct merge_group *group, merge_user user,

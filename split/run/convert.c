@@ -19,9 +19,7 @@
 
 #include "common/base/file.h"
 #include "common/llvm/profile.h"
-#include "reader/covsplit.h"
 #include "split/cli/message.h"
-#include "split/cli/output_sink.h"
 #include "split/run/convert_image.h"
 #include "split/run/memory_file.h"
 
@@ -104,7 +102,7 @@ static bool find_kind(struct subject *subject, const struct input *input, struct
         done = false;
     else if (subject->kind == SUBJECT_IMAGE)
         done = true;
-    else if (covsplit_is_sidecar(input->bytes.data, (size_t)input->bytes.size))
+    else if (sidecar_recognize(input->bytes))
         subject->kind = SUBJECT_SIDECAR;
     else
         done = find_profiles(subject, input, error);
@@ -184,75 +182,70 @@ void subject_free(struct subject *subject)
 
 /* ---- profiles ---- */
 
-static bool convert_profile(const struct subject *subject, covsplit_profile *profile,
+static bool convert_profile(const struct subject *subject, const struct profile *profile,
                             struct run_sidecars *sidecars, struct memory_file *file,
                             struct error *error)
 {
-    struct run_sidecar *sidecar = NULL;
-    covsplit_error *reader_error = NULL;
+    const struct wanted wanted = {.profile = profile, .name = subject->name};
+    struct profile_sidecar *sidecar = NULL;
     bool done;
 
-    if (covsplit_profile_needs_sidecar(profile)) {
-        sidecar = run_sidecars_for_profile(sidecars, profile, subject->name, error);
+    if (profile_needs_sidecar(profile)) {
+        sidecar = run_sidecars_find(sidecars, &wanted, error);
         if (sidecar == NULL)
             return false;
     }
     memory_file_allow(file, subject->content.size);
     if (sidecar != NULL)
-        memory_file_allow(file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
-    done = memory_file_pad(file, file->size + profile_padding(file->size)) &&
-           covsplit_profile_correlate(profile, sidecar == NULL ? NULL : run_sidecar_opened(sidecar),
-                                      memory_file_write, file, &reader_error);
+        memory_file_allow(file, sidecar_memory_limit(sidecar->sidecar));
+    done =
+        memory_file_pad(file, file->size + profile_padding(file->size), error) &&
+        profile_sidecar_correlate(sidecar, profile, subject->name, memory_file_write, file, error);
     if (sidecar != NULL)
         run_sidecars_release(sidecars, sidecar);
-    return done || memory_file_failed(file, subject->name, reader_error, error);
+    return done;
 }
 
 /* Adds what sidecars there are for the profiles. Of several in a row of one image, each would add
- * the same. */
+ * the same. What is damaged is for the conversion to say. */
 static bool identify_profiles(const struct subject *subject, const struct run_sidecars *sidecars,
                               struct digest_stream *digest, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    covsplit_profile *profile = covsplit_profile_open_memory(
-        subject->content.data, subject->content.size, subject->name, &reader_error);
+    const struct bytes file = buffer_view(&subject->content);
     struct uuid uuid, last = {.size = 0};
-    bool found = profile != NULL, done = true;
+    enum profile_uuid_source source;
+    struct profile profile;
 
-    while (found && done) {
-        memset(&uuid, 0, sizeof(uuid));
-        uuid.size = covsplit_profile_uuid(profile, uuid.bytes, sizeof(uuid.bytes));
-        if (covsplit_profile_needs_sidecar(profile) &&
-            (uuid.size == 0 || uuid.size != last.size ||
-             memcmp(uuid.bytes, last.bytes, sizeof(uuid.bytes)) != 0))
-            done =
-                run_sidecars_identify_for_profile(sidecars, profile, subject->name, digest, error);
+    for (uint64_t offset = 0; profile_find_next(file, &offset); offset += profile.size) {
+        const struct wanted wanted = {.profile = &profile, .name = subject->name};
+
+        if (!profile_parse(file, offset, subject->name, &profile, error))
+            return !error_is_of_memory(error);
+        uuid = profile_uuid(&profile, &source);
+        if (profile_needs_sidecar(&profile) && (uuid.size == 0 || !uuid_equal(&uuid, &last)) &&
+            !run_sidecars_identify(sidecars, &wanted, digest, error))
+            return false;
         last = uuid;
-        /* What is damaged is for the conversion to say. */
-        found = covsplit_profile_next(profile, &found, &reader_error) && found;
     }
-    covsplit_profile_close(profile);
-    covsplit_error_free(reader_error);
-    return done;
+    return true;
 }
 
 static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
                              struct memory_file *file, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    covsplit_profile *profile = covsplit_profile_open_memory(
-        subject->content.data, subject->content.size, subject->name, &reader_error);
-    bool found = profile != NULL, done = found;
+    const struct bytes content = buffer_view(&subject->content);
+    struct profile profile;
+    uint64_t offset;
 
-    while (found && done) {
-        done = convert_profile(subject, profile, sidecars, file, error);
-        if (done)
-            done = covsplit_profile_next(profile, &found, &reader_error);
-    }
-    covsplit_profile_close(profile);
-    if (reader_error != NULL)
-        error_from_reader(error, reader_error);
-    return done;
+    if (!profile_find_first(content, subject->name, &offset, error))
+        return false;
+    do {
+        if (!profile_parse(content, offset, subject->name, &profile, error) ||
+            !convert_profile(subject, &profile, sidecars, file, error))
+            return false;
+        offset += profile.size;
+    } while (profile_find_next(content, &offset));
+    return true;
 }
 
 /* ---- sidecars ---- */
@@ -260,16 +253,14 @@ static bool convert_profiles(const struct subject *subject, struct run_sidecars 
 static bool convert_sidecar(const struct subject *subject, const struct run_sidecars *sidecars,
                             struct memory_file *file, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-    covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(
-        subject->content.data, subject->content.size, subject->name, &reader_error);
+    struct sidecar *sidecar = sidecar_open(buffer_view(&subject->content), subject->name, error);
     bool done;
 
     if (sidecar == NULL)
-        return error_from_reader(error, reader_error);
-    run_sidecars_limit(sidecars, sidecar);
-    done = convert_to_object(subject, sidecar, file, error);
-    covsplit_sidecar_close(sidecar);
+        return false;
+    run_sidecars_set_up(sidecars, sidecar);
+    done = convert_to_object(sidecar, file, error);
+    sidecar_close(sidecar);
     return done;
 }
 
@@ -327,12 +318,11 @@ bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomi
     struct memory_file file;
     bool done;
 
-    if (!memory_file_create(&file, subject->real_name, stop))
-        return error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    if (!memory_file_create(&file, subject->name, subject->real_name, stop, error))
+        return false;
     memory_file_allow(&file, FRAME_SIZE_MAX);
-    done = convert_into(subject, sidecars, &file, &converted->what, error);
-    if (done && !memory_file_seal(&file, &subject->status))
-        done = error_set_errno(error, errno, "%s: cannot be converted in memory", subject->name);
+    done = convert_into(subject, sidecars, &file, &converted->what, error) &&
+           memory_file_seal(&file, &subject->status, error);
     if (!done) {
         close(file.fd);
         return false;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/sidecar/object.h"
 #include "formats/container.h"
 #include "formats/image.h"
 
@@ -99,15 +100,25 @@ static void free_names(struct slice_names *names)
     free(names->texts[1]);
 }
 
-static struct run_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
-                                  size_t index, struct error *error)
+static struct wanted wanted_for(const struct subject *subject, size_t index,
+                                const struct slice_names *names)
 {
-    struct run_sidecar *sidecar = NULL;
+    return (struct wanted){.image = &subject->slices->slices[index].image,
+                           .names = names->list,
+                           .name = names->list[0]};
+}
+
+static struct profile_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
+                                      size_t index, struct error *error)
+{
+    struct profile_sidecar *sidecar = NULL;
     struct slice_names names;
 
-    if (make_names(subject, index, &names, error))
-        sidecar = run_sidecars_for_image(sidecars, &subject->slices->slices[index].image,
-                                         names.list, error);
+    if (make_names(subject, index, &names, error)) {
+        const struct wanted wanted = wanted_for(subject, index, &names);
+
+        sidecar = run_sidecars_find(sidecars, &wanted, error);
+    }
     free_names(&names);
     return sidecar;
 }
@@ -118,13 +129,16 @@ bool split_slices_identify(const struct subject *subject, const struct run_sidec
     bool done = true;
 
     for (size_t i = 0; done && i < subject->slices->container.count; i++) {
-        const struct split_slice *slice = &subject->slices->slices[i];
         struct slice_names names;
 
-        if (!slice->is_split)
+        if (!subject->slices->slices[i].is_split)
             continue;
-        done = make_names(subject, i, &names, error) &&
-               run_sidecars_identify_for_image(sidecars, &slice->image, names.list, digest, error);
+        done = make_names(subject, i, &names, error);
+        if (done) {
+            const struct wanted wanted = wanted_for(subject, i, &names);
+
+            done = run_sidecars_identify(sidecars, &wanted, digest, error);
+        }
         free_names(&names);
     }
     return done;
@@ -132,32 +146,28 @@ bool split_slices_identify(const struct subject *subject, const struct run_sidec
 
 /* ---- objects ---- */
 
-bool convert_to_object(const struct subject *subject, covsplit_sidecar *sidecar,
-                       struct memory_file *file, struct error *error)
+bool convert_to_object(const struct sidecar *sidecar, struct memory_file *file, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
-
-    memory_file_allow(file, covsplit_sidecar_memory_limit(sidecar));
-    return covsplit_sidecar_export(sidecar, memory_file_write, file, &reader_error) ||
-           memory_file_failed(file, subject->name, reader_error, error);
+    memory_file_allow(file, sidecar_memory_limit(sidecar));
+    return object_write(sidecar, memory_file_write, file, error);
 }
 
-static bool has(const covsplit_sidecar *sidecar, const char *name)
+static bool has(const struct sidecar *sidecar, enum section_kind kind)
 {
-    covsplit_section section;
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
 
-    return covsplit_sidecar_find(sidecar, name, &section) && section.stored_size != 0;
+    return section != NULL && section->stored_size != 0;
 }
 
 /* Whether reports need nothing of the image, nor does binary correlation. What was not split off
  * (--sections, and what had to stay) is in the image alone. */
-static bool is_complete(const covsplit_sidecar *sidecar)
+static bool is_complete(const struct sidecar *sidecar)
 {
-    bool correlates = has(sidecar, "__llvm_covnames");
+    bool correlates = has(sidecar, SECTION_COVNAMES);
 
-    return has(sidecar, "__llvm_covmap") && has(sidecar, "__llvm_covfun") &&
-           (has(sidecar, "__llvm_prf_names") || correlates) &&
-           (!correlates || has(sidecar, "__llvm_covdata"));
+    return has(sidecar, SECTION_COVMAP) && has(sidecar, SECTION_COVFUN) &&
+           (has(sidecar, SECTION_NAMES) || correlates) &&
+           (!correlates || has(sidecar, SECTION_COVDATA));
 }
 
 /* ---- originals ---- */
@@ -169,34 +179,22 @@ struct joining {
     struct container container; /* as in the stripped image, and later as in the original */
 };
 
-/* A container_sink. */
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    struct joining *joining = context;
-
-    return memory_file_write(joining->file, part.data, (size_t)part.size) ||
-           memory_file_failed(joining->file, joining->subject->name, NULL, error);
-}
-
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
 {
     struct joining *joining = context;
     struct bytes slice = joining->container.slices[index].input.bytes;
-    covsplit_error *reader_error = NULL;
-    struct run_sidecar *sidecar;
+    struct profile_sidecar *sidecar;
     bool done;
 
     if (!joining->subject->slices->slices[index].has_sidecar)
-        return write_part(joining, slice, error);
+        return memory_file_write(joining->file, slice, error);
     sidecar = borrow(joining->subject, joining->sidecars, index, error);
     if (sidecar == NULL)
         return false;
-    memory_file_allow(joining->file, covsplit_sidecar_memory_limit(run_sidecar_opened(sidecar)));
-    done = covsplit_sidecar_restore(run_sidecar_opened(sidecar), slice.data, (size_t)slice.size,
-                                    joining->subject->name, memory_file_write, joining->file,
-                                    &reader_error) ||
-           memory_file_failed(joining->file, joining->subject->name, reader_error, error);
+    memory_file_allow(joining->file, sidecar_memory_limit(sidecar->sidecar));
+    done = sidecar_restore(sidecar->sidecar, slice, joining->subject->name, memory_file_write,
+                           joining->file, error);
     run_sidecars_release(joining->sidecars, sidecar);
     return done;
 }
@@ -228,7 +226,7 @@ static bool find_sizes(struct joining *joining, bool *lacks_some, struct error *
 
     for (size_t i = 0; i < joining->container.count; i++) {
         struct split_slice *slice = &joining->subject->slices->slices[i];
-        struct run_sidecar *sidecar;
+        struct profile_sidecar *sidecar;
         struct error problem;
 
         if (!slice->is_split)
@@ -238,8 +236,7 @@ static bool find_sizes(struct joining *joining, bool *lacks_some, struct error *
         *lacks_some |= sidecar == NULL;
         if (sidecar == NULL)
             continue;
-        joining->container.slices[i].size =
-            covsplit_sidecar_original_size(run_sidecar_opened(sidecar));
+        joining->container.slices[i].size = sidecar_facts(sidecar->sidecar)->original_size;
         run_sidecars_release(joining->sidecars, sidecar);
         found = true;
     }
@@ -255,8 +252,8 @@ static bool join(const struct subject *subject, struct run_sidecars *sidecars,
                 container_lay_out(&joining.container, subject->name, error);
 
     memory_file_allow(file, subject->content.size);
-    done = done && container_write(&joining.container, subject->name, write_part, write_slice,
-                                   &joining, error);
+    done = done && container_write(&joining.container, subject->name, memory_file_write, file,
+                                   write_slice, &joining, error);
     container_close(&joining.container);
     *what = lacks_some ? "the original image, but for slices that have no sidecar"
                        : "the original image";
@@ -268,11 +265,11 @@ bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struc
                    const char **what, struct error *error)
 {
     if (!subject->slices->container.is_universal) {
-        struct run_sidecar *sidecar = borrow(subject, sidecars, 0, error);
-        bool is_enough = sidecar != NULL && is_complete(run_sidecar_opened(sidecar)), done = false;
+        struct profile_sidecar *sidecar = borrow(subject, sidecars, 0, error);
+        bool is_enough = sidecar != NULL && is_complete(sidecar->sidecar), done = false;
 
         if (is_enough)
-            done = convert_to_object(subject, run_sidecar_opened(sidecar), file, error);
+            done = convert_to_object(sidecar->sidecar, file, error);
         if (sidecar != NULL)
             run_sidecars_release(sidecars, sidecar);
         *what = "the object of its sidecar";

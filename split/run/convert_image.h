@@ -27,7 +27,7 @@ bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struc
                    const char **what, struct error *error);
 
 /* Writes the object of a sidecar. */
-bool convert_to_object(const struct subject *subject, covsplit_sidecar *sidecar,
-                       struct memory_file *file, struct error *error);
+bool convert_to_object(const struct sidecar *sidecar, struct memory_file *file,
+                       struct error *error);
 
 #endif

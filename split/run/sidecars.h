@@ -10,8 +10,9 @@
 
 #include "common/base/digest.h"
 #include "common/base/error.h"
+#include "common/llvm/profile.h"
 #include "formats/image.h"
-#include "reader/covsplit.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
 
 struct run_sidecars;
@@ -26,35 +27,28 @@ void run_sidecars_close(struct run_sidecars *sidecars);
  * may use the same one again for another program. */
 struct digest run_sidecars_file_identity(const struct stat *status);
 
-/* Sets the limit of --memory-limit for a sidecar. */
-void run_sidecars_limit(const struct run_sidecars *sidecars, covsplit_sidecar *sidecar);
+/* Tells a sidecar what the options say. */
+void run_sidecars_set_up(const struct run_sidecars *sidecars, struct sidecar *sidecar);
 
-/* A sidecar that is the caller's until run_sidecars_release. */
-struct run_sidecar;
-covsplit_sidecar *run_sidecar_opened(const struct run_sidecar *sidecar);
-void run_sidecars_release(struct run_sidecars *sidecars, struct run_sidecar *sidecar);
+/* What a sidecar is looked for: a profile, or an image that was split. */
+struct wanted {
+    const struct profile *profile;
+    const struct split_image *image;
+    const char *const *names; /* of the image, ends with NULL: there may be NAME.covsplit */
+    const char *name;         /* for messages */
+};
 
-/* The sidecar of the image that wrote the profile, which it is checked to be: the one of --sidecar,
- * or one from a store. NULL with an error where there is none. */
-struct run_sidecar *run_sidecars_for_profile(struct run_sidecars *sidecars,
-                                             const covsplit_profile *profile, const char *name,
-                                             struct error *error);
+/* The sidecar that is wanted, which it is checked to be: the one of --sidecar, one from a store, or
+ * one beside the image. It is the caller's alone until run_sidecars_release. NULL with an error
+ * where there is none. */
+struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
+                                          const struct wanted *wanted, struct error *error);
+void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *sidecar);
 
-/* The sidecar of an image that was split, which it is checked to be: the one of --sidecar, one from
- * a store, or NAME.covsplit for one of the image's names. `names` ends with NULL; the first one is
- * for messages. NULL with an error where there is none. */
-struct run_sidecar *run_sidecars_for_image(struct run_sidecars *sidecars,
-                                           const struct split_image *image,
-                                           const char *const *names, struct error *error);
-
-/* Adds to the digest which files these functions would look at now: as long as it is the same, so
- * is the sidecar that they find. Waits for no other thread. False with an error where there is no
+/* Adds to the digest which files run_sidecars_find would look at now: as long as it is the same, so
+ * is the sidecar that is found. Waits for no other thread. False with an error where there is no
  * memory. */
-bool run_sidecars_identify_for_profile(const struct run_sidecars *sidecars,
-                                       const covsplit_profile *profile, const char *name,
-                                       struct digest_stream *digest, struct error *error);
-bool run_sidecars_identify_for_image(const struct run_sidecars *sidecars,
-                                     const struct split_image *image, const char *const *names,
-                                     struct digest_stream *digest, struct error *error);
+bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct wanted *wanted,
+                           struct digest_stream *digest, struct error *error);
 
 #endif

@@ -1,11 +1,11 @@
 /*
  * covsplit export: objects that unmodified llvm-cov and llvm-profdata read in place of images.
  *
- * The reader library makes them; this file decides which ones and where they go. One object goes to
- * -o; any number to the places where debuggers, llvm-cov and debuginfod look for debug information
- * by UUID: DIR/.build-id/ab/cdef....debug. What is there already and is no object of ours may be
- * real debug information, and stays. Of several objects each stands for itself: one that fails is a
- * message.
+ * common/sidecar/object.h makes them; this file decides which ones and where they go. One object
+ * goes to -o; any number to the places where debuggers, llvm-cov and debuginfod look for debug
+ * information by UUID: DIR/.build-id/ab/cdef....debug. What is there already and is no object of
+ * ours may be real debug information, and stays. Of several objects each stands for itself: one
+ * that fails is a message.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -18,14 +18,13 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/uuid.h"
+#include "common/sidecar/object.h"
+#include "common/store/add.h"
 #include "common/store/store.h"
-#include "reader/covsplit.h"
 #include "split/cli/commands.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
-#include "split/cli/output_sink.h"
 #include "split/cli/progress.h"
-#include "split/cli/store_output.h"
-#include "split/profiles/profile_sidecars.h"
 
 /* Sidecars are counted in so many units of progress each, whatever their size: how much there is to
  * do in one is only known when it is open. */
@@ -34,7 +33,7 @@
 struct export
 {
     const struct parsed_options *options;
-    struct profile_sidecars sidecars;
+    struct sidecar_places places;
     struct progress progress;
     uint64_t count; /* of sidecars in the store */
     bool failed;    /* some object could not be made */
@@ -44,53 +43,53 @@ struct export
 
 /* A sink that shows progress too. */
 struct object_sink {
-    struct output_sink output;
+    struct output *output;
     struct progress *progress;
     uint64_t expected; /* bytes */
     uint64_t written;
     uint64_t units; /* that the progress knows of */
 };
 
-static bool write_part(void *context, const void *data, size_t size)
+static bool write_part(void *context, struct bytes part, struct error *error)
 {
     struct object_sink *sink = context;
     uint64_t units;
 
-    sink->written += size;
+    sink->written += part.size;
     units = (uint64_t)((double)sink->written / (double)sink->expected * UNITS_PER_SIDECAR);
     if (units > UNITS_PER_SIDECAR)
         units = UNITS_PER_SIDECAR;
     progress_add(sink->progress, units - sink->units);
     sink->units = units;
-    return output_sink_write(&sink->output, data, size);
+    return output_write(sink->output, part, error);
 }
 
 /* About how large the object becomes, and not 0. */
-static uint64_t expected_size(const covsplit_sidecar *sidecar)
+static uint64_t expected_size(const struct sidecar *sidecar)
 {
-    covsplit_section section;
     uint64_t size = 1;
 
-    for (size_t i = 0; covsplit_sidecar_section(sidecar, i, &section); i++) {
-        if (section.stored_size != 0 && !add_fits(size, section.size, &size))
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+
+        if (section->stored_size != 0 && !add_fits(size, section->size, &size))
             return UINT64_MAX;
     }
     return size;
 }
 
-static bool write_object(struct export *export, covsplit_sidecar *sidecar, struct output *output,
-                         struct error *error)
+static bool write_object(struct export *export, const struct sidecar *sidecar,
+                         struct output *output, struct error *error)
 {
     struct object_sink sink = {
-        .output = {.output = output},
+        .output = output,
         .progress = &export->progress,
         .expected = expected_size(sidecar),
     };
-    covsplit_error *reader_error = NULL;
-    bool done = covsplit_sidecar_export(sidecar, write_part, &sink, &reader_error);
+    bool done = object_write(sidecar, write_part, &sink, error);
 
     progress_add(&export->progress, UNITS_PER_SIDECAR - sink.units);
-    return done || output_sink_error(&sink.output, reader_error, error);
+    return done;
 }
 
 /* Only what another export has left may go. A sidecar must not, even with --replace: it may be the
@@ -104,10 +103,8 @@ static bool check_existing(const struct export *export, const char *path, struct
     if (file_is_missing(path, 0))
         return true;
     if (input_open(&input, path, &why)) {
-        size_t size = (size_t)input.bytes.size;
-
-        is_sidecar = covsplit_is_sidecar(input.bytes.data, size);
-        may_go |= size == 0 || covsplit_is_object(input.bytes.data, size);
+        is_sidecar = sidecar_recognize(input.bytes);
+        may_go |= input.bytes.size == 0 || object_recognize(input.bytes);
         input_close(&input);
     } else if (why.number != 0) {
         *error = why;
@@ -123,7 +120,7 @@ static bool check_existing(const struct export *export, const char *path, struct
 }
 
 /* The directories of the path are made where `in_directory` is set. */
-static bool export_to(struct export *export, covsplit_sidecar *sidecar, const char *path,
+static bool export_to(struct export *export, const struct sidecar *sidecar, const char *path,
                       bool in_directory, struct error *error)
 {
     struct output_options output_options = {.mode = file_new_mode()};
@@ -142,18 +139,13 @@ static bool export_to(struct export *export, covsplit_sidecar *sidecar, const ch
 }
 
 /* DIR/.build-id/ab/cdef....debug as a new string; NULL with an error. */
-static char *debug_path(const char *directory, const covsplit_sidecar *sidecar, struct error *error)
+static char *debug_path(const char *directory, const struct uuid *uuid, struct error *error)
 {
-    struct uuid uuid = {0};
     char hex[UUID_HEX_MAX];
-    size_t size;
-    const uint8_t *bytes = covsplit_sidecar_uuid(sidecar, &size);
     char *root = store_root(directory), *path = NULL;
 
-    memcpy(uuid.bytes, bytes, size);
-    uuid.size = size;
-    uuid_format(&uuid, hex);
-    if (size < 2)
+    uuid_format(uuid, hex);
+    if (uuid->size < 2)
         error_set(error,
                   "UUID %s: is too short for --debug-dir, where the first byte of two or "
                   "more makes a directory; use -o",
@@ -164,7 +156,7 @@ static char *debug_path(const char *directory, const covsplit_sidecar *sidecar, 
     return path;
 }
 
-static bool export_one(struct export *export, covsplit_sidecar *sidecar, struct error *error)
+static bool export_one(struct export *export, const struct sidecar *sidecar, struct error *error)
 {
     const char *directory = option_text(export->options, OPTION_DEBUG_DIRECTORY);
     char *path = NULL;
@@ -173,11 +165,11 @@ static bool export_one(struct export *export, covsplit_sidecar *sidecar, struct 
     if (directory == NULL)
         return export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false,
                          error);
-    path = debug_path(directory, sidecar, error);
+    path = debug_path(directory, &sidecar_facts(sidecar)->uuid, error);
     done = path != NULL && export_to(export, sidecar, path, true, error);
     if (done && option_given(export->options, OPTION_VERBOSE)) {
         progress_finish(&export->progress);
-        message_line(stdout, "%s: %s", path, covsplit_sidecar_image_name(sidecar));
+        message_line(stdout, "%s: %s", path, sidecar_image_name(sidecar));
     }
     free(path);
     return done;
@@ -193,91 +185,106 @@ static void report_failure(struct export *export, const struct error *error)
     export->failed = true;
 }
 
-static void export_found(struct export *export, const uint8_t *uuid, size_t size)
+static void export_from(struct export *export, const char *path, const struct uuid *uuid)
 {
-    covsplit_error *reader_error = NULL;
     struct error error = {0};
-    covsplit_sidecar *sidecar =
-        covsplit_store_find(export->sidecars.store, uuid, size, &reader_error);
+    struct sidecar *sidecar = sidecar_read_for(export->options, path, &error);
 
-    if (sidecar == NULL) {
-        error_from_reader(&error, reader_error);
+    if (sidecar == NULL || !store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, &error)) {
         progress_add(&export->progress, UNITS_PER_SIDECAR);
-    } else {
-        covsplit_sidecar_limit_memory(sidecar, export->sidecars.memory_limit);
-    }
-    if (sidecar == NULL || !export_one(export, sidecar, &error))
         report_failure(export, &error);
-    covsplit_sidecar_close(sidecar);
+    } else if (!export_one(export, sidecar, &error)) {
+        report_failure(export, &error);
+    }
+    sidecar_close(sidecar);
 }
 
-static bool count_sidecar(void *context, const char *path, const uint8_t *uuid, size_t size)
+/* Of the UUID, or of the only one that begins so. */
+static void export_found(struct export *export, const struct uuid *uuid)
+{
+    struct error error = {0};
+    struct store_match match = store_list_find_only(&export->places.stores, uuid, &error);
+
+    if (match.path != NULL) {
+        export_from(export, match.path, &match.uuid);
+    } else {
+        progress_add(&export->progress, UNITS_PER_SIDECAR);
+        report_failure(export, &error);
+    }
+    free(match.path);
+}
+
+static bool count_sidecar(void *context, const char *path, const struct uuid *uuid,
+                          struct error *error)
 {
     struct export *export = context;
 
     (void)path;
     (void)uuid;
-    (void)size;
+    (void)error;
     export->count++;
     return true;
 }
 
-static bool export_sidecar(void *context, const char *path, const uint8_t *uuid, size_t size)
+static bool export_sidecar(void *context, const char *path, const struct uuid *uuid,
+                           struct error *error)
 {
-    struct export *export = context;
-
+    (void)error;
     /* Somebody may clean up the store meanwhile. */
     if (access(path, F_OK) == 0 || errno != ENOENT)
-        export_found(export, uuid, size);
+        export_from(context, path, uuid);
     return true;
-}
-
-static const char *store_names(const struct export *export)
-{
-    const char *store = option_text(export->options, OPTION_STORE);
-
-    return store != NULL ? store : getenv(STORE_ENVIRONMENT);
 }
 
 static bool export_store(struct export *export, struct error *error)
 {
-    covsplit_error *reader_error = NULL;
+    const struct sidecar_places *places = &export->places;
 
-    if (!covsplit_store_visit(export->sidecars.store, count_sidecar, export, &reader_error))
-        return error_from_reader(error, reader_error);
+    if (!store_list_walk(&places->stores, count_sidecar, export, error))
+        return false;
     if (export->count == 0)
         return error_set(error,
                          "%s: no sidecars there to export; name a directory that was given "
                          "to split --store",
-                         store_names(export));
-    progress_start(&export->progress, store_names(export), export->count * UNITS_PER_SIDECAR);
-    return covsplit_store_visit(export->sidecars.store, export_sidecar, export, &reader_error) ||
-           error_from_reader(error, reader_error);
+                         places->store_names);
+    progress_start(&export->progress, places->store_names, export->count * UNITS_PER_SIDECAR);
+    return store_list_walk(&places->stores, export_sidecar, export, error);
 }
 
 static void export_uuids(struct export *export)
 {
     const struct parsed_options *options = export->options;
 
-    progress_start(&export->progress, store_names(export),
+    progress_start(&export->progress, export->places.store_names,
                    options->operand_count * UNITS_PER_SIDECAR);
     for (size_t i = 0; i < options->operand_count; i++) {
         struct uuid uuid;
 
         uuid_parse(options->operands[i], &uuid);
-        export_found(export, uuid.bytes, uuid.size);
+        export_found(export, &uuid);
     }
+}
+
+static bool export_given(struct export *export, struct error *error)
+{
+    const char *path = export->places.given;
+    struct sidecar *sidecar = sidecar_read_for(export->options, path, error);
+    bool done = false;
+
+    if (sidecar != NULL) {
+        progress_start(&export->progress, path, UNITS_PER_SIDECAR);
+        done = export_one(export, sidecar, error);
+    }
+    sidecar_close(sidecar);
+    return done;
 }
 
 static bool export_all(struct export *export, struct error *error)
 {
-    if (!profile_sidecars_open(&export->sidecars, export->options, error))
+    if (!sidecar_places_open(&export->places, export->options, error))
         return false;
-    if (export->sidecars.given != NULL) {
-        progress_start(&export->progress, option_text(export->options, OPTION_SIDECAR),
-                       UNITS_PER_SIDECAR);
-        return export_one(export, export->sidecars.given, error);
-    }
+    if (export->places.given != NULL)
+        return export_given(export, error);
     if (export->options->operand_count == 0)
         return export_store(export, error);
     export_uuids(export);
@@ -326,6 +333,6 @@ int command_export(const struct parsed_options *options)
     if (!export_all(&export, &error))
         report_failure(&export, &error);
     progress_finish(&export.progress);
-    profile_sidecars_close(&export.sidecars);
+    sidecar_places_close(&export.places);
     return export.failed ? STATUS_FAILED : STATUS_DONE;
 }

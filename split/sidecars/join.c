@@ -20,7 +20,6 @@
 #define PERMISSION_BITS 07777
 
 struct slice_join {
-    struct input file; /* of the sidecar */
     char *sidecar_path;
     struct sidecar *sidecar; /* NULL: the slice is copied */
 };
@@ -53,11 +52,7 @@ static bool open_sidecar(struct slice_join *join, const struct parsed_options *o
     if (paths_meet(join->sidecar_path, option_text(options, OPTION_OUTPUT)))
         return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
                          join->sidecar_path);
-    if (!input_read(&join->file, join->sidecar_path, error))
-        return false;
-    join->sidecar = sidecar_open(join->file.bytes, join->sidecar_path, error);
-    if (join->sidecar != NULL)
-        sidecar_limit_memory(join->sidecar, option_number(options, OPTION_MEMORY_LIMIT));
+    join->sidecar = sidecar_read_for(options, join->sidecar_path, error);
     return join->sidecar != NULL;
 }
 
@@ -111,23 +106,16 @@ static bool find_sidecars(struct joining *joining, struct error *error)
 
 /* ---- the original ---- */
 
-/* A container_sink, and a sidecar_sink. */
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    struct joining *joining = context;
-
-    return output_write(&joining->output, part, error);
-}
-
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
 {
     struct joining *joining = context;
     const struct input *stripped = &joining->container.slices[index].input;
     const struct sidecar *sidecar = joining->slices[index].sidecar;
+    struct output *output = &joining->output;
 
-    return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, write_part, joining, error)
-                            : output_write(&joining->output, stripped->bytes, error)) ||
+    return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, output_sink, output, error)
+                            : output_write(output, stripped->bytes, error)) ||
            file_blame(joining->stripped.path, error);
 }
 
@@ -143,8 +131,8 @@ static bool write_original(struct joining *joining, struct error *error)
 
     return container_lay_out(&joining->container, stripped->path, error) &&
            output_create(&joining->output, path, &output_options, error) &&
-           container_write(&joining->container, stripped->path, write_part, write_slice, joining,
-                           error) &&
+           container_write(&joining->container, stripped->path, output_sink, &joining->output,
+                           write_slice, joining, error) &&
            input_unchanged(stripped, error) && output_commit(&joining->output, &result, error);
 }
 
@@ -154,15 +142,12 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
 
     joining->options = options;
     joining->output.fd = -1;
-    for (size_t i = 0; i < SLICES_MAX; i++)
-        joining->slices[i].file.fd = -1;
     if (!input_open(&joining->stripped, options->operands[0], error))
         return false;
     done = container_open(&joining->container, &joining->stripped, error) &&
            find_sidecars(joining, error) && write_original(joining, error);
     for (size_t i = 0; i < SLICES_MAX; i++) {
         sidecar_close(joining->slices[i].sidecar);
-        input_close(&joining->slices[i].file);
         free(joining->slices[i].sidecar_path);
     }
     output_discard(&joining->output);

@@ -116,9 +116,9 @@ static void add_image_section(struct report *report, const struct image_section 
                               bool already_split)
 {
     static const char *const fates[] = {
-        [SECTION_REMOVED] = "removed",
-        [SECTION_ZEROED] = "zeroed",
-        [SECTION_STAYS] = "stays",
+        [FATE_REMOVED] = "removed",
+        [FATE_ZEROED] = "zeroed",
+        [FATE_STAYS] = "stays",
     };
     struct report_section row = section_row(section->kind, section->size, fates[section->fate]);
 

@@ -5,28 +5,18 @@
 
 #include "common/base/file.h"
 #include "common/sidecar/sidecar.h"
+#include "common/store/store.h"
 #include "formats/container.h"
+#include "split/cli/find_sidecar.h"
 #include "split/sidecars/second_reader.h"
 
-/* Only the digest at the end of the restoring counts here. */
+/* A bytes_sink. Only the digest at the end of the restoring counts here. */
 static bool drop_part(void *context, struct bytes part, struct error *error)
 {
     (void)context;
     (void)part;
     (void)error;
     return true;
-}
-
-static bool check_place(const struct sidecar *sidecar, const struct uuid *uuid, struct error *error)
-{
-    const struct uuid *own = &sidecar_facts(sidecar)->uuid;
-    char hex[UUID_HEX_MAX];
-
-    return uuid_equal(own, uuid) ||
-           error_set(error,
-                     "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
-                     "where it belongs",
-                     sidecar_name(sidecar), uuid_format(own, hex));
 }
 
 static bool check_not_placeholder(const struct sidecar *sidecar, struct error *error)
@@ -87,24 +77,17 @@ static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
 }
 
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
-                   uint64_t memory_limit, bool *is_empty, struct error *error)
+                   const struct parsed_options *options, bool *is_empty, struct error *error)
 {
-    struct input file;
-    struct sidecar *sidecar;
+    struct sidecar *sidecar = sidecar_read_for(options, path, error);
     bool good;
 
-    if (!input_read(&file, path, error))
+    if (sidecar == NULL)
         return false;
-    sidecar = sidecar_open(file.bytes, path, error);
-    good = sidecar != NULL;
-    if (good) {
-        sidecar_limit_memory(sidecar, memory_limit);
-        *is_empty = holds_nothing(sidecar);
-    }
-    good = good && (uuid == NULL || check_place(sidecar, uuid, error)) &&
+    *is_empty = holds_nothing(sidecar);
+    good = (uuid == NULL || store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, error)) &&
            check_not_placeholder(sidecar, error) && sidecar_verify(sidecar, error) &&
            (stripped == NULL || check_join(sidecar, stripped, error));
     sidecar_close(sidecar);
-    input_close(&file);
     return good;
 }

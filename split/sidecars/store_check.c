@@ -37,14 +37,13 @@ struct job {
     bool is_stray;
     char *path;
     struct uuid uuid;
-    uint64_t memory_limit;
     uint64_t size; /* bytes */
     struct error error;
 };
 
 struct check {
+    const struct parsed_options *options;
     bool verbose;
-    uint64_t memory_limit;
     struct progress progress;
     uint64_t sidecars, bytes, faults;
     struct pool *pool;
@@ -61,16 +60,16 @@ static bool is_gone(const char *path)
 
 static void run_job(void *context, void *added)
 {
+    const struct check *check = context;
     struct job *job = added;
     struct stat status;
     bool is_empty;
 
-    (void)context;
     if (job->result != RESULT_NONE)
         return;
     if (stat(job->path, &status) == 0)
         job->size = (uint64_t)status.st_size;
-    if (check_sidecar(job->path, &job->uuid, NULL, job->memory_limit, &is_empty, &job->error))
+    if (check_sidecar(job->path, &job->uuid, NULL, check->options, &is_empty, &job->error))
         job->result = RESULT_GOOD;
     else
         job->result = is_gone(job->path) ? RESULT_GONE : RESULT_FAULT;
@@ -148,7 +147,7 @@ static bool add_job(void *context, const struct store_entry *entry, struct error
         free(path);
         return error_out_of_memory(error, entry->path, sizeof(*job) + strlen(entry->path));
     }
-    *job = (struct job){.path = path, .uuid = entry->uuid, .memory_limit = check->memory_limit};
+    *job = (struct job){.path = path, .uuid = entry->uuid};
     if (entry->kind != STORE_SIDECAR)
         judge_other(job, entry->kind);
     pool_add(check->pool, job);
@@ -180,8 +179,7 @@ static void begin_progress(struct check *check, const char *directory)
 
 int check_store(const char *directory, const struct parsed_options *options)
 {
-    struct check check = {.verbose = option_given(options, OPTION_VERBOSE),
-                          .memory_limit = option_number(options, OPTION_MEMORY_LIMIT)};
+    struct check check = {.options = options, .verbose = option_given(options, OPTION_VERBOSE)};
     const struct pool_calls calls = {run_job, retire_job, &check};
     struct error error;
     bool done;

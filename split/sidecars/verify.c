@@ -16,8 +16,8 @@ static int verify_files(const struct parsed_options *options)
         struct error error;
         bool is_empty;
 
-        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE),
-                           option_number(options, OPTION_MEMORY_LIMIT), &is_empty, &error)) {
+        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), options, &is_empty,
+                           &error)) {
             message_error(&error);
             status = STATUS_FAILED;
             continue;

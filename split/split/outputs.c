@@ -56,7 +56,7 @@ static size_t list_sections(const struct slice_split *split,
         struct sidecar_section_source *source = &sources[count];
         bool recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
 
-        if (section->fate == SECTION_STAYS && !recorded && !section->copied)
+        if (section->fate == FATE_STAYS && !recorded && !section->copied)
             continue;
         *source = (struct sidecar_section_source){
             .kind = section->kind,
@@ -79,7 +79,7 @@ static size_t list_kept(const struct slice_split *split, struct kept_section kep
 
     for (size_t i = 0; i < split->plan->section_count; i++) {
         const struct image_section *section = &split->plan->sections[i];
-        if (section->fate == SECTION_STAYS && section->reason[0] != '\0')
+        if (section->fate == FATE_STAYS && section->reason[0] != '\0')
             kept[count++] = (struct kept_section){section->kind, section->size, section->reason};
     }
     return count;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/store/add.h"
 #include "common/store/store.h"
-#include "split/cli/store_output.h"
 #include "split/split/existing_sidecar.h"
 #include "split/split/outputs.h"
 #include "split/split/report.h"

@@ -31,9 +31,9 @@ void split_warn(const struct split_job *job, const char *format, ...)
 
 static const char *fate_name(enum section_fate fate)
 {
-    return fate == SECTION_STAYS    ? "stays"
-           : fate == SECTION_ZEROED ? "is filled with zeros"
-                                    : "is cut in part";
+    return fate == FATE_STAYS    ? "stays"
+           : fate == FATE_ZEROED ? "is filled with zeros"
+                                 : "is cut in part";
 }
 
 /* With -profile-correlate=debug-info there is neither data nor names. IR PGO says so, clang does
@@ -58,7 +58,7 @@ void split_warn_of_sections(const struct slice_split *split)
     for (size_t i = 0; i < split->plan->section_count; i++) {
         const struct image_section *section = &split->plan->sections[i];
 
-        if (section->fate != SECTION_STAYS)
+        if (section->fate != FATE_STAYS)
             removed++;
         if (section->reason[0] != '\0')
             split_warn(split->job, "%s: %s %s: %s", split->image.path, section->name,

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "common/base/digest.h"
-#include "common/edit/apply.h"
 #include "split/cli/message.h"
 #include "split/split/found_image.h"
 #include "split/split/outputs.h"
@@ -102,24 +101,10 @@ static bool is_needless(const struct split_job *job)
 
 /* ---- the stripped images and their sidecars ---- */
 
-static bool give_uuid(struct slice_split *split, struct error *error)
-{
-    struct uuid uuid = {.size = DIGEST_SIZE};
-    struct digest digest;
-
-    if (split->plan->facts.uuid.size != 0)
-        return true;
-    if (!input_digest(&split->image, &digest, error))
-        return false;
-    memcpy(uuid.bytes, digest.bytes, DIGEST_SIZE);
-    image_plan_set_uuid(split->plan, &uuid, UUID_FROM_DIGEST);
-    return true;
-}
-
 static bool make_outputs(struct slice_split *split, struct error *error)
 {
-    if (!give_uuid(split, error) || !place_create_outputs(split, error) ||
-        !outputs_write_stripped(split, error) || !place_settle_sidecar(split, error))
+    if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
+        !place_settle_sidecar(split, error))
         return false;
     progress_finish(&split->job->progress);
     if (!split->plan->already_split)
@@ -128,14 +113,6 @@ static bool make_outputs(struct slice_split *split, struct error *error)
 }
 
 /* ---- the stripped file ---- */
-
-/* A container_sink. */
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    struct split_job *job = context;
-
-    return output_write(&job->universal, part, error);
-}
 
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
@@ -190,7 +167,8 @@ static bool compose_universal(struct split_job *job, struct error *error)
     }
     return container_lay_out(&job->container, job->file.path, error) &&
            output_create(&job->universal, job->output_path, &options, error) &&
-           container_write(&job->container, job->file.path, write_part, write_slice, job, error) &&
+           container_write(&job->container, job->file.path, output_sink, &job->universal,
+                           write_slice, job, error) &&
            check_universal(job, error) && output_sync(&job->universal, error);
 }
 

@@ -7,9 +7,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/machine/accessor.h"
+#include "formats/machine/search.h"
 
 #define ADDRESS UINT64_C(0x401000)
+
+/* ---- the operations, by the machine's number ---- */
+
+static bool decode(uint16_t number, struct bytes bytes, uint64_t address, struct accessor *accessor)
+{
+    const struct machine *machine = machine_find(number);
+
+    return machine != NULL && machine->decode_accessor(&(struct code){bytes, address}, accessor);
+}
+
+static bool encode(uint16_t number, const struct accessor *accessor, struct bytes bytes,
+                   uint64_t address, uint64_t value, uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    return machine_find(number)->encode_accessor(&(struct code){bytes, address}, accessor, value,
+                                                 patch);
+}
+
+static bool find_reference(uint16_t number, struct bytes bytes, uint64_t address,
+                           const struct reference_target *target, uint64_t *position)
+{
+    return machine_find(number)->find_reference(&(struct code){bytes, address}, target, position);
+}
+
+static bool find_load(uint16_t number, struct bytes bytes, uint64_t address, uint64_t *position,
+                      uint64_t *target)
+{
+    const struct machine *machine = machine_find(number);
+
+    return machine->find_load != NULL &&
+           machine->find_load(&(struct code){bytes, address}, position, target);
+}
+
+static bool follow_jump(uint16_t number, struct bytes bytes, uint64_t address, uint64_t *target)
+{
+    return machine_find(number)->follow_jump(&(struct code){bytes, address}, target);
+}
+
+static bool decode_around(uint16_t number, struct bytes bytes, uint64_t address, uint64_t position,
+                          uint64_t *start, struct accessor *accessor)
+{
+    return code_decode_around(machine_find(number), &(struct code){bytes, address}, position, start,
+                              accessor);
+}
+
+/* ---- bodies ---- */
 
 struct body {
     uint16_t machine;
@@ -91,8 +136,7 @@ START_TEST(test_known_bodies)
     const struct body *body = &known[_i];
     struct accessor accessor;
 
-    ck_assert_msg(accessor_decode(body->machine, view_of(body), ADDRESS, &accessor), "%s",
-                  body->what);
+    ck_assert_msg(decode(body->machine, view_of(body), ADDRESS, &accessor), "%s", body->what);
     ck_assert_int_eq(accessor.form, body->form);
     ck_assert_uint_eq(accessor.value, body->value);
     ck_assert_uint_eq(accessor.size, body->size);
@@ -106,7 +150,7 @@ START_TEST(test_cut_short)
     struct accessor accessor;
 
     for (code.size = 0; code.size < known[_i].size; code.size++)
-        ck_assert(!accessor_decode(known[_i].machine, code, ADDRESS, &accessor));
+        ck_assert(!decode(known[_i].machine, code, ADDRESS, &accessor));
 }
 END_TEST
 
@@ -115,15 +159,14 @@ START_TEST(test_rewrite)
 {
     const uint64_t target = ADDRESS + 0x54321;
     struct bytes code = view_of(&known[_i]);
-    uint8_t instruction[ACCESSOR_INSTRUCTION_MAX], changed[32];
+    uint8_t patch[ACCESSOR_PATCH_MAX], changed[32];
     struct accessor accessor, again;
 
-    ck_assert(accessor_decode(known[_i].machine, code, ADDRESS, &accessor));
-    ck_assert(accessor_encode(known[_i].machine, &accessor, code, ADDRESS, target, instruction));
+    ck_assert(decode(known[_i].machine, code, ADDRESS, &accessor));
+    ck_assert(encode(known[_i].machine, &accessor, code, ADDRESS, target, patch));
     memcpy(changed, code.data, code.size);
-    memcpy(changed + accessor.instruction_offset, instruction, accessor.instruction_size);
-    ck_assert(
-        accessor_decode(known[_i].machine, (struct bytes){changed, code.size}, ADDRESS, &again));
+    memcpy(changed + accessor.patch_offset, patch, accessor.patch_size);
+    ck_assert(decode(known[_i].machine, (struct bytes){changed, code.size}, ADDRESS, &again));
     ck_assert_uint_eq(again.value, target);
     ck_assert_uint_eq(again.size, accessor.size);
     ck_assert_int_eq(again.form,
@@ -135,8 +178,8 @@ START_TEST(test_unknown_bodies)
 {
     struct accessor accessor;
 
-    ck_assert_msg(!accessor_decode(unknown[_i].machine, view_of(&unknown[_i]), ADDRESS, &accessor),
-                  "%s", unknown[_i].what);
+    ck_assert_msg(!decode(unknown[_i].machine, view_of(&unknown[_i]), ADDRESS, &accessor), "%s",
+                  unknown[_i].what);
 }
 END_TEST
 
@@ -144,8 +187,8 @@ START_TEST(test_other_machine)
 {
     struct accessor accessor;
 
-    ck_assert(!accessor_decode(EM_AARCH64, view_of(&known[0]), ADDRESS, &accessor));
-    ck_assert(!accessor_decode(EM_RISCV, view_of(&known[0]), ADDRESS, &accessor));
+    ck_assert(!decode(EM_AARCH64, view_of(&known[0]), ADDRESS, &accessor));
+    ck_assert(!decode(EM_RISCV, view_of(&known[0]), ADDRESS, &accessor));
 }
 END_TEST
 
@@ -153,20 +196,20 @@ END_TEST
 START_TEST(test_out_of_reach)
 {
     static const uint64_t far_away = UINT64_C(0x700000000000);
-    uint8_t instruction[ACCESSOR_INSTRUCTION_MAX];
+    uint8_t patch[ACCESSOR_PATCH_MAX];
     struct accessor accessor;
     struct bytes code = view_of(&known[0]);
 
-    ck_assert(accessor_decode(EM_X86_64, code, ADDRESS, &accessor));
-    ck_assert(!accessor_encode(EM_X86_64, &accessor, code, ADDRESS, far_away, instruction));
+    ck_assert(decode(EM_X86_64, code, ADDRESS, &accessor));
+    ck_assert(!encode(EM_X86_64, &accessor, code, ADDRESS, far_away, patch));
     code = view_of(&known[2]);
-    ck_assert(accessor_decode(EM_X86_64, code, ADDRESS, &accessor));
-    ck_assert(!accessor_encode(EM_X86_64, &accessor, code, ADDRESS, far_away, instruction));
+    ck_assert(decode(EM_X86_64, code, ADDRESS, &accessor));
+    ck_assert(!encode(EM_X86_64, &accessor, code, ADDRESS, far_away, patch));
     /* Sign extension would make another address of it. */
-    ck_assert(!accessor_encode(EM_X86_64, &accessor, code, ADDRESS, 0x80000000, instruction));
+    ck_assert(!encode(EM_X86_64, &accessor, code, ADDRESS, 0x80000000, patch));
     code = view_of(&known[4]);
-    ck_assert(accessor_decode(EM_X86_64, code, ADDRESS, &accessor));
-    ck_assert(accessor_encode(EM_X86_64, &accessor, code, ADDRESS, 0x80000000, instruction));
+    ck_assert(decode(EM_X86_64, code, ADDRESS, &accessor));
+    ck_assert(encode(EM_X86_64, &accessor, code, ADDRESS, 0x80000000, patch));
 }
 END_TEST
 
@@ -177,8 +220,8 @@ static bool finds(const char *code, size_t size, uint64_t first, uint64_t range,
     struct reference_target target = {.first = first, .size = range, .absolute = absolute};
     uint64_t position = 0;
 
-    return accessor_find_reference(EM_X86_64, (struct bytes){(const uint8_t *)code, (uint64_t)size},
-                                   ADDRESS, &target, &position);
+    return find_reference(EM_X86_64, (struct bytes){(const uint8_t *)code, (uint64_t)size}, ADDRESS,
+                          &target, &position);
 }
 
 START_TEST(test_references)
@@ -222,14 +265,14 @@ START_TEST(test_calls)
             .first = ADDRESS + calls[i].target, .size = 1, .called = true};
         uint64_t position = 0;
 
-        ck_assert_msg(accessor_find_reference(calls[i].machine, code, ADDRESS, &target, &position),
+        ck_assert_msg(find_reference(calls[i].machine, code, ADDRESS, &target, &position),
                       "call %zu", i);
         position = 0;
         target.first++;
-        ck_assert(!accessor_find_reference(calls[i].machine, code, ADDRESS, &target, &position));
+        ck_assert(!find_reference(calls[i].machine, code, ADDRESS, &target, &position));
         target.first--;
         target.called = false;
-        ck_assert(!accessor_find_reference(calls[i].machine, code, ADDRESS, &target, &position));
+        ck_assert(!find_reference(calls[i].machine, code, ADDRESS, &target, &position));
     }
 }
 END_TEST
@@ -255,8 +298,7 @@ START_TEST(test_counted)
     for (size_t i = 0; i < 3; i++) {
         position = 0;
         target.first = i < 2 ? ADDRESS : 0x40b000;
-        ck_assert_msg(accessor_find_reference(EM_X86_64, codes[i], ADDRESS, &target, &position) ==
-                          found[i],
+        ck_assert_msg(find_reference(EM_X86_64, codes[i], ADDRESS, &target, &position) == found[i],
                       "code %zu", i);
     }
 }
@@ -269,8 +311,7 @@ static uint64_t place_of(const uint8_t *code, uint64_t size, uint64_t from, uint
     struct reference_target target = {.first = first, .size = range, .absolute = absolute};
     uint64_t position = from;
 
-    return accessor_find_reference(EM_X86_64, (struct bytes){code, size}, ADDRESS, &target,
-                                   &position)
+    return find_reference(EM_X86_64, (struct bytes){code, size}, ADDRESS, &target, &position)
                ? position
                : size;
 }
@@ -323,7 +364,7 @@ static bool finds_aarch64(uint64_t first, uint64_t range, uint64_t *position)
     struct reference_target target = {.first = first, .size = range};
 
     *position = 0;
-    return accessor_find_reference(EM_AARCH64, code, ADDRESS, &target, position);
+    return find_reference(EM_AARCH64, code, ADDRESS, &target, position);
 }
 
 START_TEST(test_references_aarch64)
@@ -346,10 +387,10 @@ START_TEST(test_lone_adrp)
     struct reference_target target = {.first = ADDRESS + 0x1fff, .size = 1};
     uint64_t position = 0;
 
-    ck_assert(accessor_find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
+    ck_assert(find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
     position = 0;
     target = (struct reference_target){.first = ADDRESS + 0x2000, .size = 0x1000};
-    ck_assert(!accessor_find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
+    ck_assert(!find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
 }
 END_TEST
 
@@ -364,21 +405,21 @@ START_TEST(test_loads)
     struct bytes aarch64 = {(const uint8_t *)load, LOAD_SIZE};
     uint64_t position = 0, target;
 
-    ck_assert(accessor_find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert(find_load(EM_X86_64, code, ADDRESS, &position, &target));
     ck_assert_uint_eq(target, ADDRESS + 7 + 0x10);
-    ck_assert(accessor_find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert(find_load(EM_X86_64, code, ADDRESS, &position, &target));
     ck_assert_uint_eq(target, ADDRESS + 14 + 0x10);
-    ck_assert(!accessor_find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert(!find_load(EM_X86_64, code, ADDRESS, &position, &target));
     position = 0;
-    ck_assert(accessor_find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
+    ck_assert(find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
     ck_assert_uint_eq(target, ADDRESS + 0x1018);
-    ck_assert(!accessor_find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
+    ck_assert(!find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
     position = 0;
-    ck_assert(!accessor_find_load(EM_386, code, ADDRESS, &position, &target));
+    ck_assert(!find_load(EM_386, code, ADDRESS, &position, &target));
 }
 END_TEST
 
-/* A body is found from a byte of its instruction, with what belongs to it in front. */
+/* A body is found from a byte of its patch, with what belongs to it in front. */
 START_TEST(test_around)
 {
     const struct body *body = &known[_i];
@@ -386,15 +427,15 @@ START_TEST(test_around)
     struct accessor accessor, around;
     uint64_t start;
 
-    ck_assert(accessor_decode(body->machine, view_of(body), ADDRESS + 20, &accessor));
+    ck_assert(decode(body->machine, view_of(body), ADDRESS + 20, &accessor));
     memset(code, 0x90, sizeof(code));
     memcpy(code + 20, body->code, body->size);
-    ck_assert(accessor_decode_around(body->machine, (struct bytes){code, sizeof(code)}, ADDRESS,
-                                     20 + accessor.instruction_offset, &start, &around));
+    ck_assert(decode_around(body->machine, (struct bytes){code, sizeof(code)}, ADDRESS,
+                            20 + accessor.patch_offset, &start, &around));
     ck_assert_uint_eq(start, 20);
     ck_assert_uint_eq(around.value, accessor.value);
-    ck_assert(!accessor_decode_around(body->machine, (struct bytes){code, sizeof(code)}, ADDRESS,
-                                      20 + body->size - 1, &start, &around));
+    ck_assert(!decode_around(body->machine, (struct bytes){code, sizeof(code)}, ADDRESS,
+                             20 + body->size - 1, &start, &around));
 }
 END_TEST
 
@@ -404,15 +445,15 @@ START_TEST(test_jumps)
     struct bytes aarch64 = {(const uint8_t *)"\xff\xff\xff\x17", 4};
     uint64_t target;
 
-    ck_assert(accessor_follow_jump(EM_X86_64, x86, ADDRESS, &target));
+    ck_assert(follow_jump(EM_X86_64, x86, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS);
-    ck_assert(accessor_follow_jump(EM_386, x86, ADDRESS, &target));
+    ck_assert(follow_jump(EM_386, x86, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS);
-    ck_assert(accessor_follow_jump(EM_AARCH64, aarch64, ADDRESS, &target));
+    ck_assert(follow_jump(EM_AARCH64, aarch64, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS - 4);
-    ck_assert(!accessor_follow_jump(EM_X86_64, view_of(&known[0]), ADDRESS, &target));
+    ck_assert(!follow_jump(EM_X86_64, view_of(&known[0]), ADDRESS, &target));
     x86.size = 4;
-    ck_assert(!accessor_follow_jump(EM_X86_64, x86, ADDRESS, &target));
+    ck_assert(!follow_jump(EM_X86_64, x86, ADDRESS, &target));
 }
 END_TEST
 

@@ -44,7 +44,7 @@ static void search(uint16_t machine, uint64_t first, uint64_t size)
     close(fd);
     found = 0;
     ck_assert(code_search(&(struct code_search){.input = &input,
-                                                .machine = machine,
+                                                .machine = machine_find(machine),
                                                 .target = {.first = first, .size = size}},
                           &(struct code){input.bytes, ADDRESS}, note, NULL));
     input_close(&input);

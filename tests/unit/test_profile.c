@@ -392,6 +392,33 @@ START_TEST(test_not_lightweight)
 }
 END_TEST
 
+/* What a sidecar is looked for by: the binary IDs, and then the stub. */
+START_TEST(test_uuids)
+{
+    struct recipe recipe = lightweight(_i);
+    struct buffer file = {0};
+    struct profile profile;
+    struct profile_uuids uuids = {.profile = &profile};
+    struct uuid uuid;
+    enum profile_uuid_source source;
+
+    recipe.binary_id_size = 20;
+    make(&recipe, &file);
+    profile = parse_good(&file);
+    ck_assert(profile.lightweight);
+    ck_assert(profile_next_uuid(&uuids, &uuid, &source));
+    ck_assert_int_eq(source, PROFILE_UUID_BINARY_ID);
+    ck_assert_uint_eq(uuid.size, 20);
+    ck_assert(profile_next_uuid(&uuids, &uuid, &source));
+    ck_assert_int_eq(source, PROFILE_UUID_STUB);
+    ck_assert_uint_eq(uuid.size, PROFILE_STUB_UUID_SIZE);
+    ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
+    ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
+    ck_assert_uint_eq(uuid.size, 0);
+    buffer_free(&file);
+}
+END_TEST
+
 START_TEST(test_binary_ids)
 {
     struct recipe recipe = shape(_i);
@@ -573,6 +600,7 @@ int main(void)
     tcase_add_loop_test(identity, test_lightweight, 0, SHAPES);
     tcase_add_loop_test(identity, test_not_lightweight, 0, SHAPES);
     tcase_add_loop_test(identity, test_binary_ids, 0, SHAPES);
+    tcase_add_loop_test(identity, test_uuids, 0, SHAPES);
     suite_add_tcase(suite, identity);
     tcase_add_loop_test(damage, test_every_truncation_fails, 0, SHAPES);
     tcase_add_test(damage, test_impossible_sizes);

@@ -5,6 +5,7 @@
  */
 #include <check.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/write.h"
+#include "reader/covsplit.h"
 #include "tests/support/rounds.h"
 #include "tests/unit/section_maker.h"
 #include "tests/unit/sidecar_sample.h"
@@ -85,6 +87,60 @@ START_TEST(test_whole)
     ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
     buffer_free(&content);
     sidecar_close(sidecar);
+}
+END_TEST
+
+/* ---- the library's threads ---- */
+
+static unsigned threads_started;
+static bool are_signals_blocked;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *context);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *context);
+
+/* A thread starts with the mask of the one that starts it. */
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                          void *(*start)(void *), void *context)
+{
+    sigset_t mask;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    are_signals_blocked = sigismember(&mask, SIGTERM) == 1 && sigismember(&mask, SIGCHLD) == 1 &&
+                          sigismember(&mask, SIGBUS) == 0;
+    threads_started++;
+    return __real_pthread_create(thread, attributes, start, context);
+}
+
+static void read_covfun(const covsplit_sidecar *sidecar)
+{
+    size_t size;
+    void *content = covsplit_sidecar_read(sidecar, "__llvm_covfun", &size, NULL);
+
+    ck_assert_ptr_nonnull(content);
+    ck_assert(bytes_equal((struct bytes){content, size}, buffer_view(&covfun)));
+    free(content);
+}
+
+START_TEST(test_library_starts_threads_when_told)
+{
+    covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(file.data, file.size, "file", NULL);
+    sigset_t mask;
+
+    ck_assert_ptr_nonnull(sidecar);
+    threads_started = 0;
+    read_covfun(sidecar);
+    covsplit_sidecar_set_threads(sidecar, 0);
+    read_covfun(sidecar);
+    ck_assert_uint_eq(threads_started, 0);
+    covsplit_sidecar_set_threads(sidecar, 3);
+    read_covfun(sidecar);
+    ck_assert_uint_ge(threads_started, 2);
+    ck_assert(are_signals_blocked);
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    ck_assert_int_eq(sigismember(&mask, SIGTERM), 0);
+    covsplit_sidecar_close(sidecar);
 }
 END_TEST
 
@@ -397,6 +453,7 @@ int main(void)
     tcase_set_timeout(blocks, 300);
     tcase_add_unchecked_fixture(blocks, prepare, clean_up);
     tcase_add_loop_test(blocks, test_whole, 0, 3);
+    tcase_add_test(blocks, test_library_starts_threads_when_told);
     tcase_add_test(blocks, test_threads_change_nothing);
     tcase_add_test(blocks, test_parts);
     tcase_add_test(blocks, test_parts_outside);

@@ -1,7 +1,7 @@
 /*
- * Outputs in stores: see store_output.h.
+ * Outputs in stores: see add.h.
  */
-#include "split/cli/store_output.h"
+#include "common/store/add.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * By now all edits that change sizes are known, so every new file offset is the map of the old one.
  * Section and symbol indices stay as they are: a removed section keeps its header, empty.
  */
-#include "formats/elf/plan.h"
+#include "formats/elf/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,21 +19,21 @@
 #endif
 
 struct tables {
-    struct elf_plan_state *state;
+    struct elf_state *state;
     Elf64_Phdr *phdrs; /* state->new_phnum of them */
     Elf64_Shdr *shdrs;
     Elf64_Dyn *dynamic;
 };
 
-static uint64_t map_offset(const struct elf_plan_state *state, uint64_t offset)
+static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
 {
-    return edit_script_map(&state->plan->edits, offset);
+    return edit_script_map(&state->base.plan->edits, offset);
 }
 
 /* ---- program headers ---- */
 
 /* Appends the parts of a PT_LOAD: what is between the holes in it. */
-static size_t split_segment(const struct elf_plan_state *state, size_t index, Elf64_Phdr *parts)
+static size_t split_segment(const struct elf_state *state, size_t index, Elf64_Phdr *parts)
 {
     const GElf_Phdr *old = &state->image.phdrs[index];
     uint64_t delta = old->p_offset - old->p_vaddr;
@@ -73,13 +73,13 @@ static size_t split_segment(const struct elf_plan_state *state, size_t index, El
 
 static void make_program_headers(struct tables *tables)
 {
-    struct elf_plan_state *state = tables->state;
+    struct elf_state *state = tables->state;
     Elf64_Phdr *table_header = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < state->image.phnum; i++) {
         const GElf_Phdr *old = &state->image.phdrs[i];
-        const struct elf_move *move = elf_plan_move_of(state, old->p_vaddr);
+        const struct elf_move *move = elf_move_of(state, old->p_vaddr);
         Elf64_Phdr *phdr = &tables->phdrs[count];
 
         if (old->p_type == PT_LOAD) {
@@ -105,22 +105,22 @@ static void make_program_headers(struct tables *tables)
 
 /* ---- section headers ---- */
 
-static void empty_section(const struct elf_plan_state *state, const struct image_section *section,
+static void empty_section(const struct elf_state *state, const struct image_section *section,
                           Elf64_Shdr *shdr)
 {
     /* What is left must be in a section, or tools that rewrite images would lose it. The entry
-     * size, which linkers leave 0, marks it as ours (see is_already_split in elf.c).
+     * size, which linkers leave 0, marks it as ours (see is_rest in elf.c).
      *
      * Not SHT_NOBITS where nothing is left: GNU strip and readelf take a section of that type, if
      * it is not loaded, for a part of every segment, and strip then writes an image that does not
      * start. */
-    shdr->sh_size = elf_plan_rest_size(state, section);
+    shdr->sh_size = planning_rest(&state->base, section->kind, section->size).size;
     shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
 }
 
 static void make_section_headers(struct tables *tables)
 {
-    const struct elf_plan_state *state = tables->state;
+    const struct elf_state *state = tables->state;
     const struct elf_relocation_changes *changes = &state->relocation_changes;
     const GElf_Dyn *rela = elf_dynamic_find(&state->image, DT_RELA);
     const GElf_Dyn *relr = elf_dynamic_find(&state->image, DT_RELR);
@@ -131,7 +131,7 @@ static void make_section_headers(struct tables *tables)
         const struct elf_move *move = NULL;
 
         if ((old->sh_flags & SHF_ALLOC) != 0 && elf_section_in_file(old))
-            move = elf_plan_move_of(state, old->sh_addr);
+            move = elf_move_of(state, old->sh_addr);
         if (move != NULL) {
             shdr->sh_addr += move->distance;
             shdr->sh_offset += move->distance;
@@ -145,10 +145,10 @@ static void make_section_headers(struct tables *tables)
             changes->relr_changed)
             shdr->sh_size = changes->relr_size;
     }
-    for (size_t i = 0; i < state->plan->section_count; i++) {
-        const struct image_section *section = &state->plan->sections[i];
-        if (section->fate != SECTION_STAYS)
-            empty_section(state, section, &tables->shdrs[state->section_index[section->kind]]);
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *section = &state->base.plan->sections[i];
+        if (section->fate != FATE_STAYS)
+            empty_section(state, section, &tables->shdrs[state->base.section_index[section->kind]]);
     }
 }
 
@@ -156,7 +156,7 @@ static void make_section_headers(struct tables *tables)
 
 static void make_dynamic(struct tables *tables)
 {
-    const struct elf_plan_state *state = tables->state;
+    const struct elf_state *state = tables->state;
     const struct elf_relocation_changes *changes = &state->relocation_changes;
 
     for (size_t i = 0; i < state->image.dynamic_count; i++) {
@@ -181,7 +181,7 @@ static void make_dynamic(struct tables *tables)
         case DT_VERDEF:
         case DT_GNU_HASH:
         case DT_HASH:
-            move = elf_plan_move_of(state, entry->d_un.d_ptr);
+            move = elf_move_of(state, entry->d_un.d_ptr);
             if (move != NULL)
                 entry->d_un.d_ptr += move->distance;
             break;
@@ -193,36 +193,30 @@ static void make_dynamic(struct tables *tables)
 
 /* ---- symbols ---- */
 
-struct symbol_update {
-    struct elf_plan_state *state;
-};
-
 /* Section symbols, and the one object over the ABI note, go along with what moved. */
 static bool update_symbol(void *context, const GElf_Sym *symbol, uint64_t offset)
 {
-    struct symbol_update *update = context;
-    const struct elf_move *move = elf_plan_move_of(update->state, symbol->st_value);
+    struct elf_state *state = context;
+    const struct elf_move *move = elf_move_of(state, symbol->st_value);
     unsigned type = GELF_ST_TYPE(symbol->st_info);
     uint8_t value[8];
 
-    if (move == NULL || !elf_symbol_has_address(&update->state->image, symbol) ||
+    if (move == NULL || !elf_symbol_has_address(&state->image, symbol) ||
         (type != STT_SECTION && type != STT_OBJECT))
         return true;
     store_u64(value, symbol->st_value + move->distance, false);
-    return edit_overwrite_differences(&update->state->plan->edits, update->state->image.file,
+    return edit_overwrite_differences(&state->base.plan->edits, state->image.file,
                                       offset + offsetof(Elf64_Sym, st_value),
                                       (struct bytes){value, sizeof(value)});
 }
 
-static bool plan_symbols(struct elf_plan_state *state)
+static bool plan_symbols(struct elf_state *state)
 {
-    struct symbol_update update = {state};
-
     if (state->move_count == 0)
         return true;
     for (size_t i = 1; i < state->image.shnum; i++) {
         if (state->image.shdrs[i].sh_type == SHT_SYMTAB &&
-            !elf_symbols_each(&state->image, i, update_symbol, &update))
+            !elf_symbols_each(&state->image, i, update_symbol, state))
             return false;
     }
     return true;
@@ -239,40 +233,40 @@ static bool encode(void *table, uint64_t size, Elf_Type type)
     return size == 0 || elf64_xlatetof(&data, &data, ELFDATA2LSB) != NULL;
 }
 
-static bool plan_elf_header(struct elf_plan_state *state)
+static bool plan_elf_header(struct elf_state *state)
 {
     Elf64_Ehdr ehdr = state->image.ehdr;
 
     ehdr.e_phnum = (Elf64_Half)state->new_phnum;
     ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
     return encode(&ehdr, sizeof(ehdr), ELF_T_EHDR) &&
-           edit_overwrite_differences(&state->plan->edits, state->image.file, 0,
+           edit_overwrite_differences(&state->base.plan->edits, state->image.file, 0,
                                       (struct bytes){(const uint8_t *)&ehdr, sizeof(ehdr)});
 }
 
 static bool plan_program_headers(struct tables *tables)
 {
-    struct elf_plan_state *state = tables->state;
+    struct elf_state *state = tables->state;
     uint64_t size = state->new_phnum * sizeof(Elf64_Phdr);
 
     if (!encode(tables->phdrs, size, ELF_T_PHDR))
         return false;
     if (state->hole_count != 0 || state->move_count != 0) {
-        memcpy(state->plan->edits.literals.data + state->headers_literal, tables->phdrs,
+        memcpy(state->base.plan->edits.literals.data + state->headers_literal, tables->phdrs,
                (size_t)size);
         return true;
     }
-    return edit_overwrite_differences(&state->plan->edits, state->image.file,
+    return edit_overwrite_differences(&state->base.plan->edits, state->image.file,
                                       state->image.ehdr.e_phoff,
                                       (struct bytes){(const uint8_t *)tables->phdrs, size});
 }
 
 static bool plan_others(struct tables *tables)
 {
-    struct elf_plan_state *state = tables->state;
+    struct elf_state *state = tables->state;
     uint64_t sections = state->image.shnum * sizeof(Elf64_Shdr);
     uint64_t dynamic = state->image.dynamic_count * sizeof(Elf64_Dyn);
-    struct edit_script *edits = &state->plan->edits;
+    struct edit_script *edits = &state->base.plan->edits;
 
     return encode(tables->shdrs, sections, ELF_T_SHDR) &&
            edit_overwrite_differences(edits, state->image.file, state->image.ehdr.e_shoff,
@@ -345,9 +339,9 @@ static bool segments_hold_together(const struct tables *tables, uint64_t size)
  * whatever was planned. */
 static bool tables_hold_together(const struct tables *tables)
 {
-    const struct elf_plan_state *state = tables->state;
+    const struct elf_state *state = tables->state;
     const struct elf_image *image = &state->image;
-    uint64_t size = edit_script_result_size(&state->plan->edits);
+    uint64_t size = edit_script_result_size(&state->base.plan->edits);
 
     if (!segments_hold_together(tables, size) || !notes_are_found(tables))
         return false;
@@ -372,7 +366,7 @@ static bool tables_hold_together(const struct tables *tables)
 
 static bool make_tables(struct tables *tables)
 {
-    struct elf_plan_state *state = tables->state;
+    struct elf_state *state = tables->state;
     size_t shnum = state->image.shnum, dynamic_count = state->image.dynamic_count;
 
     tables->phdrs = calloc(state->new_phnum, sizeof(*tables->phdrs));
@@ -389,27 +383,25 @@ static bool make_tables(struct tables *tables)
     return true;
 }
 
-bool elf_tables_plan(struct elf_plan_state *state, struct error *error)
+static bool add_edits(struct tables *tables)
 {
-    struct tables tables = {.state = state};
+    return plan_elf_header(tables->state) && plan_program_headers(tables) && plan_others(tables) &&
+           plan_symbols(tables->state);
+}
+
+bool elf_write(struct planning *planning, struct error *error)
+{
+    struct tables tables = {.state = (struct elf_state *)planning};
     bool done = make_tables(&tables);
 
-    if (!done) {
-        error_out_of_memory(error, state->image.path, state->image.shnum * sizeof(Elf64_Shdr));
-    } else if (!tables_hold_together(&tables)) {
-        error_set(error,
-                  "%s: the image has a layout that covsplit cannot strip safely; remove less with "
-                  "--sections",
-                  state->image.path);
-        done = false;
-    } else {
-        done = plan_elf_header(state) && plan_program_headers(&tables) && plan_others(&tables) &&
-               plan_symbols(state);
-        if (!done)
-            error_out_of_memory(error, state->image.path, state->plan->edits.literals.size);
-        else
-            done = edit_script_finish(&state->plan->edits, state->image.path, error);
-    }
+    if (done && !tables_hold_together(&tables))
+        done = error_set(error,
+                         "%s: the image has a layout that covsplit cannot strip safely; remove "
+                         "less with --sections",
+                         planning->input->path);
+    else if (!done || !add_edits(&tables))
+        done =
+            error_out_of_memory(error, planning->input->path, planning->plan->edits.literals.size);
     free(tables.phdrs);
     free(tables.shdrs);
     free(tables.dynamic);

@@ -5,8 +5,8 @@
  * only one succeeds; directories are made where they are missing, and made again where a cleaner
  * has removed them for being empty.
  */
-#ifndef COVSPLIT_SPLIT_CLI_STORE_OUTPUT_H
-#define COVSPLIT_SPLIT_CLI_STORE_OUTPUT_H
+#ifndef COVSPLIT_COMMON_STORE_ADD_H
+#define COVSPLIT_COMMON_STORE_ADD_H
 
 #include <stdbool.h>
 

@@ -1,0 +1,63 @@
+/*
+ * Where the code of a COFF image is, and who points to a range of its memory: base relocations tell
+ * of every absolute address, also of those in code.
+ */
+#include "formats/coff/state.h"
+
+bool coff_next_code(const struct planning *planning, size_t *index, struct code *code)
+{
+    const struct coff_image *image = &((const struct coff_state *)planning)->image;
+
+    while (*index < image->section_count) {
+        size_t i = (*index)++;
+
+        if (!coff_section_is_code(&image->sections[i]))
+            continue;
+        *code = (struct code){coff_section_bytes(image, i), image->sections[i].address};
+        return true;
+    }
+    return false;
+}
+
+bool coff_code_of(const struct planning *planning, const struct runtime_definition *definition,
+                  struct code *code)
+{
+    const struct coff_state *state = (const struct coff_state *)planning;
+    const struct coff_image *image = &state->image;
+
+    code->address = definition->address;
+    if (!coff_bytes_from(image, code->address, &code->bytes))
+        return false;
+    if (state->base.code.machine->follow_jump(code, &code->address) &&
+        !coff_bytes_from(image, code->address, &code->bytes))
+        return false;
+    return coff_section_is_code(&image->sections[coff_section_of(image, code->address, 1)]);
+}
+
+struct pointer_search {
+    const struct coff_state *state;
+    const struct reference_target *target;
+    uint64_t from;
+};
+
+static bool pointer_visitor(void *context, const struct coff_relocation *relocation)
+{
+    struct pointer_search *search = context;
+    const struct reference_target *target = search->target;
+
+    search->from = relocation->address;
+    return !reference_counts(target, relocation->target) ||
+           range_within(relocation->address, 1, target->first, target->size) ||
+           rules_is_inside_accessor(&search->state->base.code, relocation->address);
+}
+
+bool coff_find_pointer(const struct planning *planning, const struct reference_target *target,
+                       uint64_t *from, const char **reason)
+{
+    const struct coff_state *state = (const struct coff_state *)planning;
+    struct pointer_search search = {state, target, 0};
+    bool found = !coff_relocations_each(&state->image, pointer_visitor, &search, reason);
+
+    *from = search.from;
+    return found;
+}

@@ -1,0 +1,372 @@
+/*
+ * Making the profile runtime do without names and data: which of the two can go, and the edits to
+ * the runtime's functions.
+ *
+ * Nothing here is taken on trust. A section goes only if every function that returns its bounds is
+ * found, has a body that is understood and returns just the bounds that the section has, and if
+ * nothing else in the image is seen to refer to the section: no other code, no pointer, no retained
+ * relocation. Then the functions of the ends return that of the stub, and of the tripwire.
+ */
+#include "formats/names_and_data.h"
+
+#include <inttypes.h>
+
+#include "formats/runtime/callers.h"
+
+static struct image_section *section_of(struct planning *planning, enum section_kind kind)
+{
+    return image_plan_section(planning->plan, kind);
+}
+
+static bool has_contents(struct planning *planning, enum section_kind kind)
+{
+    const struct image_section *section = section_of(planning, kind);
+
+    return section != NULL && section->size != 0;
+}
+
+/* ---- bounds ---- */
+
+static enum runtime_symbol begin_of(enum section_kind kind)
+{
+    switch (kind) {
+    case SECTION_NAMES:
+        return RUNTIME_BEGIN_NAMES;
+    case SECTION_DATA:
+        return RUNTIME_BEGIN_DATA;
+    case SECTION_COUNTERS:
+        return RUNTIME_BEGIN_COUNTERS;
+    default:
+        return RUNTIME_BEGIN_BITMAP;
+    }
+}
+
+static enum runtime_symbol end_of(enum section_kind kind)
+{
+    return begin_of(kind) + 1;
+}
+
+static bool find_bounds(struct planning *planning, enum section_kind kind, enum section_kind victim,
+                        struct bounds *bounds)
+{
+    return rules_returned(&planning->code, victim, begin_of(kind), &bounds->begin) &&
+           rules_returned(&planning->code, victim, end_of(kind), &bounds->end);
+}
+
+/* The section has what the runtime's functions say. `victim` is the one that stays where they do
+ * not say what they should. */
+static bool check_bounds(struct planning *planning, enum section_kind kind,
+                         enum section_kind victim)
+{
+    const struct format *format = planning->format;
+    struct image_section *section = section_of(planning, kind);
+    struct bounds bounds;
+
+    if (!find_bounds(planning, kind, victim, &bounds))
+        return false;
+    if (format->are_bounds != NULL
+            ? !format->are_bounds(planning, kind, &bounds)
+            : bounds.begin != section->address || bounds.end != section->address + section->size)
+        return image_plan_keep(
+            planning->plan, victim, "%s and %s do not return the bounds of the section",
+            runtime_symbol_name(begin_of(kind)), runtime_symbol_name(end_of(kind)));
+    section->offset += bounds.begin - section->address;
+    section->address = bounds.begin;
+    section->size = bounds.end - bounds.begin;
+    return true;
+}
+
+/* What profiles have of counters and bitmap must be known, or no sidecar could complete them. */
+static bool check_counted(struct planning *planning, enum section_kind victim)
+{
+    const struct format *format = planning->format;
+
+    if (format->check_counted != NULL && !format->check_counted(planning, victim))
+        return false;
+    if (section_of(planning, SECTION_COUNTERS) == NULL)
+        return image_plan_keep(planning->plan, victim,
+                               "the image's counters do not fit one record");
+    return check_bounds(planning, SECTION_COUNTERS, victim) &&
+           (!has_contents(planning, SECTION_BITMAP) ||
+            check_bounds(planning, SECTION_BITMAP, victim));
+}
+
+/* ---- what names and data have in common ---- */
+
+/* What can be known at all of the image's profiles. */
+static bool check_known(struct planning *planning, enum section_kind kind)
+{
+    if (!planning->format->check_known(planning, kind))
+        return false;
+    if (planning->plan->facts.raw_version == 0 && !planning->code.symbols.are_told)
+        return image_plan_keep(planning->plan, kind,
+                               "the version of its raw profiles cannot be told; link with /map and "
+                               "give the file with --map");
+    return planning->has_record_layout ||
+           image_plan_keep(planning->plan, kind,
+                           "the version of its raw profiles is not known to covsplit");
+}
+
+static bool check_references(struct planning *planning, enum section_kind kind)
+{
+    const struct bounds *whole = &planning->whole[kind];
+    const char *reason;
+    uint64_t from;
+
+    switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, true,
+                                 &from, &reason)) {
+    case REFERENCE_POINTER:
+        return image_plan_keep(planning->plan, kind,
+                               "a pointer at 0x%" PRIx64 " refers to it, other than the runtime's",
+                               from);
+    case REFERENCE_CODE:
+        return image_plan_keep(planning->plan, kind,
+                               "code at 0x%" PRIx64
+                               " refers to it, other than the runtime's accessors; link without "
+                               "LTO of the runtime",
+                               from);
+    case REFERENCE_UNKNOWN:
+        return image_plan_keep(planning->plan, kind, "%s", reason);
+    default:
+        return true;
+    }
+}
+
+static bool check_claims(struct planning *planning, enum section_kind kind)
+{
+    return planning->format->check_claims == NULL || planning->format->check_claims(planning, kind);
+}
+
+static bool settle_relocations(struct planning *planning, enum section_kind kind)
+{
+    return planning->format->settle_relocations == NULL ||
+           planning->format->settle_relocations(planning, kind);
+}
+
+/* A program that looks at its own names and records by the runtime's functions, called or by a
+ * pointer, keeps them. */
+static void keep_what_is_watched(struct planning *planning)
+{
+    static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA};
+    uint64_t from;
+
+    if ((!image_plan_removes(planning->plan, SECTION_NAMES) &&
+         !image_plan_removes(planning->plan, SECTION_DATA)) ||
+        !callers_find_foreign(&planning->code, &from))
+        return;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (image_plan_removes(planning->plan, kinds[i]))
+            image_plan_keep(planning->plan, kinds[i],
+                            "the program looks at its own records: at 0x%" PRIx64
+                            " it calls the profile runtime's functions for that",
+                            from);
+    }
+}
+
+/* ---- names ---- */
+
+static bool check_names(struct planning *planning)
+{
+    const struct image_section *names = section_of(planning, SECTION_NAMES);
+    enum section_kind kind = SECTION_NAMES;
+
+    /* Between markers profiles begin with bytes that are no counters, of which a sidecar says how
+     * many. */
+    if (!check_known(planning, kind) || !check_claims(planning, kind) ||
+        !check_bounds(planning, kind, kind) ||
+        (planning->format->has_markers && !check_counted(planning, kind)))
+        return false;
+    planning->tripwire_size = tripwire_size(names->size, planning->plan->facts.uuid.size);
+    if (planning->tripwire_size == 0)
+        return image_plan_keep(planning->plan, kind, "it is too small to gain anything");
+    return rules_check_rewrite(&planning->code, kind, RUNTIME_END_NAMES,
+                               names->address + planning->tripwire_size) &&
+           check_references(planning, kind) && settle_relocations(planning, kind);
+}
+
+/* ---- data ---- */
+
+static bool check_records(struct planning *planning)
+{
+    const struct image_section *data = section_of(planning, SECTION_DATA);
+    const struct profile_record_layout *layout = &planning->record_layout;
+    struct bytes records;
+
+    if (data->size == 0 || data->size % layout->record_size != 0 ||
+        !bytes_slice(planning->input->bytes, data->offset, data->size, &records))
+        return image_plan_keep(planning->plan, SECTION_DATA,
+                               "its size is not a whole number of records");
+    if (records_have_value_sites(layout, records, planning->big_endian))
+        return image_plan_keep(planning->plan, SECTION_DATA,
+                               "value profiling is on, and uses it at run time");
+    if (planning->section_index[SECTION_COVDATA] != NO_INDEX)
+        return image_plan_keep(planning->plan, SECTION_DATA,
+                               "a part of the image was built with -profile-correlate=binary");
+    return true;
+}
+
+/* The stub covers whole counters: between markers, those behind the bytes that align the first. */
+static bool encode_stub(struct planning *planning)
+{
+    const struct sidecar_facts *facts = &planning->plan->facts;
+    const struct image_section *data = section_of(planning, SECTION_DATA);
+    const struct image_section *counters = section_of(planning, SECTION_COUNTERS);
+    const struct image_section *bitmap = section_of(planning, SECTION_BITMAP);
+    uint64_t end = counters->address + counters->size;
+    struct stub_place place = {
+        .has_narrow_distances = facts->format == IMAGE_COFF,
+        .record = data->address,
+        .counters = counters->address,
+    };
+
+    if (planning->format->has_markers)
+        place.counters = align_up(counters->address, profile_counter_size(facts->raw_version));
+    if (place.counters < end)
+        place.counters_size = end - place.counters;
+    if (has_contents(planning, SECTION_BITMAP)) {
+        place.bitmap = bitmap->address;
+        place.bitmap_size = bitmap->size;
+    }
+    if (!stub_encode(&planning->record_layout, facts->raw_version, &place, planning->big_endian,
+                     planning->stub))
+        return image_plan_keep(planning->plan, SECTION_DATA,
+                               "the image's counters do not fit one record");
+    uuid_stub(&facts->uuid, planning->stub);
+    return true;
+}
+
+/* Records may go only where names go too, as these leave the tripwire by which a profile without
+ * its records is known. */
+static bool check_data(struct planning *planning, bool names_go)
+{
+    enum section_kind kind = SECTION_DATA;
+
+    if (!check_known(planning, kind) || !check_bounds(planning, kind, kind) ||
+        !check_records(planning) || !check_counted(planning, kind) || !encode_stub(planning) ||
+        !check_claims(planning, kind) ||
+        !rules_check_rewrite(&planning->code, kind, RUNTIME_END_DATA,
+                             section_of(planning, kind)->address +
+                                 planning->record_layout.record_size) ||
+        !check_references(planning, kind))
+        return false;
+    if (!names_go)
+        return image_plan_keep(planning->plan, kind,
+                               "the names stay, and without its records nobody would see that a "
+                               "profile lacks them; remove both");
+    return settle_relocations(planning, kind);
+}
+
+/* ---- names without data ---- */
+
+/* Where names go and records stay, the first of these gets the NameRef by which the runtime tells
+ * the image from others as before (tripwire_signature). So that record must be known: *offset is
+ * where in the file. And nobody may look at it. (Where values are profiled, code hands it to the
+ * runtime, which only counts.) */
+static bool check_first_record(struct planning *planning, uint64_t *offset)
+{
+    const struct format *format = planning->format;
+    const struct image_section *section = section_of(planning, SECTION_DATA);
+    struct bounds data;
+    struct bytes records;
+    const char *reason;
+    uint64_t from;
+
+    if (!find_bounds(planning, SECTION_DATA, SECTION_NAMES, &data))
+        return false;
+    /* Between markers they need not be in a section of their own. */
+    if ((!format->has_markers && (section == NULL || section->address != data.begin)) ||
+        data.end - data.begin < planning->record_layout.record_size ||
+        !format->bytes_at(planning, data.begin, data.end - data.begin, &records))
+        return image_plan_keep(planning->plan, SECTION_NAMES, "the image has no records beside it");
+    if (format->check_first_record != NULL && !format->check_first_record(planning))
+        return image_plan_keep(planning->plan, SECTION_NAMES,
+                               "the records beside it are not where expected");
+    *offset = (uint64_t)(records.data - planning->input->bytes.data);
+    if (records_have_value_sites(&planning->record_layout, records, planning->big_endian))
+        return true;
+    switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, &from,
+                                 &reason)) {
+    case REFERENCE_POINTER:
+    case REFERENCE_CODE:
+        return image_plan_keep(
+            planning->plan, SECTION_NAMES,
+            "the program looks at its own records: 0x%" PRIx64 " refers to the first one", from);
+    default:
+        return true;
+    }
+}
+
+static bool change_first_record(struct planning *planning, uint64_t offset)
+{
+    uint64_t names_size = section_of(planning, SECTION_NAMES)->size;
+    uint8_t name_ref[sizeof(uint64_t)];
+    struct bytes file = planning->input->bytes, old;
+
+    if (!bytes_slice(file, offset, sizeof(name_ref), &old))
+        return false;
+    store_u64(name_ref,
+              load_u64(old.data, planning->big_endian) +
+                  tripwire_signature(names_size, planning->tripwire_size),
+              planning->big_endian);
+    return edit_overwrite_differences(&planning->plan->edits, file, offset,
+                                      (struct bytes){name_ref, sizeof(name_ref)});
+}
+
+/* ---- the edits ---- */
+
+/* Once all is checked, an edit can fail for want of memory alone. */
+static bool check_edited(const struct planning *planning, bool done, struct error *error)
+{
+    if (done && !planning->plan->edits.has_no_memory)
+        return true;
+    if (planning->plan->edits.has_no_memory)
+        return error_out_of_memory(error, planning->input->path,
+                                   planning->plan->edits.literals.size);
+    return error_set(error,
+                     "%s: an accessor cannot be rewritten; use --sections without names and data",
+                     planning->input->path);
+}
+
+bool names_move(struct planning *planning, uint64_t address, struct error *error)
+{
+    const struct image_code *code = &planning->code;
+    bool done = (address == section_of(planning, SECTION_NAMES)->address ||
+                 rules_rewrite(code, RUNTIME_BEGIN_NAMES, address)) &&
+                rules_rewrite(code, RUNTIME_END_NAMES, address + planning->tripwire_size);
+
+    return check_edited(planning, done, error);
+}
+
+static bool rewrite_data(struct planning *planning, struct error *error)
+{
+    uint64_t end =
+        section_of(planning, SECTION_DATA)->address + planning->record_layout.record_size;
+
+    return check_edited(planning, rules_rewrite(&planning->code, RUNTIME_END_DATA, end), error);
+}
+
+static bool rewrite_names(struct planning *planning, bool data_goes, uint64_t first_record,
+                          struct error *error)
+{
+    const struct image_section *names = section_of(planning, SECTION_NAMES);
+
+    tripwire_write(planning->tripwire, planning->tripwire_size, &planning->plan->facts.uuid);
+    return check_edited(planning, data_goes || change_first_record(planning, first_record),
+                        error) &&
+           (planning->format->moves_names || names_move(planning, names->address, error));
+}
+
+bool names_and_data_plan(struct planning *planning, struct error *error)
+{
+    struct image_plan *plan = planning->plan;
+    uint64_t first_record = 0;
+    bool data, names;
+
+    keep_what_is_watched(planning);
+    names = image_plan_removes(plan, SECTION_NAMES) && check_names(planning);
+    data = image_plan_removes(plan, SECTION_DATA) && check_data(planning, names);
+    names = names && (data || check_first_record(planning, &first_record));
+    planning->tripwire_size = names ? planning->tripwire_size : 0;
+    return check_edited(planning, true, error) && (!data || rewrite_data(planning, error)) &&
+           (!names || rewrite_names(planning, data, first_record, error));
+}

@@ -1,0 +1,74 @@
+/*
+ * Plans: see plan.h.
+ */
+#include "formats/plan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct image_plan *image_plan_new(const struct input *input, struct error *error)
+{
+    struct image_plan *plan = calloc(1, sizeof(*plan));
+
+    if (plan == NULL)
+        error_out_of_memory(error, input->path, sizeof(*plan));
+    else
+        edit_script_init(&plan->edits, input->bytes.size);
+    return plan;
+}
+
+void image_plan_free(struct image_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    edit_script_free(&plan->edits);
+    free(plan);
+}
+
+struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind)
+{
+    for (size_t i = 0; i < plan->section_count; i++) {
+        if (plan->sections[i].kind == kind)
+            return &plan->sections[i];
+    }
+    return NULL;
+}
+
+bool image_plan_removes(struct image_plan *plan, enum section_kind kind)
+{
+    const struct image_section *section = image_plan_section(plan, kind);
+
+    return section != NULL && section->fate != FATE_STAYS;
+}
+
+bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format, ...)
+{
+    struct image_section *section = image_plan_section(plan, kind);
+    va_list arguments;
+
+    section->fate = FATE_STAYS;
+    va_start(arguments, format);
+    vsnprintf(section->reason, sizeof(section->reason), format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+void image_plan_add(struct image_plan *plan, const struct image_section *section)
+{
+    plan->sections[plan->section_count++] = *section;
+}
+
+static int compare_sections(const void *left, const void *right)
+{
+    const struct image_section *a = left, *b = right;
+
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return a->kind < b->kind ? -1 : a->kind > b->kind;
+}
+
+void image_plan_sort(struct image_plan *plan)
+{
+    qsort(plan->sections, plan->section_count, sizeof(plan->sections[0]), compare_sections);
+}

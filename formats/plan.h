@@ -1,0 +1,92 @@
+/*
+ * What a split would do to an image: its sections, what becomes of each and why, and the edits.
+ *
+ * A plan knows no format. The planner makes it (planner.h), the command carries it out.
+ */
+#ifndef COVSPLIT_FORMATS_PLAN_H
+#define COVSPLIT_FORMATS_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/uuid.h"
+#include "common/edit/inverse.h"
+#include "common/edit/script.h"
+#include "common/llvm/section.h"
+#include "common/sidecar/sidecar.h"
+
+/* Of a section that an image does not have. */
+#define NO_INDEX         SIZE_MAX
+
+#define IMAGE_REASON_MAX 256
+
+/* What becomes of a section. */
+enum section_fate {
+    FATE_REMOVED, /* its bytes go to the sidecar and out of the file (as far as pages allow) */
+    FATE_ZEROED,  /* its bytes go to the sidecar, but the file keeps zeros in their place */
+    FATE_STAYS,   /* nothing is done */
+};
+
+struct image_section {
+    enum section_kind kind;
+    const char *name; /* in the image; lives as long as the plan */
+    uint64_t address; /* 0 for sections that are not loaded */
+    uint64_t offset;  /* in the file */
+    uint64_t size;    /* in bytes; for a section that was split before: what is left of it */
+    uint64_t alignment;
+    bool loaded;
+    bool encoded; /* its bytes in the file are not its contents: compressed, or of another type */
+    enum section_fate fate;
+    bool copied;                   /* it stays, and its bytes go to the sidecar all the same */
+    char reason[IMAGE_REASON_MAX]; /* why it is not cut as far as pages allow; "" if it is */
+};
+
+struct image_options {
+    unsigned sections;       /* mask of SECTION_BIT: what to remove */
+    struct uuid uuid;        /* --uuid; size 0: none given */
+    const struct input *map; /* COFF: a linker's map file, which names functions; NULL: none */
+    bool drop_signature;     /* one that cannot be made anew is taken off */
+};
+
+/* What an image is, and what a split would do to it. Owns everything in it; views the input. */
+struct image_plan {
+    struct sidecar_facts facts; /* all but the sizes and digests, which only the split knows */
+    bool already_split;         /* the image is a stripped one: nothing is planned */
+    struct image_section sections[SECTION_KIND_MAX]; /* those present, by file offset */
+    size_t section_count;
+    struct edit_script edits;                      /* finished */
+    struct section_range ranges[SECTION_KIND_MAX]; /* those that go to the sidecar */
+    size_t range_count;
+};
+
+/* What identifies an image that was split, and its sidecar. */
+struct split_image {
+    struct uuid uuid;  /* size 0: nothing in the image tells */
+    bool uuid_is_stub; /* only what the stub record has of it (uuid.h) */
+    /* Sections that stay: what is in the sidecar describes just so many bytes. 0: none. */
+    uint64_t counters_size;
+    uint64_t bitmap_size;
+};
+
+/* An empty plan for the input; NULL where there is no memory. */
+struct image_plan *image_plan_new(const struct input *input, struct error *error);
+void image_plan_free(struct image_plan *plan);
+
+/* The description of a section; NULL where the image has none. */
+struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind);
+
+/* True where the image has the section, and it goes to the sidecar. */
+bool image_plan_removes(struct image_plan *plan, enum section_kind kind);
+
+/* The section stays, for this reason. Returns false, so that checks can return it. */
+bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Adds a section; they are sorted by image_plan_sort. */
+void image_plan_add(struct image_plan *plan, const struct image_section *section);
+void image_plan_sort(struct image_plan *plan);
+
+#endif

@@ -1,0 +1,361 @@
+/*
+ * The planner: see planner.h.
+ *
+ * An image is opened and described: its UUID, its sections, the symbols of the profile runtime, the
+ * version of its profiles. One that was split before is known by what a split leaves. Of any other
+ * the UUID is settled first, as the stub and the tripwire have it. Then it is decided, section by
+ * section, what can go; the layout makes all edits that change sizes, and once these are in order
+ * the headers and tables are written.
+ */
+#include "formats/planner.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/digest.h"
+#include "common/edit/apply.h"
+#include "formats/names_and_data.h"
+
+/* The state of a split, with the format's own behind it; NULL where there is no memory. */
+static struct planning *start(const struct format *format, const struct input *input,
+                              const struct image_options *options, struct error *error)
+{
+    struct planning *planning = calloc(1, format->state_size);
+    struct image_plan *plan = image_plan_new(input, error);
+
+    if (planning == NULL || plan == NULL) {
+        error_out_of_memory(error, input->path, format->state_size);
+        image_plan_free(plan);
+        free(planning);
+        return NULL;
+    }
+    planning->format = format;
+    planning->input = input;
+    planning->options = options;
+    planning->plan = plan;
+    planning->code = (struct image_code){
+        .operations = &format->code,
+        .planning = planning,
+        .input = input,
+        .plan = plan,
+        /* A record, and the marker beside it. */
+        .bound_window = (format->has_markers ? 2 : 1) * PROFILE_RECORD_SIZE_MAX,
+    };
+    return planning;
+}
+
+/* ---- describing ---- */
+
+static bool find_sections(struct planning *planning, struct error *error)
+{
+    const struct format *format = planning->format;
+
+    for (unsigned i = 1; i <= SECTION_KIND_MAX; i++) {
+        enum section_kind kind = (enum section_kind)i;
+        size_t index = format->find_section(planning, kind, NO_INDEX);
+
+        planning->section_index[kind] = index;
+        if (index == NO_INDEX)
+            continue;
+        if (format->find_section(planning, kind, index) != NO_INDEX)
+            return error_set(error,
+                             "%s: the image has two sections %s; link it so that there is one",
+                             planning->input->path, format->section_name(kind));
+        planning_add_section(planning, kind, index);
+    }
+    image_plan_sort(planning->plan);
+    return true;
+}
+
+/* What the headers say. */
+static bool describe_headers(struct planning *planning, struct error *error)
+{
+    struct sidecar_facts *facts = &planning->plan->facts;
+
+    facts->format = planning->format->id;
+    if (!planning->format->describe(planning, error))
+        return false;
+    planning->code.machine = machine_find(facts->machine);
+    planning->big_endian = facts->elf_data == ELFDATA2MSB;
+    tripwire_write_mapping(planning->mapping_tripwire, planning->big_endian);
+    return find_sections(planning, error);
+}
+
+/* All definitions of __llvm_profile_raw_version must agree. 0 where there is none. */
+static uint64_t read_raw_version(const struct planning *planning)
+{
+    const struct runtime_symbols *symbols = &planning->code.symbols;
+    uint64_t version = 0;
+
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct runtime_definition *definition = &symbols->definitions[i];
+        struct bytes bytes;
+        uint64_t value;
+
+        if (definition->symbol != RUNTIME_RAW_VERSION)
+            continue;
+        if (!planning->format->bytes_at(planning, definition->address, 8, &bytes))
+            return 0;
+        value = load_u64(bytes.data, planning->big_endian);
+        if (version != 0 && value != version)
+            return 0;
+        version = value;
+    }
+    return version;
+}
+
+/* The UUID is the image's own, or the one of --uuid; else of size 0. */
+static bool choose_uuid(struct planning *planning, struct error *error)
+{
+    struct sidecar_facts *facts = &planning->plan->facts;
+    const struct uuid *given = &planning->options->uuid;
+
+    facts->uuid_source = facts->uuid.size != 0 ? UUID_FROM_BUILD_ID : UUID_FROM_DIGEST;
+    if (given->size != 0 && facts->uuid.size != 0 && !uuid_equal(given, &facts->uuid))
+        return error_set(error,
+                         "%s: the image has a build ID, which its profiles carry, and --uuid gives "
+                         "another one; leave --uuid out",
+                         planning->input->path);
+    if (given->size != 0 && facts->uuid.size == 0) {
+        facts->uuid = *given;
+        facts->uuid_source = UUID_FROM_OPTION;
+    }
+    return true;
+}
+
+static bool describe(struct planning *planning, struct error *error)
+{
+    const struct format *format = planning->format;
+    struct sidecar_facts *facts = &planning->plan->facts;
+
+    if (!describe_headers(planning, error) || !choose_uuid(planning, error) ||
+        !format->find_symbols(planning, error))
+        return false;
+    facts->raw_version = read_raw_version(planning);
+    planning->has_record_layout =
+        stub_layout(facts->raw_version, facts->pointer_size, &planning->record_layout);
+    if (format->find_by_layout != NULL)
+        format->find_by_layout(planning);
+    return true;
+}
+
+static void describe_contents(struct planning *planning)
+{
+    if (planning->format->describe_contents != NULL)
+        planning->format->describe_contents(planning);
+}
+
+/* ---- stripped images ---- */
+
+static bool find_out_whether_split(const struct planning *planning, bool *is_split,
+                                   struct error *error)
+{
+    *is_split = false;
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX && !*is_split; kind++) {
+        if (planning->section_index[kind] != NO_INDEX &&
+            (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 &&
+            !planning->format->is_rest(planning, (enum section_kind)kind, is_split, error))
+            return false;
+    }
+    return true;
+}
+
+/* What a split has left of a section; empty where there is none. */
+static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
+{
+    return planning->section_index[kind] == NO_INDEX ? (struct bytes){0}
+                                                     : planning->format->rest_of(planning, kind);
+}
+
+/* A stripped image that has no UUID of its own still has it in the tripwire, or the start of it in
+ * the stub. True where it comes from the latter. */
+static bool take_split_uuid(struct planning *planning)
+{
+    struct uuid *uuid = &planning->plan->facts.uuid, found;
+    struct bytes stub;
+    bool is_prefix;
+
+    if (uuid->size != 0)
+        return false;
+    if (tripwire_read_uuid(rest_of(planning, SECTION_NAMES), &found, &is_prefix) && !is_prefix) {
+        *uuid = found;
+        return false;
+    }
+    stub = rest_of(planning, SECTION_DATA);
+    if (stub.size < STUB_UUID_SIZE)
+        return false;
+    memcpy(uuid->bytes, stub.data, STUB_UUID_SIZE);
+    uuid->size = STUB_UUID_SIZE;
+    return true;
+}
+
+static void describe_split(struct planning *planning, struct split_image *split)
+{
+    const struct image_section *counters, *bitmap;
+
+    describe_contents(planning);
+    counters = image_plan_section(planning->plan, SECTION_COUNTERS);
+    bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
+    split->uuid_is_stub = take_split_uuid(planning);
+    split->uuid = planning->plan->facts.uuid;
+    split->counters_size = counters == NULL ? 0 : counters->size;
+    split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
+}
+
+bool planner_find_split(const struct format *format, const struct input *input,
+                        struct split_image *split, struct error *error)
+{
+    static const struct image_options none;
+    struct planning *planning = start(format, input, &none, error);
+    bool found = false;
+
+    if (planning == NULL)
+        return false;
+    if (format->open(planning, error)) {
+        if (describe_headers(planning, error)) {
+            if (format->find_hidden_rests != NULL)
+                format->find_hidden_rests(planning);
+            found = find_out_whether_split(planning, &found, error) && found;
+        }
+        if (found)
+            describe_split(planning, split);
+        format->close(planning);
+    }
+    image_plan_free(planning->plan);
+    free(planning);
+    return found;
+}
+
+/* ---- deciding ---- */
+
+static bool decide(struct planning *planning, struct error *error)
+{
+    unsigned chosen = SECTION_REMOVABLE & planning->options->sections;
+
+    for (size_t i = 0; i < planning->plan->section_count; i++) {
+        struct image_section *section = &planning->plan->sections[i];
+
+        if ((chosen & SECTION_BIT(section->kind)) == 0 || section->size == 0)
+            continue;
+        section->fate = FATE_REMOVED;
+        if (!planning->format->check_section(planning, section, error))
+            return false;
+    }
+    return true;
+}
+
+/* The mapping of functions goes only where the file names of the mapping go too, which leave the
+ * tripwire. */
+static void pair_mapping(struct image_plan *plan)
+{
+    const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
+
+    if (covmap != NULL && covmap->fate == FATE_STAYS && image_plan_removes(plan, SECTION_COVFUN))
+        image_plan_keep(plan, SECTION_COVFUN,
+                        "%s stays, and would read as a program without functions; remove both",
+                        covmap->name);
+}
+
+/* Coverage mapping is of no use without names. Where all of it goes to the sidecar and names stay
+ * in the image, the sidecar gets a copy, so that reports need nothing else. Joining does not need
+ * it: no edit and no range is of it. */
+static void plan_copies(struct image_plan *plan)
+{
+    const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);
+    bool mapping_goes =
+        image_plan_removes(plan, SECTION_COVMAP) && image_plan_removes(plan, SECTION_COVFUN);
+
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct image_section *section = &plan->sections[i];
+
+        section->copied = mapping_goes && section->fate == FATE_STAYS &&
+                          (SECTION_BIT(section->kind) & names) != 0 && section->size != 0 &&
+                          !section->encoded;
+    }
+}
+
+static void list_ranges(struct image_plan *plan)
+{
+    for (size_t i = 0; i < plan->section_count; i++) {
+        const struct image_section *section = &plan->sections[i];
+
+        if (section->fate != FATE_STAYS)
+            plan->ranges[plan->range_count++] =
+                (struct section_range){section->kind, section->offset, section->size};
+    }
+}
+
+/* ---- planning ---- */
+
+/* An image without a UUID gets the digest of its bytes. */
+static bool settle_uuid(struct planning *planning, struct error *error)
+{
+    struct uuid *uuid = &planning->plan->facts.uuid;
+    struct digest digest;
+
+    if (uuid->size != 0)
+        return true;
+    if (!input_digest(planning->input, &digest, error))
+        return false;
+    memcpy(uuid->bytes, digest.bytes, DIGEST_SIZE);
+    uuid->size = DIGEST_SIZE;
+    return true;
+}
+
+static bool plan_edits(struct planning *planning, struct error *error)
+{
+    const struct format *format = planning->format;
+    struct image_plan *plan = planning->plan;
+    struct edit_script *edits = &plan->edits;
+    const char *path = planning->input->path;
+
+    describe_contents(planning);
+    if (!decide(planning, error))
+        return false;
+    pair_mapping(plan);
+    if (!names_and_data_plan(planning, error))
+        return false;
+    list_ranges(plan);
+    if (plan->range_count == 0)
+        return edit_script_finish(edits, path, error);
+    plan->facts.has_stub = image_plan_removes(plan, SECTION_DATA);
+    return format->layout(planning, error) && edit_script_finish(edits, path, error) &&
+           format->write(planning, error) && edit_script_finish(edits, path, error) &&
+           (format->seal == NULL || format->seal(planning, error));
+}
+
+static bool plan_split(struct planning *planning, struct error *error)
+{
+    bool *is_split = &planning->plan->already_split;
+
+    if (!describe(planning, error) || !find_out_whether_split(planning, is_split, error))
+        return false;
+    if (*is_split)
+        take_split_uuid(planning);
+    if (!settle_uuid(planning, error) || (!*is_split && !plan_edits(planning, error)))
+        return false;
+    plan_copies(planning->plan);
+    return true;
+}
+
+struct image_plan *planner_plan(const struct format *format, const struct input *input,
+                                const struct image_options *options, struct error *error)
+{
+    struct planning *planning = start(format, input, options, error);
+    struct image_plan *plan;
+    bool done = false;
+
+    if (planning == NULL)
+        return NULL;
+    plan = planning->plan;
+    if (format->open(planning, error)) {
+        done = plan_split(planning, error);
+        format->close(planning);
+    }
+    free(planning);
+    if (done)
+        return plan;
+    image_plan_free(plan);
+    return NULL;
+}

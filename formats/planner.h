@@ -1,0 +1,15 @@
+/*
+ * The planner: describes an image and plans its split, for any format.
+ */
+#ifndef COVSPLIT_FORMATS_PLANNER_H
+#define COVSPLIT_FORMATS_PLANNER_H
+
+#include "formats/format.h"
+
+/* See image_plan_make and image_find_split (image.h), for an image that the format recognizes. */
+struct image_plan *planner_plan(const struct format *format, const struct input *input,
+                                const struct image_options *options, struct error *error);
+bool planner_find_split(const struct format *format, const struct input *input,
+                        struct split_image *split, struct error *error);
+
+#endif
