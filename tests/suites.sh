@@ -45,7 +45,8 @@ build_sanitized() {
     local clangs
     clangs=$(IFS=';' && echo "$*")
     build_variant sanitized -DCMAKE_C_COMPILER=clang-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-        -DCOVSPLIT_SANITIZE=ON -DCOVSPLIT_TEST_CLANGS="$clangs"
+        "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCOVSPLIT_SANITIZE=ON \
+        -DCOVSPLIT_TEST_CLANGS="$clangs"
 }
 
 # test_variant NAME CTEST-OPTION...: adds to the counts; a failed test does not end the script.

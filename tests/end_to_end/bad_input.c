@@ -177,6 +177,7 @@ START_TEST(test_damaged_image)
     unsigned accepted = 0;
     for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
         struct verdict verdict = {0};
+        hostile_fork_most(seed, seed_count);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_elf(&image, seed, &description);
@@ -200,6 +201,7 @@ START_TEST(test_damaged_sidecar)
     struct contents original = file_read(sample.image);
     for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
         struct verdict verdict = {0};
+        hostile_fork_most(seed, seed_count);
         char *description = NULL;
         struct contents damaged = seed % 8 == 0 ? mutate_bytes(&sidecar.file, seed, &description)
                                                 : mutate_elf(&sidecar, seed, &description);
@@ -222,6 +224,7 @@ START_TEST(test_damaged_profile)
     struct contents profile = file_read(path_join(directory, "good.profraw"));
     for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
         struct verdict verdict = {0};
+        hostile_fork_most(seed, seed_count);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_bytes(&profile, seed, &description);
@@ -311,6 +314,7 @@ START_TEST(test_damaged_runs)
     struct elf_file image = elf_file_read(sample.image);
     for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
         struct verdict verdict = {0};
+        hostile_fork_most(seed, seed_count);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_elf(&image, seed, &description);

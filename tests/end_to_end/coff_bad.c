@@ -42,6 +42,7 @@ START_TEST(test_damaged)
     for (unsigned long seed = first;
          seed < first + SEEDS_IN_A_TEST && seed < first_seed + seed_count; seed++) {
         struct verdict verdict = {0};
+        hostile_fork_most(seed, seed_count);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_pe(&files[seed % WINDOWS_IMAGES], seed, &description);

@@ -16,12 +16,12 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
+#include "tests/support/hostile.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
-#define RUN_TIMEOUT_SECONDS  10
 #define PEAK_RESIDENT_KIB    (1024 * 1024)
 #define FUNCTIONS            60
 #define SEEDS_IN_A_TEST      50
@@ -67,12 +67,11 @@ static void clean_up(void)
 /* Runs covsplit with words of a text; -1 where it did not end as every run must. */
 static int run_words(const char *directory, const char *words, struct verdict *verdict)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
-    command.timeout_seconds = RUN_TIMEOUT_SECONDS;
+    struct command command = hostile_command(directory, words);
     struct outcome outcome = command_run(&command);
     int result = outcome.exit_code;
-    if (outcome.timed_out || outcome.signal != 0 || (result != 0 && result != 1)) {
+    if (outcome.timed_out || outcome.processor_seconds > HOSTILE_PROCESSOR_SECONDS ||
+        outcome.signal != 0 || (result != 0 && result != 1)) {
         verdict_fail(verdict, "a crash or a hang %.2000s", outcome_describe(&command, &outcome));
         result = -1;
     } else if (outcome.peak_resident_kib > PEAK_RESIDENT_KIB && !covsplit_is_sanitized()) {
@@ -194,6 +193,7 @@ START_TEST(test_mutations)
     for (unsigned long seed = first;
          seed < first + SEEDS_IN_A_TEST && seed < first_seed + seed_count; seed++) {
         struct verdict verdict = {0};
+        hostile_fork_most(seed, seed_count);
         struct contents damaged = mutate(&images[seed % IMAGE_COUNT], seed);
         check_bad_image(directory, &damaged, &verdict);
         verdict_assert(&verdict, text_format("seed %lu", seed));

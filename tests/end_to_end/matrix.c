@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/elf_file.h"
 #include "tests/support/program.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
@@ -234,6 +235,18 @@ static int choose_rows(const char *clang_version, const char *linker_name)
 
 /* ---- the trials ---- */
 
+/* Two pages less a byte have a whole one in them, wherever they begin. */
+static void assert_whole_pages(const char *path)
+{
+    static const char *const names[] = {"__llvm_prf_names", "__llvm_prf_data"};
+    struct elf_file image = elf_file_read(path);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ck_assert_uint_ge(elf_file_section_size(&image, names[i]),
+                          2 * elf_file_page_size(&image) - 1);
+    }
+    elf_file_free(&image);
+}
+
 START_TEST(test_row)
 {
     const struct row *row = &chosen[_i];
@@ -248,6 +261,9 @@ START_TEST(test_row)
         text_list_add(&trial.images, PROGRAM_LIBRARY);
     }
     program_build(&row->program, trial.original);
+    for (size_t i = 0; i < trial.images.count && row->is_cell; i++) {
+        assert_whole_pages(path_join(trial.original, trial.images.items[i]));
+    }
 
     struct verdict verdict = {0};
     bool good = trial_check_all(&trial, &verdict);

@@ -13,6 +13,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define VARIANT_TIMEOUT_SECONDS 600
@@ -118,13 +119,16 @@ static const struct variant variants[] = {
 /* Those for the compiler of this run. */
 static struct variant chosen[VARIANT_COUNT];
 
+/* Where not everything is asked for, each compiler takes turns with the next one: both versions of
+ * raw profiles have every variant that they can have. */
 static int choose_variants(const char *clang, const char *linker)
 {
+    unsigned turn = strcmp(clang, "16") == 0 || strcmp(clang, "22") == 0;
     int count = 0;
     for (size_t i = 0; i < VARIANT_COUNT; i++) {
         struct text_list clangs = {0};
         text_list_add_words(&clangs, variants[i].clangs != NULL ? variants[i].clangs : clang);
-        if (text_list_contains(&clangs, clang)) {
+        if (text_list_contains(&clangs, clang) && rounds_have((unsigned)i + turn, 2)) {
             chosen[count] = variants[i];
             chosen[count].program.clang = clang;
             chosen[count].program.linker = linker;

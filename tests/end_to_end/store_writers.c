@@ -124,7 +124,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 START_TEST(test_one_image)
 {
     enum restriction restriction = (enum restriction)_i;
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < rounds(ROUNDS); round++) {
         char *directory = sample_directory(&sample);
         struct variant app = variant_create(sample.image, directory, "app", 1, 1);
         struct command commands[WRITERS];
@@ -183,7 +183,7 @@ static const char *digest_of(const char *directory, const char *name)
 START_TEST(test_two_images_of_one_uuid)
 {
     enum restriction restriction = (enum restriction)_i;
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < rounds(ROUNDS); round++) {
         char *directory = sample_directory(&sample);
         struct variant apps[2];
         const char *digests[2];
@@ -264,7 +264,7 @@ END_TEST
 START_TEST(test_writers_and_cleaners)
 {
     enum restriction restriction = (enum restriction)_i;
-    for (unsigned round = 0; round < ROUNDS; round++) {
+    for (unsigned round = 0; round < rounds(ROUNDS); round++) {
         char *directory = sample_directory(&sample);
         struct command commands[WRITERS + CLEANERS];
         struct variant apps[WRITERS];

@@ -14,10 +14,20 @@ set(campaign_suites
   foreign-references-clang16-lld foreign-references-clang22-bfd
   own-records-clang16 own-records-clang19
   leveldb-clang16 sqlite-clang22-lld
-  reports-leveldb-clang16 reports-sqlite-clang19
+  macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
+  profiles-leveldb-clang16 profiles-leveldb-clang19
+  reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
+  reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
+  reports-small-clang16
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb)
-set(sanitized_campaign_suites)
+# With sanitizers the command itself is looked at, not what others make of its images, nor moments.
+set(sanitized_campaign_suites
+  harness documentation races kill store-writers build-rules debuginfod claims
+  sqlite-clang14-bfd foreign-references-clang16-bfd foreign-references-clang22-lld
+  chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
+  profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
+  run-clang14-lld run-clang22-bfd run-process)
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)

@@ -12,12 +12,9 @@
 
 #include "tests/support/file_system.h"
 
-#define NOBODY                 "65534"
+#define NOBODY       "65534"
 
-#define ERROR_PREFIX           "covsplit: error: "
-
-#define STRINGIFY_VALUE(value) #value
-#define STRINGIFY(value)       STRINGIFY_VALUE(value)
+#define ERROR_PREFIX "covsplit: error: "
 
 const char *covsplit_path(void)
 {
@@ -48,10 +45,9 @@ static struct command command_of(const char *directory, va_list words)
          word = va_arg(words, const char *)) {
         text_list_add(&command.arguments, word);
     }
-    text_list_add(&command.environment, "ASAN_OPTIONS=exitcode=" STRINGIFY(SANITIZER_EXIT_CODE));
-    text_list_add(&command.environment, "LSAN_OPTIONS=exitcode=" STRINGIFY(SANITIZER_EXIT_CODE));
-    text_list_add(&command.environment,
-                  "UBSAN_OPTIONS=print_stacktrace=1:exitcode=" STRINGIFY(SANITIZER_EXIT_CODE));
+    text_list_add(&command.environment, "ASAN_OPTIONS=" SANITIZER_OPTIONS);
+    text_list_add(&command.environment, "LSAN_OPTIONS=" SANITIZER_OPTIONS);
+    text_list_add(&command.environment, "UBSAN_OPTIONS=print_stacktrace=1:" SANITIZER_OPTIONS);
     return command;
 }
 

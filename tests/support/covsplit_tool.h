@@ -10,6 +10,7 @@
 
 /* What a sanitizer exits with when it found something: an exit code that covsplit never uses. */
 #define SANITIZER_EXIT_CODE 99
+#define SANITIZER_OPTIONS   "exitcode=99"
 
 const char *covsplit_path(void);
 

@@ -7,16 +7,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
 
 #define PEAK_RESIDENT_KIB (1024 * 1024)
+#define STARTED_SEEDS     100
 
 /* Whether the run ended as every run must. */
 static bool behaved(const struct command *command, const struct outcome *outcome,
                     struct verdict *verdict)
 {
-    if (outcome->timed_out || outcome->signal != 0 ||
-        (outcome->exit_code != 0 && outcome->exit_code != 1)) {
+    if (outcome->timed_out || outcome->processor_seconds > HOSTILE_PROCESSOR_SECONDS ||
+        outcome->signal != 0 || (outcome->exit_code != 0 && outcome->exit_code != 1)) {
         return verdict_fail(verdict, "a crash or a hang %s", outcome_describe(command, outcome));
     }
     if (outcome->peak_resident_kib > PEAK_RESIDENT_KIB) {
@@ -32,11 +34,30 @@ static bool behaved(const struct command *command, const struct outcome *outcome
     return true;
 }
 
-bool hostile_run(const char *directory, const char *words, int *exit_code, struct verdict *verdict)
+static bool is_forked;
+
+void hostile_fork(bool forks)
+{
+    is_forked = forks && getenv("COVSPLIT") == NULL;
+}
+
+void hostile_fork_most(unsigned long seed, unsigned long seed_count)
+{
+    hostile_fork(seed % (1 + seed_count / STARTED_SEEDS) != 0);
+}
+
+struct command hostile_command(const char *directory, const char *words)
 {
     struct command command = covsplit_command(directory, NULL);
     text_list_add_words(&command.arguments, words);
+    command.main_function = is_forked ? covsplit_main : NULL;
     command.timeout_seconds = HOSTILE_TIMEOUT_SECONDS;
+    return command;
+}
+
+bool hostile_run(const char *directory, const char *words, int *exit_code, struct verdict *verdict)
+{
+    struct command command = hostile_command(directory, words);
     struct outcome outcome = command_run(&command);
     bool good = behaved(&command, &outcome, verdict);
     *exit_code = outcome.exit_code;

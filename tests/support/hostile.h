@@ -5,10 +5,25 @@
 #ifndef COVSPLIT_TESTS_SUPPORT_HOSTILE_H
 #define COVSPLIT_TESTS_SUPPORT_HOSTILE_H
 
+#include <stdbool.h>
+
 #include "tests/support/file_system.h"
+#include "tests/support/process.h"
 #include "tests/support/text.h"
 
-#define HOSTILE_TIMEOUT_SECONDS 5
+/* Soon is told by the processor's time: other tests run beside. */
+#define HOSTILE_PROCESSOR_SECONDS 5
+#define HOSTILE_TIMEOUT_SECONDS   60
+
+/* From now on covsplit is called in forked processes, which is as good and takes a fraction of the
+ * time, or it is started again as a program. */
+void hostile_fork(bool forks);
+
+/* For a loop over so many seeds: all but a hundred of them are run in forked processes. */
+void hostile_fork_most(unsigned long seed, unsigned long seed_count);
+
+/* covsplit with words of a text, which hostile_fork has a say in. */
+struct command hostile_command(const char *directory, const char *words);
 
 /* Runs covsplit with words of a text. *exit_code is only good where true is returned. */
 bool hostile_run(const char *directory, const char *words, int *exit_code, struct verdict *verdict);

@@ -19,6 +19,9 @@ struct command {
     struct text_list environment; /* NAME=value, added to or replacing ours */
     const char *directory;        /* NULL: ours */
     unsigned timeout_seconds;     /* 0: COMMAND_TIMEOUT_SECONDS */
+    /* A program's main function: it is called in a forked process, where NULL is not given, and no
+     * program is started. That takes a fraction of the time. */
+    int (*main_function)(int argument_count, char **arguments);
 };
 
 #define COMMAND_TIMEOUT_SECONDS 120
@@ -59,7 +62,8 @@ void command_kill_after(const struct command *command, double seconds);
 void commands_run_together(const struct command *commands, size_t count, struct outcome *outcomes);
 
 /* Runs a command line in `directory` and aborts the Check test unless it exits with 0. The result's
- * standard output is returned and never freed. The list ends with NULL. */
+ * standard output is returned and never freed. The list ends with NULL. What compilers and linkers
+ * make comes from a cache (compile_cache.h) where it can. */
 const char *run_or_abort(const char *directory, ...) __attribute__((sentinel));
 
 /* The same with the list at hand. */

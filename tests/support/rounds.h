@@ -30,4 +30,10 @@ static inline bool rounds_are_all(void)
     return rounds(100) == 100;
 }
 
+/* Of the cases of a table, every so many-th; or all of them. */
+static inline bool rounds_have(unsigned number, unsigned of)
+{
+    return rounds_are_all() || number % of == 0;
+}
+
 #endif

@@ -5,13 +5,23 @@
 
 #include <stdlib.h>
 
+#include "tests/support/covsplit_tool.h"
+
 /* Tests are processes that end after one failure or success; what they leave allocated is no
- * defect, and must not hide the leaks of covsplit, which runs as a process of its own. */
+ * defect, and must not hide the leaks of covsplit, which runs as a process of its own. Where its
+ * main function is called in a fork of a test, the exit code tells that a sanitizer found something
+ * else. */
 const char *__asan_default_options(void);
+const char *__ubsan_default_options(void);
 
 const char *__asan_default_options(void)
 {
-    return "detect_leaks=0";
+    return "detect_leaks=0:" SANITIZER_OPTIONS;
+}
+
+const char *__ubsan_default_options(void)
+{
+    return "print_stacktrace=1:" SANITIZER_OPTIONS;
 }
 
 int suite_run(Suite *suite)
