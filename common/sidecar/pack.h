@@ -1,5 +1,5 @@
 /*
- * The sections of a sidecar to be in their compact forms (codec/compact.h): which sees which
+ * The sections of a sidecar to be in their compact forms (codec/registry.h): which sees which
  * others.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_PACK_H

@@ -9,7 +9,7 @@
  *   .note.covsplit       notes of owner "covsplit" (types and layouts: sidecar/note.h)
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
  *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD, or one of the
- *                        compact forms (codec/compact.h); likewise a copy of names that stayed
+ *                        compact forms (codec/registry.h); likewise a copy of names that stayed
  *                        in the image although coverage mapping was removed
  *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
  *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections

@@ -1,4 +1,4 @@
-"""Puts coverage mappings together from their parts, by docs/sidecar-format.md ("The mapping of
+"""Puts coverage mappings together from their streams, by docs/sidecar-format.md ("The mapping of
 functions"). Used by sidecar_reader.py.
 """
 import sys
@@ -25,20 +25,20 @@ class Expression:
 
 class Value:
     def __init__(self, counter):
-        self.counter, self.other_way = counter, None
+        self.counter, self.opposite = counter, None
 
 
 class Counters:
     """A counter is (tag, number), or an Expression."""
 
-    def __init__(self, parts):
-        self.parts, self.highest, self.come = parts, 0, set()
+    def __init__(self, streams):
+        self.streams, self.highest, self.come = streams, 0, set()
         self.zero = Value((ZERO, 0))
         self.entry = Value((COUNTER, 0))
-        self.values, self.recent, self.list = [self.zero, self.entry], [self.entry], []
-        self.ways = (self.zero, self.zero)
+        self.values, self.mtf, self.list = [self.zero, self.entry], [self.entry], []
+        self.branch_values = (self.zero, self.zero)
         for value in self.values:
-            value.other_way = self.zero
+            value.opposite = self.zero
 
     def lowest(self):
         number = 1
@@ -48,15 +48,15 @@ class Counters:
 
     def touch(self, value):
         if value is not self.zero:
-            if value in self.recent:
-                self.recent.remove(value)
-            self.recent.insert(0, value)
-            del self.recent[64:]
+            if value in self.mtf:
+                self.mtf.remove(value)
+            self.mtf.insert(0, value)
+            del self.mtf[64:]
         return value
 
     def add(self, counter):
         value = Value(counter)
-        value.other_way = self.zero
+        value.opposite = self.zero
         self.values.append(value)
         return self.touch(value)
 
@@ -69,22 +69,22 @@ class Counters:
     def add_expression(self, tag, left, right):
         return self.add(Expression(tag, left.counter, right.counter))
 
-    def told(self, part):
-        """A value that no symbol tells."""
-        byte = self.parts[part].byte()
+    def token(self, part):
+        """A value by its token."""
+        byte = self.streams[part].byte()
         if byte == 0:
             return self.zero
         if byte == 1:
             return self.add_number(self.lowest())
         if byte in (SUBTRACT, ADD):
-            right = self.told(16)
-            return self.add_expression(byte, self.told(15), right)
+            right = self.token(16)
+            return self.add_expression(byte, self.token(15), right)
         if byte == 4:
-            return self.add_number(self.highest + 1 + self.parts[17].signed())
+            return self.add_number(self.highest + 1 + self.streams[17].signed())
         if byte <= 68:
-            return self.touch(self.recent[byte - 5])
+            return self.touch(self.mtf[byte - 5])
         if byte == 255:
-            return self.touch(self.values[-1 - self.parts[17].take()])
+            return self.touch(self.values[-1 - self.streams[17].take()])
         sys.exit("no such counter")
 
     def simple(self, symbol, part):
@@ -96,17 +96,17 @@ class Counters:
         if symbol == 3:
             return self.add_number(self.highest + 1)
         if 10 <= symbol <= 12:
-            return self.touch(self.recent[symbol - 10])
+            return self.touch(self.mtf[symbol - 10])
         if symbol == 31:
-            return self.told(part)
+            return self.token(part)
         sys.exit("no such symbol")
 
-    def code(self, symbol, enclosing, closed, part):
+    def code(self, symbol, enclosing, completed, part):
         if symbol == 8:
-            return self.add_expression(SUBTRACT, enclosing, closed)
+            return self.add_expression(SUBTRACT, enclosing, completed)
         if symbol == 9:
             return self.add_expression(ADD, enclosing, self.add_number(self.lowest()))
-        known = {1: enclosing, 4: closed, 5: closed.other_way, 6: self.ways[0], 7: self.ways[1]}
+        known = {1: enclosing, 4: completed, 5: completed.opposite, 6: self.branch_values[0], 7: self.branch_values[1]}
         if symbol in known:
             return self.touch(known[symbol])
         return self.simple(symbol, part)
@@ -121,10 +121,10 @@ class Counters:
                 second = self.add_expression(SUBTRACT, condition, first)
             else:
                 second = self.simple(symbols[1], 14)
-        self.ways = (first, second)
+        self.branch_values = (first, second)
         for value, other in ((first, second), (second, first)):
             if value is not self.zero:
-                value.other_way = other
+                value.opposite = other
         return [first.counter, second.counter]
 
     def enter(self, counter):
@@ -144,20 +144,20 @@ def final(counter):
 class Region:
     def __init__(self, kind, gap):
         self.kind, self.gap, self.operands = kind, gap, []
-        self.line = self.column = self.lines = self.column_end = 0
+        self.line = self.column = self.num_lines = self.column_end = 0
 
     def place(self):
-        return (self.line, self.column, self.lines, self.column_end)
+        return (self.line, self.column, self.num_lines, self.column_end)
 
     def set_place(self, place):
-        self.line, self.column, self.lines, self.column_end = place
+        self.line, self.column, self.num_lines, self.column_end = place
 
-    def place_class(self):
+    def range_class(self):
         if self.gap and self.kind in (CODE, NONE):
             return 1
         return {CODE: 0, EXPANSION: 2, SKIPPED: 3, NONE: 4}.get(self.kind, 5)
 
-    def of_shape(self):
+    def of_template(self):
         copy = Region(self.kind, self.gap)
         copy.set_place(self.place())
         return copy
@@ -176,7 +176,7 @@ class Region:
         else:
             header = HEADERS[self.kind]
         end = self.column_end | (1 << 31 if self.gap else 0)
-        return b"".join(map(uleb128, [header, *operands, self.line, self.column, self.lines, end]))
+        return b"".join(map(uleb128, [header, *operands, self.line, self.column, self.num_lines, end]))
 
 
 class Pattern:
@@ -185,28 +185,28 @@ class Pattern:
         self.ends_file = number < 0
         self.symbols = [number >> 5 & 31, number & 31]
         self.end, self.start = number >> 10 & 31, number >> 15 & 15
-        self.closed, self.kind, self.gap = number >> 19 & 31, number >> 24 & 7, number >> 27 & 1
+        self.completed, self.kind, self.gap = number >> 19 & 31, number >> 24 & 7, number >> 27 & 1
 
 
 class Patterns:
-    def __init__(self, parts):
-        self.parts, self.table, number = parts, [], 0
-        while not parts[24].at_end():
-            number = parts[24].take() + (0 if len(self.table) == 240 else number)
+    def __init__(self, streams):
+        self.streams, self.table, number = streams, [], 0
+        while not streams[24].at_end():
+            number = streams[24].take() + (0 if len(self.table) == 240 else number)
             self.table.append(number)
 
     def take(self):
-        byte = self.parts[25].byte()
+        byte = self.streams[25].byte()
         if byte == 255:
-            return Pattern(self.parts[27].take())
+            return Pattern(self.streams[27].take())
         if byte >= 240:
-            byte = 240 + 256 * (byte - 240) + self.parts[26].byte()
+            byte = 240 + 256 * (byte - 240) + self.streams[26].byte()
         return Pattern(self.table[byte])
 
 
-class UsualColumns:
+class FrequentColumns:
     def __init__(self):
-        self.usual, self.counts, self.uses = [0, 1], [0] * 32, 0
+        self.frequent, self.counts, self.uses = [0, 1], [0] * 32, 0
 
     def use(self, difference):
         if -8 <= difference < 24:
@@ -215,41 +215,41 @@ class UsualColumns:
         if self.uses >= 8 and self.uses & (self.uses - 1) == 0:
             order = sorted(range(32), key=lambda place: (-self.counts[place], place))
             most = [order[0] - 8, order[1] - 8]
-            if self.usual[0] == most[1] or self.usual[1] == most[0]:
+            if self.frequent[0] == most[1] or self.frequent[1] == most[0]:
                 most.reverse()
-            self.usual = most
+            self.frequent = most
 
 
 class File:
-    """What is known while a file's regions are told."""
+    """What is known while a file's regions are taken."""
 
-    def __init__(self, is_first, shape, value):
-        self.is_first, self.shape, self.value = is_first, shape, value
+    def __init__(self, is_first, template, value):
+        self.is_first, self.template, self.value = is_first, template, value
         self.regions = []
-        self.open, self.line = [], 0
+        self.active, self.line = [], 0
 
     def base_column(self):
-        return self.open[0][0][1] if self.open else 0
+        return self.active[0][0][1] if self.active else 0
 
     def enclosing(self):
-        return self.open[0][1] if self.open else self.value
+        return self.active[0][1] if self.active else self.value
 
 
 class Mappings:
-    def __init__(self, parts):
-        self.parts, self.shapes, self.first_line = parts, [], 0
-        self.patterns, self.lists = Patterns(parts), {}
-        self.starts = [UsualColumns() for _ in range(6)]
-        self.ends = [UsualColumns() for _ in range(7)]
+    def __init__(self, streams):
+        self.streams, self.templates, self.first_line = streams, [], 0
+        self.patterns, self.lists = Patterns(streams), {}
+        self.starts = [FrequentColumns() for _ in range(6)]
+        self.ends = [FrequentColumns() for _ in range(7)]
 
     def take(self):
-        """The bytes of the next mapping that is told."""
-        self.counters = Counters(self.parts)
+        """The bytes of the next mapping."""
+        self.counters = Counters(self.streams)
         self.next_file, self.origins, self.expansions = 1, {}, 0
-        count = self.parts[18].take()
+        count = self.streams[18].take()
         names, regions = [], []
         while len(names) < (count - 1 if count else 1 + self.expansions):
-            names.append(self.parts[20 if names else 19].take())
+            names.append(self.streams[20 if names else 19].take())
             regions.append(self.take_file(len(regions)))
         for region in [region for file in regions for region in file]:
             for counter in region.counters():
@@ -268,37 +268,37 @@ class Mappings:
             value, list_name = self.origins[number]
         if number == 0:
             return self.take_by_patterns(File(True, None, value))
-        shape, is_new = self.take_shape(list_name)
+        template, is_new = self.take_template(list_name)
         if is_new:
-            file = File(False, shape, value)
-            self.shapes[shape] = self.take_by_patterns(file)
+            file = File(False, template, value)
+            self.templates[template] = self.take_by_patterns(file)
             return file.regions
-        return self.take_known(shape, value)
+        return self.take_known(template, value)
 
-    def take_shape(self, list_name):
+    def take_template(self, list_name):
         size = 32 if list_name[0] == "length" else 4
         expected = self.lists.setdefault(list_name, [])
-        code = self.parts[21].take()
+        code = self.streams[21].take()
         if code == 0:
-            shape = len(self.shapes)
-            self.shapes.append([])
+            template = len(self.templates)
+            self.templates.append([])
         elif code == 1:
-            shape = len(self.shapes) - self.parts[22].take()
+            template = len(self.templates) - self.streams[22].take()
         else:
-            shape = expected[code - 2]
-        if shape in expected:
-            expected.remove(shape)
-        expected.insert(0, shape)
+            template = expected[code - 2]
+        if template in expected:
+            expected.remove(template)
+        expected.insert(0, template)
         del expected[size:]
-        return shape, code == 0
+        return template, code == 0
 
-    def take_known(self, shape, enclosing):
+    def take_known(self, template, enclosing):
         regions = []
-        for region in [region.of_shape() for region in self.shapes[shape]]:
-            told = {CODE: 1, EXPANSION: 1, BRANCH: 2, MCDC: 2}.get(region.kind, 0)
-            symbols = [self.parts[23].byte() for _ in range(told)]
+        for region in [region.of_template() for region in self.templates[template]]:
+            count = {CODE: 1, EXPANSION: 1, BRANCH: 2, MCDC: 2}.get(region.kind, 0)
+            symbols = [self.streams[23].byte() for _ in range(count)]
             value = self.take_operands(region, symbols, enclosing, self.counters.zero, 12,
-                                       self.inner(shape, len(regions)))
+                                       self.inner(template, len(regions)))
             if not regions:
                 enclosing = value
             regions.append(region)
@@ -310,108 +310,108 @@ class Mappings:
             if pattern.ends_file:
                 return file.regions
             region = Region(pattern.kind, pattern.gap)
-            closed = self.take_place(region, file, pattern)
+            completed = self.take_place(region, file, pattern)
             enclosing = file.enclosing()
-            list_name = self.inner(file.shape, len(file.regions))
+            list_name = self.inner(file.template, len(file.regions))
             if file.is_first:
                 list_name = ("length", self.length(region))
-            value = self.take_operands(region, pattern.symbols, enclosing, closed,
+            value = self.take_operands(region, pattern.symbols, enclosing, completed,
                                        11 if region.gap else 10, list_name)
             file.regions.append(region)
             if region.kind == NONE:
                 value = self.counters.zero
             elif region.kind != CODE:
                 value = enclosing
-            self.open_end(file, ((file.line + region.lines) % LINES, region.column_end), value)
+            self.add_active_end(file, ((file.line + region.num_lines) % LINES, region.column_end), value)
 
     @staticmethod
-    def inner(shape, place):
-        return ("place", None if shape is None else (31 * shape + place) % 4096)
+    def inner(template, place):
+        return ("place", None if template is None else (31 * template + place) % 4096)
 
     @staticmethod
     def length(region):
         length = region.column_end - region.column
-        return length if region.lines == 0 and 0 <= length < 63 else 63
+        return length if region.num_lines == 0 and 0 <= length < 63 else 63
 
     @staticmethod
-    def open_end(file, place, value):
-        file.open = [end for end in file.open if end[0] != place] + [(place, value)]
-        file.open.sort(key=lambda end: end[0])
-        del file.open[32:]
+    def add_active_end(file, place, value):
+        file.active = [end for end in file.active if end[0] != place] + [(place, value)]
+        file.active.sort(key=lambda end: end[0])
+        del file.active[32:]
 
     def take_place(self, region, file, pattern):
-        """Gives the closed value."""
-        closed = self.counters.zero
+        """Gives the completed value."""
+        completed = self.counters.zero
         if not file.regions:
             self.take_first(region, file, pattern)
-            return closed
+            return completed
         anchor = (file.line, file.regions[-1].column)
-        if pattern.closed != 0:
-            anchor, closed = file.open[pattern.closed - 1]
-            file.open = file.open[pattern.closed:]
+        if pattern.completed != 0:
+            anchor, completed = file.active[pattern.completed - 1]
+            file.active = file.active[pattern.completed:]
         self.take_start(region, file, anchor, pattern.start)
         self.take_end(region, file, pattern.end)
-        return closed
+        return completed
 
     def take_first(self, region, file, pattern):
-        is_zero, parts = region.kind == NONE, self.parts
+        is_zero, streams = region.kind == NONE, self.streams
         if file.is_first:
-            region.line = self.first_line + parts[30 + is_zero].signed()
-            region.column = parts[33 + is_zero].take()
+            region.line = self.first_line + streams[30 + is_zero].signed()
+            region.column = streams[33 + is_zero].take()
             self.first_line = region.line
         else:
-            region.line, region.column = parts[32].take(), parts[35].take()
+            region.line, region.column = streams[32].take(), streams[35].take()
         self.take_end(region, file, pattern.end)
 
     def take_start(self, region, file, anchor, form):
-        place_class, (line, column) = region.place_class(), anchor
+        range_class, (line, column) = region.range_class(), anchor
         if form < 5:
             column += form
         elif form == 5:
-            column += self.parts[48 + place_class].signed()
+            column += self.streams[48 + range_class].signed()
         else:
-            line += 1 if form < 9 else self.parts[36 + place_class].take()
-            column = self.take_column(file, self.starts[place_class], 42 + place_class, form % 3)
+            line += 1 if form < 9 else self.streams[36 + range_class].take()
+            column = self.take_column(file, self.starts[range_class], 42 + range_class, form % 3)
         line %= LINES
         region.line, region.column = (line - file.line) % LINES, column
         file.line = line
 
     def take_end(self, region, file, form):
-        place_class = region.place_class()
-        if not file.regions and place_class != 4:
-            place_class = 6
+        range_class = region.range_class()
+        if not file.regions and range_class != 4:
+            range_class = 6
         if form < 16:
-            line, region.column_end = file.open[form - 1][0]
-            region.lines = (line - file.line) % LINES
+            line, region.column_end = file.active[form - 1][0]
+            region.num_lines = (line - file.line) % LINES
         elif form < 19:
-            length = form - 16 if form < 18 else self.parts[68 + place_class].signed()
+            length = form - 16 if form < 18 else self.streams[68 + range_class].signed()
             region.column_end = region.column + length
         else:
-            region.lines = 1 if form < 22 else self.parts[54 + place_class].take()
-            region.column_end = self.take_column(file, self.ends[place_class], 61 + place_class,
+            region.num_lines = 1 if form < 22 else self.streams[54 + range_class].take()
+            region.column_end = self.take_column(file, self.ends[range_class], 61 + range_class,
                                                  (form - 19) % 3)
 
-    def take_column(self, file, usual, part, which):
+    def take_column(self, file, frequent, part, which):
         if which == 2:
-            column = self.parts[part].take()
+            column = self.streams[part].take()
         else:
-            column = file.base_column() + usual.usual[which]
-        usual.use(column - file.base_column())
+            column = file.base_column() + frequent.frequent[which]
+        frequent.use(column - file.base_column())
         return column
 
-    def take_operands(self, region, symbols, enclosing, closed, part, list_name):
+    def take_operands(self, region, symbols, enclosing, completed, part, list_name):
         """Gives the value of code, or zero."""
         numbers, value = OPERANDS[region.kind].count("n"), self.counters.zero
         if region.kind == CODE:
-            value = self.counters.code(symbols[0], enclosing, closed, part)
+            value = self.counters.code(symbols[0], enclosing, completed, part)
             region.operands = [value.counter]
         elif region.kind == EXPANSION:
-            file = self.next_file + (self.parts[28].signed() if symbols[0] else 0)
+            file = self.next_file + (self.streams[28].signed() if symbols[0] else 0)
             self.next_file = max(self.next_file, file + 1)
             self.expansions += 1
             self.origins[file] = (enclosing, list_name)
             region.operands, numbers = [file], 0
         elif region.kind in (BRANCH, MCDC):
             region.operands = self.counters.branch(symbols, enclosing)
-        region.operands += [self.parts[29].take() for _ in range(numbers)]
+        region.operands += [self.streams[29].take() for _ in range(numbers)]
         return value

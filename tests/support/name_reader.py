@@ -4,8 +4,8 @@ import re
 from sidecar_numbers import Numbers
 
 END, NEXT_NUMBER, NEW_PLAIN, NEW_COUNTED = range(252, 256)
-EXPECTED, NEW, LEFT, OTHER = range(4)
-PASSED_MAX = 16
+EXPECTED, NEW, RESUMED, NUMBERED = range(4)
+SKIPPED_MAX = 16
 
 
 def require(condition):
@@ -63,36 +63,36 @@ def name_text(codes, word_codes, words):
     return token_text(codes, token_text(word_codes, words.split(b"\x01")[:-1]))
 
 
-class Members:
-    """Lists of names: see "members" in the page."""
+class NameLists:
+    """See "Lists of names" in the page."""
 
-    def __init__(self, names, kinds, others, width):
+    def __init__(self, names, codes, numbers, width):
         self.names, self.width = names, width
-        self.kinds, self.others = Numbers(kinds), Numbers(others)
+        self.codes, self.numbers = Numbers(codes), Numbers(numbers)
         self.new = 0
 
     def expected(self, behind, came):
-        for _ in range(PASSED_MAX):
+        for _ in range(SKIPPED_MAX):
             behind += behind in came
         return behind
 
     def take_list(self, count):
-        came, behind, left, names = set(), 0, None, []
+        came, behind, resume, names = set(), 0, None, []
         for _ in range(count):
-            expected, kind = self.expected(behind, came), self.kinds.byte()
-            if kind == EXPECTED:
+            expected, code = self.expected(behind, came), self.codes.byte()
+            if code == EXPECTED:
                 number = expected
-            elif kind == NEW:
+            elif code == NEW:
                 number = self.new
-            elif kind == LEFT:
-                number = left
-                require(left is not None and left not in came)
+            elif code == RESUMED:
+                number = resume
+                require(resume is not None and resume not in came)
             else:
-                require(kind == OTHER)
-                number = self.others.low_first(self.width)
+                require(code == NUMBERED)
+                number = self.numbers.low_first(self.width)
                 require(number < self.new)
             if number != expected and expected < self.new and expected not in came:
-                left = expected
+                resume = expected
             self.new += number == self.new
             came.add(number)
             behind = number + 1
@@ -100,4 +100,4 @@ class Members:
         return names
 
     def at_end(self):
-        return self.kinds.at_end() and self.others.at_end()
+        return self.codes.at_end() and self.numbers.at_end()

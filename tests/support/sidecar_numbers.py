@@ -3,7 +3,7 @@ import sys
 
 
 class Numbers:
-    """A part: unsigned LEB128 numbers and others, one behind the other."""
+    """A stream: unsigned LEB128 numbers and others, one behind the other."""
 
     def __init__(self, contents):
         self.contents, self.place = contents, 0

@@ -18,14 +18,14 @@ import zlib
 sys.dont_write_bytecode = True
 
 from mapping_reader import Mappings
-from name_reader import Members, name_text
+from name_reader import NameLists, name_text
 from sidecar_numbers import Numbers, uleb128, unzigzag
 
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
-ZSTD, NAMES_2, DATA_2, COVMAP_2 = 2, 0x6c760102, 0x6c760203, 0x6c760302
-COVFUN_3, COVFUN_4 = 0x6c760405, 0x6c760406
+ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760203, 0x6c760302
+MAPPING, MAPPING_BLOCKS = 0x6c760405, 0x6c760406
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -53,7 +53,7 @@ def require(condition, what):
         sys.exit(what)
 
 
-def parts_of(packed):
+def streams_of(packed):
     numbers = Numbers(packed)
     sizes = []
     for _ in range(numbers.take()):
@@ -166,7 +166,7 @@ class Sidecar:
                 decode, packed = DECODERS[BLOCKS[ch_type]], blocks_of(frames)
             contents = bytearray()
             for size, block, block_digest in packed:
-                contents += decode(self, parts_of(block), size)
+                contents += decode(self, streams_of(block), size)
                 require(block_digest in (None, digest(contents[-size:])), "a block's digest is wrong")
         _, size, expected = self.removed[name]
         require(len(contents) == ch_size == size and digest(contents) == expected,
@@ -208,20 +208,20 @@ class Sidecar:
                 digest(original) == self.original_digest, "the original has another digest")
         return original
 
-    def parts(self, name):
-        return parts_of(self.stored(name)[2])
+    def streams(self, name):
+        return streams_of(self.stored(name)[2])
 
     def names(self):
         ch_type, _, _ = self.stored("__llvm_prf_names")
-        if ch_type == NAMES_2:
-            return name_text(*self.parts("__llvm_prf_names")[:3])
+        if ch_type == NAMES:
+            return name_text(*self.streams("__llvm_prf_names")[:3])
         return names_of_chunks(self.section("__llvm_prf_names"))
 
     def compact_names(self):
         """Those that other compact forms count on."""
         for name in "__llvm_prf_names", "__llvm_covnames":
-            if name in self.removed and self.stored(name)[0] == NAMES_2:
-                return name_text(*self.parts(name)[:3])
+            if name in self.removed and self.stored(name)[0] == NAMES:
+                return name_text(*self.streams(name)[:3])
         return []
 
     def byte_order(self):
@@ -232,10 +232,10 @@ def compressed(text, form):
     return zlib.compress(text, 6 if form == 2 else 9) if form != 1 else b""
 
 
-def decode_names(_, parts, size):
-    pieces = Numbers(parts[5])
-    members = Members(name_text(*parts[:3]), parts[3], parts[4], pieces.take())
-    rest, section = Numbers(parts[6]), bytearray()
+def decode_names(_, streams, size):
+    pieces = Numbers(streams[5])
+    lists = NameLists(name_text(*streams[:3]), streams[3], streams[4], pieces.take())
+    rest, section = Numbers(streams[6]), bytearray()
     for _ in range(pieces.take()):
         form, number = pieces.take(), pieces.take()
         if form == 0:
@@ -243,27 +243,27 @@ def decode_names(_, parts, size):
         elif form == 4:
             section += rest.rest(number)
         else:
-            text = b"\x01".join(members.take_list(number))
+            text = b"\x01".join(lists.take_list(number))
             stream = compressed(text, form)
             section += uleb128(len(text)) + uleb128(len(stream)) + (stream or text)
-    require(members.at_end() and rest.at_end(), "a part has more")
+    require(lists.at_end() and rest.at_end(), "a stream has more")
     return section
 
 
-def decode_covmap(sidecar, parts, size):
-    numbers = Numbers(parts[3])
-    members = Members(parts[0].split(b"\x01")[:-1], parts[1], parts[2], numbers.take())
+def decode_covmap(sidecar, streams, size):
+    numbers = Numbers(streams[3])
+    lists = NameLists(streams[0].split(b"\x01")[:-1], streams[1], streams[2], numbers.take())
     section = bytearray()
     for _ in range(numbers.take()):
         records, coverage, version, form, count = [numbers.take() for _ in range(5)]
-        text = b"".join(uleb128(len(name)) + name for name in members.take_list(count))
+        text = b"".join(uleb128(len(name)) + name for name in lists.take_list(count))
         stream = compressed(text, form)
         names = uleb128(count) + uleb128(len(text)) + uleb128(len(stream)) + (stream or text)
         section += struct.pack(sidecar.order + "IIII", records, len(names), coverage, version)
         section += names
         section += bytes(min(-len(section) % 8, size - len(section)))
-    require(members.at_end(), "a part has more")
-    return section + parts[4]
+    require(lists.at_end(), "a stream has more")
+    return section + streams[4]
 
 
 class Record:
@@ -358,10 +358,10 @@ class Functions:
         return self.known[self.codes.take() + 13768]
 
 
-def decode_data(sidecar, parts, size):
+def decode_data(sidecar, streams, size):
     record = Record(sidecar)
-    columns = [Numbers(part) for part in parts]
-    references, functions = NameRefs(sidecar, columns[0], columns[1]), Functions(*columns[2:7])
+    cursors = [Numbers(part) for part in streams]
+    references, functions = NameRefs(sidecar, cursors[0], cursors[1]), Functions(*cursors[2:7])
     expected = {name: 0 for name in record.fields}
     relative = sidecar.raw_version & 0xffffff >= 8
     units = {"CounterPtr": ("NumCounters", 1 if sidecar.raw_version >> 60 & 1 else 8),
@@ -375,15 +375,15 @@ def decode_data(sidecar, parts, size):
                            ("Values", 9)):
             if name not in record.fields:
                 continue
-            code = columns[part].take()
+            code = cursors[part].take()
             values[name] = 0
             if code:
                 moved = offset if relative and name in units else 0
                 values[name] = unzigzag(code - 1) + expected[name] - moved
         for kind in range(record.kinds):
-            values["NumValueSites%d" % kind] = columns[10].take()
+            values["NumValueSites%d" % kind] = cursors[10].take()
         if "NumBitmapBytes" in record.fields:
-            values["NumBitmapBytes"] = columns[12].take()
+            values["NumBitmapBytes"] = cursors[12].take()
         for name in ("CounterPtr", "BitmapPtr", "FunctionPointer", "Values"):
             if values.get(name, 0) == 0:
                 continue
@@ -396,7 +396,7 @@ def decode_data(sidecar, parts, size):
             value = values[name] % 256 ** width
             packed[place:place + width] = value.to_bytes(width, sidecar.byte_order())
         section += packed
-    return section + parts[13]
+    return section + streams[13]
 
 
 def records_of_data(sidecar):
@@ -422,40 +422,40 @@ class FilenamesRefs:
         return self.before
 
 
-def take_func_hash(columns, reference, hashes):
-    form = columns[2].byte()
+def take_func_hash(cursors, reference, hashes):
+    form = cursors[2].byte()
     if form == 0:
         return hashes[reference]
-    return 0 if form == 1 else columns[4].low_first(columns[3].byte())
+    return 0 if form == 1 else cursors[4].low_first(cursors[3].byte())
 
 
-def decode_covfun(sidecar, parts, size):
-    columns = [Numbers(part) for part in parts]
+def decode_covfun(sidecar, streams, size):
+    cursors = [Numbers(part) for part in streams]
     data = records_of_data(sidecar)
-    references = NameRefs(sidecar, columns[0], columns[1], [reference for reference, _ in data])
+    references = NameRefs(sidecar, cursors[0], cursors[1], [reference for reference, _ in data])
     hashes = dict(reversed(data))  # the first of each
-    filenames, mappings = FilenamesRefs(columns[5], columns[6]), Mappings(columns)
+    filenames, mappings = FilenamesRefs(cursors[5], cursors[6]), Mappings(cursors)
     known, section = [], bytearray()
-    while not columns[0].at_end():
+    while not cursors[0].at_end():
         reference = references.take()
-        func_hash = take_func_hash(columns, reference, hashes)
-        filenames_ref, code = filenames.take(), columns[7].take()
+        func_hash = take_func_hash(cursors, reference, hashes)
+        filenames_ref, code = filenames.take(), cursors[7].take()
         if code == 0:
             known.append(mappings.take())
         elif code == 1:
-            known.append(columns[8].rest(columns[7].take()))
+            known.append(cursors[8].rest(cursors[7].take()))
         mapping = known[-1] if code < 2 else known[-(code - 1)]
         section += struct.pack(sidecar.order + "QIQQ", reference, len(mapping), func_hash,
                                filenames_ref) + mapping
         section += bytes(min(-len(section) % 8, size - len(section)))
-    require(all(column.at_end() for column in columns[:9] + columns[10:]), "a part has more")
-    return section + parts[9]
+    require(all(cursor.at_end() for cursor in cursors[:9] + cursors[10:]), "a stream has more")
+    return section + streams[9]
 
 
-DECODERS = {NAMES_2: decode_names, DATA_2: decode_data, COVMAP_2: decode_covmap,
-            COVFUN_3: decode_covfun}
+DECODERS = {NAMES: decode_names, DATA: decode_data, FILENAMES: decode_covmap,
+            MAPPING: decode_covfun}
 # Forms that are blocks of another.
-BLOCKS = {COVFUN_4: COVFUN_3}
+BLOCKS = {MAPPING_BLOCKS: MAPPING}
 
 
 def names_of_chunks(section):

@@ -47,7 +47,7 @@ struct decoder {
     uint8_t *start; /* of the text */
     uint8_t *at;
     uint8_t *end;
-    uint64_t *string_end; /* where the next one goes: see names/table.h */
+    uint64_t *string_end; /* where the next one goes: see names.h */
     uint32_t number;      /* the last one in this string */
 };
 
