@@ -467,19 +467,17 @@ static bool has_all_names(struct bytes pieces)
     return true;
 }
 
-bool names_decode(const struct transform_context *context, struct bytes packed, uint64_t size,
-                  const char *name, const char *what, struct names *names, bool *are_all,
-                  struct error *error)
+bool names_decode(const struct transform_context *context, const struct packed *packed,
+                  struct names *names, bool *are_all, struct error *error)
 {
     struct streams streams = {0};
-    bool done = coding_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, size, name, what,
-                              &streams, error);
+    bool done = coding_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, &streams, error);
 
     *names = (struct names){0};
     if (done)
-        done = coding_check(name_text_decode(&streams.stream[STREAM_TEXT], size,
+        done = coding_check(name_text_decode(&streams.stream[STREAM_TEXT], packed->size,
                                              transform_memory_limit(context), names),
-                            context, size, name, what, error);
+                            context, packed, error);
     if (are_all != NULL)
         *are_all = streams.checked == STREAMS_OF_NAMES &&
                    has_all_names(buffer_view(&streams.stream[STREAM_PIECES]));
