@@ -74,7 +74,12 @@ static struct application build(const struct program *program, bool binary)
     directory_create(path_join(application.scratch, "split"));
     char *original = path_join(application.scratch, "original");
     directory_create(original);
-    program_build(program, original);
+    /* Reports name sources where they are, and not where another test compiled the same. */
+    struct program here = *program;
+    here.compile_options =
+        text_format("-fcoverage-compilation-dir=%s %s", original,
+                    program->compile_options == NULL ? "" : program->compile_options);
+    program_build(&here, original);
     text_list_add(&application.images, PROGRAM_NAME);
     if (program->kind == LINK_SHARED) {
         text_list_add(&application.images, PROGRAM_LIBRARY);
