@@ -34,12 +34,8 @@
 #define LARGE_FUNCTIONS      300
 #define TRUNCATION_STEP      997
 #define SIDECAR_STEP         97
-#define SEEDS_IN_A_TEST      50
 
 static struct sample sample;
-static unsigned long first_seed;
-static unsigned long seed_count;
-
 static void prepare(void)
 {
     sample = sample_create("bad", SAMPLE_FUNCTIONS);
@@ -157,27 +153,15 @@ END_TEST
 
 /* ---- mutations ---- */
 
-/* The seeds of one loop index. */
-static unsigned long seeds_from(int index)
-{
-    return first_seed + (unsigned long)index * SEEDS_IN_A_TEST;
-}
-
-static unsigned long seeds_to(int index)
-{
-    unsigned long end = seeds_from(index) + SEEDS_IN_A_TEST;
-    return end < first_seed + seed_count ? end : first_seed + seed_count;
-}
-
 START_TEST(test_damaged_image)
 {
     char *directory = sample_directory(&sample);
     struct elf_file image = elf_file_read(sample.image);
     unsigned refused = 0;
     unsigned accepted = 0;
-    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
         struct verdict verdict = {0};
-        hostile_fork_most(seed, seed_count);
+        hostile_fork_most(seed);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_elf(&image, seed, &description);
@@ -188,9 +172,7 @@ START_TEST(test_damaged_image)
         contents_free(&damaged);
         free(description);
     }
-    /* Mutations that are all refused, or all harmless, would show little. */
-    ck_assert_msg(accepted + refused < SEEDS_IN_A_TEST || (accepted != 0 && refused != 0),
-                  "%u accepted, %u refused", accepted, refused);
+    hostile_assert_mixed(accepted, refused);
 }
 END_TEST
 
@@ -199,9 +181,9 @@ START_TEST(test_damaged_sidecar)
     char *directory = sample_directory(&sample);
     struct elf_file sidecar = elf_file_read(sample.sidecar);
     struct contents original = file_read(sample.image);
-    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
         struct verdict verdict = {0};
-        hostile_fork_most(seed, seed_count);
+        hostile_fork_most(seed);
         char *description = NULL;
         struct contents damaged = seed % 8 == 0 ? mutate_bytes(&sidecar.file, seed, &description)
                                                 : mutate_elf(&sidecar, seed, &description);
@@ -222,9 +204,9 @@ START_TEST(test_damaged_profile)
     struct outcome outcome = command_run(&command);
     ck_assert_int_eq(outcome.exit_code, 3);
     struct contents profile = file_read(path_join(directory, "good.profraw"));
-    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
         struct verdict verdict = {0};
-        hostile_fork_most(seed, seed_count);
+        hostile_fork_most(seed);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_bytes(&profile, seed, &description);
@@ -312,9 +294,9 @@ START_TEST(test_damaged_runs)
     ck_assert_int_eq(chmod(sample.scratch, 0755), 0);
     ck_assert_int_eq(chmod(directory, 0777), 0);
     struct elf_file image = elf_file_read(sample.image);
-    for (unsigned long seed = seeds_from(_i); seed < seeds_to(_i); seed++) {
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
         struct verdict verdict = {0};
-        hostile_fork_most(seed, seed_count);
+        hostile_fork_most(seed);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_elf(&image, seed, &description);
@@ -334,48 +316,41 @@ START_TEST(test_damaged_runs)
 }
 END_TEST
 
-static int add_mutations(Suite *suite, const char *kind)
+/* The tests of one kind of mutation; NULL: there is no such kind. */
+static const TTest *mutation_of(const char *kind)
 {
-    TCase *test_case = suite_add_case(suite, kind, TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    int tests = (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST);
-    if (strcmp(kind, "images") == 0) {
-        tcase_add_loop_test(test_case, test_damaged_image, 0, tests);
-    } else if (strcmp(kind, "sidecars") == 0) {
-        tcase_add_loop_test(test_case, test_damaged_sidecar, 0, tests);
-    } else if (strcmp(kind, "runs") == 0) {
-        tcase_add_loop_test(test_case, test_damaged_runs, 0, tests);
-    } else if (strcmp(kind, "profiles") == 0) {
-        tcase_add_loop_test(test_case, test_damaged_profile, 0, tests);
-    } else {
-        fprintf(stderr, "unknown kind %s\n", kind);
-        return EXIT_FAILURE;
+    const struct {
+        const char *kind;
+        const TTest *test;
+    } kinds[] = {
+        {"images", test_damaged_image},
+        {"sidecars", test_damaged_sidecar},
+        {"runs", test_damaged_runs},
+        {"profiles", test_damaged_profile},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kind, kinds[i].kind) == 0) {
+            return kinds[i].test;
+        }
     }
-    return suite_run(suite);
+    return NULL;
 }
 
 int main(int argument_count, char **arguments)
 {
-    /* Thousands of small files that nobody keeps: in memory, where there is a place for that. */
-    if (access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 0);
+    const char *kind = argument_count > 1 ? arguments[1] : "";
+    TCase *files = suite_case("files", TEST_TIMEOUT_SECONDS, prepare_large, clean_up);
+    TCase *mutations = suite_case(kind, TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    hostile_in_memory();
+    if (argument_count == 2 && strcmp(kind, "files") == 0) {
+        suite_tests(files, test_no_image, test_object_file, test_truncated_image,
+                    test_truncated_sidecar);
+        return suite_main("bad input", files);
     }
-    Suite *suite = suite_create("bad input");
-    if (argument_count == 4) {
-        first_seed = strtoul(arguments[2], NULL, 10);
-        seed_count = rounds((unsigned)strtoul(arguments[3], NULL, 10));
-        return add_mutations(suite, arguments[1]);
+    if (argument_count == 4 && mutation_of(kind) != NULL) {
+        hostile_seeds(arguments[2], arguments[3]);
+        suite_loops(mutations, hostile_tests(), mutation_of(kind));
+        return suite_main("bad input", mutations);
     }
-    if (argument_count != 2 || strcmp(arguments[1], "files") != 0) {
-        fprintf(stderr, "usage: %s files | (images | sidecars | profiles | runs) FIRST COUNT\n",
-                arguments[0]);
-        return EXIT_FAILURE;
-    }
-    TCase *test_case = suite_add_case(suite, "files", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare_large, clean_up);
-    tcase_add_test(test_case, test_no_image);
-    tcase_add_test(test_case, test_object_file);
-    tcase_add_test(test_case, test_truncated_image);
-    tcase_add_test(test_case, test_truncated_sidecar);
-    return suite_run(suite);
+    return suite_usage(arguments[0], "files | (images | sidecars | profiles | runs) FIRST COUNT");
 }

@@ -274,19 +274,9 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    Suite *suite = suite_create("batch");
-    TCase *test_case = suite_add_case(suite, "batch", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_tree);
-    tcase_add_test(test_case, test_threads);
-    tcase_add_test(test_case, test_failures);
-    tcase_add_test(test_case, test_beside);
-    tcase_add_test(test_case, test_same_uuid);
-    tcase_add_loop_test(test_case, test_misuse, 0, sizeof misuses / sizeof *misuses);
-    return suite_run(suite);
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("batch", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_tree, test_threads, test_failures, test_beside, test_same_uuid);
+    suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);
+    return suite_main("batch", test_case);
 }

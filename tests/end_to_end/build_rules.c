@@ -394,21 +394,10 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    Suite *suite = suite_create("build rules");
-    TCase *test_case = suite_add_case(suite, "rules", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_build, 0, TOOL_COUNT);
-    tcase_add_loop_test(test_case, test_changes, 0, TOOL_COUNT);
-    tcase_add_loop_test(test_case, test_deleted, 0, TOOL_COUNT);
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("rules", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, TOOL_COUNT, test_build, test_changes, test_deleted);
     tcase_add_test(test_case, test_lost_together);
-    tcase_add_loop_test(test_case, test_clean, 0, TOOL_COUNT);
-    tcase_add_loop_test(test_case, test_failure, 0, TOOL_COUNT);
-    tcase_add_loop_test(test_case, test_store, 0, TOOL_COUNT);
-    tcase_add_loop_test(test_case, test_leveldb, 0, TOOL_COUNT);
-    return suite_run(suite);
+    suite_loops(test_case, TOOL_COUNT, test_clean, test_failure, test_store, test_leveldb);
+    return suite_main("build rules", test_case);
 }

@@ -167,14 +167,8 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    Suite *suite = suite_create("chance references");
-    TCase *test_case = suite_add_case(suite, "libraries", TEST_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_library, 0,
-                        (int)(LIBRARY_COUNT * (sizeof linkers / sizeof *linkers)));
-    return suite_run(suite);
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("libraries", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(test_case, (int)(LIBRARY_COUNT * (sizeof linkers / sizeof *linkers)), test_library);
+    return suite_main("chance references", test_case);
 }

@@ -219,13 +219,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("claims");
-    TCase *test_case = suite_add_case(suite, "claims", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_hostile_sidecars, 0, sizeof claims / sizeof *claims);
-    tcase_add_test(test_case, test_low_limit);
-    tcase_add_test(test_case, test_hole_behind_profile);
+    TCase *test_case = suite_case("claims", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, sizeof claims / sizeof *claims, test_hostile_sidecars);
+    suite_tests(test_case, test_low_limit, test_hole_behind_profile);
     if (!covsplit_is_sanitized())
-        tcase_add_loop_test(test_case, test_little_memory, 0, 3);
-    return suite_run(suite);
+        suite_loops(test_case, 3, test_little_memory);
+    return suite_main("claims", test_case);
 }

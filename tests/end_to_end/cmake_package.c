@@ -299,15 +299,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("CMake package");
-    TCase *test_case = suite_add_case(suite, "package", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_build, 0, sizeof generators / sizeof *generators);
-    tcase_add_loop_test(test_case, test_failure, 0, 2);
-    tcase_add_loop_test(test_case, test_bracket, 0, 2);
-    tcase_add_loop_test(test_case, test_misuse, 0, sizeof misuses / sizeof *misuses);
-    tcase_add_loop_test(test_case, test_clash, 0, 3);
-    tcase_add_loop_test(test_case, test_no_place, 0, 2);
+    TCase *test_case = suite_case("package", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, sizeof generators / sizeof *generators, test_build);
+    suite_loops(test_case, 2, test_failure, test_bracket);
+    suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);
+    suite_loops(test_case, 3, test_clash);
+    suite_loops(test_case, 2, test_no_place);
     tcase_add_test(test_case, test_launcher);
-    return suite_run(suite);
+    return suite_main("CMake package", test_case);
 }

@@ -531,16 +531,11 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    Suite *suite = suite_create(text_format("coff clang-%s", clang_version));
-    TCase *test_case = suite_add_case(suite, "programs", CELL_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_program, 0, sizeof programs / sizeof *programs);
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("programs", CELL_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(test_case, sizeof programs / sizeof *programs, test_program);
     wine_start();
-    int status = suite_run(suite);
+    int status = suite_main(text_format("coff clang-%s", clang_version), test_case);
     wine_stop();
     return status;
 }

@@ -18,15 +18,11 @@
 #include "tests/support/windows_images.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
-#define SEEDS_IN_A_TEST      50
 #define TRUNCATION_STEP      997
 
 #define WINE_DIRECTORY       "/usr/lib/x86_64-linux-gnu/wine/x86_64-windows"
 /* Every so many of its images. */
 #define FOREIGN_STEP 40
-
-static unsigned long first_seed;
-static unsigned long seed_count;
 
 /* ---- damage ---- */
 
@@ -35,14 +31,12 @@ START_TEST(test_damaged)
     char *directory = windows_images_directory();
     struct pe_file files[WINDOWS_IMAGES];
     unsigned refused = 0, accepted = 0;
-    unsigned long first = first_seed + (unsigned long)_i * SEEDS_IN_A_TEST;
     for (size_t i = 0; i < WINDOWS_IMAGES; i++) {
         files[i] = pe_file_read(windows_images[i]);
     }
-    for (unsigned long seed = first;
-         seed < first + SEEDS_IN_A_TEST && seed < first_seed + seed_count; seed++) {
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
         struct verdict verdict = {0};
-        hostile_fork_most(seed, seed_count);
+        hostile_fork_most(seed);
         char *description = NULL;
         int exit_code = -1;
         struct contents damaged = mutate_pe(&files[seed % WINDOWS_IMAGES], seed, &description);
@@ -53,9 +47,7 @@ START_TEST(test_damaged)
         contents_free(&damaged);
         free(description);
     }
-    /* Mutations that are all refused, or all harmless, would show little. */
-    ck_assert_msg(accepted + refused < SEEDS_IN_A_TEST || (accepted != 0 && refused != 0),
-                  "%u accepted, %u refused", accepted, refused);
+    hostile_assert_mixed(accepted, refused);
     directory_remove(directory);
 }
 END_TEST
@@ -340,44 +332,24 @@ START_TEST(test_second_reader)
 END_TEST
 #endif
 
-static void add_files(Suite *suite)
-{
-    TCase *test_case = suite_add_case(suite, "files", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, windows_images_build, windows_images_remove);
-    tcase_add_test(test_case, test_truncated);
-    tcase_add_loop_test(test_case, test_overlay, 0, WINDOWS_IMAGES);
-    tcase_add_loop_test(test_case, test_debug_data, 0, WINDOWS_IMAGES);
-    tcase_add_test(test_case, test_signature);
-    tcase_add_loop_test(test_case, test_unsplittable, 0,
-                        sizeof unsplittable / sizeof *unsplittable);
-    tcase_add_test(test_case, test_past_the_end);
-#ifdef COVSPLIT_WITH_LIEF
-    tcase_add_loop_test(test_case, test_second_reader, 0, 3);
-#endif
-    tcase_add_test(test_case, test_long_name);
-    tcase_add_test(test_case, test_foreign);
-    tcase_add_loop_test(test_case, test_no_coverage, 0, WINDOWS_IMAGES);
-}
-
 int main(int argument_count, char **arguments)
 {
-    /* Thousands of small files that nobody keeps: in memory, where there is a place for that. */
-    if (access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 0);
-    }
-    Suite *suite = suite_create("bad COFF images");
-    if (argument_count == 2 && strcmp(arguments[1], "files") == 0) {
-        add_files(suite);
-    } else if (argument_count == 4 && strcmp(arguments[1], "images") == 0) {
-        first_seed = strtoul(arguments[2], NULL, 10);
-        seed_count = rounds((unsigned)strtoul(arguments[3], NULL, 10));
-        TCase *test_case = suite_add_case(suite, "images", TEST_TIMEOUT_SECONDS);
-        tcase_add_unchecked_fixture(test_case, windows_images_build, windows_images_remove);
-        tcase_add_loop_test(test_case, test_damaged, 0,
-                            (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
+    TCase *test_case =
+        suite_case("bad", TEST_TIMEOUT_SECONDS, windows_images_build, windows_images_remove);
+    hostile_in_memory();
+    if (argument_count == 4 && strcmp(arguments[1], "images") == 0) {
+        hostile_seeds(arguments[2], arguments[3]);
+        suite_loops(test_case, hostile_tests(), test_damaged);
+    } else if (argument_count == 2 && strcmp(arguments[1], "files") == 0) {
+        suite_tests(test_case, test_truncated, test_signature, test_past_the_end, test_long_name,
+                    test_foreign);
+        suite_loops(test_case, WINDOWS_IMAGES, test_overlay, test_debug_data, test_no_coverage);
+        suite_loops(test_case, sizeof unsplittable / sizeof *unsplittable, test_unsplittable);
+#ifdef COVSPLIT_WITH_LIEF
+        suite_loops(test_case, 3, test_second_reader);
+#endif
     } else {
-        fprintf(stderr, "usage: %s files | images FIRST COUNT\n", arguments[0]);
-        return EXIT_FAILURE;
+        return suite_usage(arguments[0], "files | images FIRST COUNT");
     }
-    return suite_run(suite);
+    return suite_main("bad COFF images", test_case);
 }

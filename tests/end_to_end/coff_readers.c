@@ -362,21 +362,17 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     if (argument_count < 2) {
-        fprintf(stderr, "usage: %s CLANG...\n", arguments[0]);
-        return EXIT_FAILURE;
+        return suite_usage(arguments[0], "CLANG...");
     }
     clangs = arguments + 1;
     clang_count = argument_count - 1;
-    Suite *suite = suite_create("readers of COFF images");
-    TCase *test_case = suite_add_case(suite, "readers", TEST_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_readers, 0, clang_count);
-    tcase_add_test(test_case, test_digest);
-    tcase_add_test(test_case, test_signature);
-    tcase_add_loop_test(test_case, test_merged_counters, 0,
-                        sizeof merged_counters / sizeof *merged_counters);
-    tcase_add_loop_test(test_case, test_binary_correlation, 0, 2);
+    TCase *test_case = suite_case("readers", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(test_case, clang_count, test_readers);
+    suite_tests(test_case, test_digest, test_signature);
+    suite_loops(test_case, sizeof merged_counters / sizeof *merged_counters, test_merged_counters);
+    suite_loops(test_case, 2, test_binary_correlation);
     wine_start();
-    int status = suite_run(suite);
+    int status = suite_main("readers of COFF images", test_case);
     wine_stop();
     return status;
 }

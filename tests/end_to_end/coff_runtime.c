@@ -400,22 +400,18 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("runtime in COFF images");
-    TCase *test_case = suite_add_case(suite, "runtime", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, windows_images_build, windows_images_remove);
+    TCase *test_case =
+        suite_case("runtime", TEST_TIMEOUT_SECONDS, windows_images_build, windows_images_remove);
     tcase_add_test(test_case, test_no_runtime);
-    tcase_add_loop_test(test_case, test_map, 0, WINDOWS_IMAGES);
-    tcase_add_test(test_case, test_thunks);
-    tcase_add_test(test_case, test_wrong_map);
-    tcase_add_test(test_case, test_other_map);
-    tcase_add_loop_test(test_case, test_merged_unproven, 0, UNPROVEN_COUNT);
+    suite_loops(test_case, WINDOWS_IMAGES, test_map);
+    suite_tests(test_case, test_thunks, test_wrong_map, test_other_map);
+    suite_loops(test_case, UNPROVEN_COUNT, test_merged_unproven);
     tcase_add_test(test_case, test_merged_counters);
-    tcase_add_loop_test(test_case, test_merged_referenced, 0, 2);
+    suite_loops(test_case, 2, test_merged_referenced);
     tcase_add_test(test_case, test_merged_watched);
-    tcase_add_loop_test(test_case, test_merged_alone, 0, 2);
-    tcase_add_test(test_case, test_merged_followed);
-    tcase_add_test(test_case, test_merged_claimed);
-    tcase_add_loop_test(test_case, test_inlined_runtime, 0, WINDOWS_IMAGES);
+    suite_loops(test_case, 2, test_merged_alone);
+    suite_tests(test_case, test_merged_followed, test_merged_claimed);
+    suite_loops(test_case, WINDOWS_IMAGES, test_inlined_runtime);
     tcase_add_test(test_case, test_binary_correlation);
-    return suite_run(suite);
+    return suite_main("runtime in COFF images", test_case);
 }

@@ -651,32 +651,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("files");
-    TCase *test_case = suite_add_case(suite, "files", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_in_place);
-    tcase_add_test(test_case, test_output_is_the_input);
-    tcase_add_test(test_case, test_symbolic_link);
-    tcase_add_test(test_case, test_hard_link);
-    tcase_add_test(test_case, test_hard_link_of_another_owner);
-    tcase_add_test(test_case, test_mode_of_outputs);
-    tcase_add_test(test_case, test_unchanged_outputs_keep_their_time);
-    tcase_add_test(test_case, test_options_do_not_change_the_image);
-    tcase_add_test(test_case, test_some_sections);
-    tcase_add_test(test_case, test_store);
-    tcase_add_test(test_case, test_uuid);
-    tcase_add_loop_test(test_case, test_one_uuid, 0, sizeof named / sizeof *named);
-    tcase_add_test(test_case, test_already_split);
-    tcase_add_test(test_case, test_no_coverage);
-    tcase_add_test(test_case, test_no_symbol_table);
-    tcase_add_test(test_case, test_join_of_another_image);
-    tcase_add_test(test_case, test_outputs_over_inputs);
-    tcase_add_test(test_case, test_outputs_that_are_no_files);
-    tcase_add_test(test_case, test_unreadable_input);
-    tcase_add_test(test_case, test_unwritable_directory);
-    tcase_add_test(test_case, test_file_size_limit);
-    tcase_add_test(test_case, test_full_disk);
-    tcase_add_test(test_case, test_other_file_system);
-    tcase_add_test(test_case, test_strange_names);
-    return suite_run(suite);
+    TCase *test_case = suite_case("files", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_in_place, test_output_is_the_input, test_symbolic_link,
+                test_hard_link, test_hard_link_of_another_owner, test_mode_of_outputs,
+                test_unchanged_outputs_keep_their_time, test_options_do_not_change_the_image,
+                test_some_sections, test_store, test_uuid);
+    suite_loops(test_case, sizeof named / sizeof *named, test_one_uuid);
+    suite_tests(test_case, test_already_split, test_no_coverage, test_no_symbol_table,
+                test_join_of_another_image, test_outputs_over_inputs,
+                test_outputs_that_are_no_files, test_unreadable_input, test_unwritable_directory,
+                test_file_size_limit, test_full_disk, test_other_file_system, test_strange_names);
+    return suite_main("files", test_case);
 }

@@ -265,14 +265,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("line");
-    TCase *test_case = suite_add_case(suite, "line", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_usage_error, 0, sizeof usage_errors / sizeof *usage_errors);
-    tcase_add_test(test_case, test_help);
-    tcase_add_test(test_case, test_show);
-    tcase_add_test(test_case, test_show_json);
-    tcase_add_test(test_case, test_show_of_garbage);
-    tcase_add_test(test_case, test_full_standard_output);
-    return suite_run(suite);
+    TCase *test_case = suite_case("line", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
+    suite_tests(test_case, test_help, test_show, test_show_json, test_show_of_garbage,
+                test_full_standard_output);
+    return suite_main("line", test_case);
 }

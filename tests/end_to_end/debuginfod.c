@@ -318,10 +318,8 @@ static void clean_up(void)
 
 int main(void)
 {
-    Suite *suite = suite_create("debuginfod");
-    TCase *all = suite_add_case(suite, "debuginfod", TEST_TIMEOUT_SECONDS);
+    TCase *all = suite_case("debuginfod", TEST_TIMEOUT_SECONDS, NULL, NULL);
     tcase_add_checked_fixture(all, prepare, clean_up);
-    tcase_add_test(all, test_federation);
-    tcase_add_test(all, test_unknown_image);
-    return suite_run(suite);
+    suite_tests(all, test_federation, test_unknown_image);
+    return suite_main("debuginfod", all);
 }

@@ -320,14 +320,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("documentation");
-    TCase *test_case = suite_add_case(suite, "documentation", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_pages);
-    tcase_add_test(test_case, test_all_pages);
-    tcase_add_loop_test(test_case, test_completed_options, 0, sizeof shells / sizeof *shells);
-    tcase_add_loop_test(test_case, test_completed_commands, 0, sizeof shells / sizeof *shells);
-    tcase_add_loop_test(test_case, test_completed_values, 0, sizeof shells / sizeof *shells);
+    TCase *test_case = suite_case("documentation", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_pages, test_all_pages);
+    suite_loops(test_case, sizeof shells / sizeof *shells, test_completed_options,
+                test_completed_commands, test_completed_values);
     tcase_add_test(test_case, test_bash_words);
-    return suite_run(suite);
+    return suite_main("documentation", test_case);
 }

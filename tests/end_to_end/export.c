@@ -428,19 +428,13 @@ static void clean_up(void)
 
 int main(void)
 {
-    Suite *suite = suite_create("export");
-    TCase *all = suite_add_case(suite, "export", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(all, prepare, clean_up);
-    tcase_add_loop_test(all, test_reports, 0, 4);
-    tcase_add_loop_test(all, test_variants, 0, VARIANT_COUNT);
+    TCase *all = suite_case("export", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(all, 4, test_reports);
+    suite_loops(all, VARIANT_COUNT, test_variants);
     tcase_add_test(all, test_shared_library);
-    tcase_add_loop_test(all, test_binary_correlation, 0, 2);
-    tcase_add_test(all, test_tools_for_debug_information);
-    tcase_add_test(all, test_an_object_is_no_image_and_no_sidecar);
-    tcase_add_test(all, test_same_bytes_and_untouched);
-    tcase_add_test(all, test_what_is_in_the_way);
-    tcase_add_test(all, test_store);
-    tcase_add_test(all, test_refusals);
-    tcase_add_test(all, test_short_uuids);
-    return suite_run(suite);
+    suite_loops(all, 2, test_binary_correlation);
+    suite_tests(all, test_tools_for_debug_information, test_an_object_is_no_image_and_no_sidecar,
+                test_same_bytes_and_untouched, test_what_is_in_the_way, test_store, test_refusals,
+                test_short_uuids);
+    return suite_main("export", all);
 }

@@ -105,10 +105,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("false disk");
-    TCase *each = suite_add_case(suite, "each output", TEST_TIMEOUT_SECONDS);
+    TCase *each = suite_case("each output", TEST_TIMEOUT_SECONDS, NULL, NULL);
 
     tcase_add_unchecked_fixture(each, prepare, clean_up);
-    tcase_add_loop_test(each, test_each_output, 0, 4);
-    return suite_run(suite);
+    suite_loops(each, 4, test_each_output);
+    return suite_main("false disk", each);
 }

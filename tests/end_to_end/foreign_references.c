@@ -5,7 +5,6 @@
  * Usage: foreign_references CLANG LINKER
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
@@ -110,14 +109,8 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 3) {
-        fprintf(stderr, "usage: %s CLANG LINKER\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    linker_name = arguments[2];
-    Suite *suite = suite_create("foreign references");
-    TCase *test_case = suite_add_case(suite, "looks", TEST_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_look, 0, sizeof looks / sizeof *looks);
-    return suite_run(suite);
+    suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
+    TCase *test_case = suite_case("looks", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(test_case, sizeof looks / sizeof *looks, test_look);
+    return suite_main("foreign references", test_case);
 }

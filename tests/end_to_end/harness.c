@@ -293,16 +293,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("harness");
-    TCase *test_case = suite_add_case(suite, "harness", TEST_TIMEOUT_SECONDS);
-    tcase_add_test(test_case, test_light_profile_passes);
-    tcase_add_test(test_case, test_broken_profiles_fail);
-    tcase_add_test(test_case, test_zeroed_data_fails);
-    tcase_add_test(test_case, test_other_output_fails);
-    tcase_add_test(test_case, test_unstartable_image_fails);
-    tcase_add_test(test_case, test_unsplit_size_fails);
-    tcase_add_test(test_case, test_readers);
-    tcase_add_test(test_case, test_debugger);
-    tcase_add_test(test_case, test_commands);
-    return suite_run(suite);
+    TCase *test_case = suite_case("harness", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    suite_tests(test_case, test_light_profile_passes, test_broken_profiles_fail,
+                test_zeroed_data_fails, test_other_output_fails, test_unstartable_image_fails,
+                test_unsplit_size_fails, test_readers, test_debugger, test_commands);
+    return suite_main("harness", test_case);
 }

@@ -121,12 +121,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("install");
-    TCase *test_case = suite_add_case(suite, "install", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_command);
-    tcase_add_test(test_case, test_run);
-    tcase_add_test(test_case, test_pkg_config);
-    tcase_add_test(test_case, test_find_package);
-    return suite_run(suite);
+    TCase *test_case = suite_case("install", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_command, test_run, test_pkg_config, test_find_package);
+    return suite_main("install", test_case);
 }

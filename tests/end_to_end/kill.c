@@ -255,16 +255,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kill");
-    TCase *test_case = suite_add_case(suite, "kill", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_random_moments);
-    tcase_add_test(test_case, test_every_system_call);
-    test_case = suite_add_case(suite, "writers", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare_writers, clean_up);
-    tcase_add_test(test_case, test_many_writers);
-    TCase *coff = suite_add_case(suite, "coff", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(coff, prepare_coff, clean_up);
+    TCase *kills = suite_case("kill", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(kills, test_random_moments, test_every_system_call);
+    TCase *writers = suite_case("writers", TEST_TIMEOUT_SECONDS, prepare_writers, clean_up);
+    tcase_add_test(writers, test_many_writers);
+    TCase *coff = suite_case("coff", TEST_TIMEOUT_SECONDS, prepare_coff, clean_up);
     tcase_add_test(coff, test_every_system_call);
-    return suite_run(suite);
+    return suite_main("kill", kills, writers, coff);
 }

@@ -172,17 +172,8 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s BUILD_DIRECTORY\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    build_directory = arguments[1];
-    Suite *suite = suite_create("library users");
-    TCase *test_case = suite_add_case(suite, "all", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_c);
-    tcase_add_test(test_case, test_cxx);
-    tcase_add_test(test_case, test_cmake);
-    tcase_add_test(test_case, test_symbols);
-    return suite_run(suite);
+    suite_arguments(argument_count, arguments, "BUILD_DIRECTORY", &build_directory);
+    TCase *test_case = suite_case("all", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols);
+    return suite_main("library users", test_case);
 }

@@ -321,22 +321,13 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    Suite *suite = suite_create("link");
-    TCase *test_case = suite_add_case(suite, "link", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_splits, 0, sizeof spellings / sizeof *spellings);
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("link", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, sizeof spellings / sizeof *spellings, test_splits);
     tcase_add_test(test_case, test_store);
-    tcase_add_loop_test(test_case, test_leaves_alone, 0, sizeof others / sizeof *others);
-    tcase_add_test(test_case, test_unknown_machine);
-    tcase_add_test(test_case, test_failing_split);
-    tcase_add_loop_test(test_case, test_endings, 0, sizeof endings / sizeof *endings);
-    tcase_add_test(test_case, test_failing_link);
-    tcase_add_test(test_case, test_signal);
-    tcase_add_test(test_case, test_rustc);
-    return suite_run(suite);
+    suite_loops(test_case, sizeof others / sizeof *others, test_leaves_alone);
+    suite_tests(test_case, test_unknown_machine, test_failing_split);
+    suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
+    suite_tests(test_case, test_failing_link, test_signal, test_rustc);
+    return suite_main("link", test_case);
 }

@@ -698,33 +698,19 @@ START_TEST(test_real)
 }
 END_TEST
 
-static int run_real(void)
-{
-    Suite *suite = suite_create("real Mach-O images");
-    TCase *test_case = suite_add_case(suite, "real", TEST_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_real, 0, sizeof real_images / sizeof *real_images);
-    return suite_run(suite);
-}
-
 int main(int argument_count, char **arguments)
 {
+    TCase *test_case = suite_case("images", TEST_TIMEOUT_SECONDS, NULL, NULL);
     if (argument_count == 2 && strcmp(arguments[1], "real") == 0) {
-        return run_real();
+        suite_loops(test_case, sizeof real_images / sizeof *real_images, test_real);
+        return suite_main("real Mach-O images", test_case);
     }
-    if (argument_count != 3) {
-        fprintf(stderr, "usage: %s CLANG ARCHITECTURE\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    architecture = arguments[2];
-    Suite *suite = suite_create(text_format("macho clang-%s %s", clang_version, architecture));
-    TCase *test_case = suite_add_case(suite, "programs", TEST_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_program, 0, sizeof cells / sizeof *cells);
+    suite_arguments(argument_count, arguments, "CLANG ARCHITECTURE", &clang_version, &architecture);
+    suite_loops(test_case, sizeof cells / sizeof *cells, test_program);
     if (strcmp(architecture, "arm64") == 0) {
         tcase_add_test(test_case, test_certificate);
-        tcase_add_loop_test(test_case, test_arm64e, 0,
-                            sizeof arm64e_formats / sizeof *arm64e_formats);
+        suite_loops(test_case, sizeof arm64e_formats / sizeof *arm64e_formats, test_arm64e);
         tcase_add_test(test_case, test_universal);
     }
-    return suite_run(suite);
+    return suite_main(text_format("macho clang-%s %s", clang_version, architecture), test_case);
 }

@@ -350,18 +350,15 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     if (argument_count < 3 || argument_count > 2 + READERS_MAX) {
-        fprintf(stderr, "usage: %s CLANG READER...\n", arguments[0]);
-        return EXIT_FAILURE;
+        return suite_usage(arguments[0], "CLANG READER...");
     }
     clang_version = arguments[1];
     for (int i = 2; i < argument_count; i++) {
         readers[reader_count++] = arguments[i];
     }
-    Suite *suite = suite_create(text_format("macho alone clang-%s", clang_version));
-    TCase *test_case = suite_add_case(suite, "alone", TEST_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_images, 0, sizeof image_rows / sizeof *image_rows);
-    tcase_add_test(test_case, test_all_stays);
-    tcase_add_test(test_case, test_old_mapping);
-    tcase_add_loop_test(test_case, test_profiles, 0, sizeof profile_rows / sizeof *profile_rows);
-    return suite_run(suite);
+    TCase *test_case = suite_case("alone", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(test_case, sizeof image_rows / sizeof *image_rows, test_images);
+    suite_tests(test_case, test_all_stays, test_old_mapping);
+    suite_loops(test_case, sizeof profile_rows / sizeof *profile_rows, test_profiles);
+    return suite_main(text_format("macho alone clang-%s", clang_version), test_case);
 }

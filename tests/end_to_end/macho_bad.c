@@ -24,7 +24,6 @@
 #define TEST_TIMEOUT_SECONDS 1500
 #define PEAK_RESIDENT_KIB    (1024 * 1024)
 #define FUNCTIONS            60
-#define SEEDS_IN_A_TEST      50
 #define CUT_STEP             991
 
 static const struct darwin_program programs[] = {
@@ -42,9 +41,6 @@ static const struct darwin_program programs[] = {
 
 static char *scratch;
 static struct contents images[IMAGE_COUNT];
-static unsigned long first_seed;
-static unsigned long seed_count;
-
 static void prepare(void)
 {
     scratch = scratch_create("macho-bad");
@@ -189,11 +185,9 @@ START_TEST(test_mutations)
 {
     char *directory = path_join(scratch, "test");
     directory_create(directory);
-    unsigned long first = first_seed + (unsigned long)_i * SEEDS_IN_A_TEST;
-    for (unsigned long seed = first;
-         seed < first + SEEDS_IN_A_TEST && seed < first_seed + seed_count; seed++) {
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
         struct verdict verdict = {0};
-        hostile_fork_most(seed, seed_count);
+        hostile_fork_most(seed);
         struct contents damaged = mutate(&images[seed % IMAGE_COUNT], seed);
         check_bad_image(directory, &damaged, &verdict);
         verdict_assert(&verdict, text_format("seed %lu", seed));
@@ -378,24 +372,16 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    /* Thousands of small files that nobody keeps: in memory, where there is a place for that. */
-    if (access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 0);
-    }
-    Suite *suite = suite_create("bad Mach-O images");
-    TCase *test_case = suite_add_case(suite, "bad", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+    hostile_in_memory();
+    TCase *test_case = suite_case("bad", TEST_TIMEOUT_SECONDS, prepare, clean_up);
     if (argument_count == 4 && strcmp(arguments[1], "mutations") == 0) {
-        first_seed = strtoul(arguments[2], NULL, 10);
-        seed_count = rounds((unsigned)strtoul(arguments[3], NULL, 10));
-        tcase_add_loop_test(test_case, test_mutations, 0,
-                            (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
+        hostile_seeds(arguments[2], arguments[3]);
+        suite_loops(test_case, hostile_tests(), test_mutations);
     } else if (argument_count == 2 && strcmp(arguments[1], "files") == 0) {
-        tcase_add_loop_test(test_case, test_cuts, 0, IMAGE_COUNT);
-        tcase_add_loop_test(test_case, test_hostile, 0, sizeof hostiles / sizeof *hostiles);
+        suite_loops(test_case, IMAGE_COUNT, test_cuts);
+        suite_loops(test_case, sizeof hostiles / sizeof *hostiles, test_hostile);
     } else {
-        fprintf(stderr, "usage: %s files | mutations FIRST COUNT\n", arguments[0]);
-        return EXIT_FAILURE;
+        return suite_usage(arguments[0], "files | mutations FIRST COUNT");
     }
-    return suite_run(suite);
+    return suite_main("bad Mach-O images", test_case);
 }

@@ -283,13 +283,10 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 3) {
-        fprintf(stderr, "usage: %s CLANG LINKER\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    int count = choose_rows(arguments[1], arguments[2]);
-    Suite *suite = suite_create(text_format("matrix clang-%s %s", arguments[1], arguments[2]));
-    TCase *test_case = suite_add_case(suite, "rows", ROW_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_row, 0, count);
-    return suite_run(suite);
+    const char *clang, *linker;
+    suite_arguments(argument_count, arguments, "CLANG LINKER", &clang, &linker);
+    int count = choose_rows(clang, linker);
+    TCase *test_case = suite_case("rows", ROW_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(test_case, count, test_row);
+    return suite_main(text_format("matrix clang-%s %s", clang, linker), test_case);
 }

@@ -386,19 +386,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("merging files");
-    TCase *test_case = suite_add_case(suite, "all", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_inputs);
-    tcase_add_test(test_case, test_list_with_zeros);
-    tcase_add_test(test_case, test_names_without_data);
-    tcase_add_test(test_case, test_empty_sidecars);
-    tcase_add_test(test_case, test_debug_info);
-    tcase_add_test(test_case, test_usage);
-    tcase_add_test(test_case, test_which_llvm_profdata);
-    tcase_add_test(test_case, test_llvm_profdata_fails);
-    tcase_add_test(test_case, test_unchanged);
-    tcase_add_test(test_case, test_full);
-    tcase_add_test(test_case, test_saturation);
-    return suite_run(suite);
+    TCase *test_case = suite_case("all", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_inputs, test_list_with_zeros, test_names_without_data,
+                test_empty_sidecars, test_debug_info, test_usage, test_which_llvm_profdata,
+                test_llvm_profdata_fails, test_unchanged, test_full, test_saturation);
+    return suite_main("merging files", test_case);
 }

@@ -169,14 +169,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("no exact");
-    TCase *test_case = suite_add_case(suite, "no exact", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_nothing_else_changes, 0, sizeof forms / sizeof *forms);
-    tcase_add_test(test_case, test_smaller);
-    tcase_add_test(test_case, test_no_way_back);
-    tcase_add_test(test_case, test_store);
-    tcase_add_test(test_case, test_store_with_damage);
-    tcase_add_test(test_case, test_damage);
-    return suite_run(suite);
+    TCase *test_case = suite_case("no exact", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, sizeof forms / sizeof *forms, test_nothing_else_changes);
+    suite_tests(test_case, test_smaller, test_no_way_back, test_store, test_store_with_damage,
+                test_damage);
+    return suite_main("no exact", test_case);
 }

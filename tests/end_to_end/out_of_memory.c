@@ -424,11 +424,9 @@ END_TEST
 
 int main(int count, char **words)
 {
-    Suite *suite = suite_create("out of memory");
-    TCase *commands = suite_add_case(suite, "commands", TEST_TIMEOUT_SECONDS);
+    TCase *commands = suite_case("commands", TEST_TIMEOUT_SECONDS, prepare, clean_up);
 
     is_whole = count == 2 && strcmp(words[1], "all") == 0;
-    tcase_add_unchecked_fixture(commands, prepare, clean_up);
-    tcase_add_loop_test(commands, test_command, 0, sizeof(scenarios) / sizeof(*scenarios));
-    return suite_run(suite);
+    suite_loops(commands, sizeof(scenarios) / sizeof(*scenarios), test_command);
+    return suite_main("out of memory", commands);
 }

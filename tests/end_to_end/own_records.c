@@ -175,18 +175,12 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    Suite *suite = suite_create(text_format("own records clang-%s", clang_version));
-    TCase *test_case = suite_add_case(suite, "looks", TEST_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_look, 0,
-                        (int)(LOOK_COUNT * (sizeof linkers / sizeof *linkers)));
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("looks", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(test_case, LOOK_COUNT * (sizeof linkers / sizeof *linkers), test_look);
     if (strcmp(clang_version, "22") == 0) {
-        tcase_add_loop_test(test_case, test_macho, 0, 2);
-        tcase_add_loop_test(test_case, test_coff, 0, sizeof targets / sizeof *targets);
+        suite_loops(test_case, 2, test_macho);
+        suite_loops(test_case, sizeof targets / sizeof *targets, test_coff);
     }
-    return suite_run(suite);
+    return suite_main(text_format("own records clang-%s", clang_version), test_case);
 }

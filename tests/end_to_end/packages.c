@@ -190,10 +190,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("packages");
-    TCase *test_case = suite_add_case(suite, "packages", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_deb);
-    tcase_add_test(test_case, test_sources);
-    return suite_run(suite);
+    TCase *test_case = suite_case("packages", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_deb, test_sources);
+    return suite_main("packages", test_case);
 }

@@ -16,6 +16,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
+#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
@@ -24,7 +25,6 @@
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define RUN_TIMEOUT_SECONDS  5
-#define SEEDS_IN_A_TEST      50
 #define TRUNCATION_STEP      97
 #define FUNCTIONS            40
 /* The peak of the same run differs by some 330 KiB from time to time, with what the kernel maps of
@@ -66,9 +66,6 @@ static struct contents profiles[PROFILE_COUNT];
 /* For each program, the memory that the one of its two profiles takes which takes more: a changed
  * flag makes a lightweight profile of a full one, which needs the sidecar then. */
 static long good_peaks[PROGRAM_COUNT];
-static unsigned long first_seed;
-static unsigned long seed_count;
-
 /* ---- set-up ---- */
 
 static struct contents run_image(const char *image, const char *profile)
@@ -219,9 +216,7 @@ static bool check_damaged(const char *directory, size_t which, const struct cont
 START_TEST(test_mutations)
 {
     char *directory = new_directory("mutations", (unsigned long)_i);
-    unsigned long first = first_seed + (unsigned long)_i * SEEDS_IN_A_TEST;
-    for (unsigned long seed = first;
-         seed < first + SEEDS_IN_A_TEST && seed < first_seed + seed_count; seed++) {
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
         struct verdict verdict = {0};
         size_t which = seed % PROFILE_COUNT;
         char *description;
@@ -378,19 +373,12 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     if (argument_count != 3) {
-        fprintf(stderr, "usage: %s FIRST COUNT\n", arguments[0]);
-        return EXIT_FAILURE;
+        return suite_usage(arguments[0], "FIRST COUNT");
     }
-    first_seed = strtoul(arguments[1], NULL, 10);
-    seed_count = rounds((unsigned)strtoul(arguments[2], NULL, 10));
-    Suite *suite = suite_create("bad profiles");
-    TCase *test_case = suite_add_case(suite, "all", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_truncations, 0, (int)PROFILE_COUNT);
-    tcase_add_test(test_case, test_failure_modes);
-    tcase_add_test(test_case, test_wrong_sidecars);
-    tcase_add_test(test_case, test_many_profiles);
-    tcase_add_loop_test(test_case, test_mutations, 0,
-                        (int)((seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST));
-    return suite_run(suite);
+    hostile_seeds(arguments[1], arguments[2]);
+    TCase *test_case = suite_case("all", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, PROFILE_COUNT, test_truncations);
+    suite_tests(test_case, test_failure_modes, test_wrong_sidecars, test_many_profiles);
+    suite_loops(test_case, hostile_tests(), test_mutations);
+    return suite_main("bad profiles", test_case);
 }

@@ -164,15 +164,9 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 3) {
-        fprintf(stderr, "usage: %s CLANG LINKER\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang_version = arguments[1];
-    linker_name = arguments[2];
-    Suite *suite =
-        suite_create(text_format("LevelDB profiles clang-%s %s", clang_version, linker_name));
-    TCase *test_case = suite_add_case(suite, "LevelDB", TEST_TIMEOUT_SECONDS);
+    suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
+    TCase *test_case = suite_case("LevelDB", TEST_TIMEOUT_SECONDS, NULL, NULL);
     tcase_add_test(test_case, test_leveldb);
-    return suite_run(suite);
+    return suite_main(text_format("LevelDB profiles clang-%s %s", clang_version, linker_name),
+                      test_case);
 }

@@ -366,16 +366,11 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     restriction_enter(argument_count, arguments);
-    Suite *suite = suite_create("races");
-    TCase *test_case = suite_add_case(suite, "races", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_split_in_place);
-    tcase_add_test(test_case, test_join_in_place);
-    tcase_add_test(test_case, test_link);
-    tcase_add_loop_test(test_case, test_changed_in_place, 0, 2);
-    tcase_add_loop_test(test_case, test_image_cut_short, 0, 2);
+    TCase *test_case = suite_case("races", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_split_in_place, test_join_in_place, test_link);
+    suite_loops(test_case, 2, test_changed_in_place, test_image_cut_short);
     tcase_add_test(test_case, test_large_input_cut_short);
-    tcase_add_loop_test(test_case, test_ended_by_a_signal, 0, sizeof places / sizeof *places);
+    suite_loops(test_case, sizeof places / sizeof *places, test_ended_by_a_signal);
     tcase_add_test(test_case, test_name_of_unfinished);
-    return suite_run(suite);
+    return suite_main("races", test_case);
 }

@@ -152,8 +152,7 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    Suite *suite = suite_create("real programs");
-    TCase *test_case = suite_add_case(suite, "real programs", TEST_TIMEOUT_SECONDS);
+    TCase *test_case = suite_case("real programs", TEST_TIMEOUT_SECONDS, NULL, NULL);
     if (argument_count == 5 && strcmp(arguments[1], "sqlite") == 0) {
         clang_version = arguments[2];
         linker_name = arguments[3];
@@ -163,9 +162,7 @@ int main(int argument_count, char **arguments)
         clang_version = arguments[2];
         tcase_add_test(test_case, test_leveldb);
     } else {
-        fprintf(stderr, "usage: %s sqlite CLANG LINKER OPTIMIZATION | leveldb CLANG\n",
-                arguments[0]);
-        return EXIT_FAILURE;
+        return suite_usage(arguments[0], "sqlite CLANG LINKER OPTIMIZATION | leveldb CLANG");
     }
-    return suite_run(suite);
+    return suite_main("real programs", test_case);
 }

@@ -458,21 +458,17 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     const char *kind = argument_count == 4 ? arguments[1] : "";
-    Suite *suite = suite_create("reports");
-    TCase *test_case = suite_add_case(suite, "reports", TEST_TIMEOUT_SECONDS);
+    TCase *test_case = suite_case("reports", TEST_TIMEOUT_SECONDS, NULL, NULL);
     if (strcmp(kind, "leveldb") == 0) {
         tcase_add_test(test_case, test_leveldb);
     } else if (strcmp(kind, "sqlite") == 0) {
         tcase_add_test(test_case, test_sqlite);
     } else if (strcmp(kind, "small") == 0) {
-        tcase_add_test(test_case, test_options);
-        tcase_add_test(test_case, test_moved_sources);
-        tcase_add_test(test_case, test_relative_sources);
+        suite_tests(test_case, test_options, test_moved_sources, test_relative_sources);
     } else {
-        fprintf(stderr, "usage: %s (leveldb | sqlite | small) CLANG LINKER\n", arguments[0]);
-        return EXIT_FAILURE;
+        return suite_usage(arguments[0], "(leveldb | sqlite | small) CLANG LINKER");
     }
     clang_version = arguments[2];
     linker_name = arguments[3];
-    return suite_run(suite);
+    return suite_main("reports", test_case);
 }

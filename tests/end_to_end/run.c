@@ -493,25 +493,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("run");
-    TCase *test_case = suite_add_case(suite, "run", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_every_function);
-    tcase_add_test(test_case, test_sanitizers);
-    tcase_add_test(test_case, test_threads);
-    tcase_add_test(test_case, test_many_files);
-    tcase_add_test(test_case, test_few_descriptors);
-    tcase_add_test(test_case, test_huge_hole);
-    tcase_add_test(test_case, test_verbose_to_nobody);
-    tcase_add_test(test_case, test_python);
-    tcase_add_test(test_case, test_cxx_streams);
-    tcase_add_test(test_case, test_hostile_clients);
-    tcase_add_test(test_case, test_silent_connections);
-    tcase_add_test(test_case, test_descriptors);
-    tcase_add_test(test_case, test_edited_images);
-    tcase_add_test(test_case, test_untouched_files);
-    tcase_add_test(test_case, test_programs_for_files);
-    tcase_add_test(test_case, test_covsplit_itself);
-    tcase_add_test(test_case, test_nested);
-    return suite_run(suite);
+    TCase *test_case = suite_case("run", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_every_function, test_sanitizers, test_threads, test_many_files,
+                test_few_descriptors, test_huge_hole, test_verbose_to_nobody, test_python,
+                test_cxx_streams, test_hostile_clients, test_silent_connections, test_descriptors,
+                test_edited_images, test_untouched_files, test_programs_for_files,
+                test_covsplit_itself, test_nested);
+    return suite_main("run", test_case);
 }

@@ -350,18 +350,11 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 3) {
-        fprintf(stderr, "usage: %s CLANG LINKER\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    clang = arguments[1];
-    link_editor = arguments[2];
-    Suite *suite = suite_create(text_format("run with LLVM %s", clang));
-    TCase *test_case = suite_add_case(suite, "run", TEST_TIMEOUT_SECONDS);
-    tcase_add_test(test_case, test_shared_library);
-    tcase_add_test(test_case, test_without_build_id);
+    suite_arguments(argument_count, arguments, "CLANG LINKER", &clang, &link_editor);
+    TCase *test_case = suite_case("run", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    suite_tests(test_case, test_shared_library, test_without_build_id);
     if (atoi(clang) >= 19) {
         tcase_add_test(test_case, test_binary_correlation);
     }
-    return suite_run(suite);
+    return suite_main(text_format("run with LLVM %s", clang), test_case);
 }

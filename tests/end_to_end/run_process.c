@@ -257,16 +257,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("run process");
-    TCase *test_case = suite_add_case(suite, "process", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_exit_codes);
-    tcase_add_test(test_case, test_arguments);
-    tcase_add_test(test_case, test_environment);
-    tcase_add_test(test_case, test_module);
-    tcase_add_test(test_case, test_signals);
-    tcase_add_test(test_case, test_broken_pipe);
-    tcase_add_test(test_case, test_killed);
-    tcase_add_test(test_case, test_outliving_child);
-    return suite_run(suite);
+    TCase *test_case = suite_case("process", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_exit_codes, test_arguments, test_environment, test_module,
+                test_signals, test_broken_pipe, test_killed, test_outliving_child);
+    return suite_main("run process", test_case);
 }

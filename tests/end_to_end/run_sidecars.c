@@ -286,15 +286,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("run sidecars");
-    TCase *test_case = suite_add_case(suite, "sidecars", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_missing_sidecar);
-    tcase_add_test(test_case, test_corrupt_sidecar);
-    tcase_add_test(test_case, test_other_build);
-    tcase_add_test(test_case, test_similar_builds);
-    tcase_add_test(test_case, test_partial_split);
-    tcase_add_loop_test(test_case, test_rebuilt, 0, 2);
+    TCase *test_case = suite_case("sidecars", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_missing_sidecar, test_corrupt_sidecar, test_other_build,
+                test_similar_builds, test_partial_split);
+    suite_loops(test_case, 2, test_rebuilt);
     tcase_add_test(test_case, test_cut_short);
-    return suite_run(suite);
+    return suite_main("run sidecars", test_case);
 }

@@ -129,11 +129,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sidecar format");
-    TCase *test_case = suite_add_case(suite, "format", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_portable, 0, IMAGE_COUNT);
-    tcase_add_loop_test(test_case, test_compact, 0, IMAGE_COUNT);
+    TCase *test_case = suite_case("format", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, IMAGE_COUNT, test_portable, test_compact);
     tcase_add_test(test_case, test_damage);
-    return suite_run(suite);
+    return suite_main("sidecar format", test_case);
 }

@@ -191,18 +191,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sidecar safety");
-    TCase *test_case = suite_add_case(suite, "safety", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_mark_removed_by_strip, 0, 3);
-    tcase_add_test(test_case, test_damaged_sidecar_is_kept);
-    tcase_add_test(test_case, test_rebuilt_image_replaces);
-    tcase_add_loop_test(test_case, test_sidecar_is_the_output, 0, 6);
-    tcase_add_test(test_case, test_store_keeps_the_fuller_sidecar);
-    tcase_add_test(test_case, test_stripped_image_into_a_store);
-    tcase_add_test(test_case, test_placeholder);
-    tcase_add_test(test_case, test_store_needs_a_uuid);
-    tcase_add_test(test_case, test_empty_section_in_an_original);
-    tcase_add_test(test_case, test_privileges);
-    return suite_run(suite);
+    TCase *test_case = suite_case("safety", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, 3, test_mark_removed_by_strip);
+    suite_tests(test_case, test_damaged_sidecar_is_kept, test_rebuilt_image_replaces);
+    suite_loops(test_case, 6, test_sidecar_is_the_output);
+    suite_tests(test_case, test_store_keeps_the_fuller_sidecar, test_stripped_image_into_a_store,
+                test_placeholder, test_store_needs_a_uuid, test_empty_section_in_an_original,
+                test_privileges);
+    return suite_main("sidecar safety", test_case);
 }

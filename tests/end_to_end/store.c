@@ -619,25 +619,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
-    TCase *test_case = suite_add_case(suite, "store", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_test(test_case, test_list);
-    tcase_add_test(test_case, test_list_json);
-    tcase_add_test(test_case, test_list_goes_on_after_a_fault);
-    tcase_add_test(test_case, test_empty_and_missing);
-    tcase_add_test(test_case, test_check_good);
-    tcase_add_test(test_case, test_check_finds_every_flip);
-    tcase_add_test(test_case, test_check_truncated);
-    tcase_add_test(test_case, test_check_all_kinds);
-    tcase_add_test(test_case, test_check_many);
-    tcase_add_loop_test(test_case, test_gc, 0, sizeof gc_cases / sizeof *gc_cases);
-    tcase_add_test(test_case, test_gc_list_from_standard_input);
-    tcase_add_test(test_case, test_gc_bad_list);
-    tcase_add_test(test_case, test_gc_warns_of_what_is_not_there);
-    tcase_add_test(test_case, test_gc_other_files);
-    tcase_add_test(test_case, test_search_list);
-    tcase_add_test(test_case, test_search_any_size);
-    tcase_add_test(test_case, test_search_lists_nothing);
-    return suite_run(suite);
+    TCase *test_case = suite_case("store", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_tests(test_case, test_list, test_list_json, test_list_goes_on_after_a_fault,
+                test_empty_and_missing, test_check_good, test_check_finds_every_flip,
+                test_check_truncated, test_check_all_kinds, test_check_many);
+    suite_loops(test_case, sizeof gc_cases / sizeof *gc_cases, test_gc);
+    suite_tests(test_case, test_gc_list_from_standard_input, test_gc_bad_list,
+                test_gc_warns_of_what_is_not_there, test_gc_other_files, test_search_list,
+                test_search_any_size, test_search_lists_nothing);
+    return suite_main("store", test_case);
 }

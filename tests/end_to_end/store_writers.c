@@ -654,22 +654,15 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     restriction_enter(argument_count, arguments);
-    Suite *suite = suite_create("store writers");
-    TCase *test_case = suite_add_case(suite, "writers", TEST_TIMEOUT_SECONDS);
-    tcase_add_unchecked_fixture(test_case, prepare, clean_up);
-    tcase_add_loop_test(test_case, test_one_image, 0, RESTRICTIONS);
-    tcase_add_loop_test(test_case, test_many_images, 0, RESTRICTIONS);
-    tcase_add_loop_test(test_case, test_two_images_of_one_uuid, 0, RESTRICTIONS);
-    tcase_add_loop_test(test_case, test_replace_together, 0, RESTRICTIONS);
+    TCase *test_case = suite_case("writers", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    suite_loops(test_case, RESTRICTIONS, test_one_image, test_many_images,
+                test_two_images_of_one_uuid, test_replace_together);
     tcase_add_test(test_case, test_no_safe_way);
-    tcase_add_loop_test(test_case, test_writers_and_cleaners, 0, RESTRICTIONS);
-    tcase_add_test(test_case, test_sidecar_goes_at_every_moment);
-    tcase_add_test(test_case, test_directory_goes_at_every_moment);
-    tcase_add_test(test_case, test_other_comes_at_every_moment);
-    tcase_add_test(test_case, test_two_names);
-    tcase_add_loop_test(test_case, test_replace, 0, sizeof obstacles / sizeof *obstacles);
-    tcase_add_test(test_case, test_replace_keeps_what_the_image_lacks);
-    tcase_add_test(test_case, test_killed);
-    tcase_add_test(test_case, test_killed_with_temporary_names);
-    return suite_run(suite);
+    suite_loops(test_case, RESTRICTIONS, test_writers_and_cleaners);
+    suite_tests(test_case, test_sidecar_goes_at_every_moment, test_directory_goes_at_every_moment,
+                test_other_comes_at_every_moment, test_two_names);
+    suite_loops(test_case, sizeof obstacles / sizeof *obstacles, test_replace);
+    suite_tests(test_case, test_replace_keeps_what_the_image_lacks, test_killed,
+                test_killed_with_temporary_names);
+    return suite_main("store writers", test_case);
 }

@@ -392,15 +392,12 @@ END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    if (argument_count != 2) {
-        fprintf(stderr, "usage: %s CLANG\n", arguments[0]);
-        return EXIT_FAILURE;
-    }
-    int count = choose_variants(arguments[1]);
-    Suite *suite = suite_create(text_format("tripwire clang-%s", arguments[1]));
-    TCase *test_case = suite_add_case(suite, "variants", VARIANT_TIMEOUT_SECONDS);
-    tcase_add_loop_test(test_case, test_variant, 0, count);
-    test_case = suite_add_case(suite, "two images", VARIANT_TIMEOUT_SECONDS);
-    tcase_add_test(test_case, test_two_images);
-    return suite_run(suite);
+    const char *clang;
+    suite_arguments(argument_count, arguments, "CLANG", &clang);
+    int count = choose_variants(clang);
+    TCase *each = suite_case("variants", VARIANT_TIMEOUT_SECONDS, NULL, NULL);
+    suite_loops(each, count, test_variant);
+    TCase *two = suite_case("two images", VARIANT_TIMEOUT_SECONDS, NULL, NULL);
+    tcase_add_test(two, test_two_images);
+    return suite_main(text_format("tripwire clang-%s", clang), each, two);
 }

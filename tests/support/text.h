@@ -52,4 +52,7 @@ struct verdict {
 bool verdict_fail(struct verdict *verdict, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Fails the Check test with the problem, if there is one, after "LABEL: ". */
+void verdict_assert(const struct verdict *verdict, const char *label);
+
 #endif

@@ -2,13 +2,13 @@
  * Correlating: for every version and form, what comes out is the profile that the image would have
  * written unsplit; and sidecars of other builds are refused.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/tripwire.h"
 #include "common/sidecar/correlate.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -485,26 +485,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("correlate");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(all, test_stub, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_tripwire, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_without_binary_id, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_changed_stub, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_names_only, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_addresses_by_relocation, 0, FORMS / 4);
-    tcase_add_loop_test(all, test_addresses_unknown, 0, FORMS / 4);
-    tcase_add_loop_test(all, test_binary, 0, FORMS);
-    tcase_add_loop_test(all, test_ranges, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_other_builds, 0, FORMS);
-    tcase_add_loop_test(all, test_hostile, 0, FORMS);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_tripwire, test_without_binary_id,
+                test_changed_stub, test_names_only);
+    suite_loops(all, FORMS / 4, test_addresses_by_relocation, test_addresses_unknown);
+    suite_loops(all, FORMS, test_binary);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges);
+    suite_loops(all, FORMS, test_other_builds, test_hostile);
+    return suite_main("correlate", all);
 }

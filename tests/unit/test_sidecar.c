@@ -2,13 +2,12 @@
  * Sidecars that are sound: what was written is read, whatever the class and byte order, and the
  * original comes back.
  */
-#include <check.h>
 #include <elf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
 
 START_TEST(test_round_trip)
@@ -312,33 +311,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sidecar");
-    TCase *sound = tcase_create("sound");
+    TCase *sound = suite_case("sound", 120, NULL, NULL);
+    suite_loops(sound, SAMPLE_SHAPES, test_round_trip, test_compact_round_trip, test_copied_section,
+                test_unaligned_memory, test_empty);
+    suite_tests(sound, test_uuid_sizes, test_threads_change_nothing);
     TCase *restoring = tcase_create("restoring");
+    suite_tests(restoring, test_refuses_another_image, test_original_is_checked,
+                test_sink_can_stop);
     TCase *writing = tcase_create("writing");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(sound, 120);
-    tcase_add_loop_test(sound, test_round_trip, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_compact_round_trip, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_copied_section, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_unaligned_memory, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_empty, 0, SAMPLE_SHAPES);
-    tcase_add_test(sound, test_uuid_sizes);
-    tcase_add_test(sound, test_threads_change_nothing);
-    suite_add_tcase(suite, sound);
-    tcase_add_test(restoring, test_refuses_another_image);
-    tcase_add_test(restoring, test_original_is_checked);
-    tcase_add_test(restoring, test_sink_can_stop);
-    suite_add_tcase(suite, restoring);
-    tcase_add_test(writing, test_refuses_unsound_sources);
-    tcase_add_test(writing, test_32_bits_hold_no_more);
-    tcase_add_test(writing, test_counters_have_no_contents);
-    suite_add_tcase(suite, writing);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(writing, test_refuses_unsound_sources, test_32_bits_hold_no_more,
+                test_counters_have_no_contents);
+    return suite_main("sidecar", sound, restoring, writing);
 }

@@ -2,7 +2,6 @@
  * Searching stores: by the whole UUID, by its beginning, by what a stub keeps of it; two answers.
  * And walking through them, also while others write to them.
  */
-#include <check.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "common/store/store.h"
 #include "reader/covsplit.h"
+#include "tests/support/suite.h"
 
 static char directory[] = "/tmp/covsplit-unit-XXXXXX";
 
@@ -381,27 +381,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_unchecked_fixture(all, prepare, clean_up);
-    tcase_add_test(all, test_exact);
-    tcase_add_test(all, test_prefix);
-    tcase_add_test(all, test_stub);
-    tcase_add_test(all, test_two_answers);
-    tcase_add_test(all, test_walk_in_order);
-    tcase_add_test(all, test_scan_kinds);
-    tcase_add_test(all, test_walk_of_nothing);
-    tcase_add_test(all, test_walk_stops);
-    tcase_add_test(all, test_walk_while_entries_vanish);
-    tcase_add_test(all, test_parse_name);
-    tcase_add_test(all, test_library_visit);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *all = suite_case("all", 0, prepare, clean_up);
+    suite_tests(all, test_exact, test_prefix, test_stub, test_two_answers, test_walk_in_order,
+                test_scan_kinds, test_walk_of_nothing, test_walk_stops,
+                test_walk_while_entries_vanish, test_parse_name, test_library_visit);
+    return suite_main("store", all);
 }
