@@ -4,6 +4,7 @@
  *
  * Each comes at system calls all along the way, before or after them.
  */
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #define SAMPLE_FUNCTIONS     20
 #define START_STOPS          100 /* before the command comes to any file of ours */
 #define STOPS_MIN            50
+#define STEPS_MIN            20
 #define PAGE                 4096
 
 static struct sample sample;
@@ -42,6 +44,16 @@ static void clean_up(void)
 static unsigned long stride(void)
 {
     return (covsplit_is_sanitized() ? 13 : 3) * rounds_step();
+}
+
+/* A stride with which the command has STEPS_MIN steps at least, however few rounds are asked for:
+ * what is done to its files can only show in a part of its stops. It is run once, undisturbed. */
+static unsigned long stride_within(const struct command *command, unsigned long wanted)
+{
+    unsigned long stops = command_trace(command, ULONG_MAX, NULL, NULL).stops;
+    ck_assert_uint_ge(stops, START_STOPS + STEPS_MIN);
+    unsigned long largest = (stops - START_STOPS) / STEPS_MIN;
+    return wanted < largest ? wanted : largest;
 }
 
 static bool is_same(const char *path, const char *other)
@@ -158,7 +170,8 @@ START_TEST(test_link)
     struct traced traced = {.was_stopped = true};
     file_write_text(path_join(sample.scratch, "linker"),
                     text_format("rm -f app && cp %s app\n", sample.image));
-    for (unsigned long stops = START_STOPS; traced.was_stopped; stops += stride()) {
+    unsigned long step = stride_within(&command, stride());
+    for (unsigned long stops = START_STOPS; traced.was_stopped; stops += step) {
         traced = command_trace(&command, stops, replace, &replacing);
         if (traced.exit_code == 0) {
             continue;
@@ -192,7 +205,9 @@ START_TEST(test_changed_in_place)
     struct command command = covsplit_command(directory, "split", "-j1", "app", NULL);
     unsigned long refused = 0;
     struct traced traced = {.was_stopped = true};
-    for (unsigned long stops = START_STOPS; traced.was_stopped; stops += 3 * stride() + 1) {
+    sample_copy(&sample, directory, "app");
+    unsigned long step = stride_within(&command, 3 * stride() + 1);
+    for (unsigned long stops = START_STOPS; traced.was_stopped; stops += step) {
         unlink(image);
         sample_copy(&sample, directory, "app");
         unlink(path_join(directory, "app.covsplit"));
