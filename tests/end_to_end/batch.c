@@ -30,7 +30,6 @@ static void compile(const char *directory, const char *name, const char *options
     text_list_add_words(&command.arguments, "program.c -o");
     text_list_add(&command.arguments, name);
     command_run_or_abort(&command);
-    command_free(&command);
 }
 
 #define COVERAGE "-fprofile-instr-generate -fcoverage-mapping "
@@ -95,19 +94,13 @@ static void assert_split(const char *place, const char *path, const char *name)
     struct verdict verdict = {0};
     char *image = path_join(place, path);
     ck_assert_msg(!files_equal(image, original(name), &verdict), "%s was not split", path);
-    verdict = (struct verdict){0};
-    if (covsplit_expect(&verdict, 0, NULL, place, "join", "--store", "store", "-o", "joined", path,
-                        NULL)) {
-        files_equal(path_join(place, "joined"), original(name), &verdict);
-    }
-    verdict_assert(&verdict, path);
+    covsplit_assert(0, place, "join", "--store", "store", "-o", "joined", path, NULL);
+    files_assert_equal(path_join(place, "joined"), original(name), path);
 }
 
 static void assert_untouched(const char *place, const char *path, const char *name)
 {
-    struct verdict verdict = {0};
-    files_equal(path_join(place, path), original(name), &verdict);
-    verdict_assert(&verdict, path);
+    files_assert_equal(path_join(place, path), original(name), path);
 }
 
 static struct outcome split_words(const char *place, const char *words)
@@ -115,7 +108,6 @@ static struct outcome split_words(const char *place, const char *words)
     struct command command = covsplit_command(place, "split", NULL);
     text_list_add_words(&command.arguments, words);
     struct outcome outcome = command_run(&command);
-    command_free(&command);
     return outcome;
 }
 
@@ -146,7 +138,6 @@ START_TEST(test_tree)
     struct stat after = file_status(path_join(place, "tree/image0"));
     ck_assert_int_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
     ck_assert_uint_eq(before.st_ino, after.st_ino);
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -164,11 +155,9 @@ START_TEST(test_threads)
         ck_assert_str_eq(outcomes[i].output, outcomes[0].output);
         ck_assert_str_eq(outcomes[i].errors, outcomes[0].errors);
         for (int j = 0; j < 3; j++) {
-            struct verdict verdict = {0};
             const char *image = text_format("tree/image%d", j);
-            files_equal(path_join(place, image),
-                        path_join(scratch, text_format("threads0/%s", image)), &verdict);
-            verdict_assert(&verdict, options[i]);
+            files_assert_equal(path_join(place, image),
+                               path_join(scratch, text_format("threads0/%s", image)), options[i]);
         }
     }
 }
@@ -193,7 +182,6 @@ START_TEST(test_failures)
                       strstr(outcome.errors,
                              "\ncovsplit: error: 2 of 4 images: not split; see above\n") != NULL,
                   "%s", outcome.errors);
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -213,7 +201,6 @@ START_TEST(test_beside)
     outcome = split_words(place, "-r .");
     ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0, "%s", outcome.errors);
     ck_assert_ptr_nonnull(strstr(outcome.output, "0 split: "));
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -234,14 +221,9 @@ START_TEST(test_same_uuid)
     bool second = !files_equal(path_join(place, "two"), path_join(place, "two.original"), &verdict);
     ck_assert(first != second);
     const char *split = first ? "one" : "two";
-    verdict = (struct verdict){0};
-    if (covsplit_expect(&verdict, 0, NULL, place, "join", "--store", "store", "-o", "joined", split,
-                        NULL)) {
-        files_equal(path_join(place, "joined"), path_join(place, text_format("%s.original", split)),
-                    &verdict);
-    }
-    verdict_assert(&verdict, split);
-    outcome_free(&outcome);
+    covsplit_assert(0, place, "join", "--store", "store", "-o", "joined", split, NULL);
+    files_assert_equal(path_join(place, "joined"),
+                       path_join(place, text_format("%s.original", split)), split);
 }
 END_TEST
 
@@ -268,7 +250,6 @@ START_TEST(test_misuse)
                       strstr(outcome.errors, misuses[_i].message) != NULL,
                   "%s", outcome.errors);
     ck_assert(!file_exists(path_join(originals, "image0.covsplit")));
-    outcome_free(&outcome);
 }
 END_TEST
 

@@ -120,7 +120,6 @@ static struct outcome run_tool(const struct tool *tool, const char *place, const
     text_list_add_words(&command.arguments, tool->build);
     text_list_add_words(&command.arguments, words);
     struct outcome outcome = command_run(&command);
-    command_free(&command);
     return outcome;
 }
 
@@ -140,7 +139,6 @@ static size_t copies(const char *place)
     for (size_t i = 0; i < log.size; i++) {
         count += log.data[i] == '\n';
     }
-    contents_free(&log);
     return count;
 }
 
@@ -159,13 +157,10 @@ START_TEST(test_build)
     build(tool, place, "-j16");
     ck_assert_uint_eq(copies(place), PROGRAMS);
     for (int i = -1; i < PROGRAMS; i++) {
-        struct verdict verdict = {0};
         const char *image = i < 0 ? "library.so" : text_format("program%d", i);
         const char *original = i < 0 ? "library.unsplit" : text_format("program%d.unsplit", i);
-        if (covsplit_expect(&verdict, 0, NULL, place, "join", "-o", "joined", image, NULL)) {
-            files_equal(path_join(place, "joined"), path_join(place, original), &verdict);
-        }
-        verdict_assert(&verdict, image);
+        covsplit_assert(0, place, "join", "-o", "joined", image, NULL);
+        files_assert_equal(path_join(place, "joined"), path_join(place, original), original);
         if (i >= 0) {
             run_or_abort(place, text_format("./%s", image), NULL);
         }
@@ -217,8 +212,6 @@ START_TEST(test_deleted)
     build(tool, place, "-j4");
     ck_assert(file_exists(path_join(place, "program2")));
     ck_assert_uint_eq(copies(place), PROGRAMS + 1);
-    contents_free(&before);
-    contents_free(&after);
 }
 END_TEST
 
@@ -240,8 +233,6 @@ START_TEST(test_lost_together)
     ck_assert_msg(splits(plan) == 1, "%s", plan);
     struct text_list after = directory_list(place);
     ck_assert_uint_eq(before.count, after.count);
-    text_list_free(&before);
-    text_list_free(&after);
     const char *output = build(&make, place, "-j16 program1 program1.covsplit");
     ck_assert_msg(splits(output) == 1, "%s", output);
     for (size_t i = 0; i < 2; i++) {
@@ -258,7 +249,6 @@ START_TEST(test_clean)
     build(tool, place, "-j4");
     text_list_add_words(&command.arguments, tool->clean);
     command_run_or_abort(&command);
-    command_free(&command);
     struct text_list left = directory_list(place);
     for (size_t i = 0; i < left.count; i++) {
         ck_assert_msg(
@@ -266,7 +256,6 @@ START_TEST(test_clean)
                 (strncmp(left.items[i], "program", 7) != 0 || strstr(left.items[i], ".c") != NULL),
             "%s is left", left.items[i]);
     }
-    text_list_free(&left);
 }
 END_TEST
 
@@ -288,8 +277,6 @@ START_TEST(test_failure)
                           strcmp(left.items[i], "program1") != 0,
                       "%s is there", left.items[i]);
     }
-    text_list_free(&left);
-    outcome_free(&outcome);
     tool->write(place, covsplit_path());
     build(tool, place, "-j4");
     ck_assert_uint_eq(copies(place), PROGRAMS);
@@ -302,7 +289,6 @@ START_TEST(test_store)
 {
     const struct tool *tool = &tools[_i];
     char *place = path_join(scratch, text_format("%s-store", tool->name));
-    struct verdict verdict = {0};
     directory_create(place);
     file_write_text(path_join(place, "app.c"),
                     "int main(int c, char **v) { return v[c] ? c : 0; }\n");
@@ -322,11 +308,8 @@ START_TEST(test_store)
                     covsplit_path(), COVSPLIT_SHARE_DIRECTORY, clang_version));
     build(tool, place, "");
     ck_assert(!file_exists(path_join(place, "app.covsplit")));
-    if (covsplit_expect(&verdict, 0, NULL, place, "join", "--store", "sidecars", "-o", "joined",
-                        "app", NULL)) {
-        files_equal(path_join(place, "joined"), path_join(place, "app.unsplit"), &verdict);
-    }
-    verdict_assert(&verdict, tool->name);
+    covsplit_assert(0, place, "join", "--store", "sidecars", "-o", "joined", "app", NULL);
+    files_assert_equal(path_join(place, "joined"), path_join(place, "app.unsplit"), "joined");
     ck_assert_uint_eq(splits(build(tool, place, "")), 0);
 }
 END_TEST
@@ -341,7 +324,6 @@ static const char *library_objects(const char *objects)
     for (size_t i = 0; i < files.count; i++) {
         list = text_format("%s %s/%s", list, directory, files.items[i]);
     }
-    text_list_free(&files);
     return list;
 }
 
@@ -381,7 +363,8 @@ START_TEST(test_leveldb)
     for (size_t i = 0; i < 2; i++) {
         struct verdict verdict = {0};
         if (covsplit_expect(&verdict, 0, NULL, place, "join", "-o", "joined", images[i][0], NULL)) {
-            files_equal(path_join(place, "joined"), path_join(place, images[i][1]), &verdict);
+            files_assert_equal(path_join(place, "joined"), path_join(place, images[i][1]),
+                               "joined");
         }
         ck_assert_uint_lt(file_size(path_join(place, images[i][0])),
                           file_size(path_join(place, images[i][1])));

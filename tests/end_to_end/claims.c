@@ -176,9 +176,7 @@ START_TEST(test_hole_behind_profile)
     /* Zeros as a buffer may have them are none. */
     ck_assert_int_eq(truncate(sparse, (off_t)1 << 25), 0);
     covsplit_run_words(files.sample.scratch, 0, "correlate --store store -o new sparse.profraw");
-    struct verdict verdict = {0};
-    files_equal(path_join(files.sample.scratch, "new"), files.full, &verdict);
-    verdict_assert(&verdict, "correlate");
+    files_assert_equal(path_join(files.sample.scratch, "new"), files.full, "correlate");
 }
 END_TEST
 

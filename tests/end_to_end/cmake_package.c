@@ -55,7 +55,6 @@ static struct outcome configure(const char *build, const char *generator, const 
     text_list_add_format(&command.arguments, "-DCMAKE_PREFIX_PATH=%s", prefix);
     text_list_add(&command.arguments, option);
     struct outcome outcome = command_run(&command);
-    command_free(&command);
     return outcome;
 }
 
@@ -71,7 +70,6 @@ static void configure_or_abort(const char *build, const char *generator, const c
 {
     struct outcome outcome = configure(build, generator, option);
     assert_smooth(&outcome);
-    outcome_free(&outcome);
 }
 
 static struct outcome run_build(const char *build, const char *configuration, const char *words)
@@ -85,7 +83,6 @@ static struct outcome run_build(const char *build, const char *configuration, co
     }
     text_list_add_words(&command.arguments, words);
     struct outcome outcome = command_run(&command);
-    command_free(&command);
     return outcome;
 }
 
@@ -93,16 +90,13 @@ static void build_or_abort(const char *build, const char *configuration, const c
 {
     struct outcome outcome = run_build(build, configuration, words);
     assert_smooth(&outcome);
-    outcome_free(&outcome);
 }
 
 /* The image is one that was split, and the sidecar, or the store, gives its original back. */
 static void assert_split(const char *option, const char *sidecar, const char *image)
 {
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, NULL, "join", option, sidecar, "-o",
-                    path_join(scratch, "joined"), image, NULL);
-    verdict_assert(&verdict, image);
+    covsplit_assert(0, NULL, "join", option, sidecar, "-o", path_join(scratch, "joined"), image,
+                    NULL);
 }
 
 /* A sidecar that was deleted comes back with its image, and then nothing is left to do. */
@@ -118,12 +112,9 @@ static void assert_comes_back(const char *build, const struct generator *generat
     struct contents made = file_read(sidecar);
     ck_assert(contents_equal(&made, &deleted));
     assert_split("--sidecar", sidecar, image);
-    contents_free(&deleted);
-    contents_free(&made);
     outcome = run_build(build, generator->configuration, "");
     assert_smooth(&outcome);
     ck_assert_msg(strstr(outcome.output, "Linking") == NULL, "%s", outcome.output);
-    outcome_free(&outcome);
 }
 
 START_TEST(test_build)
@@ -144,7 +135,6 @@ START_TEST(test_build)
     struct contents description = file_read(path_join(build, "description.txt"));
     ck_assert_ptr_nonnull(
         memmem(description.data, description.size, "already split", strlen("already split")));
-    contents_free(&description);
 
     struct command install = {0};
     text_list_add_words(&install.arguments, "cmake --install");
@@ -156,7 +146,6 @@ START_TEST(test_build)
         text_list_add(&install.arguments, generator->configuration);
     }
     command_run_or_abort(&install);
-    command_free(&install);
     assert_split("--store", path_join(installed, "share/sidecars"),
                  path_join(installed, "lib/libnumbers.so"));
     ck_assert(file_exists(path_join(installed, "share/covsplit-sidecars/program.covsplit")));
@@ -165,7 +154,6 @@ START_TEST(test_build)
     text_list_add_format(&run.environment, "LD_LIBRARY_PATH=%s/lib", installed);
     text_list_add_format(&run.environment, "LLVM_PROFILE_FILE=%s/%%p.profraw", scratch);
     command_run_or_abort(&run);
-    command_free(&run);
 
     assert_comes_back(build, generator, path_join(output, "program"),
                       path_join(output, "program.covsplit"));
@@ -229,7 +217,6 @@ START_TEST(test_misuse)
         configure(build, "Ninja", text_format("-DMISUSE=%s", misuses[_i].code));
     ck_assert_msg(outcome.exit_code > 0 && strstr(outcome.errors, misuses[_i].message) != NULL,
                   "%s", outcome.errors);
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -258,7 +245,6 @@ START_TEST(test_clash)
     ck_assert_msg(outcome.exit_code > 0 && (strstr(outcome.output, clashes[_i].problem) != NULL ||
                                             strstr(outcome.errors, clashes[_i].problem) != NULL),
                   "%s%s", outcome.output, outcome.errors);
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -274,7 +260,6 @@ START_TEST(test_no_place)
     ck_assert_msg(outcome.exit_code > 0 && strstr(outcome.output, problems[_i]) != NULL, "%s",
                   outcome.output);
     ck_assert(!file_exists(path_join(build, "other")));
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -290,7 +275,6 @@ START_TEST(test_launcher)
                          "-DCMAKE_C_LINKER_LAUNCHER=%s/bin/covsplit;link;--store;%s/sidecars;--",
                          prefix, build);
     command_run_or_abort(&command);
-    command_free(&command);
     build_or_abort(build, "", "");
     assert_split("--store", path_join(build, "sidecars"), path_join(build, "program"));
     run_or_abort(build, path_join(build, "program"), NULL);

@@ -128,8 +128,6 @@ static bool accepts(const struct cell *cell, const char *tool, const char *optio
     if (!fine) {
         verdict_fail(verdict, "%s", outcome_describe(&command, &outcome));
     }
-    outcome_free(&outcome);
-    command_free(&command);
     return fine;
 }
 
@@ -142,9 +140,7 @@ static const char *run_llvm(const struct cell *cell, struct command command, con
     command.directory = cell->scratch;
     text_list_add(&command.arguments, versioned_tool(tool, clang_version));
     text_list_add_words(&command.arguments, words);
-    const char *output = command_run_or_abort(&command);
-    command_free(&command);
-    return output;
+    return command_run_or_abort(&command);
 }
 
 /* What an independent reader sees of the base relocations, but for those in .lprfd, a line each. */
@@ -175,7 +171,6 @@ static bool check_relocations(const struct cell *cell, const char *image, struct
                       *data = &part;
     const char *expected = relocations_outside(cell, data, text_format("original/%s", image));
     const char *found = relocations_outside(cell, data, text_format("stripped/%s", image));
-    pe_file_free(&original);
     return (expected[0] != '\0' && strcmp(expected, found) == 0) ||
            verdict_fail(verdict, "%s has the relocations\n%.300sand not\n%.300s", image, found,
                         expected);
@@ -275,8 +270,6 @@ static bool check_made_profile(const struct cell *cell, const char *image, struc
                           path_join(cell->scratch, "made.profraw"));
     windows_profile_write(&stripped, map_of(cell, image), true,
                           path_join(cell->scratch, "light.profraw"));
-    pe_file_free(&original);
-    pe_file_free(&stripped);
     return covsplit_expect(verdict, 0, NULL, cell->scratch, "correlate", "--store", cell->store,
                            "-o", "full.profraw", "light.profraw", NULL) &&
            same_indexed(cell, "full.profraw", "made.profraw", verdict) &&
@@ -295,7 +288,6 @@ static const char *disassemble(const struct cell *cell, const char *image, const
     const char *line = strstr(text, function);
     ck_assert_msg(line != NULL, "%s is not in the map file", function);
     unsigned long long address = strtoull(line + strlen(function), NULL, 16);
-    contents_free(&map);
     const char *output =
         run_llvm(cell, plain, "llvm-objdump",
                  text_format("-d --no-show-raw-insn --no-leading-addr --start-address=%llu "
@@ -327,8 +319,6 @@ static bool check_functions(const struct cell *cell, const char *image, struct v
     uint32_t names_end = (pe_file_section(&stripped, ".lprfn")->virtual_address + 1 +
                           windows_tripwire_size(&stripped)) %
                          4096;
-    pe_file_free(&original);
-    pe_file_free(&stripped);
     if (!returns(names, names_end, arm)) {
         return verdict_fail(verdict, "names do not end behind the tripwire: %s", names);
     }
@@ -369,10 +359,6 @@ static bool check_run(const struct cell *cell, unsigned run, struct verdict *ver
         fine = verdict_fail(verdict, "unlike the original: %s",
                             outcome_describe(&stripped_command, &stripped));
     }
-    outcome_free(&original);
-    outcome_free(&stripped);
-    command_free(&original_command);
-    command_free(&stripped_command);
     return fine;
 }
 
@@ -398,7 +384,6 @@ static bool check_size_of_profile(const char *path, struct verdict *verdict)
                                           (profile.names.size + 7) / 8 * 8 + profile.padding)) {
         fine = verdict_fail(verdict, "%s is not as small as it can be", path);
     }
-    raw_profile_free(&profile);
     return fine;
 }
 
@@ -422,9 +407,6 @@ static bool check_merged(const struct cell *cell, const char *module, struct ver
     if (!fine) {
         verdict_fail(verdict, "%s", outcome_describe(&merge, &outcome));
     }
-    outcome_free(&outcome);
-    command_free(&expected);
-    command_free(&merge);
     return fine && files_equal(path_join(cell->scratch, "light.profdata"),
                                path_join(cell->scratch, "full.profdata"), verdict);
 }

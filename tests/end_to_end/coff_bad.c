@@ -142,9 +142,7 @@ START_TEST(test_signature)
     ck_assert_uint_le(out.file.size, pe.file.size - sizeof certificate - 1000);
     windows_image_assert_joins(directory);
     /* To look at it is no change. */
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, directory, "show", "input", NULL);
-    verdict_assert(&verdict, "show");
+    covsplit_run_words(directory, 0, "show input");
 }
 END_TEST
 
@@ -222,9 +220,8 @@ START_TEST(test_unsplittable)
     ck_assert_msg(text_count(messages, unsplittable[_i].reason) == 4 &&
                       strstr(messages, "nothing to take out") != NULL,
                   "%s", messages);
-    struct verdict verdict = {0};
-    files_equal(path_join(directory, "out"), path_join(directory, "input"), &verdict);
-    verdict_assert(&verdict, unsplittable[_i].reason);
+    files_assert_equal(path_join(directory, "out"), path_join(directory, "input"),
+                       unsplittable[_i].reason);
 }
 END_TEST
 
@@ -263,9 +260,7 @@ static void assert_passed_on(const struct pe_file *pe, const char *directory, co
 {
     const char *messages = windows_image_split(pe, directory, "", 0);
     ck_assert_msg(strstr(messages, "nothing to take out") != NULL, "%s: %s", what, messages);
-    struct verdict verdict = {0};
-    files_equal(path_join(directory, "out"), path_join(directory, "input"), &verdict);
-    verdict_assert(&verdict, what);
+    files_assert_equal(path_join(directory, "out"), path_join(directory, "input"), what);
 }
 
 START_TEST(test_no_coverage)

@@ -54,10 +54,7 @@ static const char *tool(const struct cell *cell, const char *name)
 static void run_program(const char *directory)
 {
     struct command command = wine_command(directory, RUN);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, EXIT_CODE), "%s", outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
+    command_expect(&command, EXIT_CODE);
 }
 
 /* Splits an image of the program into "stripped", with a sidecar of its name in the scratch
@@ -67,9 +64,7 @@ static const char *split(const struct cell *cell, const char *image, const char 
     const char *words = text_format("split %s -o stripped/%s --sidecar %s.side original/%s",
                                     options, image, image, image);
     struct outcome outcome = covsplit_run_words(cell->scratch, 0, words);
-    const char *messages = text_format("%s", outcome.errors);
-    outcome_free(&outcome);
-    return messages;
+    return text_format("%s", outcome.errors);
 }
 
 /* Builds the program and runs it. */
@@ -100,8 +95,6 @@ static bool ends_with(const struct cell *cell, int exit_code, const char *words,
     bool as_expected = outcome_exited(&outcome, exit_code);
     *said = text_format("%s%s%s", as_expected ? "" : outcome_describe(&command, &outcome),
                         outcome.output, outcome.errors);
-    outcome_free(&outcome);
-    command_free(&command);
     return as_expected;
 }
 
@@ -129,9 +122,7 @@ static void refuse(const struct cell *cell, const char *words, const char *reaso
 
 static void assert_same(const struct cell *cell, const char *found, const char *expected)
 {
-    struct verdict verdict = {0};
-    files_equal(path_join(cell->scratch, found), path_join(cell->scratch, expected), &verdict);
-    verdict_assert(&verdict, found);
+    files_assert_equal(path_join(cell->scratch, found), path_join(cell->scratch, expected), found);
 }
 
 /* Every way to the indexed profile and to the report leads to those of the unsplit image. */
@@ -269,7 +260,6 @@ static uint64_t signature(const char *path)
     memcpy(&name_ref, profile.data.data, sizeof name_ref);
     sum = (profile.names.size << 40) + ((profile.counters.size / profile.counter_size) << 30) +
           (profile.record_count << 20) + name_ref;
-    raw_profile_free(&profile);
     return sum;
 }
 

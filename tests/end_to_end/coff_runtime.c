@@ -37,13 +37,11 @@ END_TEST
 /* With a map file the result is the same as without, where both can tell. */
 static void assert_map_says_the_same(const char *directory, const char *map)
 {
-    struct verdict verdict = {0};
     struct pe_file pe = pe_file_read(path_join(directory, "input"));
     const char *options = text_format("--map %s -o named --sidecar other", map);
     ck_assert_str_eq(windows_image_split(&pe, directory, options, 0), "");
-    files_equal(path_join(directory, "named"), path_join(directory, "out"), &verdict);
-    verdict_assert(&verdict, "the two images");
-    pe_file_free(&pe);
+    files_assert_equal(path_join(directory, "named"), path_join(directory, "out"),
+                       "the two images");
 }
 
 static const char *read_map(size_t image)
@@ -139,7 +137,6 @@ START_TEST(test_other_map)
                       messages);
         ck_assert(!file_exists(path_join(directory, "none")));
     }
-    pe_file_free(&pe);
 }
 END_TEST
 
@@ -184,7 +181,6 @@ static void assert_same_data(const struct pe_file *pe, const char *directory)
 {
     struct pe_file out = pe_file_read(path_join(directory, "out"));
     assert_same_section(pe, &out);
-    pe_file_free(&out);
 }
 
 static void assert_names_stay(const struct pe_file *pe, const char *directory, const char *options,
@@ -213,7 +209,6 @@ static void assert_first_record_changed(const struct pe_file *pe, const char *di
     ck_assert(memcmp(out.file.data + place, &name_ref, sizeof name_ref) == 0);
     memcpy(out.file.data + place, pe->file.data + record, sizeof name_ref);
     assert_same_section(pe, &out);
-    pe_file_free(&out);
 }
 
 /* All that covsplit knows then is what a map file tells. */

@@ -39,9 +39,7 @@ static void clean_up(void)
 
 static void assert_same_files(const char *path, const char *other)
 {
-    struct verdict verdict = {0};
-    files_equal(path, other, &verdict);
-    verdict_assert(&verdict, "contents");
+    files_assert_equal(path, other, "contents");
 }
 
 /* Runs covsplit with words of a text and asserts the exit code; returns standard error. */
@@ -57,7 +55,6 @@ static const char *assert_refused(struct command *command)
     struct outcome outcome = command_run(command);
     covsplit_refused(command, &outcome, &verdict);
     verdict_assert(&verdict, "refusal");
-    command_free(command);
     return outcome.errors;
 }
 
@@ -162,9 +159,7 @@ START_TEST(test_hard_link_of_another_owner)
         ck_assert_int_eq(link(image, other), 0);
         struct command command = command_as_user(directory, "split app");
         ck_assert_int_eq(chmod(image, cases[i].mode), 0);
-        struct outcome outcome = command_run(&command);
-        ck_assert_msg(outcome_exited(&outcome, cases[i].exit_code), "%s",
-                      outcome_describe(&command, &outcome));
+        command_expect(&command, cases[i].exit_code);
         bool is_done = cases[i].exit_code == 0;
         assert_same_files(image, is_done ? sample.stripped : sample.image);
         ck_assert_uint_eq(file_status(image).st_mode & 07777, cases[i].mode);
@@ -326,7 +321,6 @@ static void assert_shown(const char *directory, const char *file, const char *uu
     ck_assert_msg(strstr(outcome.output, text_format("\"uuid\": %s,", uuid)) != NULL &&
                       strstr(outcome.output, text_format("\"uuid_source\": %s,", source)) != NULL,
                   "%s: not UUID %s from %s: %s", file, uuid, source, outcome.output);
-    outcome_free(&outcome);
 }
 
 static const struct named {

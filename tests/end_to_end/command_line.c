@@ -32,7 +32,6 @@ static struct outcome run_words(const char *words)
     struct command command = covsplit_command(sample.scratch, NULL);
     text_list_add_words(&command.arguments, words);
     struct outcome outcome = command_run(&command);
-    command_free(&command);
     return outcome;
 }
 
@@ -92,7 +91,6 @@ START_TEST(test_usage_error)
                   "covsplit %s: %s", words, outcome.errors);
     ck_assert_msg(outcome.errors_size != 0, "covsplit %s says nothing", words);
     ck_assert_msg(outcome.output_size == 0, "covsplit %s prints %s", words, outcome.output);
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -184,7 +182,6 @@ START_TEST(test_show_json)
         covsplit_command(sample.scratch, "show", "--json", sample.image, sample.stripped,
                          sample.sidecar, "full.profraw", "light.profraw", NULL);
     file_write_text(path_join(sample.scratch, "shown.json"), command_run_or_abort(&command));
-    command_free(&command);
     struct elf_file image = elf_file_read(sample.image);
     const char *uuid = elf_file_build_id(&image);
 
@@ -213,7 +210,6 @@ START_TEST(test_show_json)
     assert_json("all(s['stored_size'] <= s['size'] * 9 / 8 + 64 for s in shown[2]['sections'] "
                 "if s['stored_size'])",
                 "True");
-    elf_file_free(&image);
 }
 END_TEST
 
@@ -239,8 +235,6 @@ START_TEST(test_show_of_garbage)
     ck_assert_int_eq(outcome.exit_code, 1);
     file_write(path_join(sample.scratch, "shown.json"), outcome.output, outcome.output_size);
     assert_json("[file['kind'] for file in shown]", "['image', 'sidecar']");
-    outcome_free(&outcome);
-    command_free(&command);
 }
 END_TEST
 
@@ -255,9 +249,7 @@ START_TEST(test_full_standard_output)
         text_list_add(&command.arguments, "sh");
         text_list_add(&command.arguments, covsplit_path());
         text_list_add(&command.arguments, options[i]);
-        struct outcome outcome = command_run(&command);
-        ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome_describe(&command, &outcome));
-        outcome_free(&outcome);
+        command_expect(&command, 1);
         command_free(&command);
     }
 }

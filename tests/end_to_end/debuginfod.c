@@ -194,7 +194,6 @@ static struct application build(const char *clang)
     many_units_build(&program, application.directory);
     struct elf_file image = elf_file_read(path_join(application.directory, APP));
     application.uuid = elf_file_build_id(&image);
-    elf_file_free(&image);
     struct command command = {.directory = application.directory};
     text_list_add(&command.arguments, path_join(application.directory, APP));
     text_list_add(&command.environment, "LLVM_PROFILE_FILE=app.profraw");
@@ -214,7 +213,6 @@ static void export_object(const struct application *application, const char *obj
     command = covsplit_command(application->directory, "export", "--store", "store", "--debug-dir",
                                objects, NULL);
     command_run_or_abort(&command);
-    command_free(&command);
 }
 
 /* llvm-cov with only the profile, which lies alone in a directory, and a server. */
@@ -248,8 +246,6 @@ static void assert_same_report(const struct application *application, const stru
     const char *found = command_run_or_abort(&command);
     ck_assert_msg(strlen(expected) > 100 && strcmp(expected, found) == 0,
                   "llvm-cov-%s %s differs: %s\n%s", application->clang, words, expected, found);
-    command_free(&original);
-    command_free(&command);
 }
 
 /* ---- the tests ---- */

@@ -86,9 +86,7 @@ static char *page_of(const char *command)
 static const char *text_of(const char *path)
 {
     struct contents contents = file_read(path);
-    const char *text = text_format("%.*s", (int)contents.size, (const char *)contents.data);
-    contents_free(&contents);
-    return text;
+    return text_format("%.*s", (int)contents.size, (const char *)contents.data);
 }
 
 /* As the page writes it: every '-' is one that can be copied. */
@@ -175,7 +173,6 @@ START_TEST(test_all_pages)
         outcome_free(&outcome);
         command_free(&command);
     }
-    text_list_free(&files);
 }
 END_TEST
 
@@ -212,7 +209,6 @@ static struct text_list complete(const struct shell *shell, const char *words)
     }
     text_list_add_words(&command.arguments, words);
     struct text_list offers = text_list_of_lines(command_run_or_abort(&command));
-    command_free(&command);
     return offers;
 }
 
@@ -271,8 +267,6 @@ START_TEST(test_completed_commands)
         }
     }
     ck_assert(!offers(&first, "gc"));
-    text_list_free(&first);
-    text_list_free(&action);
 }
 END_TEST
 
@@ -291,7 +285,6 @@ START_TEST(test_completed_values)
     for (size_t i = 0; i < 2; i++) {
         ck_assert_msg(offers(&list, modes[i]), "no %s", modes[i]);
     }
-    text_list_free(&list);
 }
 END_TEST
 
@@ -313,7 +306,6 @@ START_TEST(test_bash_words)
     text_list_free(&list);
     list = complete(&shells[0], "run --store sidecars -- llvm-cov --");
     ck_assert(!offers(&list, "--store"));
-    text_list_free(&list);
     scratch_remove(scratch);
 }
 END_TEST

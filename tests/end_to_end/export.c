@@ -43,9 +43,7 @@ static const char *llvm(const char *directory, const char *tool, const char *cla
 
 static void assert_same(const char *directory, const char *name, const char *other)
 {
-    struct verdict verdict = {0};
-    files_equal(path_join(directory, name), path_join(directory, other), &verdict);
-    verdict_assert(&verdict, name);
+    files_assert_equal(path_join(directory, name), path_join(directory, other), name);
 }
 
 static void assert_says(const char *errors, const char *text)
@@ -59,7 +57,6 @@ static const char *uuid_of(const char *path)
 {
     struct elf_file file = elf_file_read(path);
     const char *uuid = elf_file_build_id(&file);
-    elf_file_free(&file);
     return uuid;
 }
 
@@ -74,7 +71,6 @@ static void run_program(const char *directory, const char *profile)
     text_list_add(&command.arguments, path_join(directory, APP));
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
     command_run_or_abort(&command);
-    command_free(&command);
 }
 
 static char *new_directory(void)
@@ -101,7 +97,6 @@ static char *build(const struct many_units *program)
         }
     }
     command_run_or_abort(&merge);
-    command_free(&merge);
     return directory;
 }
 

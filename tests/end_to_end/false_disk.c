@@ -54,7 +54,6 @@ static void check(const char *directory, const char *words, const struct outcome
                   const char *label)
 {
     bool is_exact = strstr(words, "--no-exact") == NULL;
-    struct verdict verdict = {0};
 
     if (outcome_exited(outcome, 1)) {
         struct text_list names = directory_list(directory);
@@ -65,8 +64,7 @@ static void check(const char *directory, const char *words, const struct outcome
         return;
     }
     ck_assert_msg(outcome_exited(outcome, 0), "%s: %s", label, outcome->errors);
-    files_equal(path_join(directory, "out"), good, &verdict);
-    verdict_assert(&verdict, label);
+    files_assert_equal(path_join(directory, "out"), good, label);
     covsplit_run_words(directory, 0, is_exact ? "verify --image out side" : "verify side");
     run_or_abort(directory, "rm", "out", "side", NULL);
 }

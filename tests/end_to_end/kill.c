@@ -42,9 +42,7 @@ static void take_samples(void)
     original = file_read(sample.image);
     char *directory = sample_directory(&sample);
     char *image = sample_copy(&sample, directory, "app");
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, directory, "split", "app", NULL);
-    verdict_assert(&verdict, "undisturbed");
+    covsplit_run_words(directory, 0, "split app");
     finished = file_read(image);
     finished_sidecar = file_read(path_join(directory, "app.covsplit"));
 }
@@ -117,9 +115,7 @@ static bool assert_nothing_lost(const struct place *place, const char *moment)
 /* Another split gets to the end, whatever was left behind. */
 static void assert_can_finish(const struct place *place, const char *moment)
 {
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, place->directory, "split", "app", NULL);
-    verdict_assert(&verdict, moment);
+    covsplit_run_words(place->directory, 0, "split app");
     ck_assert_msg(assert_nothing_lost(place, moment), "%s: a second split does not finish", moment);
 }
 
@@ -207,10 +203,8 @@ static unsigned assert_store_is_good(const char *directory)
         if (file_exists(path_join(directory, stripped))) {
             covsplit_run_words(directory, 0,
                                text_format("join --store store -o joined %s", stripped));
-            struct verdict verdict = {0};
-            files_equal(path_join(directory, "joined"),
-                        path_join(directory, text_format("app-%u", i)), &verdict);
-            verdict_assert(&verdict, stripped);
+            files_assert_equal(path_join(directory, "joined"),
+                               path_join(directory, text_format("app-%u", i)), stripped);
             split++;
         }
     }

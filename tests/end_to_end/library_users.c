@@ -44,10 +44,7 @@ static void prepare(void)
     struct command command = {.directory = scratch};
     text_list_add_format(&command.arguments, "%s/split", scratch);
     text_list_add(&command.environment, "LLVM_PROFILE_FILE=run.profraw");
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
+    command_expect(&command, 3);
 }
 
 static void clean_up(void)
@@ -64,7 +61,6 @@ static const char *package(const char *question)
     text_list_add(&command.arguments, "covsplit");
     text_list_add_format(&command.environment, "PKG_CONFIG_PATH=%s/pkgconfig", library_directory);
     const char *output = command_run_or_abort(&command);
-    command_free(&command);
     return text_format("%.*s", (int)strcspn(output, "\n"), output);
 }
 
@@ -101,7 +97,6 @@ static void check_program(const char *program)
     for (size_t i = 0; i < found.count; i++) {
         ck_assert_str_eq(found.items[i], expected.items[i]);
     }
-    command_free(&command);
 }
 
 static void compile(const char *compiler, const char *language, const char *program)
@@ -115,7 +110,6 @@ static void compile(const char *compiler, const char *language, const char *prog
     text_list_add(&command.arguments, program);
     text_list_add_words(&command.arguments, package("--cflags --libs"));
     command_run_or_abort(&command);
-    command_free(&command);
 }
 
 START_TEST(test_c)

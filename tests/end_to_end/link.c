@@ -59,7 +59,6 @@ static struct outcome link_words(const char *place, const char *options, const c
     text_list_add(&command.arguments, "--");
     text_list_add_words(&command.arguments, words);
     struct outcome outcome = command_run(&command);
-    command_free(&command);
     return outcome;
 }
 
@@ -69,7 +68,6 @@ static void assert_link(const char *place, const char *options, const char *word
     ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0 &&
                       outcome.output_size == 0,
                   "%s: %s%s", words, outcome.output, outcome.errors);
-    outcome_free(&outcome);
 }
 
 struct spelling {
@@ -98,21 +96,18 @@ START_TEST(test_splits)
     const struct spelling *spelling = &spellings[_i];
     char *place = new_place(text_format("splits%d", _i));
     struct command link = {.directory = place};
-    struct verdict verdict = {0};
     file_write_text(path_join(place, "response"), "program.c\n-o \"app\"\n");
     add_compiler(&link);
     text_list_add_words(&link.arguments, COVERAGE);
     text_list_add_words(&link.arguments, spelling->words);
     command_run_or_abort(&link);
-    command_free(&link);
-    covsplit_expect(&verdict, 0, NULL, place, "split", "-o", "expected", "--sidecar",
-                    "expected.covsplit", spelling->output, NULL);
-    verdict_assert(&verdict, "split");
+    covsplit_assert(0, place, "split", "-o", "expected", "--sidecar", "expected.covsplit",
+                    spelling->output, NULL);
     assert_link(place, "", text_format("%s " COVERAGE "%s", clang(), spelling->words));
-    files_equal(path_join(place, spelling->output), path_join(place, "expected"), &verdict);
-    files_equal(path_join(place, text_format("%s.covsplit", spelling->output)),
-                path_join(place, "expected.covsplit"), &verdict);
-    verdict_assert(&verdict, spelling->words);
+    files_assert_equal(path_join(place, spelling->output), path_join(place, "expected"),
+                       spelling->words);
+    files_assert_equal(path_join(place, text_format("%s.covsplit", spelling->output)),
+                       path_join(place, "expected.covsplit"), spelling->words);
 }
 END_TEST
 
@@ -120,17 +115,13 @@ END_TEST
 START_TEST(test_store)
 {
     char *place = new_place("store");
-    struct verdict verdict = {0};
     struct outcome outcome = link_words(place, "-v --store sidecars",
                                         text_format("%s " COVERAGE "program.c -o app", clang()));
     ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
     ck_assert_ptr_nonnull(strstr(outcome.output, "app: "));
     ck_assert_ptr_nonnull(strstr(outcome.output, " in sidecars/.build-id/"));
-    outcome_free(&outcome);
     ck_assert(!file_exists(path_join(place, "app.covsplit")));
-    covsplit_expect(&verdict, 0, NULL, place, "join", "--store", "sidecars", "-o", "joined", "app",
-                    NULL);
-    verdict_assert(&verdict, "join");
+    covsplit_run_words(place, 0, "join --store sidecars -o joined app");
 }
 END_TEST
 
@@ -148,7 +139,6 @@ static const struct spelling others[] = {
 START_TEST(test_leaves_alone)
 {
     char *place = new_place(text_format("others%d", _i));
-    struct verdict verdict = {0};
     run_or_abort(place, clang(), "-fprofile-instr-generate", "-fcoverage-mapping", "program.c",
                  NULL);
     file_copy(path_join(place, "a.out"), path_join(place, "before"));
@@ -160,10 +150,9 @@ START_TEST(test_leaves_alone)
     add_compiler(&again);
     text_list_add_words(&again.arguments, others[_i].words);
     command_run_or_abort(&again);
-    command_free(&again);
-    files_equal(path_join(place, "found"), path_join(place, others[_i].output), &verdict);
-    files_equal(path_join(place, "a.out"), path_join(place, "before"), &verdict);
-    verdict_assert(&verdict, others[_i].words);
+    files_assert_equal(path_join(place, "found"), path_join(place, others[_i].output),
+                       others[_i].words);
+    files_assert_equal(path_join(place, "a.out"), path_join(place, "before"), others[_i].words);
     ck_assert_int_eq(before.st_mtim.tv_nsec,
                      file_status(path_join(place, "a.out")).st_mtim.tv_nsec);
     ck_assert(!file_exists(path_join(place, "a.out.covsplit")));
@@ -188,7 +177,6 @@ START_TEST(test_unknown_machine)
         place, "", text_format("ld.lld-%s -m elf_i386 -shared object.o -o out", clang_version));
     ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
     ck_assert(!file_exists(path_join(place, "out")));
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -213,14 +201,11 @@ START_TEST(test_failing_split)
     outcome_free(&outcome);
     struct contents after = file_read(path_join(place, "app.covsplit"));
     ck_assert(contents_equal(&before, &after));
-    contents_free(&before);
-    contents_free(&after);
     /* A directory is in the way of the sidecar. */
     directory_create(path_join(place, "there.covsplit"));
     outcome = link_words(place, "", text_format("%s " COVERAGE "program.c -o there", clang()));
     ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
     ck_assert(!file_exists(path_join(place, "there")));
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -246,7 +231,6 @@ START_TEST(test_endings)
     ck_assert_msg(outcome.exit_code == endings[_i].exit_code &&
                       outcome.signal == endings[_i].signal,
                   "exit code %d, signal %d: %s", outcome.exit_code, outcome.signal, outcome.errors);
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -262,7 +246,6 @@ START_TEST(test_failing_link)
         link_words(place, "", text_format("./linker %s -o app", clang_version));
     ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome.errors);
     ck_assert(!file_exists(path_join(place, "app.covsplit")));
-    outcome_free(&outcome);
 }
 END_TEST
 
@@ -283,7 +266,6 @@ START_TEST(test_signal)
     ck_assert_int_eq(waitpid(process, &status, 0), process);
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 9, "status 0x%x", status);
     ck_assert(file_exists(path_join(place, "stopped")));
-    command_free(&command);
 }
 END_TEST
 
@@ -291,11 +273,9 @@ END_TEST
 START_TEST(test_rustc)
 {
     struct command rustc = {.directory = new_place("rustc")};
-    struct verdict verdict = {0};
     text_list_add_words(&rustc.arguments, "rustc --version");
     struct outcome outcome = command_run(&rustc);
     bool is_there = outcome_exited(&outcome, 0);
-    outcome_free(&outcome);
     command_free(&rustc);
     if (!is_there) {
         printf("no rustc here: not tested with it\n");
@@ -311,11 +291,8 @@ START_TEST(test_rustc)
                          getenv("PATH"));
     text_list_add(&rustc.environment, "COVSPLIT_LINK_OPTIONS=--store sidecars");
     command_run_or_abort(&rustc);
-    command_free(&rustc);
     ck_assert_str_eq(run_or_abort(place, "./main", NULL), "42\n");
-    covsplit_expect(&verdict, 0, NULL, place, "join", "--store", "sidecars", "-o", "joined", "main",
-                    NULL);
-    verdict_assert(&verdict, "join");
+    covsplit_run_words(place, 0, "join --store sidecars -o joined main");
 }
 END_TEST
 

@@ -84,7 +84,6 @@ static const char *dump(const char *directory, const char *tool, const char *opt
         verdict_fail(verdict, "%.1500s", outcome_describe(&command, &outcome));
         return NULL;
     }
-    command_free(&command);
     return outcome.output;
 }
 
@@ -174,7 +173,6 @@ static struct text_list fixups_of(const char *directory, const char *image)
     text_list_add(&command.arguments, "fixups");
     text_list_add(&command.arguments, image);
     const char *text = command_run_or_abort(&command);
-    command_free(&command);
     return text_list_of_lines(text);
 }
 
@@ -231,8 +229,6 @@ static bool check_fixups(const char *directory, size_t *removed, struct verdict 
     if (good && j != after.count) {
         good = verdict_fail(verdict, "%zu fixups are new", after.count - j);
     }
-    text_list_free(&before);
-    text_list_free(&after);
     return good;
 }
 
@@ -264,10 +260,7 @@ static const char *profile_text(const char *directory, const char *profile)
 {
     const char *full = text_format("%s.full", profile);
     const char *merged = text_format("%s.profdata", profile);
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, directory, "correlate", "--sidecar", SIDECAR, "-o", full,
-                    profile, NULL);
-    verdict_assert(&verdict, profile);
+    covsplit_assert(0, directory, "correlate", "--sidecar", SIDECAR, "-o", full, profile, NULL);
     run_or_abort(directory, versioned_tool("llvm-profdata", clang_version), "merge", full, "-o",
                  merged, NULL);
     return run_or_abort(directory, versioned_tool("llvm-profdata", clang_version), "show", "--text",
@@ -282,9 +275,7 @@ static const char *run_image(const char *directory, const char *image, const cha
     text_list_add(&command.arguments, "_program_main");
     text_list_add(&command.arguments, "7");
     text_list_add(&command.arguments, profile);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
-    command_free(&command);
+    struct outcome outcome = command_expect(&command, 3);
     return outcome.output;
 }
 
@@ -316,9 +307,7 @@ static const char *report_of(const char *directory, const char *object, const ch
     text_list_add(&command.arguments, architecture);
     text_list_add(&command.arguments, object);
     text_list_add_format(&command.arguments, "-instr-profile=%s", profile);
-    const char *report = command_run_or_abort(&command);
-    command_free(&command);
-    return report;
+    return command_run_or_abort(&command);
 }
 
 /* The report that llvm-cov makes of the stripped image itself. */
@@ -332,9 +321,7 @@ static const char *report_by_run(const char *directory, const char *options, con
     text_list_add(&command.arguments, architecture);
     text_list_add(&command.arguments, STRIPPED);
     text_list_add_format(&command.arguments, "-instr-profile=%s", profile);
-    const char *report = command_run_or_abort(&command);
-    command_free(&command);
-    return report;
+    return command_run_or_abort(&command);
 }
 
 /* llvm-cov makes of the exported object what it makes of the image: with the profile of the run, or
@@ -380,8 +367,6 @@ static bool check_signature(const char *directory, const char *image, struct ver
     struct outcome outcome = command_run(&command);
     bool good = outcome_exited(&outcome, 0) ||
                 verdict_fail(verdict, "%s", outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
     return good;
 }
 
@@ -477,7 +462,6 @@ static void unmark_signature(const char *path)
     }
     image.data[i + CODE_DIRECTORY_FLAGS_END] &= (uint8_t)~CS_ADHOC;
     file_write(path, image.data, image.size);
-    contents_free(&image);
 }
 
 /* A certificate's signature is refused, or dropped where that is wanted. */
@@ -485,13 +469,11 @@ START_TEST(test_certificate)
 {
     struct darwin_program program = {.clang = clang_version, .architecture = "arm64"};
     struct verdict verdict = {0};
-    const char *errors = "";
     char *directory = scratch_create("macho");
     darwin_program_build(&program, directory, IMAGE);
     unmark_signature(path_join(directory, IMAGE));
-    covsplit_expect(&verdict, 1, &errors, directory, "split", "-o", STRIPPED, "--sidecar", SIDECAR,
-                    IMAGE, NULL);
-    verdict_assert(&verdict, "without --drop-signature");
+    const char *errors =
+        covsplit_assert(1, directory, "split", "-o", STRIPPED, "--sidecar", SIDECAR, IMAGE, NULL);
     ck_assert_msg(strstr(errors, "--drop-signature") != NULL, "%s", errors);
     ck_assert(!file_exists(path_join(directory, STRIPPED)));
     bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "--drop-signature", "-o",
@@ -527,7 +509,6 @@ START_TEST(test_arm64e)
     text_list_add(&command.arguments, arm64e_formats[_i]);
     text_list_add(&command.arguments, IMAGE);
     command_run_or_abort(&command);
-    command_free(&command);
     bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", STRIPPED,
                                 "--sidecar", SIDECAR, IMAGE, NULL) &&
                 check_join(directory, &verdict) && check_fixups(directory, &removed, &verdict) &&
@@ -542,7 +523,6 @@ START_TEST(test_arm64e)
         authenticated += strstr(fixups.items[i], " authenticated by ") != NULL;
     }
     ck_assert_uint_ne(authenticated, 0);
-    text_list_free(&fixups);
     scratch_remove(directory);
 }
 END_TEST
@@ -609,8 +589,6 @@ static bool check_universal_tools(const char *directory, struct verdict *verdict
          strstr(outcome.output, STRIPPED ".x86_64\n") != NULL &&
          text_count(outcome.output, "already split") == 2) ||
         verdict_fail(verdict, "%s", outcome_describe(&show, &outcome));
-    outcome_free(&outcome);
-    command_free(&show);
     if (!good || !covsplit_expect(verdict, 0, &messages, directory, "verify", "--image", STRIPPED,
                                   "image.arm64.covsplit", "image.x86_64.covsplit", NULL)) {
         return false;
@@ -665,11 +643,9 @@ START_TEST(test_universal)
     ck_assert(!file_exists(path_join(directory, "none")));
     /* In place, and back. */
     file_copy(path_join(directory, IMAGE), path_join(directory, "original"));
-    good = covsplit_expect(&verdict, 0, NULL, directory, "split", IMAGE, NULL) &&
-           covsplit_expect(&verdict, 0, NULL, directory, "join", "-o", IMAGE, IMAGE, NULL) &&
-           files_equal(path_join(directory, IMAGE), path_join(directory, "original"), &verdict);
-    verdict_assert(&verdict, "in place");
-    ck_assert(good);
+    covsplit_run_words(directory, 0, "split " IMAGE);
+    covsplit_run_words(directory, 0, "join -o " IMAGE " " IMAGE);
+    files_assert_equal(path_join(directory, IMAGE), path_join(directory, "original"), "in place");
     scratch_remove(directory);
 }
 END_TEST
@@ -684,15 +660,11 @@ static const char *const real_images[] = {
 
 START_TEST(test_real)
 {
-    struct verdict verdict = {0};
-    const char *errors = "";
     char *directory = scratch_create("macho");
     const char *image = path_join(COVSPLIT_TEST_CACHE, real_images[_i]);
-    bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", STRIPPED,
-                                "--sidecar", SIDECAR, image, NULL) &&
-                files_equal(path_join(directory, STRIPPED), image, &verdict);
-    verdict_assert(&verdict, real_images[_i]);
-    ck_assert(good);
+    const char *errors =
+        covsplit_assert(0, directory, "split", "-o", STRIPPED, "--sidecar", SIDECAR, image, NULL);
+    files_assert_equal(path_join(directory, STRIPPED), image, real_images[_i]);
     ck_assert_msg(strstr(errors, "nothing to take out") != NULL, "%s", errors);
     scratch_remove(directory);
 }

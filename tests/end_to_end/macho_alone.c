@@ -40,8 +40,6 @@ static bool expect_failure(const char *directory, const char *tool, const char *
     bool good = (outcome_exited(&outcome, 1) && strstr(outcome.errors, says) != NULL) ||
                 verdict_fail(verdict, "not an error of status 1 with '%s': %.1500s", says,
                              outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
     return good;
 }
 
@@ -149,18 +147,14 @@ END_TEST
 START_TEST(test_all_stays)
 {
     static const struct image_row row = {"x86_64", false, true, "covfun,data"};
-    struct verdict verdict = {0};
-    const char *errors = "";
     char *directory = scratch_create("macho-alone");
     build_image(&row, directory);
-    bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "--sections",
-                                row.sections, "-o", STRIPPED, IMAGE, NULL) &&
-                ((strstr(errors, "__llvm_covfun stays: __llvm_covmap stays") != NULL &&
-                  strstr(errors, "__llvm_prf_data stays: the names stay") != NULL) ||
-                 verdict_fail(&verdict, "covsplit says: %s", errors)) &&
-                files_equal(path_join(directory, STRIPPED), path_join(directory, IMAGE), &verdict);
-    verdict_assert(&verdict, row.sections);
-    ck_assert(good);
+    const char *errors = covsplit_assert(0, directory, "split", "--sections", row.sections, "-o",
+                                         STRIPPED, IMAGE, NULL);
+    ck_assert_msg(strstr(errors, "__llvm_covfun stays: __llvm_covmap stays") != NULL &&
+                      strstr(errors, "__llvm_prf_data stays: the names stay") != NULL,
+                  "%s: covsplit says: %s", row.sections, errors);
+    files_assert_equal(path_join(directory, STRIPPED), path_join(directory, IMAGE), row.sections);
     scratch_remove(directory);
 }
 END_TEST
@@ -183,7 +177,6 @@ START_TEST(test_old_mapping)
     ck_assert_ptr_nonnull(name);
     memcpy(name, OLD_MAPPING_NAME, strlen(OLD_MAPPING_NAME));
     file_write(path_join(directory, STRIPPED), image.data, image.size);
-    contents_free(&image);
     good = good && covsplit_expect(&verdict, 0, &errors, directory, "split", STRIPPED, NULL) &&
            (strstr(errors, "split already") != NULL ||
             verdict_fail(&verdict, "covsplit says: %s", errors));
@@ -216,10 +209,7 @@ static void run_image(const char *directory, const char *image, const char *prof
     struct command command = darwin_loader_command(directory);
     text_list_add_words(&command.arguments,
                         text_format("run %s _program_main 7 %s", image, profile));
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
+    command_expect(&command, 3);
 }
 
 /* Fails for each reader; only one of the profile's own version says why. */
@@ -245,7 +235,6 @@ static uint64_t signature_of(const char *directory, const char *name, struct ver
         memcpy(&name_ref, profile.data.data, sizeof name_ref);
         names_size = profile.names.size;
     }
-    raw_profile_free(&profile);
     return (names_size << SIGNATURE_SHIFT) + name_ref;
 }
 
@@ -286,8 +275,6 @@ static bool check_show(const char *directory, const char *file, const char *uuid
                  strstr(outcome.output, text_format("\"uuid_source\": %s,", source)) != NULL) ||
                 verdict_fail(verdict, "not UUID %s from %s: %s", uuid, source,
                              outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
     return good;
 }
 

@@ -179,7 +179,6 @@ static int place_of(const char *words, const char *word, int *count)
         found = strcmp(list.items[i], word) == 0 ? (int)i : found;
     }
     *count = (int)list.count;
-    text_list_free(&list);
     return found;
 }
 
@@ -244,7 +243,6 @@ static void assert_whole_pages(const char *path)
         ck_assert_uint_ge(elf_file_section_size(&image, names[i]),
                           2 * elf_file_page_size(&image) - 1);
     }
-    elf_file_free(&image);
 }
 
 START_TEST(test_row)

@@ -41,9 +41,7 @@ static void prepare(void)
         text_list_add_format(&command.arguments, "%u", i);
         text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=profiles/%s%u.profraw",
                              i % 2 == 0 ? "below/" : "", i);
-        struct outcome outcome = command_run(&command);
-        ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
-        outcome_free(&outcome);
+        command_expect(&command, 3);
         command_free(&command);
     }
 }
@@ -61,19 +59,13 @@ static const char *merge(const char *environment, const char *words, int exit_co
     if (environment != NULL) {
         text_list_add(&command.environment, environment);
     }
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "%s", outcome_describe(&command, &outcome));
-    const char *errors = text_format("%s", outcome.errors);
-    outcome_free(&outcome);
-    command_free(&command);
-    return errors;
+    struct outcome outcome = command_expect(&command, exit_code);
+    return text_format("%s", outcome.errors);
 }
 
 static void assert_same(const char *name, const char *other)
 {
-    struct verdict verdict = {0};
-    files_equal(path_join(scratch, name), path_join(scratch, other), &verdict);
-    verdict_assert(&verdict, name);
+    files_assert_equal(path_join(scratch, name), path_join(scratch, other), name);
 }
 
 static void assert_says(const char *errors, const char *part)
@@ -249,7 +241,6 @@ static void assert_ran(const char *name)
     char *expected = text_format("%s\n", name);
     ck_assert_uint_eq(contents.size, strlen(expected));
     ck_assert_mem_eq(contents.data, expected, contents.size);
-    contents_free(&contents);
     unlink(path);
 }
 
@@ -346,7 +337,6 @@ static void make_profile(const char *from, const char *name, const uint64_t *val
     memcpy(profile.file.data + (profile.counters.data - profile.file.data), values,
            count * sizeof *values);
     file_write(path_join(scratch, name), profile.file.data, profile.file.size);
-    raw_profile_free(&profile);
 }
 
 /* The largest numbers, as llvm-profdata adds them. It takes a sum that does not fit for a bad

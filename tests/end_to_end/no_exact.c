@@ -36,7 +36,6 @@ static void prepare(void)
     text_list_add(&command.arguments, path_join(directory, "exact"));
     text_list_add(&command.environment, "LLVM_PROFILE_FILE=light.profraw");
     command_run_or_abort(&command);
-    command_free(&command);
 }
 
 static void clean_up(void)
@@ -46,9 +45,7 @@ static void clean_up(void)
 
 static void assert_same(const char *name, const char *other)
 {
-    struct verdict verdict = {0};
-    files_equal(path_join(directory, name), path_join(directory, other), &verdict);
-    verdict_assert(&verdict, name);
+    files_assert_equal(path_join(directory, name), path_join(directory, other), name);
 }
 
 /* The one line of a command that must refuse. */
@@ -61,7 +58,6 @@ static void assert_refuses(const char *words, const char *text)
     covsplit_refused(&command, &outcome, &verdict);
     verdict_assert(&verdict, words);
     ck_assert_msg(strstr(outcome.errors, text) != NULL, "'%s' is not in: %s", text, outcome.errors);
-    command_free(&command);
 }
 
 static const char *const forms[] = {"", "--portable", "-j1 --level 19"};
@@ -146,8 +142,6 @@ START_TEST(test_store_with_damage)
     assert_refuses(text_format("split --no-exact --store %s -o out " APP, store), "damaged");
     run(0, text_format("split --no-exact --replace --store %s -o out " APP, store));
     run(0, text_format("store check %s", store));
-    contents_free(&sidecar);
-    elf_file_free(&image);
 }
 END_TEST
 
@@ -163,7 +157,6 @@ START_TEST(test_damage)
         sidecar.data[place] ^= 0x08;
         assert_refuses("verify damaged", "damaged");
     }
-    contents_free(&sidecar);
 }
 END_TEST
 

@@ -100,16 +100,13 @@ START_TEST(test_look)
     const char *linker = linkers[(size_t)_i / LOOK_COUNT];
     const char *label = text_format("%s, %s", look->what, linker);
     char *directory = scratch_create("own-records");
-    struct verdict verdict = {0};
-    const char *errors = "";
     struct program program = {.clang = clang_version,
                               .linker = linker,
                               .link_options = look->options,
                               .functions = FUNCTIONS};
     program_build_own(&program, look->source, directory);
-    covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", "stripped", "--sidecar",
-                    "app.covsplit", "app", NULL);
-    verdict_assert(&verdict, label);
+    const char *errors = covsplit_assert(0, directory, "split", "-o", "stripped", "--sidecar",
+                                         "app.covsplit", "app", NULL);
     ck_assert_msg(text_count(errors, MESSAGE) == (look->stays ? 2 : 0), "%s: %s", label, errors);
 
     struct outcome expected = program_run(directory, "app"),
@@ -117,9 +114,8 @@ START_TEST(test_look)
     ck_assert_msg(outcome_exited(&expected, 3), "%s: %s", label, expected.errors);
     ck_assert_msg(outcome_exited(&found, 3), "%s: %s", label, found.errors);
     ck_assert_str_eq(expected.output, found.output);
-    covsplit_expect(&verdict, 0, NULL, directory, "correlate", "--sidecar", "app.covsplit", "-o",
-                    "full.profraw", "stripped.profraw", NULL);
-    verdict_assert(&verdict, label);
+    covsplit_run_words(directory, 0,
+                       "correlate --sidecar app.covsplit -o full.profraw stripped.profraw");
     ck_assert_str_eq(counts_of(directory, "app.profraw"), counts_of(directory, "full.profraw"));
     if (!look->stays) {
         ck_assert_uint_lt(file_size(path_join(directory, "stripped.profraw")),

@@ -41,7 +41,6 @@ static const char *find_package(const char *place, const char *ending)
         }
     }
     ck_assert_msg(found != NULL, "no %s in %s", ending, place);
-    text_list_free(&files);
     return found;
 }
 
@@ -65,7 +64,6 @@ static void add_libraries(const char *root, const char *program)
         run_or_abort("/", "cp", "--parents", "-L",
                      text_format("%.*s", (int)strcspn(path, " "), path), root, NULL);
     }
-    text_list_free(&lines);
 }
 
 /* What a package of Debian has of its own. */
@@ -82,7 +80,6 @@ static void assert_is_as_debian_wants(const char *package, const char *root)
     for (size_t i = 0; i < pages.count; i++) {
         ck_assert_msg(strstr(pages.items[i], ".1.gz") != NULL, "%s", pages.items[i]);
     }
-    text_list_free(&pages);
     const char *version = run_or_abort(NULL, "dpkg-deb", "--field", package, "Version", NULL);
     const char *changes = run_or_abort(
         NULL, "gzip", "-dc", path_join(root, "usr/share/doc/covsplit/changelog.gz"), NULL);
@@ -131,8 +128,7 @@ START_TEST(test_deb)
                  NULL);
     run_or_abort(NULL, "chroot", root, "/usr/bin/covsplit", "join", "--sidecar", "/image.covsplit",
                  "-o", "/joined", "/stripped", NULL);
-    files_equal(path_join(root, "joined"), sample.image, &verdict);
-    verdict_assert(&verdict, "joined");
+    files_assert_equal(path_join(root, "joined"), sample.image, "joined");
     ck_assert(!files_equal(path_join(root, "stripped"), sample.image, &verdict));
 }
 END_TEST
@@ -156,7 +152,6 @@ static const char *build_sources(const char *package, const char *name, const ch
     text_list_add(&command.arguments, mask);
     text_list_add(&command.arguments, mode);
     command_run_or_abort(&command);
-    command_free(&command);
     return place;
 }
 
@@ -173,18 +168,16 @@ START_TEST(test_sources)
     }
     ck_assert(file_exists(path_join(place, "README.md")));
     ck_assert(file_exists(path_join(place, "tests/run.sh")));
-    text_list_free(&files);
     const char *version = run_or_abort(place, "made/split/covsplit", "--version", NULL);
     ck_assert_msg(strncmp(version, "covsplit ", 9) == 0, "%s", version);
 
     const char *other = build_sources(package, "unpacked elsewhere", "077", "go=");
     const char *made = path_join(place, "made");
     const char *made_elsewhere = path_join(other, "made");
-    struct verdict verdict = {0};
-    files_equal(find_package(made, ".deb"), find_package(made_elsewhere, ".deb"), &verdict);
-    files_equal(find_package(made, ".tar.xz"), package, &verdict);
-    files_equal(find_package(made_elsewhere, ".tar.xz"), package, &verdict);
-    verdict_assert(&verdict, "made again");
+    files_assert_equal(find_package(made, ".deb"), find_package(made_elsewhere, ".deb"),
+                       "made elsewhere");
+    files_assert_equal(find_package(made, ".tar.xz"), package, "unpacked");
+    files_assert_equal(find_package(made_elsewhere, ".tar.xz"), package, "made again");
 }
 END_TEST
 

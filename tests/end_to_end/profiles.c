@@ -191,11 +191,7 @@ static void run_once(const struct application *application, const char *images, 
     text_list_add_format(&command.arguments, "%u", run);
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s.profraw", directory,
                          patterns[application->variant->pattern]);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 3), "run %u %s", run,
-                  outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
+    command_expect(&command, 3);
 }
 
 static int compare_sizes(const void *a, const void *b)
@@ -251,7 +247,6 @@ static char *llvm_merge(const struct application *application, const struct text
     text_list_add(&command.arguments, output);
     text_list_add_all(&command.arguments, (const char *const *)profiles->items);
     command_run_or_abort(&command);
-    command_free(&command);
     return path_join(application->scratch, output);
 }
 
@@ -268,8 +263,6 @@ static char *covsplit_make(const struct application *application, const char *wo
     struct outcome outcome = command_run(&command);
     ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0, "%s",
                   outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
     return path_join(application->scratch, output);
 }
 
@@ -373,9 +366,7 @@ static const char *cov(const struct application *application, const char *subcom
         }
         text_list_add_format(&command.arguments, "original/%s", application->images.items[i]);
     }
-    const char *output = command_run_or_abort(&command);
-    command_free(&command);
-    return output;
+    return command_run_or_abort(&command);
 }
 
 static void check_reports(const struct application *application, const char *expected)

@@ -74,9 +74,7 @@ static struct contents run_image(const char *image, const char *profile)
     text_list_add_format(&command.arguments, "%s/%s", scratch, image);
     text_list_add(&command.arguments, "1");
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
+    command_expect(&command, 3);
     command_free(&command);
     return file_read(path_join(scratch, profile));
 }
@@ -92,8 +90,7 @@ static struct command make_command(const char *directory, const char *words)
 static long peak_of(const char *directory, const char *words)
 {
     struct command command = make_command(directory, words);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
+    struct outcome outcome = command_expect(&command, 0);
     long peak = outcome.peak_resident_kib;
     outcome_free(&outcome);
     command_free(&command);

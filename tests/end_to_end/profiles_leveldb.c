@@ -89,7 +89,6 @@ static void merge(const char *scratch, const char *tool, const char *words, cons
     text_list_add_format(&command.environment, "LLVM_PROFDATA=%s",
                          versioned_tool("llvm-profdata", clang_version));
     command_run_or_abort(&command);
-    command_free(&command);
 }
 
 static const char *show(const char *scratch, const char *profile)
@@ -125,9 +124,8 @@ static void check_merge(const char *scratch, const struct text_list *original,
           original);
     merge(scratch, covsplit_path(), "merge --sparse --store store -o", "merged-sparse.profdata",
           split);
-    files_equal(path_join(scratch, "expected-sparse.profdata"),
-                path_join(scratch, "merged-sparse.profdata"), &verdict);
-    verdict_assert(&verdict, "all runs, sparse");
+    files_assert_equal(path_join(scratch, "expected-sparse.profdata"),
+                       path_join(scratch, "merged-sparse.profdata"), "all runs, sparse");
 }
 
 static void check_program(const char *objects_directory, const char *objects, const char *words,

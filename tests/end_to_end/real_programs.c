@@ -37,7 +37,6 @@ static void compile(const char *compiler, const char *directory, const char *wor
     text_list_add_words(&command.arguments, INSTRUMENT_COVERAGE " -w");
     text_list_add_words(&command.arguments, words);
     command_run_or_abort(&command);
-    command_free(&command);
 }
 
 /* What llvm-cov reports for an image and the profile of an unsplit run. */

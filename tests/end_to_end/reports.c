@@ -104,7 +104,6 @@ static const char *build_id(const struct subject *subject, const char *image)
     struct elf_file elf = elf_file_read(text_format("%s/original/%s", subject->scratch, image));
     const char *id = elf_file_build_id(&elf);
     ck_assert_ptr_nonnull(id);
-    elf_file_free(&elf);
     return id;
 }
 
@@ -153,8 +152,7 @@ static void make_profile(const struct subject *subject, const char *program, con
     text_list_add_words(&command.arguments, words);
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/raw/%%m.profraw",
                          subject->scratch);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "%s", outcome_describe(&command, &outcome));
+    command_expect(&command, exit_code);
 
     struct command merge = {.directory = path_join(subject->scratch, "raw")};
     struct text_list profiles = directory_list(merge.directory);
@@ -240,7 +238,6 @@ static void add_files(struct text_list *texts, const char *directory)
         }
         free(path);
     }
-    text_list_free(&names);
 }
 
 static struct text_list take_report(const struct subject *subject, const struct report *report,
@@ -248,8 +245,7 @@ static struct text_list take_report(const struct subject *subject, const struct 
 {
     struct command command = report_command(subject, report, way);
     struct text_list texts = {0};
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
+    struct outcome outcome = command_expect(&command, 0);
     /* llvm-cov warns of functions that several images have, and must warn of the same. */
     text_list_add(&texts, outcome.errors);
     if (report->is_html) {
@@ -264,7 +260,6 @@ static struct text_list take_report(const struct subject *subject, const struct 
         forget_time(texts.items[i]);
     }
     outcome_free(&outcome);
-    command_free(&command);
     return texts;
 }
 

@@ -69,7 +69,6 @@ static char *make_large_profile(unsigned copies)
         ck_assert_uint_eq(fwrite(contents.data, 1, contents.size, file), contents.size);
     }
     ck_assert_int_eq(fclose(file), 0);
-    contents_free(&contents);
     return path;
 }
 
@@ -78,16 +77,12 @@ START_TEST(test_threads)
 {
     char *large = make_large_profile(300);
     char *large_full = text_format("%s.full", large);
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, NULL, "correlate", "--store", files.store, "-o", large_full,
-                    large, NULL);
-    verdict_assert(&verdict, "correlate");
+    covsplit_assert(0, NULL, "correlate", "--store", files.store, "-o", large_full, large, NULL);
     struct command command = covsplit_command(
         files.sample.scratch, "run", "-v", "--store", files.store, "--", files.opener, "threads",
         large, large_full, files.light, files.full, files.sample.stripped, files.object,
         files.sample.sidecar, files.object, NULL);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
+    struct outcome outcome = command_expect(&command, 0);
     struct text_list lines = text_list_of_lines(outcome.errors);
     static const char *const profiles[] = {"large.profraw", "light.profraw"};
     for (size_t i = 0; i < 2; i++) {
@@ -119,10 +114,7 @@ START_TEST(test_many_files)
         contents.data[contents.size - 8] = (uint8_t)i;
         file_write(copy, contents.data, contents.size);
         char *correlated = text_format("%s/%u.full", directory, i);
-        struct verdict verdict = {0};
-        covsplit_expect(&verdict, 0, NULL, NULL, "correlate", "--store", files.store, "-o",
-                        correlated, copy, NULL);
-        verdict_assert(&verdict, copy);
+        covsplit_assert(0, NULL, "correlate", "--store", files.store, "-o", correlated, copy, NULL);
         text_list_add(&command.arguments, copy);
         text_list_add(&command.arguments, correlated);
     }
@@ -145,10 +137,7 @@ START_TEST(test_few_descriptors)
         ck_assert_uint_eq(fwrite(contents.data, 1, contents.size, file), contents.size);
     }
     ck_assert_int_eq(fclose(file), 0);
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, NULL, "correlate", "--store", files.store, "-o", all_full,
-                    all, NULL);
-    verdict_assert(&verdict, "correlate");
+    covsplit_assert(0, NULL, "correlate", "--store", files.store, "-o", all_full, all, NULL);
     for (unsigned limit = 24; limit <= 96; limit *= 2) {
         struct command command = {.directory = directory};
         text_list_add_words(&command.arguments, "sh -c");
@@ -430,37 +419,33 @@ START_TEST(test_programs_for_files)
     file_copy(files.opener, path_join(directory, "llvm"));
     ck_assert_int_eq(symlink("llvm", link), 0);
     run_expect_silence(&files, link, "same", files.light, files.sample.stripped, NULL);
-    struct verdict verdict = {0};
     char *expected = path_join(directory, "expected"), *found = path_join(directory, "found");
     file_copy(files.sample.stripped, expected);
     file_copy(files.sample.stripped, found);
     run_or_abort(NULL, "strip", expected, NULL);
     run_expect_silence(&files, "strip", found, NULL);
-    files_equal(found, expected, &verdict);
+    files_assert_equal(found, expected, "under run");
     run_expect_silence(&files, "cp", files.light, found, NULL);
-    files_equal(found, files.light, &verdict);
-    verdict_assert(&verdict, "under run");
+    files_assert_equal(found, files.light, "under run");
 }
 END_TEST
 
 /* covsplit reads what is really there, and so does the program that it starts. */
 START_TEST(test_covsplit_itself)
 {
-    struct verdict verdict = {0};
     char *joined = path_join(files.sample.scratch, "joined");
     char *again = path_join(files.sample.scratch, "again.profdata");
     char *merged = path_join(files.sample.scratch, "merged.profdata");
     const char *tool = covsplit_path();
     run_expect_silence(&files, tool, "join", "--sidecar", files.sample.sidecar, "-o", joined,
                        files.sample.stripped, NULL);
-    files_equal(joined, files.sample.image, &verdict);
+    files_assert_equal(joined, files.sample.image, "under run");
     run_expect_silence(&files, tool, "verify", "--image", files.sample.stripped,
                        files.sample.sidecar, NULL);
     run_expect_silence(&files, tool, "merge", "--llvm-profdata", "llvm-profdata-19", "--store",
                        files.store, "-o", merged, files.light, NULL);
     run_or_abort(NULL, "llvm-profdata-19", "merge", "-o", again, files.full, NULL);
-    files_equal(merged, again, &verdict);
-    verdict_assert(&verdict, "under run");
+    files_assert_equal(merged, again, "under run");
 
     /* An output that would not change is not touched: it is compared with what is there. */
     struct stat before = file_status(files.sample.stripped);

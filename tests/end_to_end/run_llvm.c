@@ -36,7 +36,6 @@ static void split_image(const struct application *application, const char *image
         covsplit_run(application->scratch, "split", "--store", "store", "-o",
                      path_join("split", image), path_join("original", image), NULL);
     ck_assert_msg(outcome_exited(&outcome, 0), "the split of %s failed: %s", image, outcome.errors);
-    outcome_free(&outcome);
 }
 
 static void run_once(const struct application *application, const char *images, const char *profile,
@@ -47,10 +46,7 @@ static void run_once(const struct application *application, const char *images, 
                          PROGRAM_NAME);
     text_list_add_format(&command.arguments, "%u", run);
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
-    command_free(&command);
+    command_expect(&command, 3);
 }
 
 /* Each run has profiles of its own; %m gives each image one. */
@@ -108,7 +104,6 @@ static const char *run_tool(struct command *command)
     /* llvm-cov warns where an image is newer than a profile; covsplit must say nothing at all. */
     ck_assert_msg(strstr(outcome.errors, "covsplit") == NULL, "%s",
                   outcome_describe(command, &outcome));
-    command_free(command);
     free(outcome.errors);
     return outcome.output;
 }
@@ -120,7 +115,6 @@ static uint64_t counters_size(const char *path)
     raw_profile_read(path, &profile, &verdict);
     verdict_assert(&verdict, path);
     uint64_t size = profile.counters.size;
-    raw_profile_free(&profile);
     return size;
 }
 
@@ -179,9 +173,7 @@ static char *merge(const struct application *application, bool transparent, cons
 
 static void assert_same_files(const char *what, const char *path, const char *other)
 {
-    struct verdict verdict = {0};
-    files_equal(path, other, &verdict);
-    verdict_assert(&verdict, what);
+    files_assert_equal(path, other, what);
 }
 
 /* ---- profiles ---- */

@@ -45,7 +45,6 @@ static const char *expect_warning(struct command *command, const char *file)
                       strncmp(outcome.errors, "covsplit: warning: ", 19) == 0 &&
                       strstr(outcome.errors, "; read as it is\n") != NULL,
                   "%s", outcome.errors);
-    contents_free(&contents);
     return text_format("%s", outcome.errors);
 }
 
@@ -144,10 +143,8 @@ static char *split_other(const char *build_id, unsigned functions)
                               .functions = functions};
     char *directory = sample_directory(&files.sample);
     char *image = path_join(directory, PROGRAM_NAME);
-    struct verdict verdict = {0};
     program_build(&program, directory);
-    covsplit_expect(&verdict, 0, NULL, NULL, "split", image, NULL);
-    verdict_assert(&verdict, "split");
+    covsplit_assert(0, NULL, "split", image, NULL);
     return image;
 }
 
@@ -178,11 +175,8 @@ START_TEST(test_partial_split)
 {
     char *directory = sample_directory(&files.sample);
     char *stripped = path_join(directory, "partial");
-    struct verdict verdict = {0};
-    covsplit_expect(&verdict, 0, NULL, NULL, "split", "--sections", "names,data", "-o", stripped,
-                    "--sidecar", path_join(directory, "partial.covsplit"), files.sample.image,
-                    NULL);
-    verdict_assert(&verdict, "split");
+    covsplit_assert(0, NULL, "split", "--sections", "names,data", "-o", stripped, "--sidecar",
+                    path_join(directory, "partial.covsplit"), files.sample.image, NULL);
     /* By the sidecar beside it, under its own name and behind a link. */
     char *link = path_join(files.sample.scratch, "link");
     ck_assert_int_eq(symlink(stripped, link), 0);
@@ -201,7 +195,6 @@ END_TEST
 static char *make_twin(const char *name, const char *statement)
 {
     char *directory = path_join(files.sample.scratch, name);
-    struct verdict verdict = {0};
     directory_create(directory);
     file_write_text(
         path_join(directory, "app.c"),
@@ -209,10 +202,8 @@ static char *make_twin(const char *name, const char *statement)
     run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping",
                  "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567", "app.c", "-o", "app",
                  NULL);
-    covsplit_expect(&verdict, 0, NULL, directory, "split", "app", NULL);
-    covsplit_expect(&verdict, 0, NULL, directory, "export", "--sidecar", "app.covsplit", "-o",
-                    "object", NULL);
-    verdict_assert(&verdict, name);
+    covsplit_run_words(directory, 0, "split app");
+    covsplit_run_words(directory, 0, "export --sidecar app.covsplit -o object");
     return directory;
 }
 
@@ -231,16 +222,12 @@ START_TEST(test_rebuilt)
         "store/.build-id/01/23456789abcdef0123456789abcdef01234567.covsplit";
     bool in_store = _i != 0;
     char *directory = files.sample.scratch;
-    struct verdict verdict = {0};
-    const char *names[] = {"one", "two"};
     char *twins[] = {make_twin("one", "if (count > 1)\n        words[0] = 0;"),
                      make_twin("two", "while (count-- > 1)\n\n\n        words[0] = 0;")};
     const char *place = in_store ? uuid_place : "app.covsplit";
     run_or_abort(directory, "env", "LLVM_PROFILE_FILE=twin.profraw", "one/app", NULL);
     for (size_t i = 0; i < 2; i++) {
-        covsplit_expect(&verdict, 0, NULL, twins[i], "correlate", "--sidecar", "app.covsplit", "-o",
-                        "full", "../twin.profraw", NULL);
-        verdict_assert(&verdict, names[i]);
+        covsplit_run_words(twins[i], 0, "correlate --sidecar app.covsplit -o full ../twin.profraw");
     }
     run_or_abort(directory, "sh", "-c",
                  "set -e; ! cmp -s one/object two/object; ! cmp -s one/full two/full;"
@@ -271,16 +258,13 @@ START_TEST(test_cut_short)
         "exit 5");
     text_list_add(&command.arguments, files.light);
     text_list_add(&command.arguments, files.full);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 5), "%s", outcome_describe(&command, &outcome));
+    struct outcome outcome = command_expect(&command, 5);
     ck_assert_msg(text_count(outcome.errors, "\n") == 2 &&
                       text_count(outcome.errors, "; read as it is\n") == 2 &&
                       text_count(outcome.errors, sidecar) == 2,
                   "%s", outcome.errors);
-    struct verdict verdict = {0};
-    files_equal(path_join(directory, "copy"), alone, &verdict);
-    files_equal(path_join(directory, "light"), files.light, &verdict);
-    verdict_assert(&verdict, "cut short");
+    files_assert_equal(path_join(directory, "copy"), alone, "cut short");
+    files_assert_equal(path_join(directory, "light"), files.light, "cut short");
 }
 END_TEST
 

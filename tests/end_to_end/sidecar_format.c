@@ -52,22 +52,18 @@ static struct command reader(const char *words)
 static const char *read_by_page(const char *words)
 {
     struct command command = reader(words);
-    const char *output = command_run_or_abort(&command);
-    command_free(&command);
-    return output;
+    return command_run_or_abort(&command);
 }
 
 static void split(const char *image, const char *options)
 {
-    struct outcome outcome = covsplit_run_words(
-        scratch, 0, text_format("split %s -o stripped --sidecar sidecar %s", options, image));
-    outcome_free(&outcome);
+    covsplit_run_words(scratch, 0,
+                       text_format("split %s -o stripped --sidecar sidecar %s", options, image));
 }
 
 /* Sections, digests, the seal, and the way back. */
 START_TEST(test_portable)
 {
-    struct verdict verdict = {0};
     split(images[_i], "--portable");
     const char *sections = read_by_page("check sidecar");
     static const char *const names[] = {"__llvm_covmap ", "__llvm_covfun ", "__llvm_prf_names ",
@@ -76,8 +72,7 @@ START_TEST(test_portable)
         ck_assert_msg(strstr(sections, names[i]) != NULL, "%s", sections);
     }
     read_by_page("join sidecar stripped joined");
-    files_equal(path_join(scratch, "joined"), path_join(scratch, images[_i]), &verdict);
-    verdict_assert(&verdict, images[_i]);
+    files_assert_equal(path_join(scratch, "joined"), path_join(scratch, images[_i]), images[_i]);
 }
 END_TEST
 
@@ -86,7 +81,6 @@ START_TEST(test_compact)
 {
     static const char *const types[] = {" 0x6c760102\n", " 0x6c760203\n", " 0x6c760302\n",
                                         " 0x6c760405\n"};
-    struct verdict verdict = {0};
     split(images[_i], "--portable");
     const char *portable = read_by_page("names sidecar");
     split(images[_i], "");
@@ -98,8 +92,7 @@ START_TEST(test_compact)
     ck_assert_uint_gt(text_count(compact, "\n"), 100);
     ck_assert_str_eq(portable, compact);
     read_by_page("join sidecar stripped joined");
-    files_equal(path_join(scratch, "joined"), path_join(scratch, images[_i]), &verdict);
-    verdict_assert(&verdict, images[_i]);
+    files_assert_equal(path_join(scratch, "joined"), path_join(scratch, images[_i]), images[_i]);
 }
 END_TEST
 
@@ -123,7 +116,6 @@ START_TEST(test_damage)
         outcome_free(&outcome);
         command_free(&command);
     }
-    contents_free(&sidecar);
 }
 END_TEST
 

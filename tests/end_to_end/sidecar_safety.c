@@ -36,9 +36,7 @@ static const char *run(const char *directory, int exit_code, const char *words)
 
 static void assert_same(const char *directory, const char *name, const char *other)
 {
-    struct verdict verdict = {0};
-    files_equal(path_join(directory, name), other, &verdict);
-    verdict_assert(&verdict, name);
+    files_assert_equal(path_join(directory, name), other, name);
 }
 
 static void assert_joins(const char *directory, const char *words)

@@ -210,14 +210,13 @@ static bool is_idle(const char *directory)
 {
     struct command command = covsplit_command(directory, "store", "check", "store", NULL);
     struct outcome outcome = command_run(&command);
-    struct verdict verdict = {0};
     if (outcome.exit_code != 0) {
         return false;
     }
     covsplit_run_words(directory, 0,
                        text_format("join --store store -o joined %s/stripped-0", sample.scratch));
-    files_equal(path_join(directory, "joined"), variants[0].path, &verdict);
-    verdict_assert(&verdict, "joined from a sidecar with a bit flipped");
+    files_assert_equal(path_join(directory, "joined"), variants[0].path,
+                       "joined from a sidecar with a bit flipped");
     return true;
 }
 
@@ -524,15 +523,12 @@ START_TEST(test_search_list)
     for (unsigned i = 0; i < SEARCHES; i++) {
         struct command command = covsplit_command(directory, NULL);
         text_list_add_words(&command.arguments, search_lines(directory, i));
-        struct outcome without = command_run(&command);
-        ck_assert_msg(outcome_exited(&without, 1), "%s", outcome_describe(&command, &without));
+        command_expect(&command, 1);
         text_list_add_format(&command.environment, "COVSPLIT_STORE=/nowhere::%s/store:%s/store",
                              other, directory);
         command_run_or_abort(&command);
     }
-    struct verdict verdict = {0};
-    files_equal(path_join(directory, "joined"), variants[2].path, &verdict);
-    verdict_assert(&verdict, "joined");
+    files_assert_equal(path_join(directory, "joined"), variants[2].path, "joined");
 }
 END_TEST
 
@@ -576,9 +572,7 @@ START_TEST(test_search_any_size)
             ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors[0] == '\0', "%s",
                           outcome_describe(&command, &outcome));
         }
-        struct verdict verdict = {0};
-        files_equal(path_join(directory, "joined"), path_join(directory, image), &verdict);
-        verdict_assert(&verdict, uuid);
+        files_assert_equal(path_join(directory, "joined"), path_join(directory, image), uuid);
     }
     char *entry = store_entry(path_join(directory, "store"), uuids[3]);
     file_copy(entry, store_entry(path_join(directory, "store"), text_format("%s00", uuids[3])));
@@ -586,8 +580,7 @@ START_TEST(test_search_any_size)
         struct command command = covsplit_command(directory, NULL);
         text_list_add_words(&command.arguments, lines[j]);
         text_list_add_format(&command.environment, "COVSPLIT_STORE=%s/store", directory);
-        struct outcome outcome = command_run(&command);
-        ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome_describe(&command, &outcome));
+        struct outcome outcome = command_expect(&command, 1);
         assert_contains(outcome.errors, "fits as well as");
     }
 }
@@ -612,8 +605,7 @@ START_TEST(test_search_lists_nothing)
     }
     /* The same user cannot list them. */
     struct command list = covsplit_command_as_user(sample.scratch, directory, "store list store");
-    struct outcome outcome = command_run(&list);
-    ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome_describe(&list, &outcome));
+    command_expect(&list, 1);
 }
 END_TEST
 

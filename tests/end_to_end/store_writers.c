@@ -106,10 +106,8 @@ static void assert_store(const char *directory, size_t sidecars)
 
 static void assert_joins(const char *directory, const char *stripped, const char *original)
 {
-    struct verdict verdict = {0};
     run(directory, 0, text_format("join --store store -o joined %s", stripped));
-    files_equal(path_join(directory, "joined"), original, &verdict);
-    verdict_assert(&verdict, stripped);
+    files_assert_equal(path_join(directory, "joined"), original, stripped);
 }
 
 static bool same_file(const struct stat *a, const struct stat *b)

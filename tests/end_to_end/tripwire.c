@@ -129,14 +129,11 @@ static void split_image(const struct application *application, const char *image
         text_list_add(&command.arguments, "--no-exact");
     }
     text_list_add_format(&command.arguments, "original/%s", image);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
+    struct outcome outcome = command_expect(&command, 0);
     if (application->variant->all_stays) {
         ck_assert_ptr_nonnull(strstr(outcome.errors, "__llvm_covfun stays: __llvm_covmap stays"));
         ck_assert_ptr_nonnull(strstr(outcome.errors, "__llvm_prf_data stays: the names stay"));
     }
-    outcome_free(&outcome);
-    command_free(&command);
 }
 
 static struct application build(const struct variant *variant)
@@ -162,7 +159,6 @@ static uint64_t counters_size(const char *path)
     struct verdict verdict = {0};
     ck_assert_msg(raw_profile_read(path, &profile, &verdict), "%s", verdict.problem);
     uint64_t size = profile.counters.size;
-    raw_profile_free(&profile);
     return size;
 }
 
@@ -185,10 +181,7 @@ static struct text_list run_all(const struct application *application, const cha
         text_list_add_format(&command.arguments, "%u", run);
         text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s.profraw", profiles,
                              application->variant->pattern);
-        struct outcome outcome = command_run(&command);
-        ck_assert_msg(outcome_exited(&outcome, PROGRAM_EXIT_CODE), "run %u %s", run,
-                      outcome_describe(&command, &outcome));
-        outcome_free(&outcome);
+        command_expect(&command, PROGRAM_EXIT_CODE);
         command_free(&command);
     }
     struct text_list names = directory_list(path_join(application->scratch, profiles));
@@ -197,7 +190,6 @@ static struct text_list run_all(const struct application *application, const cha
         text_list_add_format(&paths, "%s/%s/%s", application->scratch, profiles, names.items[i]);
     }
     qsort(paths.items, paths.count, sizeof *paths.items, compare_counters);
-    free(profiles);
     return paths;
 }
 
@@ -226,9 +218,6 @@ static void assert_refused(const struct application *application, struct command
     ck_assert_msg(outcome_exited(&outcome, 1) && says_why, "%s: not refused for '%s' %s",
                   program_describe(&application->variant->program), reasons,
                   outcome_describe(command, &outcome));
-    free(list);
-    outcome_free(&outcome);
-    command_free(command);
 }
 
 /* ---- the checks ---- */
@@ -282,7 +271,6 @@ static void check_with_sidecars(const struct application *application, const cha
     text_list_add_format(&merge.environment, "LLVM_PROFDATA=%s",
                          versioned_tool("llvm-profdata", application->variant->program.clang));
     command_run_or_abort(&merge);
-    command_free(&merge);
     if (!files_equal(path_join(application->scratch, "merged.profdata"),
                      path_join(application->scratch, expected), &verdict)) {
         ck_abort_msg("%s: %s", program_describe(&application->variant->program), verdict.problem);
@@ -328,7 +316,6 @@ START_TEST(test_variant)
     struct command merge = llvm(&application, "llvm-profdata", "merge -o expected.profdata");
     text_list_add_all(&merge.arguments, (const char *const *)original.items);
     command_run_or_abort(&merge);
-    command_free(&merge);
 
     if (takes(variant, "names")) {
         check_profiles(&application, &original, &split);

@@ -126,11 +126,7 @@ struct outcome covsplit_run_words(const char *directory, int exit_code, const ch
 {
     struct command command = covsplit_command(directory, NULL);
     text_list_add_words(&command.arguments, words);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
-                  outcome_describe(&command, &outcome));
-    command_free(&command);
-    return outcome;
+    return command_expect(&command, exit_code);
 }
 
 bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors,
@@ -152,6 +148,15 @@ bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors
     outcome_free(&outcome);
     command_free(&command);
     return good;
+}
+
+const char *covsplit_assert(int exit_code, const char *directory, ...)
+{
+    va_list words;
+    va_start(words, directory);
+    struct command command = command_of(directory, words);
+    va_end(words);
+    return command_expect(&command, exit_code).errors;
 }
 
 bool covsplit_refused(const struct command *command, const struct outcome *outcome,

@@ -137,6 +137,13 @@ bool files_equal(const char *path, const char *other, struct verdict *verdict)
     return equal;
 }
 
+void files_assert_equal(const char *path, const char *other, const char *label)
+{
+    struct verdict verdict = {0};
+    files_equal(path, other, &verdict);
+    verdict_assert(&verdict, label);
+}
+
 char *scratch_create(const char *label)
 {
     const char *parent = getenv("TMPDIR");

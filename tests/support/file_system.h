@@ -34,6 +34,9 @@ struct stat file_status(const char *path);
  */
 bool files_equal(const char *path, const char *other, struct verdict *verdict);
 
+/* Fails the Check test, after "LABEL: ", where they have not. */
+void files_assert_equal(const char *path, const char *other, const char *label);
+
 /* Makes a directory below $TMPDIR (or /tmp) for one test. */
 char *scratch_create(const char *label);
 /* Removes it with all that is in it. A test that fails never comes here, so its files stay and can
