@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/application.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
-#include "tests/support/program.h"
-#include "tests/support/raw_profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
@@ -141,92 +140,30 @@ static int choose_variants(const char *clang, const char *linker)
 
 /* ---- the application ---- */
 
-/* Directories and files are named relative to the scratch directory, which commands run in. */
-struct application {
-    const struct variant *variant;
-    char *scratch;
-    struct text_list images;
-    const char *profdata; /* llvm-profdata */
-};
-
-static struct application build(const struct variant *variant)
-{
-    struct application application = {
-        .variant = variant,
-        .scratch = scratch_create("profiles"),
-        .profdata = versioned_tool("llvm-profdata", variant->program.clang),
-    };
-    char *original = path_join(application.scratch, "original");
-    directory_create(original);
-    directory_create(path_join(application.scratch, "split"));
-    program_build(&variant->program, original);
-    text_list_add(&application.images, PROGRAM_NAME);
-    if (variant->program.kind == LINK_SHARED) {
-        text_list_add(&application.images, PROGRAM_LIBRARY);
-    }
-    for (size_t i = 0; i < application.images.count; i++) {
-        const char *image = application.images.items[i];
-        struct outcome outcome =
-            covsplit_run(application.scratch, "split", "--store", "store", "-o",
-                         path_join("split", image), path_join("original", image), NULL);
-        ck_assert_msg(outcome_exited(&outcome, 0), "the split of %s failed: %s", image,
-                      outcome.errors);
-        outcome_free(&outcome);
-    }
-    return application;
-}
-
-static void run_once(const struct application *application, const char *images, unsigned run,
-                     const char *directory)
-{
-    static const char *const patterns[] = {
-        [PATTERN_EACH] = "%m",
-        [PATTERN_POOL] = "%m",
-        [PATTERN_CONTINUOUS] = "%m%c",
-        [PATTERN_CONTINUOUS_POOL] = "%m%c",
-    };
-    struct command command = {.directory = application->scratch};
-    text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, images,
-                         PROGRAM_NAME);
-    text_list_add_format(&command.arguments, "%u", run);
-    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s.profraw", directory,
-                         patterns[application->variant->pattern]);
-    command_expect(&command, 3);
-}
-
-static int compare_sizes(const void *a, const void *b)
-{
-    struct verdict verdict = {0};
-    struct raw_profile left, right;
-    ck_assert(raw_profile_read(*(char *const *)a, &left, &verdict));
-    ck_assert(raw_profile_read(*(char *const *)b, &right, &verdict));
-    return left.counters.size < right.counters.size ? -1 : 1;
-}
+/* Of this test, which is a process of its own. */
+static const struct variant *variant;
+static const char *profdata; /* llvm-profdata */
 
 /* Runs the images so many times. The profiles are listed run by run, those of a run by the size of
  * their counters: the same order for the original images and the split ones. */
 static struct text_list run_all(const struct application *application, const char *images)
 {
     struct text_list profiles = {0};
-    enum pattern pattern = application->variant->pattern;
+    enum pattern pattern = variant->pattern;
     bool pooled = pattern == PATTERN_POOL || pattern == PATTERN_CONTINUOUS_POOL;
+    const char *name = pattern == PATTERN_EACH || pattern == PATTERN_POOL ? "%m" : "%m%c";
     for (unsigned run = 1; run <= RUNS; run++) {
-        char *directory =
-            text_format("%s/profiles-%s-%u", application->scratch, images, pooled ? 1 : run);
+        char *directory = text_format("profiles-%s-%u", images, pooled ? 1 : run);
         if (run == 1 || !pooled) {
-            directory_create(directory);
+            directory_create(path_join(application->scratch, directory));
         }
-        run_once(application, images, run, directory);
-        if (pooled && run != RUNS) {
-            continue;
+        application_run(application, images, run,
+                        text_format("%s/%s/%s.profraw", application->scratch, directory, name));
+        if (!pooled || run == RUNS) {
+            struct text_list found = application_profiles(application, directory);
+            ck_assert_uint_eq(found.count, application->images.count);
+            text_list_add_all(&profiles, (const char *const *)found.items);
         }
-        struct text_list names = directory_list(directory);
-        ck_assert_uint_eq(names.count, application->images.count);
-        size_t first = profiles.count;
-        for (size_t i = 0; i < names.count; i++) {
-            text_list_add(&profiles, path_join(directory, names.items[i]));
-        }
-        qsort(profiles.items + first, names.count, sizeof *profiles.items, compare_sizes);
     }
     return profiles;
 }
@@ -238,9 +175,9 @@ static char *llvm_merge(const struct application *application, const struct text
                         const char *output, bool from_original)
 {
     struct command command = {.directory = application->scratch};
-    text_list_add(&command.arguments, application->profdata);
+    text_list_add(&command.arguments, profdata);
     text_list_add_words(&command.arguments, "merge -num-threads=1");
-    if (application->variant->binary && from_original) {
+    if (variant->binary && from_original) {
         text_list_add_format(&command.arguments, "-binary-file=original/%s", PROGRAM_NAME);
     }
     text_list_add(&command.arguments, "-o");
@@ -259,21 +196,17 @@ static char *covsplit_make(const struct application *application, const char *wo
     text_list_add_words(&command.arguments, "--store store -o");
     text_list_add(&command.arguments, output);
     text_list_add_all(&command.arguments, (const char *const *)profiles->items);
-    text_list_add_format(&command.environment, "LLVM_PROFDATA=%s", application->profdata);
+    text_list_add_format(&command.environment, "LLVM_PROFDATA=%s", profdata);
     struct outcome outcome = command_run(&command);
     ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0, "%s",
                   outcome_describe(&command, &outcome));
     return path_join(application->scratch, output);
 }
 
-static void assert_same_files(const struct application *application, const char *what,
-                              const char *path, const char *other)
+static void assert_equal(const char *what, const char *path, const char *other)
 {
-    struct verdict verdict = {0};
-    if (!files_equal(path, other, &verdict)) {
-        ck_abort_msg("%s, %s: %s", program_describe(&application->variant->program), what,
-                     verdict.problem);
-    }
+    files_assert_equal(path, other,
+                       text_format("%s, %s", program_describe(&variant->program), what));
 }
 
 static struct text_list first_of(const struct text_list *list, size_t count)
@@ -299,33 +232,31 @@ static void check_correlate(const struct application *application, const struct 
         text_list_add(&correlated, covsplit_make(application, "correlate", &one,
                                                  text_format("correlated-%zu.profraw", i)));
     }
-    assert_same_files(application, "one run, correlated",
-                      llvm_merge(application, &one_run, "one.profdata", true),
-                      llvm_merge(application, &correlated, "correlated.profdata", false));
+    assert_equal("one run, correlated", llvm_merge(application, &one_run, "one.profdata", true),
+                 llvm_merge(application, &correlated, "correlated.profdata", false));
 }
 
 static const char *show_counts(const struct application *application, const char *profile)
 {
-    return run_or_abort(application->scratch, application->profdata, "show", "--all-functions",
-                        "--counts", profile, NULL);
+    return run_or_abort(application->scratch, profdata, "show", "--all-functions", "--counts",
+                        profile, NULL);
 }
 
 /* All runs, merged into .profdata and .profraw, on one thread and on several. */
 static void check_merge(const struct application *application, const char *expected,
                         const struct text_list *split)
 {
-    const struct variant *variant = application->variant;
     char *merged = covsplit_make(application, "merge", split, "merged.profdata");
     ck_assert_str_eq(show_counts(application, expected), show_counts(application, merged));
-    assert_same_files(application, "all runs, merged", expected, merged);
-    assert_same_files(application, "all runs, merged on one thread", expected,
-                      covsplit_make(application, "merge -j1", split, "merged1.profdata"));
+    assert_equal("all runs, merged", expected, merged);
+    assert_equal("all runs, merged on one thread", expected,
+                 covsplit_make(application, "merge -j1", split, "merged1.profdata"));
     if (variant->temporal) {
         return;
     }
     char *raw = covsplit_make(application, "merge -j1", split, "merged1.profraw");
-    assert_same_files(application, "four threads", raw,
-                      covsplit_make(application, "merge -j4", split, "merged4.profraw"));
+    assert_equal("four threads", raw,
+                 covsplit_make(application, "merge -j4", split, "merged4.profraw"));
     if (!variant->byte_coverage) {
         struct text_list one = {0};
         text_list_add(&one, raw);
@@ -333,7 +264,7 @@ static void check_merge(const struct application *application, const char *expec
         ck_assert_str_eq(show_counts(application, expected), show_counts(application, from_raw));
         /* Of several profiles in one file, LLVM 16 keeps the last one's binary ID only. */
         if (application->images.count == 1 || strcmp(variant->program.clang, "16") != 0) {
-            assert_same_files(application, "all runs, merged as a raw profile", expected, from_raw);
+            assert_equal("all runs, merged as a raw profile", expected, from_raw);
         }
     }
 }
@@ -348,16 +279,15 @@ static void check_mixed(const struct application *application, const char *expec
     for (size_t i = half; i < split->count; i++) {
         text_list_add(&mixed, split->items[i]);
     }
-    assert_same_files(application, "full and lightweight profiles mixed", expected,
-                      covsplit_make(application, "merge", &mixed, "mixed.profdata"));
+    assert_equal("full and lightweight profiles mixed", expected,
+                 covsplit_make(application, "merge", &mixed, "mixed.profdata"));
 }
 
 static const char *cov(const struct application *application, const char *subcommand,
                        const char *profile)
 {
     struct command command = {.directory = application->scratch};
-    text_list_add(&command.arguments,
-                  versioned_tool("llvm-cov", application->profdata + strlen("llvm-profdata-")));
+    text_list_add(&command.arguments, versioned_tool("llvm-cov", variant->program.clang));
     text_list_add(&command.arguments, subcommand);
     text_list_add_format(&command.arguments, "-instr-profile=%s", profile);
     for (size_t i = 0; i < application->images.count; i++) {
@@ -380,8 +310,9 @@ static void check_reports(const struct application *application, const char *exp
 
 START_TEST(test_variant)
 {
-    const struct variant *variant = &chosen[_i];
-    struct application application = build(variant);
+    variant = &chosen[_i];
+    profdata = versioned_tool("llvm-profdata", variant->program.clang);
+    struct application application = application_build(&variant->program, "profiles", NULL, NULL);
     struct text_list original = run_all(&application, "original");
     struct text_list split = run_all(&application, "split");
     ck_assert_uint_eq(original.count, split.count);

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/application.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
-#include "tests/support/program.h"
-#include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 300
@@ -19,35 +18,7 @@
 
 static const char *clang;
 static const char *link_editor;
-
-/* ---- the application ---- */
-
-/* A program and its shared library in SCRATCH/original, with the profiles of RUNS runs, and the
- * same by split images in SCRATCH/split. The sidecars are in SCRATCH/store. */
-struct application {
-    char *scratch;
-    struct text_list images;
-    bool binary; /* -profile-correlate=binary: llvm-profdata needs the image */
-};
-
-static void split_image(const struct application *application, const char *image)
-{
-    struct outcome outcome =
-        covsplit_run(application->scratch, "split", "--store", "store", "-o",
-                     path_join("split", image), path_join("original", image), NULL);
-    ck_assert_msg(outcome_exited(&outcome, 0), "the split of %s failed: %s", image, outcome.errors);
-}
-
-static void run_once(const struct application *application, const char *images, const char *profile,
-                     unsigned run)
-{
-    struct command command = {.directory = application->scratch};
-    text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, images,
-                         PROGRAM_NAME);
-    text_list_add_format(&command.arguments, "%u", run);
-    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
-    command_expect(&command, 3);
-}
+static bool binary; /* -profile-correlate=binary: llvm-profdata needs the image */
 
 /* Each run has profiles of its own; %m gives each image one. */
 static void run_all(const struct application *application, const char *images)
@@ -55,29 +26,30 @@ static void run_all(const struct application *application, const char *images)
     char *profiles = text_format("profiles-%s", images);
     directory_create(path_join(application->scratch, profiles));
     for (unsigned run = 1; run <= RUNS; run++) {
-        run_once(application, images, text_format("%s/run-%02u-%%m.profraw", profiles, run), run);
+        application_run(application, images, run,
+                        text_format("%s/run-%02u-%%m.profraw", profiles, run));
     }
     profiles = text_format("pool-%s", images);
     directory_create(path_join(application->scratch, profiles));
     for (unsigned run = 1; run <= RUNS; run++) {
-        run_once(application, images, text_format("%s/%%2m.profraw", profiles), run);
+        application_run(application, images, run, text_format("%s/%%2m.profraw", profiles));
     }
 }
 
-static struct application build(const struct program *program, bool binary)
+/* A program and its shared library, with the profiles of RUNS runs of the images of either
+ * directory. */
+static struct application build(enum link_kind kind, const char *build_id,
+                                const char *compile_options)
 {
-    struct application application = {.scratch = scratch_create("run"), .binary = binary};
-    directory_create(path_join(application.scratch, "split"));
-    char *original = path_join(application.scratch, "original");
-    directory_create(original);
-    program_build(program, original);
-    text_list_add(&application.images, PROGRAM_NAME);
-    if (program->kind == LINK_SHARED) {
-        text_list_add(&application.images, PROGRAM_LIBRARY);
-    }
-    for (size_t i = 0; i < application.images.count; i++) {
-        split_image(&application, application.images.items[i]);
-    }
+    struct program program = {.clang = clang,
+                              .linker = link_editor,
+                              .kind = kind,
+                              .language = LANGUAGE_C,
+                              .optimization = build_id == NULL ? "-O1" : "-O0",
+                              .build_id = build_id,
+                              .compile_options = compile_options,
+                              .functions = kind == LINK_SHARED ? 100 : 50};
+    struct application application = application_build(&program, "run", NULL, NULL);
     run_all(&application, "original");
     run_all(&application, "split");
     return application;
@@ -108,16 +80,6 @@ static const char *run_tool(struct command *command)
     return outcome.output;
 }
 
-static uint64_t counters_size(const char *path)
-{
-    struct raw_profile profile;
-    struct verdict verdict = {0};
-    raw_profile_read(path, &profile, &verdict);
-    verdict_assert(&verdict, path);
-    uint64_t size = profile.counters.size;
-    return size;
-}
-
 /* By run, and those of a run by the size of what they count: the names of the original images'
  * profiles and of the split ones' have different hashes in them, but what LLVM writes depends a
  * little on the order of its inputs. */
@@ -129,16 +91,12 @@ static int compare_profiles(const void *a, const void *b)
     if (order != 0 && strncmp(strrchr(left, '/') + 1, "run-", 4) == 0) {
         return order;
     }
-    return counters_size(left) < counters_size(right) ? -1 : 1;
+    return profiles_by_counters(a, b);
 }
 
 static struct text_list profiles_of(const struct application *application, const char *directory)
 {
-    struct text_list names = directory_list(path_join(application->scratch, directory));
-    struct text_list paths = {0};
-    for (size_t i = 0; i < names.count; i++) {
-        text_list_add_format(&paths, "%s/%s/%s", application->scratch, directory, names.items[i]);
-    }
+    struct text_list paths = application_profiles(application, directory);
     qsort(paths.items, paths.count, sizeof *paths.items, compare_profiles);
     return paths;
 }
@@ -153,7 +111,7 @@ static char *merge_with(const struct application *application, bool transparent,
     struct text_list profiles = profiles_of(application, directory);
     text_list_add(&command.arguments, "merge");
     text_list_add_format(&command.arguments, "-num-threads=%s", threads);
-    if (application->binary && binary_directory != NULL) {
+    if (binary && binary_directory != NULL) {
         text_list_add_format(&command.arguments, "-binary-file=%s/%s", binary_directory,
                              PROGRAM_NAME);
     }
@@ -171,23 +129,18 @@ static char *merge(const struct application *application, bool transparent, cons
                       output);
 }
 
-static void assert_same_files(const char *what, const char *path, const char *other)
-{
-    files_assert_equal(path, other, what);
-}
-
 /* ---- profiles ---- */
 
 static void check_profiles(const struct application *application)
 {
     const char *expected = merge(application, false, "profiles-original", "1", "a.profdata");
-    assert_same_files("one thread", expected,
-                      merge(application, true, "profiles-split", "1", "b.profdata"));
-    assert_same_files("four threads",
-                      merge(application, false, "profiles-original", "4", "c.profdata"),
-                      merge(application, true, "profiles-split", "4", "d.profdata"));
-    assert_same_files("pools", merge(application, false, "pool-original", "1", "e.profdata"),
-                      merge(application, true, "pool-split", "1", "f.profdata"));
+    files_assert_equal(expected, merge(application, true, "profiles-split", "1", "b.profdata"),
+                       "one thread");
+    files_assert_equal(merge(application, false, "profiles-original", "4", "c.profdata"),
+                       merge(application, true, "profiles-split", "4", "d.profdata"),
+                       "four threads");
+    files_assert_equal(merge(application, false, "pool-original", "1", "e.profdata"),
+                       merge(application, true, "pool-split", "1", "f.profdata"), "pools");
 }
 
 /* All profiles of the images in one file, as cat makes it. */
@@ -208,7 +161,7 @@ static void check_concatenated(const struct application *application)
         merged[i] =
             merge(application, i == 1, directory, "1", text_format("%s.profdata", directory));
     }
-    assert_same_files("concatenated", merged[0], merged[1]);
+    files_assert_equal(merged[0], merged[1], "concatenated");
 }
 
 /* ---- reports ---- */
@@ -290,13 +243,7 @@ static void check_html(const struct application *application)
 
 START_TEST(test_shared_library)
 {
-    struct program program = {.clang = clang,
-                              .linker = link_editor,
-                              .kind = LINK_SHARED,
-                              .language = LANGUAGE_C,
-                              .optimization = "-O1",
-                              .functions = 100};
-    struct application application = build(&program, false);
+    struct application application = build(LINK_SHARED, NULL, NULL);
     check_profiles(&application);
     check_concatenated(&application);
     check_reports(&application);
@@ -307,14 +254,7 @@ END_TEST
 
 START_TEST(test_without_build_id)
 {
-    struct program program = {.clang = clang,
-                              .linker = link_editor,
-                              .kind = LINK_PIE,
-                              .language = LANGUAGE_C,
-                              .optimization = "-O0",
-                              .build_id = "none",
-                              .functions = 50};
-    struct application application = build(&program, false);
+    struct application application = build(LINK_PIE, "none", NULL);
     check_profiles(&application);
     check_reports(&application);
     scratch_remove(application.scratch);
@@ -323,18 +263,13 @@ END_TEST
 
 START_TEST(test_binary_correlation)
 {
-    struct program program = {.clang = clang,
-                              .linker = link_editor,
-                              .kind = LINK_PIE,
-                              .language = LANGUAGE_C,
-                              .optimization = "-O1",
-                              .compile_options = "-mllvm -profile-correlate=binary",
-                              .functions = 50};
-    struct application application = build(&program, true);
+    binary = true;
+    struct application application = build(LINK_PIE, NULL, "-mllvm -profile-correlate=binary");
     check_profiles(&application);
     /* As scripts do it that know of the correlation. */
-    assert_same_files("with the stripped image", path_join(application.scratch, "a.profdata"),
-                      merge_with(&application, true, "split", "profiles-split", "1", "g.profdata"));
+    files_assert_equal(path_join(application.scratch, "a.profdata"),
+                       merge_with(&application, true, "split", "profiles-split", "1", "g.profdata"),
+                       "with the stripped image");
     check_reports(&application);
     scratch_remove(application.scratch);
 }

@@ -10,18 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/application.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
-#include "tests/support/process.h"
-#include "tests/support/program.h"
-#include "tests/support/raw_profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define VARIANT_TIMEOUT_SECONDS 600
 #define FUNCTIONS               40
 #define RUNS                    3
-#define PROGRAM_EXIT_CODE       3
 
 struct variant {
     const char *clangs;   /* words; NULL: all */
@@ -90,10 +87,10 @@ static int choose_variants(const char *clang)
     static const char *const linkers[] = {"bfd", "lld"};
     int count = 0;
     for (size_t i = 0; i < 2 * VARIANT_COUNT; i++) {
-        const struct variant *variant = &variants[i / 2];
-        bool is_for_this = variant->clangs == NULL || strstr(variant->clangs, clang) != NULL;
+        const struct variant *one = &variants[i / 2];
+        bool is_for_this = one->clangs == NULL || strstr(one->clangs, clang) != NULL;
         if (is_for_this && rounds_have((unsigned)(i + i / 2), 2)) {
-            chosen[count] = *variant;
+            chosen[count] = *one;
             chosen[count].program.clang = clang;
             chosen[count].program.linker = linkers[i % 2];
             chosen[count].program.functions = FUNCTIONS;
@@ -105,92 +102,39 @@ static int choose_variants(const char *clang)
 
 /* ---- the application ---- */
 
-/* Files are named relative to the scratch directory, in which commands run. */
-struct application {
-    const struct variant *variant;
-    char *scratch;
-    struct text_list images;
-};
+/* Of this test, which is a process of its own. */
+static const struct variant *variant;
 
-static bool takes(const struct variant *variant, const char *section)
+static bool takes(const char *section)
 {
     return variant->sections == NULL || strstr(variant->sections, section) != NULL;
 }
 
-static void split_image(const struct application *application, const char *image)
+static void assert_said(const char *errors)
 {
-    struct command command = covsplit_command(application->scratch, "split", "--store", "store",
-                                              "-o", path_join("split", image), NULL);
-    if (application->variant->sections != NULL) {
-        text_list_add(&command.arguments, "--sections");
-        text_list_add(&command.arguments, application->variant->sections);
-    }
-    if (application->variant->no_exact) {
-        text_list_add(&command.arguments, "--no-exact");
-    }
-    text_list_add_format(&command.arguments, "original/%s", image);
-    struct outcome outcome = command_expect(&command, 0);
-    if (application->variant->all_stays) {
-        ck_assert_ptr_nonnull(strstr(outcome.errors, "__llvm_covfun stays: __llvm_covmap stays"));
-        ck_assert_ptr_nonnull(strstr(outcome.errors, "__llvm_prf_data stays: the names stay"));
+    if (variant->all_stays) {
+        ck_assert_ptr_nonnull(strstr(errors, "__llvm_covfun stays: __llvm_covmap stays"));
+        ck_assert_ptr_nonnull(strstr(errors, "__llvm_prf_data stays: the names stay"));
     }
 }
 
-static struct application build(const struct variant *variant)
+static struct application build(void)
 {
-    struct application application = {.variant = variant, .scratch = scratch_create("tripwire")};
-    char *original = path_join(application.scratch, "original");
-    directory_create(original);
-    directory_create(path_join(application.scratch, "split"));
-    program_build(&variant->program, original);
-    text_list_add(&application.images, PROGRAM_NAME);
-    if (variant->program.kind == LINK_SHARED) {
-        text_list_add(&application.images, PROGRAM_LIBRARY);
-    }
-    for (size_t i = 0; i < application.images.count; i++) {
-        split_image(&application, application.images.items[i]);
-    }
-    return application;
+    const char *options = text_format(
+        "%s %s", variant->sections != NULL ? text_format("--sections %s", variant->sections) : "",
+        variant->no_exact ? "--no-exact" : "");
+    return application_build(&variant->program, "tripwire", options, assert_said);
 }
 
-static uint64_t counters_size(const char *path)
-{
-    struct raw_profile profile;
-    struct verdict verdict = {0};
-    ck_assert_msg(raw_profile_read(path, &profile, &verdict), "%s", verdict.problem);
-    uint64_t size = profile.counters.size;
-    return size;
-}
-
-static int compare_counters(const void *a, const void *b)
-{
-    uint64_t left = counters_size(*(char *const *)a), right = counters_size(*(char *const *)b);
-    return left < right ? -1 : left > right;
-}
-
-/* Runs the images of a directory; what they leave is in profiles-DIRECTORY. Listed by the size of
- * the counters, the images come in one order for the originals and the split ones: the order of
- * binary IDs, which some versions of llvm-profdata write as they come. */
+/* Runs the images of a directory; what they leave is in profiles-DIRECTORY. */
 static struct text_list run_all(const struct application *application, const char *directory)
 {
     char *profiles = text_format("profiles-%s", directory);
     for (unsigned run = 1; run <= RUNS; run++) {
-        struct command command = {.directory = application->scratch};
-        text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, directory,
-                             PROGRAM_NAME);
-        text_list_add_format(&command.arguments, "%u", run);
-        text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s.profraw", profiles,
-                             application->variant->pattern);
-        command_expect(&command, PROGRAM_EXIT_CODE);
-        command_free(&command);
+        application_run(application, directory, run,
+                        text_format("%s/%s.profraw", profiles, variant->pattern));
     }
-    struct text_list names = directory_list(path_join(application->scratch, profiles));
-    struct text_list paths = {0};
-    for (size_t i = 0; i < names.count; i++) {
-        text_list_add_format(&paths, "%s/%s/%s", application->scratch, profiles, names.items[i]);
-    }
-    qsort(paths.items, paths.count, sizeof *paths.items, compare_counters);
-    return paths;
+    return application_profiles(application, profiles);
 }
 
 /* ---- tools ---- */
@@ -199,15 +143,14 @@ static struct command llvm(const struct application *application, const char *to
                            const char *words)
 {
     struct command command = {.directory = application->scratch};
-    text_list_add(&command.arguments, versioned_tool(tool, application->variant->program.clang));
+    text_list_add(&command.arguments, versioned_tool(tool, variant->program.clang));
     text_list_add_words(&command.arguments, words);
     text_list_add(&command.environment, "DEBUGINFOD_URLS=");
     return command;
 }
 
 /* The command must fail with status 1, and say one of these (separated by '|'). */
-static void assert_refused(const struct application *application, struct command *command,
-                           const char *reasons)
+static void assert_refused(struct command *command, const char *reasons)
 {
     struct outcome outcome = command_run(command);
     bool says_why = false;
@@ -216,7 +159,7 @@ static void assert_refused(const struct application *application, struct command
         says_why |= strcasestr(outcome.errors, reason) != NULL;
     }
     ck_assert_msg(outcome_exited(&outcome, 1) && says_why, "%s: not refused for '%s' %s",
-                  program_describe(&application->variant->program), reasons,
+                  program_describe(&variant->program), reasons,
                   outcome_describe(command, &outcome));
 }
 
@@ -235,9 +178,9 @@ static void check_profiles(const struct application *application, const struct t
         text_list_add(&merge.arguments, split->items[i]);
         text_list_add_all(&beside.arguments, (const char *const *)original->items);
         text_list_add(&beside.arguments, split->items[i]);
-        assert_refused(application, &show, NO_ZLIB_STREAM);
-        assert_refused(application, &merge, NO_ZLIB_STREAM);
-        assert_refused(application, &beside, NO_ZLIB_STREAM);
+        assert_refused(&show, NO_ZLIB_STREAM);
+        assert_refused(&merge, NO_ZLIB_STREAM);
+        assert_refused(&beside, NO_ZLIB_STREAM);
         ck_assert_ptr_nonnull(
             strstr(run_or_abort(application->scratch, "strings", "-n", "20", split->items[i], NULL),
                    ": use covsplit merge\n"));
@@ -254,7 +197,7 @@ static void check_images(const struct application *application, const char *prof
             text_list_add_format(&command.arguments, "-instr-profile=%s", profile);
             text_list_add_format(&command.arguments, "split/%s", application->images.items[i]);
             assert_refused(
-                application, &command,
+                &command,
                 "unsupported coverage format version|no coverage data found|" NO_ZLIB_STREAM);
         }
     }
@@ -264,21 +207,19 @@ static void check_images(const struct application *application, const char *prof
 static void check_with_sidecars(const struct application *application, const char *expected,
                                 const struct text_list *split)
 {
-    struct verdict verdict = {0};
     struct command merge = covsplit_command(application->scratch, "merge", "--store", "store", "-o",
                                             "merged.profdata", NULL);
     text_list_add_all(&merge.arguments, (const char *const *)split->items);
     text_list_add_format(&merge.environment, "LLVM_PROFDATA=%s",
-                         versioned_tool("llvm-profdata", application->variant->program.clang));
+                         versioned_tool("llvm-profdata", variant->program.clang));
     command_run_or_abort(&merge);
-    if (!files_equal(path_join(application->scratch, "merged.profdata"),
-                     path_join(application->scratch, expected), &verdict)) {
-        ck_abort_msg("%s: %s", program_describe(&application->variant->program), verdict.problem);
-    }
-    if (application->variant->no_coverage) {
+    files_assert_equal(path_join(application->scratch, "merged.profdata"),
+                       path_join(application->scratch, expected),
+                       program_describe(&variant->program));
+    if (variant->no_coverage) {
         return;
     }
-    const char *cov = versioned_tool("llvm-cov", application->variant->program.clang);
+    const char *cov = versioned_tool("llvm-cov", variant->program.clang);
     const char *profile = text_format("-instr-profile=%s", expected);
     for (size_t i = 0; i < application->images.count; i++) {
         const char *image = application->images.items[i];
@@ -301,8 +242,8 @@ static const char *base_names(const struct text_list *paths)
 
 START_TEST(test_variant)
 {
-    const struct variant *variant = &chosen[_i];
-    struct application application = build(variant);
+    variant = &chosen[_i];
+    struct application application = build();
     struct text_list original = run_all(&application, "original");
     struct text_list split = run_all(&application, "split");
 
@@ -317,10 +258,10 @@ START_TEST(test_variant)
     text_list_add_all(&merge.arguments, (const char *const *)original.items);
     command_run_or_abort(&merge);
 
-    if (takes(variant, "names")) {
+    if (takes("names")) {
         check_profiles(&application, &original, &split);
     }
-    if (!variant->no_coverage && takes(variant, "covmap")) {
+    if (!variant->no_coverage && takes("covmap")) {
         check_images(&application, "expected.profdata");
     }
     check_with_sidecars(&application, "expected.profdata", &split);
