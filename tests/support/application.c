@@ -36,8 +36,8 @@ struct application application_build(const struct program *program, const char *
     return application;
 }
 
-void application_run(const struct application *application, const char *images, unsigned run,
-                     const char *profile)
+void application_run_once(const struct application *application, const char *images, unsigned run,
+                          const char *profile)
 {
     struct command command = {.directory = application->scratch};
     text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, images,

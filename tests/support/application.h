@@ -22,8 +22,8 @@ struct application application_build(const struct program *program, const char *
 
 /* Runs the program of a directory, with the number of the run as its argument; `profile` is for
  * LLVM_PROFILE_FILE. */
-void application_run(const struct application *application, const char *images, unsigned run,
-                     const char *profile);
+void application_run_once(const struct application *application, const char *images, unsigned run,
+                          const char *profile);
 
 /* The profiles in a directory, by the size of their counters: one order for those of the original
  * images and of the split ones, whose names differ where %m is in them. What LLVM writes depends a

@@ -157,8 +157,9 @@ static struct text_list run_all(const struct application *application, const cha
         if (run == 1 || !pooled) {
             directory_create(path_join(application->scratch, directory));
         }
-        application_run(application, images, run,
-                        text_format("%s/%s/%s.profraw", application->scratch, directory, name));
+        application_run_once(
+            application, images, run,
+            text_format("%s/%s/%s.profraw", application->scratch, directory, name));
         if (!pooled || run == RUNS) {
             struct text_list found = application_profiles(application, directory);
             ck_assert_uint_eq(found.count, application->images.count);

@@ -131,8 +131,8 @@ static struct text_list run_all(const struct application *application, const cha
 {
     char *profiles = text_format("profiles-%s", directory);
     for (unsigned run = 1; run <= RUNS; run++) {
-        application_run(application, directory, run,
-                        text_format("%s/%s.profraw", profiles, variant->pattern));
+        application_run_once(application, directory, run,
+                             text_format("%s/%s.profraw", profiles, variant->pattern));
     }
     return application_profiles(application, profiles);
 }
