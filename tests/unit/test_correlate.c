@@ -289,15 +289,22 @@ START_TEST(test_names_only)
 END_TEST
 
 /* In version 7 of an image that can be loaded anywhere, the file has no addresses. */
+static struct image describe_relocated(int shape, struct profile_record_layout *layout)
+{
+    struct image image = describe(shape * 4);
+
+    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, layout));
+    for (size_t i = 0; i < RECORDS; i++)
+        memset(image.data.data + i * layout->record_size + layout->counter_ptr, 0,
+               layout->pointer_size);
+    return image;
+}
+
 START_TEST(test_addresses_by_relocation)
 {
-    struct image image = describe(_i * 4);
     struct profile_record_layout layout;
+    struct image image = describe_relocated(_i, &layout);
 
-    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, &layout));
-    for (size_t i = 0; i < RECORDS; i++)
-        memset(image.data.data + i * layout.record_size + layout.counter_ptr, 0,
-               layout.pointer_size);
     add_sections(&image);
     finish(&image);
     assert_correlates(&image, &image.light, &image.full);
@@ -307,13 +314,9 @@ END_TEST
 
 START_TEST(test_addresses_unknown)
 {
-    struct image image = describe(_i * 4);
     struct profile_record_layout layout;
+    struct image image = describe_relocated(_i, &layout);
 
-    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, &layout));
-    for (size_t i = 0; i < RECORDS; i++)
-        memset(image.data.data + i * layout.record_size + layout.counter_ptr, 0,
-               layout.pointer_size);
     store_u32(image.data.data + layout.num_counters, 2, image.full.big_endian);
     add_sections(&image);
     finish(&image);

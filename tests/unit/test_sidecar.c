@@ -10,23 +10,32 @@
 #include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
 
+/* What was written is read as it was, and restores the original. Frees both. */
+static void assert_sound(struct sample *sample, struct buffer file, unsigned version)
+{
+    struct sidecar *sidecar = sample_open(&file);
+    struct error error = {0};
+
+    ck_assert_uint_eq(sidecar_format_version(sidecar), version);
+    ck_assert(sample_agrees(sample, sidecar));
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    ck_assert(sample_restores(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+
 START_TEST(test_round_trip)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
     struct buffer file = sample_write(&sample->source, 9, 1);
     struct sidecar *sidecar = sample_open(&file);
-    struct error error = {0};
 
     ck_assert(sidecar_recognize(buffer_view(&file)));
     ck_assert_str_eq(sidecar_name(sidecar), "sample");
-    ck_assert_uint_eq(sidecar_format_version(sidecar), SIDECAR_FORMAT_VERSION);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
     ck_assert_ptr_null(sidecar_find(sidecar, SECTION_COVNAMES));
     sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, file, SIDECAR_FORMAT_VERSION);
 }
 END_TEST
 
@@ -35,9 +44,6 @@ START_TEST(test_copied_section)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
     struct sidecar_section_source sections[SAMPLE_SECTIONS + 1];
-    struct buffer file;
-    struct sidecar *sidecar;
-    struct error error = {0};
 
     memcpy(sections, sample->sections, sizeof(sample->sections));
     sections[SAMPLE_SECTIONS] = sections[0];
@@ -46,14 +52,7 @@ START_TEST(test_copied_section)
     sample->source.sections = sections;
     sample->source.section_count = SAMPLE_SECTIONS + 1;
     sample->kept.kind = SECTION_COVNAMES;
-    file = sample_write(&sample->source, 9, 1);
-    sidecar = sample_open(&file);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, sample_write(&sample->source, 9, 1), SIDECAR_FORMAT_VERSION);
 }
 END_TEST
 
@@ -61,17 +60,8 @@ END_TEST
 START_TEST(test_compact_round_trip)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file = sample_write_compact(&sample->source);
-    struct sidecar *sidecar = sample_open(&file);
-    struct error error = {0};
 
-    ck_assert_uint_eq(sidecar_format_version(sidecar), SIDECAR_FORMAT_VERSION_COMPACT);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, sample_write_compact(&sample->source), SIDECAR_FORMAT_VERSION_COMPACT);
 }
 END_TEST
 
@@ -105,9 +95,6 @@ START_TEST(test_empty)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
     const uint8_t no_steps[] = {0, 0};
-    struct buffer file;
-    struct sidecar *sidecar;
-    struct error error = {0};
 
     sample->source.section_count = 0;
     sample->source.kept_count = 0;
@@ -117,14 +104,7 @@ START_TEST(test_empty)
     sample->source.facts.stripped_digest = sample->source.facts.original_digest;
     buffer_free(&sample->stripped);
     ck_assert(buffer_append(&sample->stripped, sample->original.data, sample->original.size));
-    file = sample_write(&sample->source, 9, 1);
-    sidecar = sample_open(&file);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, sample_write(&sample->source, 9, 1), SIDECAR_FORMAT_VERSION);
 }
 END_TEST
 

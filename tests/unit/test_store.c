@@ -22,18 +22,26 @@ static struct uuid uuid_of(const char *hex)
     return uuid;
 }
 
+/* Good until the next call. */
+static const char *store_directory(const char *store)
+{
+    static char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", directory, store);
+    return path;
+}
+
 static void add_file(const char *store, const char *first, const char *rest)
 {
     char path[512];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/%s", directory, store);
-    mkdir(path, 0755);
-    snprintf(path, sizeof(path), "%s/%s/.build-id", directory, store);
-    mkdir(path, 0755);
-    snprintf(path, sizeof(path), "%s/%s/.build-id/%s", directory, store, first);
-    mkdir(path, 0755);
     snprintf(path, sizeof(path), "%s/%s/.build-id/%s/%s", directory, store, first, rest);
+    for (char *end = path + sizeof(directory); (end = strchr(end, '/')) != NULL; end++) {
+        *end = '\0';
+        mkdir(path, 0755);
+        *end = '/';
+    }
     file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);
     fclose(file);
@@ -74,11 +82,9 @@ static void clean_up(void)
 static bool find(const char *store, const char *hex, enum store_query query,
                  struct store_match *match, struct error *error)
 {
-    char path[512];
     struct uuid uuid = uuid_of(hex);
 
-    snprintf(path, sizeof(path), "%s/%s", directory, store);
-    return store_find(path, &uuid, query, match, error);
+    return store_find(store_directory(store), &uuid, query, match, error);
 }
 
 static void assert_found(const char *store, const char *hex, enum store_query query,
@@ -188,15 +194,6 @@ static bool note_sidecar(void *context, const char *path, const struct uuid *uui
             ck_assert_int_eq(*c, *digit++);
     }
     return note_entry(context, &entry, error);
-}
-
-/* Good until the next call. */
-static const char *store_directory(const char *store)
-{
-    static char path[512];
-
-    snprintf(path, sizeof(path), "%s/%s", directory, store);
-    return path;
 }
 
 START_TEST(test_walk_in_order)
