@@ -56,11 +56,6 @@ struct run_files run_files_create(const char *label)
     return files;
 }
 
-void run_files_remove(struct run_files *files)
-{
-    sample_remove(&files->sample);
-}
-
 struct command run_files_command(const struct run_files *files)
 {
     return covsplit_command(files->sample.scratch, "run", "--store", files->store, "--", NULL);

@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare, SFun clean_up)
+TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare)
 {
     TCase *test_case = tcase_create(name);
     if (timeout_seconds != 0) {
         tcase_set_timeout(test_case, timeout_seconds);
     }
     if (prepare != NULL) {
-        tcase_add_unchecked_fixture(test_case, prepare, clean_up);
+        tcase_add_unchecked_fixture(test_case, prepare, NULL);
     }
     return test_case;
 }

@@ -7,9 +7,9 @@
 
 #include <check.h>
 
-/* A test case with a time limit for each test (0: Check's own), and with what is done before and
- * after all its tests; NULL: nothing. */
-TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare, SFun clean_up);
+/* A test case with a time limit for each test (0: Check's own), and with what is done once before
+ * all its tests; NULL: nothing. */
+TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare);
 
 /* Adds one test after the other: suite_tests(test_case, test_this, test_that). */
 #define suite_tests(test_case, ...)                                                                \

@@ -218,7 +218,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = suite_case("all", 60, NULL, NULL);
+    TCase *all = suite_case("all", 60, NULL);
     suite_loops(all, sizeof(limits) / sizeof(limits[0]), test_claimed_parts);
     suite_tests(all, test_long_list_of_names, test_long_list_of_files, test_many_chunks,
                 test_empty_tokens, test_true_claims);

@@ -167,7 +167,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = suite_case("all", 120, NULL, NULL);
+    TCase *all = suite_case("all", 120, NULL);
     suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
     return suite_main("code search", all);

@@ -196,7 +196,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *functions = suite_case("functions", 300, NULL, NULL);
+    TCase *functions = suite_case("functions", 300, NULL);
     suite_loops(functions, 5, test_functions_come_back);
     suite_tests(functions, test_form_of_functions, test_form_of_known_functions,
                 test_hostile_functions);

@@ -365,11 +365,11 @@ END_TEST
 
 int main(void)
 {
-    TCase *encoding = suite_case("encoding", 60, NULL, NULL);
+    TCase *encoding = suite_case("encoding", 60, NULL);
     suite_loops(encoding, 4, test_random_scripts);
     suite_tests(encoding, test_sections_are_no_literals, test_no_edits,
                 test_encode_refuses_bad_ranges);
-    TCase *hostile = suite_case("hostile", 60, NULL, NULL);
+    TCase *hostile = suite_case("hostile", 60, NULL);
     tcase_add_test(hostile, test_truncations);
     suite_loops(hostile, 4, test_random_damage);
     tcase_add_test(hostile, test_hostile_numbers);

@@ -214,7 +214,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("mappings", 60, NULL, NULL);
+    TCase *test_case = suite_case("mappings", 60, NULL);
     suite_tests(test_case, test_many_regions, test_claimed_regions, test_all_parts_are_used,
                 test_lines_start_again);
     return suite_main("covfun form", test_case);

@@ -188,7 +188,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = suite_case("all", 60, NULL, NULL);
+    TCase *all = suite_case("all", 60, NULL);
     suite_tests(all, test_none, test_many_blocks, test_tokens_that_never_come);
     return suite_main("memory", all);
 }

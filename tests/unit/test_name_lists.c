@@ -205,7 +205,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *lists = suite_case("lists", 300, NULL, NULL);
+    TCase *lists = suite_case("lists", 300, NULL);
     suite_loops(lists, sizeof(forms) / sizeof(forms[0]), test_written_as_told);
     suite_tests(lists, test_comes_back, test_damaged, test_random_lists);
     return suite_main("members", lists);

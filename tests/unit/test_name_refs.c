@@ -257,7 +257,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *names = suite_case("names", 300, NULL, NULL);
+    TCase *names = suite_case("names", 300, NULL);
     suite_loops(names, 6, test_names_come_back);
     suite_tests(names, test_form_of_names, test_form_with_data);
     suite_loops(names, 2, test_hostile_names);

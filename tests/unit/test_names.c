@@ -211,7 +211,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = suite_case("all", 300, NULL, NULL);
+    TCase *all = suite_case("all", 300, NULL);
     suite_tests(all, test_md5, test_many, test_names, test_distinct, test_no_names, test_damaged,
                 test_false_sizes);
     return suite_main("names", all);

@@ -370,7 +370,7 @@ END_TEST
 int main(void)
 {
     elf_version(EV_CURRENT);
-    TCase *all = suite_case("all", 300, NULL, NULL);
+    TCase *all = suite_case("all", 300, NULL);
     suite_loops(all, SAMPLE_SHAPES, test_coverage, test_correlation);
     suite_tests(all, test_refusals, test_a_sink_that_stops, test_damaged_content);
     suite_loops(all, SAMPLE_SHAPES, test_mutations);

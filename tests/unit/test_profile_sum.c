@@ -354,7 +354,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = suite_case("all", 300, NULL, NULL);
+    TCase *all = suite_case("all", 300, NULL);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_counts, test_one_profile_is_unchanged);
     suite_loops(all, FORMS, test_bitmap, test_byte_coverage);
     suite_loops(all, 2, test_threads);

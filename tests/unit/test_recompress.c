@@ -232,7 +232,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *same = suite_case("same", 300, NULL, NULL);
+    TCase *same = suite_case("same", 300, NULL);
     tcase_add_test(same, test_short);
     suite_loops(same, 8, test_random);
     suite_tests(same, test_long_codes, test_reach, test_long_chains, test_other_streams, test_limit,

@@ -291,7 +291,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *sound = suite_case("sound", 120, NULL, NULL);
+    TCase *sound = suite_case("sound", 120, NULL);
     suite_loops(sound, SAMPLE_SHAPES, test_round_trip, test_compact_round_trip, test_copied_section,
                 test_unaligned_memory, test_empty);
     suite_tests(sound, test_uuid_sizes, test_threads_change_nothing);

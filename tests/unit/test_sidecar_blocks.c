@@ -445,7 +445,8 @@ END_TEST
 
 int main(void)
 {
-    TCase *blocks = suite_case("blocks", 300, prepare, clean_up);
+    TCase *blocks = suite_case("blocks", 300, NULL);
+    tcase_add_unchecked_fixture(blocks, prepare, clean_up);
     suite_loops(blocks, 3, test_whole);
     suite_tests(blocks, test_library_starts_threads_when_told, test_threads_change_nothing,
                 test_parts, test_parts_outside, test_only_what_is_wanted, test_damage,

@@ -531,7 +531,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *damage = suite_case("damage", 300, NULL, NULL);
+    TCase *damage = suite_case("damage", 300, NULL);
     suite_loops(damage, SAMPLE_SHAPES, test_every_byte);
     suite_loops(damage, 2, test_every_byte_of_names);
     suite_loops(damage, SAMPLE_SHAPES, test_every_truncation);
@@ -540,7 +540,7 @@ int main(void)
     TCase *versions = tcase_create("versions");
     suite_tests(versions, test_newer_format_is_refused, test_unknown_form_is_refused,
                 test_unknown_notes_are_ignored, test_needed_notes_are_missed, test_no_sidecar);
-    TCase *sizes = suite_case("sizes", 120, NULL, NULL);
+    TCase *sizes = suite_case("sizes", 120, NULL);
     suite_tests(sizes, test_claimed_terabyte, test_many_zeros);
     return suite_main("sidecar damage", damage, versions, sizes);
 }

@@ -378,7 +378,8 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = suite_case("all", 0, prepare, clean_up);
+    TCase *all = suite_case("all", 0, NULL);
+    tcase_add_unchecked_fixture(all, prepare, clean_up);
     suite_tests(all, test_exact, test_prefix, test_stub, test_two_answers, test_walk_in_order,
                 test_scan_kinds, test_walk_of_nothing, test_walk_stops,
                 test_walk_while_entries_vanish, test_parse_name, test_library_visit);

@@ -479,7 +479,7 @@ int main(void)
     tcase_add_test(forms, test_triples);
     suite_loops(forms, sizeof(damaged) / sizeof(damaged[0]), test_damaged);
     suite_tests(forms, test_longer_than_it_says, test_form_stays);
-    TCase *texts = suite_case("texts", 300, NULL, NULL);
+    TCase *texts = suite_case("texts", 300, NULL);
     tcase_add_test(texts, test_comes_back);
     suite_loops(texts, 2, test_many_tokens);
     suite_tests(texts, test_small_texts, test_numbers_count_up, test_changed_parts,

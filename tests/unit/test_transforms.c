@@ -500,15 +500,15 @@ END_TEST
 
 int main(void)
 {
-    TCase *sections = suite_case("sections", 300, NULL, NULL);
+    TCase *sections = suite_case("sections", 300, NULL);
     suite_loops(sections, MAKERS, test_comes_back, test_changed_section, test_noise,
                 test_threads_change_nothing);
     suite_loops(sections, FORMS, test_form_stays);
-    TCase *damage = suite_case("damage", 300, NULL, NULL);
+    TCase *damage = suite_case("damage", 300, NULL);
     suite_loops(damage, MAKERS, test_changed_packed);
     suite_loops(sections, MAKERS, test_recall);
     suite_loops(damage, MAKERS - 1, test_changed_parts);
-    TCase *names = suite_case("names", 60, NULL, NULL);
+    TCase *names = suite_case("names", 60, NULL);
     suite_tests(names, test_distinct_names, test_mappings_are_taken_apart);
     return suite_main("compact", sections, damage, names);
 }

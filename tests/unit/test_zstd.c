@@ -282,12 +282,12 @@ END_TEST
 int main(void)
 {
     const int size_count = sizeof(sizes) / sizeof(sizes[0]);
-    TCase *sound = suite_case("sound", 300, NULL, NULL);
+    TCase *sound = suite_case("sound", 300, NULL);
     suite_loops(sound, size_count, test_round_trip);
     tcase_add_test(sound, test_highest_level);
     suite_loops(sound, size_count, test_every_byte_is_reported_once);
     suite_tests(sound, test_appends, test_skip);
-    TCase *damage = suite_case("damage", 60, NULL, NULL);
+    TCase *damage = suite_case("damage", 60, NULL);
     suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
     suite_loops(damage, 4, test_random_damage);
     tcase_add_test(damage, test_window_is_bounded);

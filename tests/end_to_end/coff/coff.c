@@ -16,9 +16,8 @@
 #include "tests/support/windows_program.h"
 #include "tests/support/wine.h"
 
-#define CELL_TIMEOUT_SECONDS 600
-#define RUNS                 3
-#define EXIT_CODE            3
+#define RUNS      3
+#define EXIT_CODE 3
 
 static const char *clang_version;
 
@@ -47,11 +46,6 @@ static struct cell cell_build(const struct windows_program *program)
     }
     windows_program_build(&cell.program, cell.original);
     return cell;
-}
-
-static void cell_remove(struct cell *cell)
-{
-    scratch_remove(cell->scratch);
 }
 
 static const char *sidecar_of(const char *image)
@@ -507,14 +501,13 @@ START_TEST(test_program)
         check_runs(&cell, &verdict);
     }
     verdict_assert(&verdict, windows_program_describe(&cell.program));
-    cell_remove(&cell);
 }
 END_TEST
 
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
-    TCase *test_case = suite_case("programs", CELL_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("programs", 600, NULL);
     suite_loops(test_case, sizeof programs / sizeof *programs, test_program);
     wine_start();
     int status = suite_main(text_format("coff clang-%s", clang_version), test_case);

@@ -15,13 +15,12 @@
 #include "tests/support/windows_program.h"
 #include "tests/support/wine.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define FUNCTIONS            8
-#define RUN                  12
-#define EXIT_CODE            3
+#define FUNCTIONS       8
+#define RUN             12
+#define EXIT_CODE       3
 
-#define MERGED_RUNTIME       "-DPROFILE_MERGED"
-#define MERGED_COUNTERS      "/debug /merge:.lprfc=.data"
+#define MERGED_RUNTIME  "-DPROFILE_MERGED"
+#define MERGED_COUNTERS "/debug /merge:.lprfc=.data"
 
 static char **clangs;
 static int clang_count;
@@ -78,11 +77,6 @@ static struct cell cell_build(const struct windows_program *program)
     windows_program_build(program, cell.original);
     run_program(cell.original);
     return cell;
-}
-
-static void cell_remove(struct cell *cell)
-{
-    scratch_remove(cell->scratch);
 }
 
 /* Runs a command of these words in the scratch directory. Returns what it printed, errors too, and
@@ -216,7 +210,6 @@ START_TEST(test_readers)
             assert_complete(&cell);
         }
     }
-    cell_remove(&cell);
 }
 END_TEST
 
@@ -242,7 +235,6 @@ START_TEST(test_digest)
     ck_assert_str_eq(succeed(&cell, text_format("%s run --store store -- %s stripped/%s",
                                                 covsplit_path(), cov, WINDOWS_PROGRAM)),
                      succeed(&cell, text_format("%s original/%s", cov, WINDOWS_PROGRAM)));
-    cell_remove(&cell);
 }
 END_TEST
 
@@ -283,7 +275,6 @@ START_TEST(test_signature)
         ck_assert_uint_eq(found[i], signature(path_join(cell.original, name)));
     }
     ck_assert_uint_ne(found[0], found[1]);
-    cell_remove(&cell);
 }
 END_TEST
 
@@ -315,7 +306,6 @@ START_TEST(test_merged_counters)
     run_program(cell.stripped);
     assert_image_refused(&cell);
     assert_complete(&cell);
-    cell_remove(&cell);
 }
 END_TEST
 
@@ -345,7 +335,6 @@ START_TEST(test_binary_correlation)
                                     STRIPPED_PROFILE " --llvm-profdata");
     refuse(&cell, text_format("%s %s --store .", merge, profdata), "--binary-file=IMAGE");
     refuse(&cell, text_format("%s %s --sidecar " SIDECAR, merge, profdata), "--binary-file=IMAGE");
-    cell_remove(&cell);
 }
 END_TEST
 
@@ -356,7 +345,7 @@ int main(int argument_count, char **arguments)
     }
     clangs = arguments + 1;
     clang_count = argument_count - 1;
-    TCase *test_case = suite_case("readers", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("readers", 300, NULL);
     suite_loops(test_case, clang_count, test_readers);
     suite_tests(test_case, test_digest, test_signature);
     suite_loops(test_case, sizeof merged_counters / sizeof *merged_counters, test_merged_counters);

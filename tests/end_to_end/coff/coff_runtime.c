@@ -10,8 +10,6 @@
 #include "tests/support/windows_image.h"
 #include "tests/support/windows_images.h"
 
-#define TEST_TIMEOUT_SECONDS 600
-
 /* Another build's program, whose runtime is inlined: nothing says what could be changed. */
 START_TEST(test_no_runtime)
 {
@@ -395,8 +393,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case =
-        suite_case("runtime", TEST_TIMEOUT_SECONDS, windows_images_build, windows_images_remove);
+    TCase *test_case = suite_case("runtime", 600, windows_images_build);
     tcase_add_test(test_case, test_no_runtime);
     suite_loops(test_case, WINDOWS_IMAGES, test_map);
     suite_tests(test_case, test_thunks, test_wrong_map, test_other_map);

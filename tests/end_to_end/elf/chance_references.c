@@ -15,9 +15,8 @@
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define FUNCTIONS            400
-#define PAGE                 4096
+#define FUNCTIONS 400
+#define PAGE      4096
 
 /* Of the library with much code. Each of the instructions is a lea of an address up to 2 GiB away;
  * with a .dynsym of half a megabyte, some thirty of them seem to lead there. */
@@ -154,14 +153,13 @@ START_TEST(test_library)
     files_equal(path_join(directory, "full.profdata"), path_join(directory, "correlated.profdata"),
                 &verdict);
     verdict_assert(&verdict, label);
-    scratch_remove(directory);
 }
 END_TEST
 
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
-    TCase *test_case = suite_case("libraries", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("libraries", 300, NULL);
     suite_loops(test_case, (int)(LIBRARY_COUNT * (sizeof linkers / sizeof *linkers)), test_library);
     return suite_main("chance references", test_case);
 }

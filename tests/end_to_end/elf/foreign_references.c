@@ -12,8 +12,7 @@
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define FUNCTIONS            400
+#define FUNCTIONS 400
 
 static const char *clang_version;
 static const char *linker_name;
@@ -100,14 +99,13 @@ START_TEST(test_look)
     ck_assert_str_eq(expected.errors, found.errors);
     ck_assert(file_exists(path_join(directory, "stripped.profraw")));
     ck_assert_uint_gt((uintmax_t)file_status(path_join(directory, "stripped.profraw")).st_size, 0);
-    scratch_remove(directory);
 }
 END_TEST
 
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
-    TCase *test_case = suite_case("looks", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("looks", 300, NULL);
     suite_loops(test_case, sizeof looks / sizeof *looks, test_look);
     return suite_main("foreign references", test_case);
 }

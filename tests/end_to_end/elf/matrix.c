@@ -17,8 +17,6 @@
 #include "tests/support/suite.h"
 #include "tests/support/trial.h"
 
-#define ROW_TIMEOUT_SECONDS 600
-
 struct row {
     const char *clangs;  /* words; NULL: all */
     const char *linkers; /* words; NULL: GNU ld and lld */
@@ -275,7 +273,6 @@ START_TEST(test_row)
     if (trial.messages[0] != '\0') {
         printf("%s:\n%s", program_describe(&row->program), trial.messages);
     }
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -284,7 +281,7 @@ int main(int argument_count, char **arguments)
     const char *clang, *linker;
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang, &linker);
     int count = choose_rows(clang, linker);
-    TCase *test_case = suite_case("rows", ROW_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("rows", 600, NULL);
     suite_loops(test_case, count, test_row);
     return suite_main(text_format("matrix clang-%s %s", clang, linker), test_case);
 }

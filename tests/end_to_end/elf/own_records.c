@@ -16,9 +16,8 @@
 #include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define FUNCTIONS            20
-#define MESSAGE              "stays: the program looks at its own records"
+#define FUNCTIONS 20
+#define MESSAGE   "stays: the program looks at its own records"
 
 static const char *clang_version;
 
@@ -121,7 +120,6 @@ START_TEST(test_look)
         ck_assert_uint_lt(file_size(path_join(directory, "stripped.profraw")),
                           file_size(path_join(directory, "full.profraw")));
     }
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -146,7 +144,6 @@ START_TEST(test_macho)
     char *directory = scratch_create("own-records");
     darwin_program_build(&program, directory, "app");
     expect_kept(directory, "split -o stripped --sidecar side app", architectures[_i]);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -165,14 +162,13 @@ START_TEST(test_coff)
     windows_program_build(&program, directory);
     expect_kept(directory, text_format("split -o stripped --sidecar side %s" WINDOWS_PROGRAM, map),
                 windows_program_describe(&program));
-    scratch_remove(directory);
 }
 END_TEST
 
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
-    TCase *test_case = suite_case("looks", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("looks", 300, NULL);
     suite_loops(test_case, LOOK_COUNT * (sizeof linkers / sizeof *linkers), test_look);
     if (strcmp(clang_version, "22") == 0) {
         suite_loops(test_case, 2, test_macho);

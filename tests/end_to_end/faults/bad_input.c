@@ -48,11 +48,6 @@ static void prepare_large(void)
     sample_split(&sample);
 }
 
-static void clean_up(void)
-{
-    sample_remove(&sample);
-}
-
 /* join, show and verify of a damaged sidecar. */
 static bool check_sidecar(const char *directory, const struct contents *sidecar,
                           const struct contents *original, bool must_fail, struct verdict *verdict)
@@ -339,8 +334,8 @@ static const TTest *mutation_of(const char *kind)
 int main(int argument_count, char **arguments)
 {
     const char *kind = argument_count > 1 ? arguments[1] : "";
-    TCase *files = suite_case("files", TEST_TIMEOUT_SECONDS, prepare_large, clean_up);
-    TCase *mutations = suite_case(kind, TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *files = suite_case("files", TEST_TIMEOUT_SECONDS, prepare_large);
+    TCase *mutations = suite_case(kind, TEST_TIMEOUT_SECONDS, prepare);
     hostile_in_memory();
     if (argument_count == 2 && strcmp(kind, "files") == 0) {
         suite_tests(files, test_no_image, test_object_file, test_truncated_image,

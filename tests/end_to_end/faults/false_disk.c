@@ -9,10 +9,9 @@
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define SAMPLE_FUNCTIONS     100
-#define PLACES               60
-#define OUTPUTS              2
+#define SAMPLE_FUNCTIONS 100
+#define PLACES           60
+#define OUTPUTS          2
 
 static struct sample sample;
 static char *module;
@@ -25,11 +24,6 @@ static void prepare(void)
     good = path_join(sample.scratch, "good");
     run_or_abort(NULL, "gcc", "-O1", "-shared", "-fPIC", "-o", module,
                  COVSPLIT_FIXTURE_DIRECTORY "/false_disk.c", NULL);
-}
-
-static void clean_up(void)
-{
-    sample_remove(&sample);
 }
 
 static struct outcome split(const char *directory, const char *words, unsigned file,
@@ -103,9 +97,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *each = suite_case("each output", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *each = suite_case("each output", 300, NULL);
 
-    tcase_add_unchecked_fixture(each, prepare, clean_up);
+    tcase_add_unchecked_fixture(each, prepare, NULL);
     suite_loops(each, 4, test_each_output);
     return suite_main("false disk", each);
 }

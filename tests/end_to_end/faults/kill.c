@@ -66,11 +66,6 @@ static void prepare_coff(void)
     take_samples();
 }
 
-static void clean_up(void)
-{
-    sample_remove(&sample);
-}
-
 struct place {
     char *directory;
     char *image;
@@ -249,11 +244,11 @@ END_TEST
 
 int main(void)
 {
-    TCase *kills = suite_case("kill", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *kills = suite_case("kill", TEST_TIMEOUT_SECONDS, prepare);
     suite_tests(kills, test_random_moments, test_every_system_call);
-    TCase *writers = suite_case("writers", TEST_TIMEOUT_SECONDS, prepare_writers, clean_up);
+    TCase *writers = suite_case("writers", TEST_TIMEOUT_SECONDS, prepare_writers);
     tcase_add_test(writers, test_many_writers);
-    TCase *coff = suite_case("coff", TEST_TIMEOUT_SECONDS, prepare_coff, clean_up);
+    TCase *coff = suite_case("coff", TEST_TIMEOUT_SECONDS, prepare_coff);
     tcase_add_test(coff, test_every_system_call);
     return suite_main("kill", kills, writers, coff);
 }

@@ -21,9 +21,8 @@
 #include "tests/support/suite.h"
 #include "tests/support/windows_images.h"
 
-#define TEST_TIMEOUT_SECONDS 3000
-#define CLANG                "22"
-#define GONE_HOURS           100
+#define CLANG      "22"
+#define GONE_HOURS 100
 
 /* Of a case, but with `all`: the first so many, and then as many more at even distances. */
 #define FIRST_MAX  100
@@ -75,7 +74,6 @@ static void make_elf(const char *inputs)
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);
-    run_files_remove(&files);
 }
 
 static void make_coff(const char *inputs)
@@ -90,7 +88,6 @@ static void make_coff(const char *inputs)
         if (file_exists(map))
             file_copy(map, path_join(inputs, text_format("%s.exe.map", names[i])));
     }
-    windows_images_remove();
     covsplit_run_words(inputs, 0, "split -o merged.stripped --sidecar merged.side merged.exe");
 }
 
@@ -122,11 +119,6 @@ static void prepare(void)
     make_elf(inputs);
     make_coff(inputs);
     make_macho(inputs);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 /* ---- the commands ---- */
@@ -424,7 +416,7 @@ END_TEST
 
 int main(int count, char **words)
 {
-    TCase *commands = suite_case("commands", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *commands = suite_case("commands", 3000, prepare);
 
     is_whole = count == 2 && strcmp(words[1], "all") == 0;
     suite_loops(commands, sizeof(scenarios) / sizeof(*scenarios), test_command);

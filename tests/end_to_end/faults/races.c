@@ -20,12 +20,11 @@
 #include "tests/support/suite.h"
 #include "tests/support/traced.h"
 
-#define TEST_TIMEOUT_SECONDS 600
-#define SAMPLE_FUNCTIONS     20
-#define START_STOPS          100 /* before the command comes to any file of ours */
-#define STOPS_MIN            50
-#define STEPS_MIN            20
-#define PAGE                 4096
+#define SAMPLE_FUNCTIONS 20
+#define START_STOPS      100 /* before the command comes to any file of ours */
+#define STOPS_MIN        50
+#define STEPS_MIN        20
+#define PAGE             4096
 
 static struct sample sample;
 
@@ -33,11 +32,6 @@ static void prepare(void)
 {
     sample = sample_create("races", SAMPLE_FUNCTIONS);
     sample_split(&sample);
-}
-
-static void clean_up(void)
-{
-    sample_remove(&sample);
 }
 
 /* A sanitizer adds system calls of its own, and time. */
@@ -381,7 +375,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     restriction_enter(argument_count, arguments);
-    TCase *test_case = suite_case("races", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("races", 600, prepare);
     suite_tests(test_case, test_split_in_place, test_join_in_place, test_link);
     suite_loops(test_case, 2, test_changed_in_place, test_image_cut_short);
     tcase_add_test(test_case, test_large_input_cut_short);

@@ -13,8 +13,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define IMAGE                "image"
+#define IMAGE "image"
 /* Of raw version 10. */
 #define RAW_HEADER_SIZE 128
 #define RAW_RECORD_SIZE 64
@@ -446,7 +445,6 @@ START_TEST(test_program)
     verdict_assert(&verdict, darwin_program_describe(&program));
     ck_assert(good);
     ck_assert_msg((removed != 0) == has_fixups, "%zu fixups were removed", removed);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -483,7 +481,6 @@ START_TEST(test_certificate)
     ck_assert(good);
     const char *commands = dump(directory, "llvm-otool", "-l", STRIPPED, &verdict);
     ck_assert(commands != NULL && strstr(commands, "LC_CODE_SIGNATURE") == NULL);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -523,7 +520,6 @@ START_TEST(test_arm64e)
         authenticated += strstr(fixups.items[i], " authenticated by ") != NULL;
     }
     ck_assert_uint_ne(authenticated, 0);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -646,7 +642,6 @@ START_TEST(test_universal)
     covsplit_run_words(directory, 0, "split " IMAGE);
     covsplit_run_words(directory, 0, "join -o " IMAGE " " IMAGE);
     files_assert_equal(path_join(directory, IMAGE), path_join(directory, "original"), "in place");
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -666,13 +661,12 @@ START_TEST(test_real)
         covsplit_assert(0, directory, "split", "-o", STRIPPED, "--sidecar", SIDECAR, image, NULL);
     files_assert_equal(path_join(directory, STRIPPED), image, real_images[_i]);
     ck_assert_msg(strstr(errors, "nothing to take out") != NULL, "%s", errors);
-    scratch_remove(directory);
 }
 END_TEST
 
 int main(int argument_count, char **arguments)
 {
-    TCase *test_case = suite_case("images", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("images", 300, NULL);
     if (argument_count == 2 && strcmp(arguments[1], "real") == 0) {
         suite_loops(test_case, sizeof real_images / sizeof *real_images, test_real);
         return suite_main("real Mach-O images", test_case);

@@ -14,14 +14,13 @@
 #include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define IMAGE                "image"
-#define STRIPPED             "stripped"
-#define OTHER                "other-%s"
-#define SIDECAR              "image.covsplit"
-#define READERS_MAX          8
-#define SIGNATURE_SHIFT      40
-#define SMALL_FUNCTIONS      30
+#define IMAGE           "image"
+#define STRIPPED        "stripped"
+#define OTHER           "other-%s"
+#define SIDECAR         "image.covsplit"
+#define READERS_MAX     8
+#define SIGNATURE_SHIFT 40
+#define SMALL_FUNCTIONS 30
 
 static const char *clang_version;
 static const char *readers[READERS_MAX];
@@ -139,7 +138,6 @@ START_TEST(test_images)
     }
     verdict_assert(&verdict, text_format("%s with --sections %s", first, row->sections));
     ck_assert(good);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -155,7 +153,6 @@ START_TEST(test_all_stays)
                       strstr(errors, "__llvm_prf_data stays: the names stay") != NULL,
                   "%s: covsplit says: %s", row.sections, errors);
     files_assert_equal(path_join(directory, STRIPPED), path_join(directory, IMAGE), row.sections);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -182,7 +179,6 @@ START_TEST(test_old_mapping)
             verdict_fail(&verdict, "covsplit says: %s", errors));
     verdict_assert(&verdict, OLD_MAPPING_NAME);
     ck_assert(good);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -330,7 +326,6 @@ START_TEST(test_profiles)
     verdict_assert(&verdict, text_format("%s, --sections %s", darwin_program_describe(&program),
                                          row->sections));
     ck_assert(good);
-    scratch_remove(directory);
 }
 END_TEST
 
@@ -343,7 +338,7 @@ int main(int argument_count, char **arguments)
     for (int i = 2; i < argument_count; i++) {
         readers[reader_count++] = arguments[i];
     }
-    TCase *test_case = suite_case("alone", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("alone", 300, NULL);
     suite_loops(test_case, sizeof image_rows / sizeof *image_rows, test_images);
     suite_tests(test_case, test_all_stays, test_old_mapping);
     suite_loops(test_case, sizeof profile_rows / sizeof *profile_rows, test_profiles);

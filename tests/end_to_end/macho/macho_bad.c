@@ -21,10 +21,9 @@
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 1500
-#define PEAK_RESIDENT_KIB    (1024 * 1024)
-#define FUNCTIONS            60
-#define CUT_STEP             991
+#define PEAK_RESIDENT_KIB (1024 * 1024)
+#define FUNCTIONS         60
+#define CUT_STEP          991
 
 static const struct darwin_program programs[] = {
     {.clang = "22", .architecture = "x86_64", .functions = FUNCTIONS, .late_section = true},
@@ -53,11 +52,6 @@ static void prepare(void)
     run_or_abort(scratch, "llvm-lipo-22", "-create", "0/image", "2/image", "-output", "universal",
                  NULL);
     images[UNIVERSAL_IMAGE] = file_read(path_join(scratch, "universal"));
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 /* Runs covsplit with words of a text; -1 where it did not end as every run must. */
@@ -373,7 +367,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     hostile_in_memory();
-    TCase *test_case = suite_case("bad", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("bad", 1500, prepare);
     if (argument_count == 4 && strcmp(arguments[1], "mutations") == 0) {
         hostile_seeds(arguments[2], arguments[3]);
         suite_loops(test_case, hostile_tests(), test_mutations);

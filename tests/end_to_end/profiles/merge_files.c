@@ -15,9 +15,8 @@
 #include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define FUNCTIONS            20
-#define PROFILES             4
+#define FUNCTIONS 20
+#define PROFILES  4
 
 static char *scratch;
 
@@ -44,11 +43,6 @@ static void prepare(void)
         command_expect(&command, 3);
         command_free(&command);
     }
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 /* Runs `covsplit merge --store store WORDS` with more environment, and gives back what it says. */
@@ -376,7 +370,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("all", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_inputs, test_list_with_zeros, test_names_without_data,
                 test_empty_sidecars, test_debug_info, test_usage, test_which_llvm_profdata,
                 test_llvm_profdata_fails, test_unchanged, test_full, test_saturation);

@@ -23,10 +23,9 @@
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 1500
-#define RUN_TIMEOUT_SECONDS  5
-#define TRUNCATION_STEP      97
-#define FUNCTIONS            40
+#define RUN_TIMEOUT_SECONDS 5
+#define TRUNCATION_STEP     97
+#define FUNCTIONS           40
 /* The peak of the same run differs by some 330 KiB from time to time, with what the kernel maps of
  * the libraries around a page that is touched. So the bound is above the largest of a few runs. */
 #define PEAK_RUNS 8
@@ -123,11 +122,6 @@ static void prepare(void)
             good_peaks[which / 2] = peak;
         }
     }
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 static char *new_directory(const char *kind, unsigned long number)
@@ -373,7 +367,7 @@ int main(int argument_count, char **arguments)
         return suite_usage(arguments[0], "FIRST COUNT");
     }
     hostile_seeds(arguments[1], arguments[2]);
-    TCase *test_case = suite_case("all", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("all", 1500, prepare);
     suite_loops(test_case, PROFILE_COUNT, test_truncations);
     suite_tests(test_case, test_failure_modes, test_wrong_sidecars, test_many_profiles);
     suite_loops(test_case, hostile_tests(), test_mutations);

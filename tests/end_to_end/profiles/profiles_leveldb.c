@@ -21,9 +21,8 @@
 #include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 1500
-#define RUNS                 20
-#define IMAGES               2
+#define RUNS   20
+#define IMAGES 2
 
 static const char *clang_version;
 static const char *linker_name;
@@ -148,7 +147,6 @@ static void check_program(const char *objects_directory, const char *objects, co
         put_counters(&original, &split);
     }
     check_merge(scratch, &original, &split);
-    scratch_remove(scratch);
 }
 
 START_TEST(test_leveldb)
@@ -163,7 +161,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
-    TCase *test_case = suite_case("LevelDB", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("LevelDB", 1500, NULL);
     tcase_add_test(test_case, test_leveldb);
     return suite_main(text_format("LevelDB profiles clang-%s %s", clang_version, linker_name),
                       test_case);

@@ -265,7 +265,6 @@ START_TEST(test_variant)
         check_images(&application, "expected.profdata");
     }
     check_with_sidecars(&application, "expected.profdata", &split);
-    scratch_remove(application.scratch);
 }
 END_TEST
 
@@ -314,7 +313,6 @@ START_TEST(test_two_images)
     ck_assert_uint_eq(split.count, 2);
     ck_assert_str_eq(whole.items[0], split.items[0]);
     ck_assert_str_eq(whole.items[1], split.items[1]);
-    scratch_remove(scratch);
 }
 END_TEST
 
@@ -323,9 +321,9 @@ int main(int argument_count, char **arguments)
     const char *clang;
     suite_arguments(argument_count, arguments, "CLANG", &clang);
     int count = choose_variants(clang);
-    TCase *each = suite_case("variants", VARIANT_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *each = suite_case("variants", VARIANT_TIMEOUT_SECONDS, NULL);
     suite_loops(each, count, test_variant);
-    TCase *two = suite_case("two images", VARIANT_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *two = suite_case("two images", VARIANT_TIMEOUT_SECONDS, NULL);
     tcase_add_test(two, test_two_images);
     return suite_main(text_format("tripwire clang-%s", clang), each, two);
 }

@@ -12,18 +12,11 @@
 #include "tests/support/run_files.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-
 static struct run_files files;
 
 static void prepare(void)
 {
     files = run_files_create("claims");
-}
-
-static void clean_up(void)
-{
-    run_files_remove(&files);
 }
 
 static struct outcome run_words(const char *directory, const char *words)
@@ -217,7 +210,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("claims", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("claims", 120, prepare);
     suite_loops(test_case, sizeof claims / sizeof *claims, test_hostile_sidecars);
     suite_tests(test_case, test_low_limit, test_hole_behind_profile);
     if (!covsplit_is_sanitized())

@@ -26,9 +26,8 @@
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 1500
-#define REPORT_SECONDS       600
-#define SQLITE_SOURCE        COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"
+#define REPORT_SECONDS 600
+#define SQLITE_SOURCE  COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"
 #define SQLITE_OPTIONS                                                                             \
     INSTRUMENT_COVERAGE " -w -O0 -Wl,--build-id=sha1 -DSQLITE_OMIT_LOAD_EXTENSION "                \
                         "-DSQLITE_THREADSAFE=0 -DSQLITE_ENABLE_MATH_FUNCTIONS"
@@ -139,7 +138,6 @@ static void subject_remove(struct subject *subject)
     if (finds_objects()) {
         debuginfod_server_stop(&subject->server);
     }
-    scratch_remove(subject->scratch);
 }
 
 /* Runs the unsplit program, SCRATCH/original/PROGRAM, and indexes its profiles. */
@@ -453,7 +451,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     const char *kind = argument_count == 4 ? arguments[1] : "";
-    TCase *test_case = suite_case("reports", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("reports", 1500, NULL);
     if (strcmp(kind, "leveldb") == 0) {
         tcase_add_test(test_case, test_leveldb);
     } else if (strcmp(kind, "sqlite") == 0) {

@@ -13,18 +13,11 @@
 #include "tests/support/run_files.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-
 static struct run_files files;
 
 static void prepare(void)
 {
     files = run_files_create("run");
-}
-
-static void clean_up(void)
-{
-    run_files_remove(&files);
 }
 
 /* ---- what is read ---- */
@@ -478,7 +471,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("run", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("run", 120, prepare);
     suite_tests(test_case, test_every_function, test_sanitizers, test_threads, test_many_files,
                 test_few_descriptors, test_huge_hole, test_verbose_to_nobody, test_python,
                 test_cxx_streams, test_hostile_clients, test_silent_connections, test_descriptors,

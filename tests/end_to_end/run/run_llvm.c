@@ -13,8 +13,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define RUNS                 16
+#define RUNS 16
 
 static const char *clang;
 static const char *link_editor;
@@ -262,7 +261,6 @@ START_TEST(test_shared_library)
     check_concatenated(&application);
     check_reports(&application);
     check_html(&application);
-    scratch_remove(application.scratch);
 }
 END_TEST
 
@@ -271,7 +269,6 @@ START_TEST(test_without_build_id)
     struct application application = build(LINK_PIE, "none", NULL);
     check_profiles(&application);
     check_reports(&application);
-    scratch_remove(application.scratch);
 }
 END_TEST
 
@@ -285,14 +282,13 @@ START_TEST(test_binary_correlation)
                        merge_with(&application, true, "split", "profiles-split", "1", "g.profdata"),
                        "with the stripped image");
     check_reports(&application);
-    scratch_remove(application.scratch);
 }
 END_TEST
 
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang, &link_editor);
-    TCase *test_case = suite_case("run", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("run", 300, NULL);
     suite_tests(test_case, test_shared_library, test_without_build_id);
     if (atoi(clang) >= 19) {
         tcase_add_test(test_case, test_binary_correlation);

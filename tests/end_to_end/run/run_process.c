@@ -14,19 +14,13 @@
 #include "tests/support/run_files.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-#define WAIT_SECONDS         60
+#define WAIT_SECONDS 60
 
 static char *scratch;
 
 static void prepare(void)
 {
     scratch = scratch_create("run-process");
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 /* `covsplit run -- `, to which words are added. */
@@ -255,7 +249,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("process", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("process", 120, prepare);
     suite_tests(test_case, test_exit_codes, test_arguments, test_environment, test_module,
                 test_signals, test_broken_pipe, test_killed, test_outliving_child);
     return suite_main("run process", test_case);

@@ -11,18 +11,11 @@
 #include "tests/support/run_files.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-
 static struct run_files files;
 
 static void prepare(void)
 {
     files = run_files_create("run-sidecars");
-}
-
-static void clean_up(void)
-{
-    run_files_remove(&files);
 }
 
 /* ---- sidecars that are not as they should be ---- */
@@ -127,7 +120,6 @@ START_TEST(test_other_build)
     command = covsplit_command(files.sample.scratch, "run", "--sidecar", other.sidecar, "--store",
                                files.store, "--", "cmp", files.light, files.full, NULL);
     run_expect(&command, 0, NULL);
-    sample_remove(&other);
 }
 END_TEST
 
@@ -270,7 +262,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("sidecars", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("sidecars", 120, prepare);
     suite_tests(test_case, test_missing_sidecar, test_corrupt_sidecar, test_other_build,
                 test_similar_builds, test_partial_split);
     suite_loops(test_case, 2, test_rebuilt);

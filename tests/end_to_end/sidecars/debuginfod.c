@@ -27,11 +27,10 @@
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-#define WAIT_SECONDS         60
-#define START_ATTEMPTS       5
-#define LOG_SIZE             2000
-#define APP                  MANY_UNITS_PROGRAM
+#define WAIT_SECONDS   60
+#define START_ATTEMPTS 5
+#define LOG_SIZE       2000
+#define APP            MANY_UNITS_PROGRAM
 
 /* llvm-cov 14 has no client of debuginfod. */
 static const char *const clangs[] = {"16", "19", "22"};
@@ -307,15 +306,10 @@ static void prepare(void)
     scratch = scratch_create("debuginfod");
 }
 
-static void clean_up(void)
-{
-    scratch_remove(scratch);
-}
-
 int main(void)
 {
-    TCase *all = suite_case("debuginfod", TEST_TIMEOUT_SECONDS, NULL, NULL);
-    tcase_add_checked_fixture(all, prepare, clean_up);
+    TCase *all = suite_case("debuginfod", 120, NULL);
+    tcase_add_checked_fixture(all, prepare, NULL);
     suite_tests(all, test_federation, test_unknown_image);
     return suite_main("debuginfod", all);
 }

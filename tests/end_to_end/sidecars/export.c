@@ -15,9 +15,8 @@
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define APP                  MANY_UNITS_PROGRAM
-#define LIBRARY              MANY_UNITS_LIBRARY
+#define APP     MANY_UNITS_PROGRAM
+#define LIBRARY MANY_UNITS_LIBRARY
 
 static char *scratch;
 static char *sample; /* a directory with a program by clang-19, its sidecar, and its profile */
@@ -416,14 +415,9 @@ static void prepare(void)
     sample_uuid = uuid_of(path_join(sample, APP));
 }
 
-static void clean_up(void)
-{
-    scratch_remove(scratch);
-}
-
 int main(void)
 {
-    TCase *all = suite_case("export", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *all = suite_case("export", 300, prepare);
     suite_loops(all, 4, test_reports);
     suite_loops(all, VARIANT_COUNT, test_variants);
     tcase_add_test(all, test_shared_library);

@@ -11,8 +11,6 @@
 #include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-
 /* One image of each class: for ELF, and for COFF with 32 bits. */
 static const struct program elf_program = {.clang = "22",
                                            .linker = "lld",
@@ -29,11 +27,6 @@ static void prepare(void)
     scratch = scratch_create("sidecar-format");
     program_build(&elf_program, scratch);
     windows_program_build(&coff_program, scratch);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 static const char *const images[] = {PROGRAM_NAME, WINDOWS_PROGRAM};
@@ -121,7 +114,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("format", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("format", 120, prepare);
     suite_loops(test_case, IMAGE_COUNT, test_portable, test_compact);
     tcase_add_test(test_case, test_damage);
     return suite_main("sidecar format", test_case);

@@ -12,9 +12,8 @@
 #include "tests/support/store_files.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 240
-#define SAMPLE_FUNCTIONS     40
-#define IMAGE_COUNT          6
+#define SAMPLE_FUNCTIONS 40
+#define IMAGE_COUNT      6
 
 static struct sample sample;
 static struct variant variants[IMAGE_COUNT]; /* in sample.scratch, each split into its store */
@@ -30,11 +29,6 @@ static void prepare(void)
         run_or_abort(sample.scratch, covsplit_path(), "split", "--store", "full", "-o",
                      text_format("stripped-%u", i), variants[i].path, NULL);
     }
-}
-
-static void clean_up(void)
-{
-    sample_remove(&sample);
 }
 
 /* A directory with a store of the first `count` images as "store", all a little old. */
@@ -611,7 +605,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("store", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("store", 240, prepare);
     suite_tests(test_case, test_list, test_list_json, test_list_goes_on_after_a_fault,
                 test_empty_and_missing, test_check_good, test_check_finds_every_flip,
                 test_check_truncated, test_check_all_kinds, test_check_many);

@@ -19,12 +19,11 @@
 #include "tests/support/suite.h"
 #include "tests/support/traced.h"
 
-#define TEST_TIMEOUT_SECONDS 1500
-#define SAMPLE_FUNCTIONS     300
-#define WRITERS              16
-#define ROUNDS               4
-#define SEED                 3
-#define KILLS                200
+#define SAMPLE_FUNCTIONS 300
+#define WRITERS          16
+#define ROUNDS           4
+#define SEED             3
+#define KILLS            200
 
 /* The restrictions under which a sidecar can be added. */
 #define RESTRICTIONS RESTRICTION_NO_NOREPLACE
@@ -34,11 +33,6 @@ static struct sample sample;
 static void prepare(void)
 {
     sample = sample_create("writers", SAMPLE_FUNCTIONS);
-}
-
-static void clean_up(void)
-{
-    sample_remove(&sample);
 }
 
 /* ---- running covsplit ---- */
@@ -652,7 +646,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     restriction_enter(argument_count, arguments);
-    TCase *test_case = suite_case("writers", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("writers", 1500, prepare);
     suite_loops(test_case, RESTRICTIONS, test_one_image, test_many_images,
                 test_two_images_of_one_uuid, test_replace_together);
     tcase_add_test(test_case, test_no_safe_way);

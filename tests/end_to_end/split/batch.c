@@ -13,8 +13,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define IMAGES               6
+#define IMAGES 6
 
 static const char *clang_version;
 static char *scratch;
@@ -51,11 +50,6 @@ static void prepare(void)
     run_or_abort(originals, "ar", "rcs", "archive.a", "object.o", NULL);
     file_write_text(path_join(originals, "empty"), "");
     file_write(path_join(originals, "damaged"), "\177ELF\2\1\1", 7);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 static char *original(const char *name)
@@ -256,7 +250,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
-    TCase *test_case = suite_case("batch", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("batch", 300, prepare);
     suite_tests(test_case, test_tree, test_threads, test_failures, test_beside, test_same_uuid);
     suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);
     return suite_main("batch", test_case);

@@ -14,9 +14,8 @@
 #include "tests/support/leveldb.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define PROGRAMS             24
-#define COVERAGE             "-fprofile-instr-generate -fcoverage-mapping"
+#define PROGRAMS 24
+#define COVERAGE "-fprofile-instr-generate -fcoverage-mapping"
 
 static const char *clang_version;
 static char *scratch;
@@ -24,11 +23,6 @@ static char *scratch;
 static void prepare(void)
 {
     scratch = scratch_create("build-rules");
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 /* ---- the two tools ---- */
@@ -378,7 +372,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
-    TCase *test_case = suite_case("rules", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("rules", 300, prepare);
     suite_loops(test_case, TOOL_COUNT, test_build, test_changes, test_deleted);
     tcase_add_test(test_case, test_lost_together);
     suite_loops(test_case, TOOL_COUNT, test_clean, test_failure, test_store, test_leveldb);

@@ -11,8 +11,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define PROJECT              COVSPLIT_FIXTURE_DIRECTORY "/cmake_package"
+#define PROJECT COVSPLIT_FIXTURE_DIRECTORY "/cmake_package"
 
 static char *scratch;
 static char *prefix;
@@ -25,11 +24,6 @@ static void prepare(void)
     char *first = path_join(scratch, "first");
     run_or_abort(NULL, "cmake", "--install", COVSPLIT_BUILD_DIRECTORY, "--prefix", first, NULL);
     ck_assert_int_eq(rename(first, prefix), 0);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 struct generator {
@@ -283,7 +277,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("package", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("package", 300, prepare);
     suite_loops(test_case, sizeof generators / sizeof *generators, test_build);
     suite_loops(test_case, 2, test_failure, test_bracket);
     suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);

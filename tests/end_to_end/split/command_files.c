@@ -16,9 +16,8 @@
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-#define SAMPLE_FUNCTIONS     100
-#define SMALL_SPACE          65536
+#define SAMPLE_FUNCTIONS 100
+#define SMALL_SPACE      65536
 /* What is left of the mapping: one record's header. */
 #define MAPPING_TRIPWIRE_SIZE 16
 
@@ -30,11 +29,6 @@ static void prepare(void)
     sample_split(&sample);
     /* Other users must be able to get in, for the tests of permissions. */
     ck_assert_int_eq(chmod(sample.scratch, 0755), 0);
-}
-
-static void clean_up(void)
-{
-    sample_remove(&sample);
 }
 
 static void assert_same_files(const char *path, const char *other)
@@ -645,7 +639,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("files", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("files", 120, prepare);
     suite_tests(test_case, test_in_place, test_output_is_the_input, test_symbolic_link,
                 test_hard_link, test_hard_link_of_another_owner, test_mode_of_outputs,
                 test_unchanged_outputs_keep_their_time, test_options_do_not_change_the_image,

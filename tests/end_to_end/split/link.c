@@ -15,8 +15,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define COVERAGE             "-fprofile-instr-generate -fcoverage-mapping "
+#define COVERAGE "-fprofile-instr-generate -fcoverage-mapping "
 
 static const char *clang_version;
 static char *scratch;
@@ -31,11 +30,6 @@ static void write_source(const char *directory)
 static void prepare(void)
 {
     scratch = scratch_create("link");
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 static char *new_place(const char *name)
@@ -299,7 +293,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
-    TCase *test_case = suite_case("link", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("link", 300, prepare);
     suite_loops(test_case, sizeof spellings / sizeof *spellings, test_splits);
     tcase_add_test(test_case, test_store);
     suite_loops(test_case, sizeof others / sizeof *others, test_leaves_alone);

@@ -14,8 +14,7 @@
 #include "tests/support/store_files.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-#define APP                  MANY_UNITS_PROGRAM
+#define APP MANY_UNITS_PROGRAM
 
 /* A directory with a program, what an exact split makes of it, its sidecar, and a profile that the
  * stripped image has written. */
@@ -36,11 +35,6 @@ static void prepare(void)
     text_list_add(&command.arguments, path_join(directory, "exact"));
     text_list_add(&command.environment, "LLVM_PROFILE_FILE=light.profraw");
     command_run_or_abort(&command);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(directory);
 }
 
 static void assert_same(const char *name, const char *other)
@@ -162,7 +156,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("no exact", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("no exact", 120, prepare);
     suite_loops(test_case, sizeof forms / sizeof *forms, test_nothing_else_changes);
     suite_tests(test_case, test_smaller, test_no_way_back, test_store, test_store_with_damage,
                 test_damage);

@@ -12,8 +12,7 @@
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-#define SAMPLE_FUNCTIONS     100
+#define SAMPLE_FUNCTIONS 100
 
 static struct sample sample;
 
@@ -21,11 +20,6 @@ static void prepare(void)
 {
     sample = sample_create("safety", SAMPLE_FUNCTIONS);
     sample_split(&sample);
-}
-
-static void clean_up(void)
-{
-    sample_remove(&sample);
 }
 
 /* Runs covsplit with the words of a text; returns standard error. */
@@ -189,7 +183,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("safety", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("safety", 120, prepare);
     suite_loops(test_case, 3, test_mark_removed_by_strip);
     suite_tests(test_case, test_damaged_sidecar_is_kept, test_rebuilt_image_replaces);
     suite_loops(test_case, 6, test_sidecar_is_the_output);

@@ -11,8 +11,7 @@
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-#define SAMPLE_FUNCTIONS     40
+#define SAMPLE_FUNCTIONS 40
 
 static struct sample sample;
 
@@ -20,11 +19,6 @@ static void prepare(void)
 {
     sample = sample_create("line", SAMPLE_FUNCTIONS);
     sample_split(&sample);
-}
-
-static void clean_up(void)
-{
-    sample_remove(&sample);
 }
 
 static struct outcome run_words(const char *words)
@@ -257,7 +251,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("line", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("line", 120, prepare);
     suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
     suite_tests(test_case, test_help, test_show, test_show_json, test_show_of_garbage,
                 test_full_standard_output);

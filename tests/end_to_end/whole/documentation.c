@@ -9,8 +9,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-#define PAGES                COVSPLIT_GENERATED_DIRECTORY "/man1"
+#define PAGES COVSPLIT_GENERATED_DIRECTORY "/man1"
 
 /* What `covsplit help` lists: "split", "store gc". */
 static struct text_list commands;
@@ -65,11 +64,6 @@ static void prepare(void)
 {
     commands = names_below(help_of("help"), "Commands:\n");
     ck_assert_uint_ge(commands.count, 10);
-}
-
-static void clean_up(void)
-{
-    text_list_free(&commands);
 }
 
 /* ---- manual pages ---- */
@@ -306,13 +300,12 @@ START_TEST(test_bash_words)
     text_list_free(&list);
     list = complete(&shells[0], "run --store sidecars -- llvm-cov --");
     ck_assert(!offers(&list, "--store"));
-    scratch_remove(scratch);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("documentation", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("documentation", 120, prepare);
     suite_tests(test_case, test_pages, test_all_pages);
     suite_loops(test_case, sizeof shells / sizeof *shells, test_completed_options,
                 test_completed_commands, test_completed_values);

@@ -13,8 +13,6 @@
 #include "tests/support/suite.h"
 #include "tests/support/trial_run.h"
 
-#define TEST_TIMEOUT_SECONDS 120
-
 /* A trial of a small program in which the "stripped" image is still a copy of the original. The
  * "sidecar" is one too: all that is read of it here is its build ID. */
 static struct trial trial_of_copies(void)
@@ -116,7 +114,6 @@ START_TEST(test_light_profile_passes)
     make_profiles(&trial, full, light);
     struct verdict verdict = {0};
     ck_assert_msg(profiles_agree(&trial, full, light, &verdict), "%s", verdict.problem);
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -172,7 +169,6 @@ START_TEST(test_broken_profiles_fail)
     struct verdict none = {0};
     ck_assert(!profiles_agree(&trial, full, light, &none));
     assert_problem(&none, "no profile was written");
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -189,7 +185,6 @@ START_TEST(test_zeroed_data_fails)
     struct verdict verdict = {0};
     ck_assert(!trial_check_runs(&trial, &verdict));
     assert_problem(&verdict, "stripped, ");
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -205,7 +200,6 @@ START_TEST(test_other_output_fails)
     struct verdict verdict = {0};
     ck_assert(!trial_check_runs(&trial, &verdict));
     assert_problem(&verdict, "does not do the same");
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -218,7 +212,6 @@ START_TEST(test_unstartable_image_fails)
     struct verdict verdict = {0};
     ck_assert(!trial_check_runs(&trial, &verdict));
     assert_problem(&verdict, "does not do the same");
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -228,7 +221,6 @@ START_TEST(test_unsplit_size_fails)
     struct verdict verdict = {0};
     ck_assert(!trial_check_sizes(&trial, &verdict));
     assert_problem(&verdict, "is still in");
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -248,7 +240,6 @@ START_TEST(test_readers)
     struct verdict verdict = {0};
     ck_assert(!trial_check_readers(&trial, &verdict));
     assert_problem(&verdict, "says of the stripped program only");
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -260,7 +251,6 @@ START_TEST(test_debugger)
     struct verdict verdict = {0};
     ck_assert(!trial_check_debugger(&trial, "not_there", &verdict));
     assert_problem(&verdict, "does not stop");
-    trial_remove(&trial);
 }
 END_TEST
 
@@ -293,7 +283,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("harness", TEST_TIMEOUT_SECONDS, NULL, NULL);
+    TCase *test_case = suite_case("harness", 120, NULL);
     suite_tests(test_case, test_light_profile_passes, test_broken_profiles_fail,
                 test_zeroed_data_fails, test_other_output_fails, test_unstartable_image_fails,
                 test_unsplit_size_fails, test_readers, test_debugger, test_commands);

@@ -10,8 +10,7 @@
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define SAMPLE_FUNCTIONS     20
+#define SAMPLE_FUNCTIONS 20
 
 static struct sample sample;
 static char *prefix;
@@ -24,11 +23,6 @@ static void prepare(void)
     prefix = path_join(sample.scratch, "prefix with blank");
     run_or_abort(NULL, "cmake", "--install", COVSPLIT_BUILD_DIRECTORY, "--prefix", prefix, NULL);
     library_directory = path_join(prefix, COVSPLIT_LIBRARY_DIRECTORY);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(sample.scratch);
 }
 
 /* The program must describe the sidecar and bring the original back. */
@@ -117,7 +111,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("install", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("install", 300, prepare);
     suite_tests(test_case, test_command, test_run, test_pkg_config, test_find_package);
     return suite_main("install", test_case);
 }

@@ -13,9 +13,8 @@
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 300
-#define FUNCTIONS            20
-#define SOURCE               COVSPLIT_FIXTURE_DIRECTORY "/covered_functions.c"
+#define FUNCTIONS 20
+#define SOURCE    COVSPLIT_FIXTURE_DIRECTORY "/covered_functions.c"
 
 static const char *build_directory;
 static char *scratch;
@@ -45,11 +44,6 @@ static void prepare(void)
     text_list_add_format(&command.arguments, "%s/split", scratch);
     text_list_add(&command.environment, "LLVM_PROFILE_FILE=run.profraw");
     command_expect(&command, 3);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(scratch);
 }
 
 /* The lines of what pkg-config says: one. */
@@ -167,7 +161,7 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "BUILD_DIRECTORY", &build_directory);
-    TCase *test_case = suite_case("all", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols);
     return suite_main("library users", test_case);
 }

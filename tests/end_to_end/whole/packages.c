@@ -13,19 +13,13 @@
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
-#define TEST_TIMEOUT_SECONDS 600
-#define SAMPLE_FUNCTIONS     20
+#define SAMPLE_FUNCTIONS 20
 
 static struct sample sample;
 
 static void prepare(void)
 {
     sample = sample_create("packages", SAMPLE_FUNCTIONS);
-}
-
-static void clean_up(void)
-{
-    scratch_remove(sample.scratch);
 }
 
 /* The path of the only file there that ends so. */
@@ -183,7 +177,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("packages", TEST_TIMEOUT_SECONDS, prepare, clean_up);
+    TCase *test_case = suite_case("packages", 600, prepare);
     suite_tests(test_case, test_deb, test_sources);
     return suite_main("packages", test_case);
 }
