@@ -2,12 +2,12 @@
  * Bodies of accessor functions: those that real runtimes have are understood and rewritten, and
  * nothing that merely resembles one is.
  */
-#include <check.h>
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/machine/search.h"
+#include "tests/support/suite.h"
 
 #define ADDRESS UINT64_C(0x401000)
 
@@ -463,31 +463,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("accessor");
     TCase *bodies = tcase_create("bodies");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(bodies, test_known_bodies, 0, KNOWN_COUNT);
-    tcase_add_loop_test(bodies, test_cut_short, 0, KNOWN_COUNT);
-    tcase_add_loop_test(bodies, test_rewrite, 0, KNOWN_COUNT);
-    tcase_add_loop_test(bodies, test_unknown_bodies, 0,
-                        (int)(sizeof(unknown) / sizeof(unknown[0])));
-    tcase_add_test(bodies, test_other_machine);
-    tcase_add_test(bodies, test_out_of_reach);
-    tcase_add_test(bodies, test_references);
-    tcase_add_test(bodies, test_each_place);
-    tcase_add_test(bodies, test_calls);
-    tcase_add_test(bodies, test_counted);
-    tcase_add_test(bodies, test_references_aarch64);
-    tcase_add_test(bodies, test_lone_adrp);
-    tcase_add_test(bodies, test_loads);
-    tcase_add_loop_test(bodies, test_around, 0, KNOWN_COUNT);
+    suite_loops(bodies, KNOWN_COUNT, test_known_bodies, test_cut_short, test_rewrite);
+    suite_loops(bodies, sizeof(unknown) / sizeof(unknown[0]), test_unknown_bodies);
+    suite_tests(bodies, test_other_machine, test_out_of_reach, test_references, test_each_place,
+                test_calls, test_counted, test_references_aarch64, test_lone_adrp, test_loads);
+    suite_loops(bodies, KNOWN_COUNT, test_around);
     tcase_add_test(bodies, test_jumps);
-    suite_add_tcase(suite, bodies);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("accessor", bodies);
 }

@@ -2,7 +2,6 @@
  * The compact codec: whatever a section holds, it comes back bit for bit or is not taken; and
  * whatever a sidecar holds, it gives a section or an error.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "common/codec/registry.h"
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
+#include "tests/support/suite.h"
 #include "tests/unit/section_maker.h"
 
 #define WHAT "sample: the section"
@@ -504,32 +504,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("compact");
-    TCase *sections = tcase_create("sections");
-    TCase *damage = tcase_create("damage");
-    TCase *names = tcase_create("names");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(sections, 300);
-    tcase_add_loop_test(sections, test_comes_back, 0, MAKERS);
-    tcase_add_loop_test(sections, test_changed_section, 0, MAKERS);
-    tcase_add_loop_test(sections, test_noise, 0, MAKERS);
-    tcase_add_loop_test(sections, test_threads_change_nothing, 0, MAKERS);
-    tcase_add_loop_test(sections, test_form_stays, 0, FORMS);
-    suite_add_tcase(suite, sections);
-    tcase_set_timeout(damage, 300);
-    tcase_add_loop_test(damage, test_changed_packed, 0, MAKERS);
-    tcase_add_loop_test(sections, test_recall, 0, MAKERS);
-    tcase_add_loop_test(damage, test_changed_parts, 0, MAKERS - 1);
-    suite_add_tcase(suite, damage);
-    tcase_set_timeout(names, 60);
-    tcase_add_test(names, test_distinct_names);
-    tcase_add_test(names, test_mappings_are_taken_apart);
-    suite_add_tcase(suite, names);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *sections = suite_case("sections", 300, NULL);
+    suite_loops(sections, MAKERS, test_comes_back, test_changed_section, test_noise,
+                test_threads_change_nothing);
+    suite_loops(sections, FORMS, test_form_stays);
+    TCase *damage = suite_case("damage", 300, NULL);
+    suite_loops(damage, MAKERS, test_changed_packed);
+    suite_loops(sections, MAKERS, test_recall);
+    suite_loops(damage, MAKERS - 1, test_changed_parts);
+    TCase *names = suite_case("names", 60, NULL);
+    suite_tests(names, test_distinct_names, test_mappings_are_taken_apart);
+    return suite_main("compact", sections, damage, names);
 }

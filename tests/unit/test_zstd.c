@@ -2,12 +2,12 @@
  * Compression that does not depend on the number of threads, and decompression that believes
  * nothing.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/codec/zstd.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 #define NAME "test"
 #define WHAT "a section"
@@ -282,30 +282,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("codec");
-    TCase *sound = tcase_create("sound");
-    TCase *damage = tcase_create("damage");
     const int size_count = sizeof(sizes) / sizeof(sizes[0]);
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(sound, 300);
-    tcase_add_loop_test(sound, test_round_trip, 0, size_count);
+    TCase *sound = suite_case("sound", 300, NULL);
+    suite_loops(sound, size_count, test_round_trip);
     tcase_add_test(sound, test_highest_level);
-    tcase_add_loop_test(sound, test_every_byte_is_reported_once, 0, size_count);
-    tcase_add_test(sound, test_appends);
-    tcase_add_test(sound, test_skip);
-    suite_add_tcase(suite, sound);
-    tcase_set_timeout(damage, 60);
-    tcase_add_test(damage, test_wrong_sizes);
-    tcase_add_test(damage, test_truncations);
-    tcase_add_test(damage, test_only_one_frame);
-    tcase_add_loop_test(damage, test_random_damage, 0, 4);
+    suite_loops(sound, size_count, test_every_byte_is_reported_once);
+    suite_tests(sound, test_appends, test_skip);
+    TCase *damage = suite_case("damage", 60, NULL);
+    suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
+    suite_loops(damage, 4, test_random_damage);
     tcase_add_test(damage, test_window_is_bounded);
-    suite_add_tcase(suite, damage);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("codec", sound, damage);
 }
