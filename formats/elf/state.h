@@ -58,10 +58,6 @@ struct elf_state {
     uint64_t new_phnum;      /* at most, until elf/write.c has made the table */
 };
 
-/* The move that the address takes part in; NULL if it stays
- * (elf/room.c). */
-const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
-
 /* ---- elf/symbols.c ---- */
 
 /* Finds all definitions of the runtime's symbols. False for a damaged symbol table. */
@@ -72,8 +68,7 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
 
 /* True where st_value is an address in the loaded image. In sections that are not loaded (where
- * every
- * __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */
+ * every __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */
 bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol);
 
 /* Calls `visit` for every symbol but the first of the section (SHT_SYMTAB or SHT_DYNSYM);
