@@ -96,6 +96,20 @@ START_TEST(test_usage_error)
 }
 END_TEST
 
+/* As of a variable that is not set: no command, and no action of a group. */
+START_TEST(test_empty_word)
+{
+    static const char *const groups[] = {"", "store", "help"};
+    struct outcome outcome = groups[_i][0] == '\0'
+                                 ? covsplit_run(sample.scratch, "", "one", NULL)
+                                 : covsplit_run(sample.scratch, groups[_i], "", "one", NULL);
+    ck_assert_int_eq(outcome.exit_code, 2);
+    ck_assert_msg(strstr(outcome.errors, "unknown ") != NULL || groups[_i][0] == 'h', "%s",
+                  outcome.errors);
+    outcome_free(&outcome);
+}
+END_TEST
+
 START_TEST(test_help)
 {
     static const char *const lines[] = {
@@ -269,6 +283,7 @@ int main(void)
     TCase *test_case = suite_add_case(suite, "line", TEST_TIMEOUT_SECONDS);
     tcase_add_unchecked_fixture(test_case, prepare, clean_up);
     tcase_add_loop_test(test_case, test_usage_error, 0, sizeof usage_errors / sizeof *usage_errors);
+    tcase_add_loop_test(test_case, test_empty_word, 0, 3);
     tcase_add_test(test_case, test_help);
     tcase_add_test(test_case, test_show);
     tcase_add_test(test_case, test_show_json);
