@@ -2,10 +2,8 @@
 # add_portable_run(TEST CLANG SUITE ARGUMENT...)
 function(add_portable_run test clang suite)
   if(clang IN_LIST COVSPLIT_TEST_CLANGS)
-    add_run(portable-${test} ${suite} ${ARGN})
-    set_tests_properties(portable-${test} PROPERTIES
-      FIXTURES_REQUIRED sources
-      ENVIRONMENT "COVSPLIT=${PROJECT_SOURCE_DIR}/tests/support/covsplit-portable.sh;COVSPLIT_PORTABLE=$<TARGET_FILE:covsplit>")
+    add_fetched_run(portable-${test} ${suite} ${ARGN})
+    set_tests_properties(portable-${test} PROPERTIES ENVIRONMENT "COVSPLIT=${PROJECT_SOURCE_DIR}/tests/support/covsplit-portable.sh;COVSPLIT_PORTABLE=$<TARGET_FILE:covsplit>")
   endif()
 endfunction()
 

@@ -42,6 +42,10 @@ struct outcome covsplit_run_words(const char *directory, int exit_code, const ch
 bool covsplit_expect(struct verdict *verdict, int exit_code, const char **errors,
                      const char *directory, ...) __attribute__((sentinel));
 
+/* Runs `covsplit WORDS...`, fails the Check test unless it exits with `exit_code`, and returns what
+ * was written to standard error. The list ends with NULL. */
+const char *covsplit_assert(int exit_code, const char *directory, ...) __attribute__((sentinel));
+
 /* Whether a failed run behaved: exit code 1 and just one message, "covsplit: error: ...". */
 bool covsplit_refused(const struct command *command, const struct outcome *outcome,
                       struct verdict *verdict);

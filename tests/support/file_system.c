@@ -137,6 +137,27 @@ bool files_equal(const char *path, const char *other, struct verdict *verdict)
     return equal;
 }
 
+void files_assert_equal(const char *path, const char *other, const char *label)
+{
+    struct verdict verdict = {0};
+    files_equal(path, other, &verdict);
+    verdict_assert(&verdict, label);
+}
+
+struct scratch {
+    pid_t process;
+    char *directory;
+};
+
+/* Processes that it forks come here too. */
+static void remove_at_end(int status, void *context)
+{
+    const struct scratch *made = context;
+    if (status == 0 && getpid() == made->process) {
+        scratch_remove(made->directory);
+    }
+}
+
 char *scratch_create(const char *label)
 {
     const char *parent = getenv("TMPDIR");
@@ -144,6 +165,12 @@ char *scratch_create(const char *label)
     if (mkdtemp(directory) == NULL) {
         abort_on("make a directory like", directory);
     }
+    struct scratch *made = malloc(sizeof *made);
+    if (made == NULL) {
+        abort_on("remember", directory);
+    }
+    *made = (struct scratch){.process = getpid(), .directory = directory};
+    on_exit(remove_at_end, made);
     return directory;
 }
 
@@ -163,13 +190,12 @@ void directory_remove(const char *path)
     }
 }
 
-void scratch_remove(char *directory)
+void scratch_remove(const char *directory)
 {
     const char *keep = getenv("COVSPLIT_TEST_KEEP");
     if (keep == NULL || strcmp(keep, "1") != 0) {
         directory_remove(directory);
     }
-    free(directory);
 }
 
 void directory_create(const char *path)

@@ -34,11 +34,15 @@ struct stat file_status(const char *path);
  */
 bool files_equal(const char *path, const char *other, struct verdict *verdict);
 
-/* Makes a directory below $TMPDIR (or /tmp) for one test. */
-char *scratch_create(const char *label);
-/* Removes it with all that is in it. A test that fails never comes here, so its files stay and can
+/* Fails the Check test, after "LABEL: ", where they have not. */
+void files_assert_equal(const char *path, const char *other, const char *label);
+
+/* Makes a directory below $TMPDIR (or /tmp). It goes with all that is in it at the end of the
+ * process that made it: of a test, or of a suite's program. Of what fails the files stay, and can
  * be looked at; COVSPLIT_TEST_KEEP=1 keeps them always. */
-void scratch_remove(char *directory);
+char *scratch_create(const char *label);
+/* Removes it sooner. */
+void scratch_remove(const char *directory);
 
 void directory_create(const char *path);
 /* The names in a directory, sorted, without "." and "..". */

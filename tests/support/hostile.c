@@ -3,15 +3,18 @@
  */
 #include "tests/support/hostile.h"
 
+#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/rounds.h"
 
 #define PEAK_RESIDENT_KIB (1024 * 1024)
 #define STARTED_SEEDS     100
+#define SEEDS_IN_A_TEST   50
 
 /* Whether the run ended as every run must. */
 static bool behaved(const struct command *command, const struct outcome *outcome,
@@ -41,9 +44,47 @@ void hostile_fork(bool forks)
     is_forked = forks && getenv("COVSPLIT") == NULL;
 }
 
-void hostile_fork_most(unsigned long seed, unsigned long seed_count)
+void hostile_in_memory(void)
+{
+    if (access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 0);
+    }
+}
+
+static unsigned long first_seed;
+static unsigned long seed_count;
+
+void hostile_seeds(const char *first, const char *count)
+{
+    first_seed = strtoul(first, NULL, 10);
+    seed_count = rounds((unsigned)strtoul(count, NULL, 10));
+}
+
+size_t hostile_tests(void)
+{
+    return (seed_count + SEEDS_IN_A_TEST - 1) / SEEDS_IN_A_TEST;
+}
+
+unsigned long hostile_first(int test)
+{
+    return first_seed + (unsigned long)test * SEEDS_IN_A_TEST;
+}
+
+unsigned long hostile_end(int test)
+{
+    unsigned long end = hostile_first(test) + SEEDS_IN_A_TEST;
+    return end < first_seed + seed_count ? end : first_seed + seed_count;
+}
+
+void hostile_fork_most(unsigned long seed)
 {
     hostile_fork(seed % (1 + seed_count / STARTED_SEEDS) != 0);
+}
+
+void hostile_assert_mixed(unsigned accepted, unsigned refused)
+{
+    ck_assert_msg(accepted + refused < SEEDS_IN_A_TEST || (accepted != 0 && refused != 0),
+                  "%u accepted, %u refused", accepted, refused);
 }
 
 struct command hostile_command(const char *directory, const char *words)

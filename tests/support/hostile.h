@@ -19,8 +19,23 @@
  * time, or it is started again as a program. */
 void hostile_fork(bool forks);
 
-/* For a loop over so many seeds: all but a hundred of them are run in forked processes. */
-void hostile_fork_most(unsigned long seed, unsigned long seed_count);
+/* Thousands of small files that nobody keeps: in memory, where there is a place for that. */
+void hostile_in_memory(void);
+
+/* The seeds of the mutations, by the words of the command line: FIRST and COUNT, of which a share
+ * may be run (see rounds.h). They are spread over loops of tests: how many tests, and from which
+ * seed up to which each goes. */
+void hostile_seeds(const char *first, const char *count);
+size_t hostile_tests(void);
+unsigned long hostile_first(int test);
+unsigned long hostile_end(int test);
+
+/* For a loop over the seeds: all but a hundred of them are run in forked processes. */
+void hostile_fork_most(unsigned long seed);
+
+/* Mutations that are all refused, or all harmless, would show little: fails after a whole test in
+ * which that was so. */
+void hostile_assert_mixed(unsigned accepted, unsigned refused);
 
 /* covsplit with words of a text, which hostile_fork has a say in. */
 struct command hostile_command(const char *directory, const char *words);

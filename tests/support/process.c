@@ -285,15 +285,20 @@ const char *outcome_describe(const struct command *command, const struct outcome
                        DESCRIBED_TEXT_MAX, outcome->errors);
 }
 
+struct outcome command_expect(const struct command *command, int exit_code)
+{
+    struct outcome outcome = command_run(command);
+    ck_assert_msg(outcome_exited(&outcome, exit_code), "exit %d was expected %s", exit_code,
+                  outcome_describe(command, &outcome));
+    return outcome;
+}
+
 const char *command_run_or_abort(const struct command *command)
 {
     if (compile_cache_make(command)) {
         return "";
     }
-    struct outcome outcome = command_run(command);
-    if (!outcome_exited(&outcome, 0)) {
-        ck_abort_msg("%s", outcome_describe(command, &outcome));
-    }
+    struct outcome outcome = command_expect(command, 0);
     free(outcome.errors);
     return outcome.output;
 }

@@ -47,6 +47,9 @@ void command_free(struct command *command);
 /* True where it ended by itself with this exit code. */
 bool outcome_exited(const struct outcome *outcome, int exit_code);
 
+/* Starts the command, waits for it, and fails the Check test unless it ends with this exit code. */
+struct outcome command_expect(const struct command *command, int exit_code);
+
 /* The command line and what came of it, for failure messages. The text is never freed. */
 const char *outcome_describe(const struct command *command, const struct outcome *outcome);
 

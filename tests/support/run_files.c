@@ -29,9 +29,7 @@ static void write_profile(const struct run_files *files)
     struct command command = {0};
     text_list_add(&command.arguments, files->sample.stripped);
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", files->light);
-    struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome_describe(&command, &outcome));
-    outcome_free(&outcome);
+    command_expect(&command, 3);
     command_free(&command);
 }
 
@@ -56,11 +54,6 @@ struct run_files run_files_create(const char *label)
     verdict_assert(&verdict, "set-up");
     opener_build(files.opener, "gcc", "-O2 -D_FORTIFY_SOURCE=2");
     return files;
-}
-
-void run_files_remove(struct run_files *files)
-{
-    sample_remove(&files->sample);
 }
 
 struct command run_files_command(const struct run_files *files)

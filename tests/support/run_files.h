@@ -24,7 +24,6 @@ struct run_files {
 
 /* Aborts the Check test where something goes wrong. */
 struct run_files run_files_create(const char *label);
-void run_files_remove(struct run_files *files);
 
 /* Builds another opener. Options are words separated by blanks. */
 void opener_build(const char *output, const char *compiler, const char *options);

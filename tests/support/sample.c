@@ -38,14 +38,6 @@ void sample_split(struct sample *sample)
     ck_assert_msg(verdict.problem == NULL, "%s", verdict.problem);
 }
 
-void sample_remove(struct sample *sample)
-{
-    free(sample->image);
-    free(sample->stripped);
-    free(sample->sidecar);
-    scratch_remove(sample->scratch);
-}
-
 char *sample_directory(const struct sample *sample)
 {
     char *directory = text_format("%s/test-XXXXXX", sample->scratch);

@@ -17,7 +17,6 @@ struct sample {
 struct sample sample_create(const char *label, unsigned functions);
 /* Splits it: `stripped` and `sidecar` are there after this. */
 void sample_split(struct sample *sample);
-void sample_remove(struct sample *sample);
 
 /* A new directory inside, for one test. */
 char *sample_directory(const struct sample *sample);

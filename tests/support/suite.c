@@ -3,29 +3,40 @@
  */
 #include "tests/support/suite.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "tests/support/covsplit_tool.h"
-
-/* Tests are processes that end after one failure or success; what they leave allocated is no
- * defect, and must not hide the leaks of covsplit, which runs as a process of its own. Where its
- * main function is called in a fork of a test, the exit code tells that a sanitizer found something
- * else. */
-const char *__asan_default_options(void);
-const char *__ubsan_default_options(void);
-
-const char *__asan_default_options(void)
+TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare)
 {
-    return "detect_leaks=0:" SANITIZER_OPTIONS;
+    TCase *test_case = tcase_create(name);
+    if (timeout_seconds != 0) {
+        tcase_set_timeout(test_case, timeout_seconds);
+    }
+    if (prepare != NULL) {
+        tcase_add_unchecked_fixture(test_case, prepare, NULL);
+    }
+    return test_case;
 }
 
-const char *__ubsan_default_options(void)
+void suite_add_loops(TCase *test_case, int count, const TTest *const *tests)
 {
-    return "print_stacktrace=1:" SANITIZER_OPTIONS;
+    for (; *tests != NULL; tests++) {
+        tcase_add_loop_test(test_case, *tests, 0, count);
+    }
 }
 
-int suite_run(Suite *suite)
+void suite_add_tests(TCase *test_case, const TTest *const *tests)
 {
+    suite_add_loops(test_case, 1, tests);
+}
+
+int suite_run(const char *name, TCase *const *cases)
+{
+    Suite *suite = suite_create(name);
+    for (; *cases != NULL; cases++) {
+        suite_add_tcase(suite, *cases);
+    }
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
@@ -33,17 +44,25 @@ int suite_run(Suite *suite)
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-TCase *suite_add_case(Suite *suite, const char *name, unsigned timeout_seconds)
+int suite_usage(const char *program, const char *usage)
 {
-    TCase *test_case = tcase_create(name);
-    tcase_set_timeout(test_case, timeout_seconds);
-    suite_add_tcase(suite, test_case);
-    return test_case;
+    fprintf(stderr, "usage: %s %s\n", program, usage);
+    return EXIT_FAILURE;
 }
 
-void verdict_assert(const struct verdict *verdict, const char *label)
+void suite_arguments(int count, char **words, const char *usage, ...)
 {
-    if (verdict->problem != NULL) {
-        ck_abort_msg("%s: %s", label, verdict->problem);
+    int wanted = 1;
+    for (const char *c = usage; *c != '\0'; c++) {
+        wanted += *c == ' ';
     }
+    if (count != wanted + 1) {
+        exit(suite_usage(words[0], usage));
+    }
+    va_list places;
+    va_start(places, usage);
+    for (int i = 1; i < count; i++) {
+        *va_arg(places, const char **) = words[i];
+    }
+    va_end(places);
 }

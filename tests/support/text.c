@@ -3,6 +3,7 @@
  */
 #include "tests/support/text.h"
 
+#include <check.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,4 +141,11 @@ bool verdict_fail(struct verdict *verdict, const char *format, ...)
         va_end(arguments);
     }
     return false;
+}
+
+void verdict_assert(const struct verdict *verdict, const char *label)
+{
+    if (verdict->problem != NULL) {
+        ck_abort_msg("%s: %s", label, verdict->problem);
+    }
 }

@@ -1,8 +1,8 @@
 /*
  * Strings and lists of strings for the tests.
  *
- * The tests run in short-lived processes (Check forks one for each), so single strings are not
- * freed; lists are, where a test makes thousands of them.
+ * The tests run in short-lived processes (Check forks one for each), so what they make is not
+ * freed: only where a test makes thousands of strings, lists, files or outcomes of commands.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_TEXT_H
 #define COVSPLIT_TESTS_SUPPORT_TEXT_H
@@ -51,5 +51,8 @@ struct verdict {
 /* Records the problem and returns false. The first problem is the one that is kept. */
 bool verdict_fail(struct verdict *verdict, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Fails the Check test with the problem, if there is one, after "LABEL: ". */
+void verdict_assert(const struct verdict *verdict, const char *label);
 
 #endif

@@ -31,20 +31,20 @@ static void become(const struct command *command, int errors)
 }
 
 /* Returns the thread that has stopped last; 0 where the process ended before. */
-static pid_t run_to_stop(pid_t process, unsigned long stops, int *status)
+static pid_t run_to_stop(pid_t process, unsigned long stops, unsigned long *seen, int *status)
 {
     pid_t stopped = process;
     ck_assert_int_eq(waitpid(process, status, 0), process);
     ck_assert(WIFSTOPPED(*status)); /* at the exec */
     ptrace(PTRACE_SETOPTIONS, process, NULL,
            PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD);
-    for (unsigned long seen = 0; seen < stops;) {
+    for (*seen = 0; *seen < stops;) {
         ptrace(PTRACE_SYSCALL, stopped, NULL, NULL);
         stopped = waitpid(-1, status, __WALL);
         if (stopped == process && !WIFSTOPPED(*status)) {
             return 0;
         }
-        seen += WIFSTOPPED(*status) && WSTOPSIG(*status) == (SIGTRAP | 0x80);
+        *seen += WIFSTOPPED(*status) && WSTOPSIG(*status) == (SIGTRAP | 0x80);
     }
     return stopped;
 }
@@ -77,7 +77,8 @@ static struct traced trace(const struct command *command, unsigned long stops, i
     }
     ck_assert_int_gt(process, 0);
     int status = 0;
-    pid_t stopped = run_to_stop(process, stops, &status);
+    unsigned long seen;
+    pid_t stopped = run_to_stop(process, stops, &seen, &status);
     if (stopped != 0 && act != NULL) {
         act(context);
     }
@@ -101,6 +102,7 @@ static struct traced trace(const struct command *command, unsigned long stops, i
     }
     return (struct traced){
         .was_stopped = stopped != 0,
+        .stops = seen,
         .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
         .errors = take_errors(errors),
     };

@@ -10,9 +10,10 @@
 #include "tests/support/process.h"
 
 struct traced {
-    bool was_stopped;   /* false: it had ended before it came so far */
-    int exit_code;      /* -1 where a signal ended it */
-    const char *errors; /* what it has written to standard error; never freed */
+    bool was_stopped;    /* false: it had ended before it came so far */
+    unsigned long stops; /* that it came to */
+    int exit_code;       /* -1 where a signal ended it */
+    const char *errors;  /* what it has written to standard error; never freed */
 };
 
 /* Runs the command, with its standard output thrown away, until it has stopped so many times at

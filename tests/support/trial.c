@@ -20,16 +20,6 @@ struct trial trial_create(const char *label)
     return trial;
 }
 
-void trial_remove(struct trial *trial)
-{
-    text_list_free(&trial->images);
-    text_list_free(&trial->arguments);
-    text_list_free(&trial->split_options);
-    free(trial->original);
-    free(trial->stripped);
-    scratch_remove(trial->scratch);
-}
-
 static char *sidecar_name(const char *image)
 {
     return text_format("%s" SIDECAR_SUFFIX, image);

@@ -33,7 +33,6 @@ struct trial {
 
 /* Makes the directories. The images are then built into trial.original, and named. */
 struct trial trial_create(const char *label);
-void trial_remove(struct trial *trial);
 
 /* Splits every image. */
 bool trial_split(struct trial *trial, struct verdict *verdict);

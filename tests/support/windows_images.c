@@ -43,11 +43,6 @@ void windows_images_build(void)
     }
 }
 
-void windows_images_remove(void)
-{
-    scratch_remove(scratch);
-}
-
 char *windows_images_directory(void)
 {
     char *directory = path_join(scratch, text_format("test%d", (int)getpid()));

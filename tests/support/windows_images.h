@@ -25,7 +25,6 @@ extern char *windows_images[WINDOWS_IMAGES];
 
 /* For unchecked fixtures. */
 void windows_images_build(void);
-void windows_images_remove(void);
 
 /* A new directory for one test. */
 char *windows_images_directory(void);

@@ -35,7 +35,6 @@ void wine_stop(void)
     struct outcome outcome = command_run(&command);
     outcome_free(&outcome);
     command_free(&command);
-    scratch_remove(wine_prefix);
 }
 
 struct command wine_command(const char *directory, unsigned number)

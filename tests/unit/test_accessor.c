@@ -2,12 +2,12 @@
  * Bodies of accessor functions: those that real runtimes have are understood and rewritten, and
  * nothing that merely resembles one is.
  */
-#include <check.h>
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/machine/search.h"
+#include "tests/support/suite.h"
 
 #define ADDRESS UINT64_C(0x401000)
 
@@ -443,6 +443,7 @@ START_TEST(test_jumps)
 {
     struct bytes x86 = {(const uint8_t *)"\xe9\xfb\xff\xff\xff", 5};
     struct bytes aarch64 = {(const uint8_t *)"\xff\xff\xff\x17", 4};
+    struct bytes other = {(const uint8_t *)"\x08\x00\x40\x39", 4}; /* ldrb w8,[x0] */
     uint64_t target;
 
     ck_assert(follow_jump(EM_X86_64, x86, ADDRESS, &target));
@@ -450,6 +451,9 @@ START_TEST(test_jumps)
     ck_assert(follow_jump(EM_386, x86, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS);
     ck_assert(follow_jump(EM_AARCH64, aarch64, ADDRESS, &target));
+    ck_assert_uint_eq(target, ADDRESS - 4);
+    /* Who follows what is no jump stays where he was. */
+    ck_assert(!follow_jump(EM_AARCH64, other, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS - 4);
     ck_assert(!follow_jump(EM_X86_64, view_of(&known[0]), ADDRESS, &target));
     x86.size = 4;
@@ -459,31 +463,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("accessor");
     TCase *bodies = tcase_create("bodies");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(bodies, test_known_bodies, 0, KNOWN_COUNT);
-    tcase_add_loop_test(bodies, test_cut_short, 0, KNOWN_COUNT);
-    tcase_add_loop_test(bodies, test_rewrite, 0, KNOWN_COUNT);
-    tcase_add_loop_test(bodies, test_unknown_bodies, 0,
-                        (int)(sizeof(unknown) / sizeof(unknown[0])));
-    tcase_add_test(bodies, test_other_machine);
-    tcase_add_test(bodies, test_out_of_reach);
-    tcase_add_test(bodies, test_references);
-    tcase_add_test(bodies, test_each_place);
-    tcase_add_test(bodies, test_calls);
-    tcase_add_test(bodies, test_counted);
-    tcase_add_test(bodies, test_references_aarch64);
-    tcase_add_test(bodies, test_lone_adrp);
-    tcase_add_test(bodies, test_loads);
-    tcase_add_loop_test(bodies, test_around, 0, KNOWN_COUNT);
+    suite_loops(bodies, KNOWN_COUNT, test_known_bodies, test_cut_short, test_rewrite);
+    suite_loops(bodies, sizeof(unknown) / sizeof(unknown[0]), test_unknown_bodies);
+    suite_tests(bodies, test_other_machine, test_out_of_reach, test_references, test_each_place,
+                test_calls, test_counted, test_references_aarch64, test_lone_adrp, test_loads);
+    suite_loops(bodies, KNOWN_COUNT, test_around);
     tcase_add_test(bodies, test_jumps);
-    suite_add_tcase(suite, bodies);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("accessor", bodies);
 }

@@ -1,7 +1,6 @@
 /*
  * The small things that everything stands on: bounds, numbers, UUIDs, digests.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "common/base/digest.h"
 #include "common/base/uuid.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 /* ---- views and buffers ---- */
 
@@ -248,25 +248,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("bytes");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(all, test_slice_stays_inside);
-    tcase_add_test(all, test_ranges);
-    tcase_add_test(all, test_all_zero);
-    tcase_add_test(all, test_buffer);
-    tcase_add_test(all, test_byte_orders);
-    tcase_add_test(all, test_leb128);
-    tcase_add_test(all, test_uuid_text);
-    tcase_add_test(all, test_uuid_refuses);
-    tcase_add_test(all, test_digest_is_canonical);
-    tcase_add_test(all, test_digest_in_parts);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_buffer,
+                test_byte_orders, test_leb128, test_uuid_text, test_uuid_refuses,
+                test_digest_is_canonical, test_digest_in_parts);
+    return suite_main("bytes", all);
 }

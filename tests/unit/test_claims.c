@@ -3,7 +3,6 @@
  * a member of a list takes a byte or two, whatever size its name has. So what comes of them is in
  * proportion to the size that the section claims, and refused before there is room for more.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 #include "common/codec/registry.h"
 #include "common/codec/transforms.h"
 #include "common/llvm/names.h"
+#include "tests/support/suite.h"
 
 static const struct transform_context context = {
     .pointer_size = 8, .raw_version = 10, .threads = 2};
@@ -47,9 +47,9 @@ START_TEST(test_claimed_parts)
         ck_assert(buffer_append_zeros(&streams.stream[limits[_i].part],
                                       (size_t)(limits[_i].times * size + more)));
         ck_assert(streams_pack(&streams, &options, "sample", &packed, &error));
-        ck_assert(!codec_decode(transform_for(limits[_i].kind, false), &context,
-                                buffer_view(&packed), size, "sample", "the section", &again,
-                                &error));
+        ck_assert(!codec_decode(
+            transform_for(limits[_i].kind, false), &context,
+            &(struct packed){buffer_view(&packed), size, "sample", "the section"}, &again, &error));
         ck_assert_int_eq(strstr(error.message, "parts do not fit") != NULL, more);
         buffer_free(&packed);
         buffer_free(&again);
@@ -218,22 +218,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("claims");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(all, 60);
-    tcase_add_loop_test(all, test_claimed_parts, 0, (int)(sizeof(limits) / sizeof(limits[0])));
-    tcase_add_test(all, test_long_list_of_names);
-    tcase_add_test(all, test_long_list_of_files);
-    tcase_add_test(all, test_many_chunks);
-    tcase_add_test(all, test_empty_tokens);
-    tcase_add_test(all, test_true_claims);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *all = suite_case("all", 60, NULL);
+    suite_loops(all, sizeof(limits) / sizeof(limits[0]), test_claimed_parts);
+    suite_tests(all, test_long_list_of_names, test_long_list_of_files, test_many_chunks,
+                test_empty_tokens, test_true_claims);
+    return suite_main("claims", all);
 }

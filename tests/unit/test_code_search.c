@@ -2,13 +2,13 @@
  * Searching code in pieces: what lies across the end of a piece is found like anything else, and
  * nothing else is.
  */
-#include <check.h>
 #include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "formats/machine/search.h"
+#include "tests/support/suite.h"
 
 /* As in machine/search.c, which may have other pieces: then these tests are of other places. */
 #define PIECE   (UINT64_C(1) << 20)
@@ -167,20 +167,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("code search");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(all, 120);
-    tcase_add_test(all, test_x86_64);
-    tcase_add_test(all, test_aarch64_far);
-    tcase_add_test(all, test_aarch64_other);
-    tcase_add_loop_test(all, test_aarch64_overwritten, 0, sizeof(betweens) / sizeof(betweens[0]));
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *all = suite_case("all", 120, NULL);
+    suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other);
+    suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
+    return suite_main("code search", all);
 }

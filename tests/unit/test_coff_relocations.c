@@ -2,11 +2,11 @@
  * Base relocation tables: who is told of, what is taken out, and tables that are damaged. Linkers
  * seldom make relocations into the sections that a split removes, so a table is made by hand.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/coff/relocations.h"
+#include "tests/support/suite.h"
 
 #define BASE          UINT64_C(0x140000000)
 #define DATA_RVA      0x1000u
@@ -216,21 +216,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("coff_relocations");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(all, test_each);
-    tcase_add_test(all, test_whole_block);
-    tcase_add_test(all, test_part_of_block);
-    tcase_add_test(all, test_nothing_inside);
-    tcase_add_test(all, test_all_go);
-    tcase_add_test(all, test_damaged);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(all, test_each, test_whole_block, test_part_of_block, test_nothing_inside,
+                test_all_go, test_damaged);
+    return suite_main("coff_relocations", all);
 }

@@ -2,11 +2,11 @@
  * Containers: that universal images are read only where they can be made again, byte for byte, and
  * that anything else is one slice.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/container.h"
+#include "tests/support/suite.h"
 
 #define MAGIC        0xcafebabeu
 #define CPU_X86_64   0x01000007u
@@ -180,20 +180,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("container");
     TCase *test_case = tcase_create("container");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(test_case, test_slices);
-    tcase_add_test(test_case, test_anything_else_is_one_slice);
-    tcase_add_test(test_case, test_other_layouts_are_refused);
-    tcase_add_loop_test(test_case, test_written_as_it_was, 0, 2);
+    suite_tests(test_case, test_slices, test_anything_else_is_one_slice,
+                test_other_layouts_are_refused);
+    suite_loops(test_case, 2, test_written_as_it_was);
     tcase_add_test(test_case, test_sizes_that_do_not_fit);
-    suite_add_tcase(suite, test_case);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("container", test_case);
 }

@@ -1,7 +1,6 @@
 /*
  * The cache of conversions: who converts, who waits, what is kept and what goes.
  */
-#include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "split/run/conversion_cache.h"
+#include "tests/support/suite.h"
 
 static struct digest digest_of_number(unsigned number)
 {
@@ -127,18 +127,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("conversion_cache");
     TCase *test_case = tcase_create("cache");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(test_case, test_one_converts);
-    tcase_add_test(test_case, test_least_recently_used_goes);
-    tcase_add_test(test_case, test_sizes);
-    suite_add_tcase(suite, test_case);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(test_case, test_one_converts, test_least_recently_used_goes, test_sizes);
+    return suite_main("conversion_cache", test_case);
 }

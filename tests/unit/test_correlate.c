@@ -2,13 +2,13 @@
  * Correlating: for every version and form, what comes out is the profile that the image would have
  * written unsplit; and sidecars of other builds are refused.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/tripwire.h"
 #include "common/sidecar/correlate.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -289,15 +289,22 @@ START_TEST(test_names_only)
 END_TEST
 
 /* In version 7 of an image that can be loaded anywhere, the file has no addresses. */
+static struct image describe_relocated(int shape, struct profile_record_layout *layout)
+{
+    struct image image = describe(shape * 4);
+
+    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, layout));
+    for (size_t i = 0; i < RECORDS; i++)
+        memset(image.data.data + i * layout->record_size + layout->counter_ptr, 0,
+               layout->pointer_size);
+    return image;
+}
+
 START_TEST(test_addresses_by_relocation)
 {
-    struct image image = describe(_i * 4);
     struct profile_record_layout layout;
+    struct image image = describe_relocated(_i, &layout);
 
-    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, &layout));
-    for (size_t i = 0; i < RECORDS; i++)
-        memset(image.data.data + i * layout.record_size + layout.counter_ptr, 0,
-               layout.pointer_size);
     add_sections(&image);
     finish(&image);
     assert_correlates(&image, &image.light, &image.full);
@@ -307,13 +314,9 @@ END_TEST
 
 START_TEST(test_addresses_unknown)
 {
-    struct image image = describe(_i * 4);
     struct profile_record_layout layout;
+    struct image image = describe_relocated(_i, &layout);
 
-    ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, &layout));
-    for (size_t i = 0; i < RECORDS; i++)
-        memset(image.data.data + i * layout.record_size + layout.counter_ptr, 0,
-               layout.pointer_size);
     store_u32(image.data.data + layout.num_counters, 2, image.full.big_endian);
     add_sections(&image);
     finish(&image);
@@ -485,26 +488,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("correlate");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(all, test_stub, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_tripwire, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_without_binary_id, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_changed_stub, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_names_only, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_addresses_by_relocation, 0, FORMS / 4);
-    tcase_add_loop_test(all, test_addresses_unknown, 0, FORMS / 4);
-    tcase_add_loop_test(all, test_binary, 0, FORMS);
-    tcase_add_loop_test(all, test_ranges, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_other_builds, 0, FORMS);
-    tcase_add_loop_test(all, test_hostile, 0, FORMS);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_tripwire, test_without_binary_id,
+                test_changed_stub, test_names_only);
+    suite_loops(all, FORMS / 4, test_addresses_by_relocation, test_addresses_unknown);
+    suite_loops(all, FORMS, test_binary);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges);
+    suite_loops(all, FORMS, test_other_builds, test_hostile);
+    return suite_main("correlate", all);
 }

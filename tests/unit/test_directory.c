@@ -4,7 +4,6 @@
  *
  * The linker puts the functions below in the place of readdir, strdup and realloc.
  */
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
@@ -17,6 +16,7 @@
 #include "common/base/directory.h"
 #include "common/store/store.h"
 #include "split/cli/path_list.h"
+#include "tests/support/suite.h"
 
 #define NEVER SIZE_MAX
 
@@ -297,21 +297,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("directories");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
     tcase_add_checked_fixture(all, prepare, clean_up);
-    tcase_add_loop_test(all, test_failing_disk, 0, sizeof(readers) / sizeof(readers[0]));
-    tcase_add_loop_test(all, test_no_memory, 0, sizeof(readers) / sizeof(readers[0]));
-    tcase_add_test(all, test_links);
-    tcase_add_test(all, test_endless);
-    tcase_add_test(all, test_missing);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(all, sizeof(readers) / sizeof(readers[0]), test_failing_disk, test_no_memory);
+    suite_tests(all, test_links, test_endless, test_missing);
+    return suite_main("directories", all);
 }

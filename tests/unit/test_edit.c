@@ -2,12 +2,12 @@
  * Edit scripts: order, overlap, and the map from old to new offsets, compared with what applying
  * the script in memory shows.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/edit/script.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 #include "tests/unit/forward.h"
 
 #define SIZE 1000
@@ -148,21 +148,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("edit");
     TCase *all = tcase_create("scripts");
-    SRunner *runner;
-    int failed;
-
     tcase_add_test(all, test_map_of_each_kind);
-    tcase_add_loop_test(all, test_overlap_is_refused, 0, 4);
-    tcase_add_test(all, test_neighbours_are_allowed);
-    tcase_add_test(all, test_outside_is_refused);
-    tcase_add_test(all, test_overwrite_differences);
-    tcase_add_loop_test(all, test_map_against_result, 0, 100);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(all, 4, test_overlap_is_refused);
+    suite_tests(all, test_neighbours_are_allowed, test_outside_is_refused,
+                test_overwrite_differences);
+    suite_loops(all, 100, test_map_against_result);
+    return suite_main("edit", all);
 }

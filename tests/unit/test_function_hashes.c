@@ -1,12 +1,12 @@
 /*
  * Pairs of FuncHash and NumCounters there and back, byte by byte where the form is given.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/codec/function_hashes.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 static struct function_hash random_function(struct random_state *random)
 {
@@ -196,21 +196,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("function hashes");
-    TCase *functions = tcase_create("functions");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(functions, 300);
-    tcase_add_loop_test(functions, test_functions_come_back, 0, 5);
-    tcase_add_test(functions, test_form_of_functions);
-    tcase_add_test(functions, test_form_of_known_functions);
-    tcase_add_test(functions, test_hostile_functions);
-    tcase_add_loop_test(functions, test_damaged_functions, 0, 5);
-    suite_add_tcase(suite, functions);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *functions = suite_case("functions", 300, NULL);
+    suite_loops(functions, 5, test_functions_come_back);
+    suite_tests(functions, test_form_of_functions, test_form_of_known_functions,
+                test_hostile_functions);
+    suite_loops(functions, 5, test_damaged_functions);
+    return suite_main("function hashes", functions);
 }

@@ -2,11 +2,11 @@
  * Decompressing zlib streams of a claimed size: texts that streams are hundreds of times smaller
  * than, claims that are a little off or absurd, streams that end early or have bytes behind them.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <zlib.h>
 
 #include "common/base/inflate.h"
+#include "tests/support/suite.h"
 
 /* Sizes around those where the room for the text grows. */
 static const size_t sizes[] = {0, 1, 4095, 4096, 4097, 16384, 16385, 100000, 3000000};
@@ -122,19 +122,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("inflate");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(all, test_exact, 0, SIZES);
-    tcase_add_loop_test(all, test_wrong, 0, SIZES);
-    tcase_add_test(all, test_dictionary);
-    tcase_add_test(all, test_memory);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(all, SIZES, test_exact, test_wrong);
+    suite_tests(all, test_dictionary, test_memory);
+    return suite_main("inflate", all);
 }

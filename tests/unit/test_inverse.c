@@ -2,12 +2,12 @@
  * The inverse edit script: random scripts over random originals must come back to the byte, and no
  * encoded inverse, however damaged, may step outside what it is given.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/edit/inverse.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 #include "tests/unit/forward.h"
 
 #define ORIGINAL_MAX 3000
@@ -365,26 +365,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("inverse");
-    TCase *encoding = tcase_create("encoding");
-    TCase *hostile = tcase_create("hostile");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(encoding, 60);
-    tcase_add_loop_test(encoding, test_random_scripts, 0, 4);
-    tcase_add_test(encoding, test_sections_are_no_literals);
-    tcase_add_test(encoding, test_no_edits);
-    tcase_add_test(encoding, test_encode_refuses_bad_ranges);
-    suite_add_tcase(suite, encoding);
-    tcase_set_timeout(hostile, 60);
+    TCase *encoding = suite_case("encoding", 60, NULL);
+    suite_loops(encoding, 4, test_random_scripts);
+    suite_tests(encoding, test_sections_are_no_literals, test_no_edits,
+                test_encode_refuses_bad_ranges);
+    TCase *hostile = suite_case("hostile", 60, NULL);
     tcase_add_test(hostile, test_truncations);
-    tcase_add_loop_test(hostile, test_random_damage, 0, 4);
+    suite_loops(hostile, 4, test_random_damage);
     tcase_add_test(hostile, test_hostile_numbers);
-    suite_add_tcase(suite, hostile);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("inverse", encoding, hostile);
 }

@@ -1,11 +1,10 @@
 /*
  * JSON: structure, and strings of any bytes.
  */
-#include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "split/cli/json.h"
+#include "tests/support/suite.h"
 
 /* What the test writes into, and what came out. */
 static struct json_writer writer;
@@ -115,22 +114,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("json");
     TCase *structure = tcase_create("structure");
+    suite_tests(structure, test_empty_containers, test_nesting);
     TCase *strings = tcase_create("strings");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(structure, test_empty_containers);
-    tcase_add_test(structure, test_nesting);
-    suite_add_tcase(suite, structure);
-    tcase_add_test(strings, test_escapes);
-    tcase_add_test(strings, test_valid_utf8_stays);
-    tcase_add_test(strings, test_invalid_utf8_is_replaced);
-    suite_add_tcase(suite, strings);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(strings, test_escapes, test_valid_utf8_stays, test_invalid_utf8_is_replaced);
+    return suite_main("json", structure, strings);
 }

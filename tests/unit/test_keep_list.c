@@ -1,12 +1,12 @@
 /*
  * Keep-lists: what a line may be, and which UUIDs a list has.
  */
-#include <check.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "split/sidecars/keep_list.h"
+#include "tests/support/suite.h"
 
 /* The linker puts this in the place of the function behind getline: it fails after so many lines.
  */
@@ -190,21 +190,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("keep list");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(all, test_forms_of_a_line);
-    tcase_add_test(all, test_bad_lines);
-    tcase_add_test(all, test_no_memory);
-    tcase_add_test(all, test_prefixes);
-    tcase_add_test(all, test_use_is_marked);
-    tcase_add_test(all, test_many);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(all, test_forms_of_a_line, test_bad_lines, test_no_memory, test_prefixes,
+                test_use_is_marked, test_many);
+    return suite_main("keep list", all);
 }

@@ -1,13 +1,13 @@
 /*
  * Which file a link writes: every way in which command lines say it.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "split/split/link_output.h"
+#include "tests/support/suite.h"
 
 #define WORDS_MAX 8
 
@@ -187,26 +187,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("link output");
-    TCase *test_case = tcase_create("link output");
-    SRunner *runner;
-    int failed;
-
     if (mkdtemp(directory) == NULL || chdir(directory) != 0)
         return EXIT_FAILURE;
-    tcase_add_loop_test(test_case, test_words, 0, sizeof(rows) / sizeof(rows[0]));
-    tcase_add_loop_test(test_case, test_response_files, 0,
-                        sizeof(responses) / sizeof(responses[0]));
-    tcase_add_test(test_case, test_wide);
-    tcase_add_test(test_case, test_nested);
-    tcase_add_test(test_case, test_endless);
-    tcase_add_test(test_case, test_no_text);
-    suite_add_tcase(suite, test_case);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    TCase *test_case = tcase_create("link output");
+    suite_loops(test_case, sizeof(rows) / sizeof(rows[0]), test_words);
+    suite_loops(test_case, sizeof(responses) / sizeof(responses[0]), test_response_files);
+    suite_tests(test_case, test_wide, test_nested, test_endless, test_no_text);
+    int status = suite_main("link output", test_case);
     (void)!system("rm -f response wide outer inner itself image");
     rmdir(directory);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

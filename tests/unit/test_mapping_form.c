@@ -2,12 +2,12 @@
  * The form of the coverage mapping of functions: how special mappings are told, and which are not
  * taken apart. That random mappings come back is shown in test_transforms.c.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/codec/mapping/streams.h"
 #include "common/codec/registry.h"
+#include "tests/support/suite.h"
 #include "tests/unit/mapping_maker.h"
 
 /* A section that needs no others. */
@@ -35,8 +35,10 @@ static bool comes_back(const struct subject *subject)
                                &error),
                   "%s", error.message);
     if (fits) {
-        ck_assert_msg(codec_decode(subject->transform, &subject->context, buffer_view(&packed),
-                                   subject->section.size, "sample", "the section", &again, &error),
+        ck_assert_msg(codec_decode(subject->transform, &subject->context,
+                                   &(struct packed){buffer_view(&packed), subject->section.size,
+                                                    "sample", "the section"},
+                                   &again, &error),
                       "%s", error.message);
         ck_assert_uint_eq(again.size, subject->section.size);
         ck_assert_mem_eq(again.data, subject->section.data, again.size);
@@ -214,20 +216,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("covfun form");
-    TCase *test_case = tcase_create("mappings");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(test_case, 60);
-    tcase_add_test(test_case, test_many_regions);
-    tcase_add_test(test_case, test_claimed_regions);
-    tcase_add_test(test_case, test_all_parts_are_used);
-    tcase_add_test(test_case, test_lines_start_again);
-    suite_add_tcase(suite, test_case);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *test_case = suite_case("mappings", 60, NULL);
+    suite_tests(test_case, test_many_regions, test_claimed_regions, test_all_parts_are_used,
+                test_lines_start_again);
+    return suite_main("covfun form", test_case);
 }

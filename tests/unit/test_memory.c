@@ -4,7 +4,6 @@
  *
  * The linker puts the functions below in the place of malloc and its kin.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@
 #include "common/codec/transforms.h"
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
+#include "tests/support/suite.h"
 #include "tests/unit/section_maker.h"
 
 #define NEVER SIZE_MAX
@@ -194,8 +194,10 @@ static uint64_t asked_for(size_t count)
                            "sample", &packed, &fits, &error));
     ck_assert(fits);
     before = asked;
-    ck_assert(codec_decode(&mapping_blocks_transform, &context, buffer_view(&packed), section.size,
-                           "sample", "the section", &again, &error));
+    ck_assert(
+        codec_decode(&mapping_blocks_transform, &context,
+                     &(struct packed){buffer_view(&packed), section.size, "sample", "the section"},
+                     &again, &error));
     before = asked - before;
     ck_assert(bytes_equal(buffer_view(&again), buffer_view(&section)));
     buffer_free(&again);
@@ -235,20 +237,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("memory");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(all, 60);
-    tcase_add_test(all, test_none);
-    tcase_add_loop_test(all, test_none_for_a_value, 0, 2);
-    tcase_add_test(all, test_many_blocks);
-    tcase_add_test(all, test_tokens_that_never_come);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *all = suite_case("all", 60, NULL);
+    suite_tests(all, test_none, test_many_blocks, test_tokens_that_never_come);
+    suite_loops(all, 2, test_none_for_a_value);
+    return suite_main("memory", all);
 }

@@ -2,12 +2,12 @@
  * Lists of names as numbers: the form is what the page says it is, lists come back, and damaged
  * ones name no name that there is not.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/codec/name_lists.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 #define NAMES_MAX 400
 
@@ -205,20 +205,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("members");
-    TCase *lists = tcase_create("lists");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(lists, 300);
-    tcase_add_loop_test(lists, test_written_as_told, 0, (int)(sizeof(forms) / sizeof(forms[0])));
-    tcase_add_test(lists, test_comes_back);
-    tcase_add_test(lists, test_damaged);
-    tcase_add_test(lists, test_random_lists);
-    suite_add_tcase(suite, lists);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *lists = suite_case("lists", 300, NULL);
+    suite_loops(lists, sizeof(forms) / sizeof(forms[0]), test_written_as_told);
+    suite_tests(lists, test_comes_back, test_damaged, test_random_lists);
+    return suite_main("members", lists);
 }

@@ -1,7 +1,6 @@
 /*
  * NameRefs there and back, byte by byte where the form is given.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "common/codec/name_refs.h"
 #include "common/codec/registry.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 /* ---- NameRefs ---- */
 
@@ -257,21 +257,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("name refs");
-    TCase *names = tcase_create("names");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(names, 300);
-    tcase_add_loop_test(names, test_names_come_back, 0, 6);
-    tcase_add_test(names, test_form_of_names);
-    tcase_add_test(names, test_form_with_data);
-    tcase_add_loop_test(names, test_hostile_names, 0, 2);
-    tcase_add_loop_test(names, test_damaged_names, 0, 11);
-    suite_add_tcase(suite, names);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *names = suite_case("names", 300, NULL);
+    suite_loops(names, 6, test_names_come_back);
+    suite_tests(names, test_form_of_names, test_form_with_data);
+    suite_loops(names, 2, test_hostile_names);
+    suite_loops(names, 11, test_damaged_names);
+    return suite_main("name refs", names);
 }

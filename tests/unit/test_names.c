@@ -1,7 +1,6 @@
 /*
  * Function names and MD5: RFC 1321's own test suite, chunks of every kind, and damaged ones.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "common/base/md5.h"
 #include "common/llvm/names.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 
 START_TEST(test_md5)
@@ -211,23 +211,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("names");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(all, 300);
-    tcase_add_test(all, test_md5);
-    tcase_add_test(all, test_many);
-    tcase_add_test(all, test_names);
-    tcase_add_test(all, test_distinct);
-    tcase_add_test(all, test_no_names);
-    tcase_add_test(all, test_damaged);
-    tcase_add_test(all, test_false_sizes);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *all = suite_case("all", 300, NULL);
+    suite_tests(all, test_md5, test_many, test_names, test_distinct, test_no_names, test_damaged,
+                test_false_sizes);
+    return suite_main("names", all);
 }

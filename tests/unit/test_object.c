@@ -2,14 +2,13 @@
  * Objects, read by libelf and not by the code under test: they hold what the sidecar has, in the
  * form that LLVM's tools and debuginfod want, and nothing else.
  */
-#include <check.h>
 #include <gelf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/sidecar/object.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -370,23 +369,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("object");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
     elf_version(EV_CURRENT);
-    tcase_set_timeout(all, 300);
-    tcase_add_loop_test(all, test_coverage, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(all, test_correlation, 0, SAMPLE_SHAPES);
-    tcase_add_test(all, test_refusals);
-    tcase_add_test(all, test_a_sink_that_stops);
-    tcase_add_test(all, test_damaged_content);
-    tcase_add_loop_test(all, test_mutations, 0, SAMPLE_SHAPES);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *all = suite_case("all", 300, NULL);
+    suite_loops(all, SAMPLE_SHAPES, test_coverage, test_correlation);
+    suite_tests(all, test_refusals, test_a_sink_that_stops, test_damaged_content);
+    suite_loops(all, SAMPLE_SHAPES, test_mutations);
+    return suite_main("object", all);
 }

@@ -2,7 +2,6 @@
  * Command lines: every form of an option, and everything that is a usage error. Tables and --help
  * are checked on the way, since they come from the same description.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "common/llvm/section.h"
 #include "split/cli/options.h"
 #include "split/cli/table.h"
+#include "tests/support/suite.h"
 
 static const struct option_description table[] = {
     {.id = OPTION_OUTPUT,
@@ -426,35 +426,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("options");
     TCase *values = tcase_create("values");
+    suite_tests(values, test_every_form_of_a_value, test_values_may_look_like_options,
+                test_flags_and_operands_mix, test_nothing_given,
+                test_command_line_of_another_program, test_typed_values, test_sizes);
     TCase *errors = tcase_create("usage errors");
+    suite_tests(errors, test_unknown_and_ambiguous_options, test_missing_and_superfluous_values,
+                test_bad_numbers, test_bad_lists_and_uuids, test_operand_counts,
+                test_required_and_exclusive_options);
     TCase *output = tcase_create("help and tables");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(values, test_every_form_of_a_value);
-    tcase_add_test(values, test_values_may_look_like_options);
-    tcase_add_test(values, test_flags_and_operands_mix);
-    tcase_add_test(values, test_nothing_given);
-    tcase_add_test(values, test_command_line_of_another_program);
-    tcase_add_test(values, test_typed_values);
-    tcase_add_test(values, test_sizes);
-    suite_add_tcase(suite, values);
-    tcase_add_test(errors, test_unknown_and_ambiguous_options);
-    tcase_add_test(errors, test_missing_and_superfluous_values);
-    tcase_add_test(errors, test_bad_numbers);
-    tcase_add_test(errors, test_bad_lists_and_uuids);
-    tcase_add_test(errors, test_operand_counts);
-    tcase_add_test(errors, test_required_and_exclusive_options);
-    suite_add_tcase(suite, errors);
-    tcase_add_test(output, test_help_has_every_option);
-    tcase_add_test(output, test_table_aligns_and_cleans);
-    tcase_add_test(output, test_human_sizes);
-    suite_add_tcase(suite, output);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(output, test_help_has_every_option, test_table_aligns_and_cleans, test_human_sizes);
+    return suite_main("options", values, errors, output);
 }

@@ -2,7 +2,6 @@
  * Threads: pieces are each done once, jobs of a pool retired in their order, whoever was done
  * first, and signals are left to the threads that were there before.
  */
-#include <check.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,6 +11,7 @@
 
 #include "common/base/array.h"
 #include "common/base/parallel.h"
+#include "tests/support/suite.h"
 
 #define PIECES  1000
 #define JOBS    500
@@ -155,18 +155,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("parallel");
     TCase *all = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    tcase_add_test(all, test_pieces);
-    tcase_add_test(all, test_signal_mask);
-    tcase_add_loop_test(all, test_pool_keeps_order, 0, 4);
+    suite_tests(all, test_pieces, test_signal_mask);
+    suite_loops(all, 4, test_pool_keeps_order);
     tcase_add_test(all, test_array_grows);
-    suite_add_tcase(suite, all);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    return suite_main("parallel", all);
 }

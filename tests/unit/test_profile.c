@@ -2,12 +2,12 @@
  * Raw profiles: made by hand for every version, pointer size and byte order, then cut short and
  * mutated.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/profile.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 /* What a profile is made of. */
 struct recipe {
@@ -583,34 +583,17 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("profile");
     TCase *layout = tcase_create("layout");
+    suite_loops(layout, SHAPES, test_every_shape);
+    suite_tests(layout, test_record_sizes, test_byte_coverage, test_variant_names,
+                test_several_profiles, test_too_many_zeros);
     TCase *identity = tcase_create("identity");
+    suite_loops(identity, SHAPES, test_lightweight, test_not_lightweight, test_binary_ids,
+                test_uuids);
     TCase *damage = tcase_create("damage");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(layout, test_every_shape, 0, SHAPES);
-    tcase_add_test(layout, test_record_sizes);
-    tcase_add_test(layout, test_byte_coverage);
-    tcase_add_test(layout, test_variant_names);
-    tcase_add_test(layout, test_several_profiles);
-    tcase_add_test(layout, test_too_many_zeros);
-    suite_add_tcase(suite, layout);
-    tcase_add_loop_test(identity, test_lightweight, 0, SHAPES);
-    tcase_add_loop_test(identity, test_not_lightweight, 0, SHAPES);
-    tcase_add_loop_test(identity, test_binary_ids, 0, SHAPES);
-    tcase_add_loop_test(identity, test_uuids, 0, SHAPES);
-    suite_add_tcase(suite, identity);
-    tcase_add_loop_test(damage, test_every_truncation_fails, 0, SHAPES);
-    tcase_add_test(damage, test_impossible_sizes);
-    tcase_add_test(damage, test_bad_headers);
-    tcase_add_loop_test(damage, test_random_mutations, 0, SHAPES);
+    suite_loops(damage, SHAPES, test_every_truncation_fails);
+    suite_tests(damage, test_impossible_sizes, test_bad_headers);
+    suite_loops(damage, SHAPES, test_random_mutations);
     tcase_add_test(damage, test_recognizes_only_profiles);
-    suite_add_tcase(suite, damage);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("profile", layout, identity, damage);
 }

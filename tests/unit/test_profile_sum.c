@@ -2,13 +2,13 @@
  * Sums of profiles: every version and form, numbers that do not fit, byte coverage against
  * counting, threads, and what must not be added to each other.
  */
-#include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/profile_sum.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
 
 #define LIMIT (UINT64_MAX - 2)
@@ -354,24 +354,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("profile_sum");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(all, 300);
-    tcase_add_loop_test(all, test_counts, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_one_profile_is_unchanged, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_bitmap, 0, FORMS);
-    tcase_add_loop_test(all, test_byte_coverage, 0, FORMS);
-    tcase_add_loop_test(all, test_threads, 0, 2);
-    tcase_add_loop_test(all, test_identity, 0, FORMS + WINDOWS_FORMS);
-    tcase_add_loop_test(all, test_adopt, 0, FORMS + WINDOWS_FORMS);
+    TCase *all = suite_case("all", 300, NULL);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_counts, test_one_profile_is_unchanged);
+    suite_loops(all, FORMS, test_bitmap, test_byte_coverage);
+    suite_loops(all, 2, test_threads);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_identity, test_adopt);
     tcase_add_test(all, test_can_be_summed);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("profile_sum", all);
 }

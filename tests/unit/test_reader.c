@@ -1,14 +1,13 @@
 /*
  * The library as its users see it: only its public header, linked from the shared object.
  */
-#include <check.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "reader/covsplit.h"
+#include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
 
 static const char *message_of(covsplit_error *error)
@@ -250,23 +249,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("reader");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(all, test_facts, 0, SAMPLE_SHAPES);
+    suite_loops(all, SAMPLE_SHAPES, test_facts);
     tcase_add_test(all, test_placeholder);
-    tcase_add_loop_test(all, test_sections, 0, SAMPLE_SHAPES);
-    tcase_add_test(all, test_absent_section);
-    tcase_add_test(all, test_empty_section);
-    tcase_add_test(all, test_files);
-    tcase_add_loop_test(all, test_restore, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(all, test_export, 0, SAMPLE_SHAPES);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(all, SAMPLE_SHAPES, test_sections);
+    suite_tests(all, test_absent_section, test_empty_section, test_files);
+    suite_loops(all, SAMPLE_SHAPES, test_restore, test_export);
+    return suite_main("reader", all);
 }

@@ -2,7 +2,6 @@
  * The library's profiles, functions and stores as its users see them, on one thread and on several:
  * only the public header.
  */
-#include <check.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "reader/covsplit.h"
+#include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -411,21 +411,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("reader_profiles");
     TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(all, test_sections);
-    tcase_add_test(all, test_functions);
-    tcase_add_test(all, test_profile);
-    tcase_add_test(all, test_concatenated);
-    tcase_add_test(all, test_store);
-    tcase_add_test(all, test_threads);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(all, test_sections, test_functions, test_profile, test_concatenated, test_store,
+                test_threads);
+    return suite_main("reader_profiles", all);
 }

@@ -3,7 +3,6 @@
  * window's end, the ends of blocks, each kind of block, codes that come out too long, short and
  * empty inputs.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -11,6 +10,7 @@
 #include "common/codec/deflate/memo.h"
 #include "common/codec/deflate/recompress.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 static const enum zlib_level levels[] = {ZLIB_LEVEL_DEFAULT, ZLIB_LEVEL_BEST};
 
@@ -232,24 +232,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("zlib again");
-    TCase *same = tcase_create("same");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(same, 300);
+    TCase *same = suite_case("same", 300, NULL);
     tcase_add_test(same, test_short);
-    tcase_add_loop_test(same, test_random, 0, 8);
-    tcase_add_test(same, test_long_codes);
-    tcase_add_test(same, test_reach);
-    tcase_add_test(same, test_long_chains);
-    tcase_add_test(same, test_other_streams);
-    tcase_add_test(same, test_limit);
-    tcase_add_test(same, test_memo);
-    suite_add_tcase(suite, same);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(same, 8, test_random);
+    suite_tests(same, test_long_codes, test_reach, test_long_chains, test_other_streams, test_limit,
+                test_memo);
+    return suite_main("zlib again", same);
 }

@@ -2,32 +2,40 @@
  * Sidecars that are sound: what was written is read, whatever the class and byte order, and the
  * original comes back.
  */
-#include <check.h>
 #include <elf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
+
+/* What was written is read as it was, and restores the original. Frees both. */
+static void assert_sound(struct sample *sample, struct buffer file, unsigned version)
+{
+    struct sidecar *sidecar = sample_open(&file);
+    struct error error = {0};
+
+    ck_assert_uint_eq(sidecar_format_version(sidecar), version);
+    ck_assert(sample_agrees(sample, sidecar));
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    ck_assert(sample_restores(sample, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
 
 START_TEST(test_round_trip)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
     struct buffer file = sample_write(&sample->source, 9, 1);
     struct sidecar *sidecar = sample_open(&file);
-    struct error error = {0};
 
     ck_assert(sidecar_recognize(buffer_view(&file)));
     ck_assert_str_eq(sidecar_name(sidecar), "sample");
-    ck_assert_uint_eq(sidecar_format_version(sidecar), SIDECAR_FORMAT_VERSION);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
     ck_assert_ptr_null(sidecar_find(sidecar, SECTION_COVNAMES));
     sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, file, SIDECAR_FORMAT_VERSION);
 }
 END_TEST
 
@@ -36,9 +44,6 @@ START_TEST(test_copied_section)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
     struct sidecar_section_source sections[SAMPLE_SECTIONS + 1];
-    struct buffer file;
-    struct sidecar *sidecar;
-    struct error error = {0};
 
     memcpy(sections, sample->sections, sizeof(sample->sections));
     sections[SAMPLE_SECTIONS] = sections[0];
@@ -47,14 +52,7 @@ START_TEST(test_copied_section)
     sample->source.sections = sections;
     sample->source.section_count = SAMPLE_SECTIONS + 1;
     sample->kept.kind = SECTION_COVNAMES;
-    file = sample_write(&sample->source, 9, 1);
-    sidecar = sample_open(&file);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, sample_write(&sample->source, 9, 1), SIDECAR_FORMAT_VERSION);
 }
 END_TEST
 
@@ -62,17 +60,8 @@ END_TEST
 START_TEST(test_compact_round_trip)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file = sample_write_compact(&sample->source);
-    struct sidecar *sidecar = sample_open(&file);
-    struct error error = {0};
 
-    ck_assert_uint_eq(sidecar_format_version(sidecar), SIDECAR_FORMAT_VERSION_COMPACT);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, sample_write_compact(&sample->source), SIDECAR_FORMAT_VERSION_COMPACT);
 }
 END_TEST
 
@@ -106,9 +95,6 @@ START_TEST(test_empty)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
     const uint8_t no_steps[] = {0, 0};
-    struct buffer file;
-    struct sidecar *sidecar;
-    struct error error = {0};
 
     sample->source.section_count = 0;
     sample->source.kept_count = 0;
@@ -118,14 +104,7 @@ START_TEST(test_empty)
     sample->source.facts.stripped_digest = sample->source.facts.original_digest;
     buffer_free(&sample->stripped);
     ck_assert(buffer_append(&sample->stripped, sample->original.data, sample->original.size));
-    file = sample_write(&sample->source, 9, 1);
-    sidecar = sample_open(&file);
-    ck_assert(sample_agrees(sample, sidecar));
-    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    ck_assert(sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
+    assert_sound(sample, sample_write(&sample->source, 9, 1), SIDECAR_FORMAT_VERSION);
 }
 END_TEST
 
@@ -312,33 +291,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sidecar");
-    TCase *sound = tcase_create("sound");
+    TCase *sound = suite_case("sound", 120, NULL);
+    suite_loops(sound, SAMPLE_SHAPES, test_round_trip, test_compact_round_trip, test_copied_section,
+                test_unaligned_memory, test_empty);
+    suite_tests(sound, test_uuid_sizes, test_threads_change_nothing);
     TCase *restoring = tcase_create("restoring");
+    suite_tests(restoring, test_refuses_another_image, test_original_is_checked,
+                test_sink_can_stop);
     TCase *writing = tcase_create("writing");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(sound, 120);
-    tcase_add_loop_test(sound, test_round_trip, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_compact_round_trip, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_copied_section, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_unaligned_memory, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(sound, test_empty, 0, SAMPLE_SHAPES);
-    tcase_add_test(sound, test_uuid_sizes);
-    tcase_add_test(sound, test_threads_change_nothing);
-    suite_add_tcase(suite, sound);
-    tcase_add_test(restoring, test_refuses_another_image);
-    tcase_add_test(restoring, test_original_is_checked);
-    tcase_add_test(restoring, test_sink_can_stop);
-    suite_add_tcase(suite, restoring);
-    tcase_add_test(writing, test_refuses_unsound_sources);
-    tcase_add_test(writing, test_32_bits_hold_no_more);
-    tcase_add_test(writing, test_counters_have_no_contents);
-    suite_add_tcase(suite, writing);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(writing, test_refuses_unsound_sources, test_32_bits_hold_no_more,
+                test_counters_have_no_contents);
+    return suite_main("sidecar", sound, restoring, writing);
 }

@@ -3,7 +3,6 @@
  * from the page alone; a part is read without the rest; and damage is told. What several of them
  * need is decoded once.
  */
-#include <check.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +17,7 @@
 #include "common/sidecar/write.h"
 #include "reader/covsplit.h"
 #include "tests/support/rounds.h"
+#include "tests/support/suite.h"
 #include "tests/unit/section_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -448,28 +448,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sidecar blocks");
-    TCase *blocks = tcase_create("blocks");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(blocks, 300);
+    TCase *blocks = suite_case("blocks", 300, NULL);
     tcase_add_unchecked_fixture(blocks, prepare, clean_up);
-    tcase_add_loop_test(blocks, test_whole, 0, 3);
-    tcase_add_test(blocks, test_library_starts_threads_when_told);
-    tcase_add_test(blocks, test_threads_change_nothing);
-    tcase_add_test(blocks, test_parts);
-    tcase_add_test(blocks, test_parts_outside);
-    tcase_add_test(blocks, test_only_what_is_wanted);
-    tcase_add_test(blocks, test_damage);
-    tcase_add_test(blocks, test_at_the_same_time);
-    tcase_add_test(blocks, test_damaged_names);
-    tcase_add_loop_test(blocks, test_parts_of_every_form, 0, 3);
+    suite_loops(blocks, 3, test_whole);
+    suite_tests(blocks, test_library_starts_threads_when_told, test_threads_change_nothing,
+                test_parts, test_parts_outside, test_only_what_is_wanted, test_damage,
+                test_at_the_same_time, test_damaged_names);
+    suite_loops(blocks, 3, test_parts_of_every_form);
     tcase_add_test(blocks, test_by_the_page);
-    suite_add_tcase(suite, blocks);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("sidecar blocks", blocks);
 }

@@ -5,7 +5,6 @@
  * Most damage fails at the seal. So that the checks behind it are tried as well, there is a second
  * round in which the seal is put right again, by code of its own that follows sidecar/note.h.
  */
-#include <check.h>
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "common/sidecar/object.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
+#include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -531,34 +531,16 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sidecar damage");
-    TCase *damage = tcase_create("damage");
+    TCase *damage = suite_case("damage", 300, NULL);
+    suite_loops(damage, SAMPLE_SHAPES, test_every_byte);
+    suite_loops(damage, 2, test_every_byte_of_names);
+    suite_loops(damage, SAMPLE_SHAPES, test_every_truncation);
+    suite_loops(damage, 4, test_random_damage_with_a_good_seal);
+    suite_tests(damage, test_hostile_section_headers, test_hostile_elf_headers);
     TCase *versions = tcase_create("versions");
-    TCase *sizes = tcase_create("sizes");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(damage, 300);
-    tcase_add_loop_test(damage, test_every_byte, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(damage, test_every_byte_of_names, 0, 2);
-    tcase_add_loop_test(damage, test_every_truncation, 0, SAMPLE_SHAPES);
-    tcase_add_loop_test(damage, test_random_damage_with_a_good_seal, 0, 4);
-    tcase_add_test(damage, test_hostile_section_headers);
-    tcase_add_test(damage, test_hostile_elf_headers);
-    suite_add_tcase(suite, damage);
-    tcase_add_test(versions, test_newer_format_is_refused);
-    tcase_add_test(versions, test_unknown_form_is_refused);
-    tcase_add_test(versions, test_unknown_notes_are_ignored);
-    tcase_add_test(versions, test_needed_notes_are_missed);
-    tcase_add_test(versions, test_no_sidecar);
-    suite_add_tcase(suite, versions);
-    tcase_set_timeout(sizes, 120);
-    tcase_add_test(sizes, test_claimed_terabyte);
-    tcase_add_test(sizes, test_many_zeros);
-    suite_add_tcase(suite, sizes);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(versions, test_newer_format_is_refused, test_unknown_form_is_refused,
+                test_unknown_notes_are_ignored, test_needed_notes_are_missed, test_no_sidecar);
+    TCase *sizes = suite_case("sizes", 120, NULL);
+    suite_tests(sizes, test_claimed_terabyte, test_many_zeros);
+    return suite_main("sidecar damage", damage, versions, sizes);
 }

@@ -2,7 +2,6 @@
  * Searching stores: by the whole UUID, by its beginning, by what a stub keeps of it; two answers.
  * And walking through them, also while others write to them.
  */
-#include <check.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 
 #include "common/store/store.h"
 #include "reader/covsplit.h"
+#include "tests/support/suite.h"
 
 static char directory[] = "/tmp/covsplit-unit-XXXXXX";
 
@@ -22,18 +22,26 @@ static struct uuid uuid_of(const char *hex)
     return uuid;
 }
 
+/* Good until the next call. */
+static const char *store_directory(const char *store)
+{
+    static char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", directory, store);
+    return path;
+}
+
 static void add_file(const char *store, const char *first, const char *rest)
 {
     char path[512];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/%s", directory, store);
-    mkdir(path, 0755);
-    snprintf(path, sizeof(path), "%s/%s/.build-id", directory, store);
-    mkdir(path, 0755);
-    snprintf(path, sizeof(path), "%s/%s/.build-id/%s", directory, store, first);
-    mkdir(path, 0755);
     snprintf(path, sizeof(path), "%s/%s/.build-id/%s/%s", directory, store, first, rest);
+    for (char *end = path + sizeof(directory); (end = strchr(end, '/')) != NULL; end++) {
+        *end = '\0';
+        mkdir(path, 0755);
+        *end = '/';
+    }
     file = fopen(path, "w");
     ck_assert_ptr_nonnull(file);
     fclose(file);
@@ -74,11 +82,9 @@ static void clean_up(void)
 static bool find(const char *store, const char *hex, enum store_query query,
                  struct store_match *match, struct error *error)
 {
-    char path[512];
     struct uuid uuid = uuid_of(hex);
 
-    snprintf(path, sizeof(path), "%s/%s", directory, store);
-    return store_find(path, &uuid, query, match, error);
+    return store_find(store_directory(store), &uuid, query, match, error);
 }
 
 static void assert_found(const char *store, const char *hex, enum store_query query,
@@ -188,15 +194,6 @@ static bool note_sidecar(void *context, const char *path, const struct uuid *uui
             ck_assert_int_eq(*c, *digit++);
     }
     return note_entry(context, &entry, error);
-}
-
-/* Good until the next call. */
-static const char *store_directory(const char *store)
-{
-    static char path[512];
-
-    snprintf(path, sizeof(path), "%s/%s", directory, store);
-    return path;
 }
 
 START_TEST(test_walk_in_order)
@@ -381,27 +378,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
-    TCase *all = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
+    TCase *all = suite_case("all", 0, NULL);
     tcase_add_unchecked_fixture(all, prepare, clean_up);
-    tcase_add_test(all, test_exact);
-    tcase_add_test(all, test_prefix);
-    tcase_add_test(all, test_stub);
-    tcase_add_test(all, test_two_answers);
-    tcase_add_test(all, test_walk_in_order);
-    tcase_add_test(all, test_scan_kinds);
-    tcase_add_test(all, test_walk_of_nothing);
-    tcase_add_test(all, test_walk_stops);
-    tcase_add_test(all, test_walk_while_entries_vanish);
-    tcase_add_test(all, test_parse_name);
-    tcase_add_test(all, test_library_visit);
-    suite_add_tcase(suite, all);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_tests(all, test_exact, test_prefix, test_stub, test_two_answers, test_walk_in_order,
+                test_scan_kinds, test_walk_of_nothing, test_walk_stops,
+                test_walk_while_entries_vanish, test_parse_name, test_library_visit);
+    return suite_main("store", all);
 }

@@ -2,7 +2,6 @@
  * Texts as tokens: the form is what the page says it is, whatever text there is comes back, and
  * whatever a sidecar holds gives a text of a size in proportion or none.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "common/codec/names/text.h"
 #include "common/codec/names/token_text.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 #define ANY_SIZE ((uint64_t)1 << 30)
 
@@ -472,32 +472,17 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("token text");
     TCase *forms = tcase_create("forms");
-    TCase *texts = tcase_create("texts");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_loop_test(forms, test_cut, 0, (int)(sizeof(cuts) / sizeof(cuts[0])));
+    suite_loops(forms, sizeof(cuts) / sizeof(cuts[0]), test_cut);
     tcase_add_test(forms, test_read_as_told);
-    tcase_add_loop_test(forms, test_dictionary_ends, 0, 2);
+    suite_loops(forms, 2, test_dictionary_ends);
     tcase_add_test(forms, test_triples);
-    tcase_add_loop_test(forms, test_damaged, 0, (int)(sizeof(damaged) / sizeof(damaged[0])));
-    tcase_add_test(forms, test_longer_than_it_says);
-    tcase_add_test(forms, test_form_stays);
-    suite_add_tcase(suite, forms);
-    tcase_set_timeout(texts, 300);
+    suite_loops(forms, sizeof(damaged) / sizeof(damaged[0]), test_damaged);
+    suite_tests(forms, test_longer_than_it_says, test_form_stays);
+    TCase *texts = suite_case("texts", 300, NULL);
     tcase_add_test(texts, test_comes_back);
-    tcase_add_loop_test(texts, test_many_tokens, 0, 2);
-    tcase_add_test(texts, test_small_texts);
-    tcase_add_test(texts, test_numbers_count_up);
-    tcase_add_test(texts, test_changed_parts);
-    tcase_add_test(texts, test_out_of_proportion);
-    tcase_add_test(texts, test_out_of_proportion_to_section);
-    suite_add_tcase(suite, texts);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    suite_loops(texts, 2, test_many_tokens);
+    suite_tests(texts, test_small_texts, test_numbers_count_up, test_changed_parts,
+                test_out_of_proportion, test_out_of_proportion_to_section);
+    return suite_main("token text", forms, texts);
 }

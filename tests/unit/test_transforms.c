@@ -2,7 +2,6 @@
  * The compact codec: whatever a section holds, it comes back bit for bit or is not taken; and
  * whatever a sidecar holds, it gives a section or an error.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "common/codec/registry.h"
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
+#include "tests/support/suite.h"
 #include "tests/unit/section_maker.h"
 
 #define WHAT "sample: the section"
@@ -135,8 +135,9 @@ static bool decode(const struct subject *subject, struct bytes packed, uint64_t 
                    struct buffer *section)
 {
     struct error error = {0};
-    bool done = codec_decode(subject->transform, &subject->context, packed, size, "sample",
-                             "the section", section, &error);
+    bool done =
+        codec_decode(subject->transform, &subject->context,
+                     &(struct packed){packed, size, "sample", "the section"}, section, &error);
 
     ck_assert(done || strncmp(error.message, WHAT, strlen(WHAT)) == 0);
     return done;
@@ -275,8 +276,9 @@ static bool is_recalled(const struct subject *subject, const struct buffer *pack
     bool found;
 
     forgetful.context.memo = NULL;
-    if (!codec_recall(subject->transform, &subject->context, buffer_view(packed), size, "sample",
-                      "the section", &known, &found, &error))
+    if (!codec_recall(subject->transform, &subject->context,
+                      &(struct packed){buffer_view(packed), size, "sample", "the section"}, &known,
+                      &found, &error))
         ck_assert(!found);
     if (found) {
         ck_assert(decode(&forgetful, buffer_view(packed), size, &again));
@@ -401,8 +403,10 @@ START_TEST(test_distinct_names)
 
     make_names(&subject, 5);
     ck_assert(encode(&subject, &packed));
-    ck_assert(names_decode(&subject.context, buffer_view(&packed), subject.section.size, "sample",
-                           "names", &names, NULL, &error));
+    ck_assert(names_decode(
+        &subject.context,
+        &(struct packed){buffer_view(&packed), subject.section.size, "sample", "names"}, &names,
+        NULL, &error));
     ck_assert_uint_gt(names.count, 1);
     ck_assert(names_hash(&names, 2));
     for (size_t i = 1; i < names.count; i++) {
@@ -500,32 +504,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("compact");
-    TCase *sections = tcase_create("sections");
-    TCase *damage = tcase_create("damage");
-    TCase *names = tcase_create("names");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(sections, 300);
-    tcase_add_loop_test(sections, test_comes_back, 0, MAKERS);
-    tcase_add_loop_test(sections, test_changed_section, 0, MAKERS);
-    tcase_add_loop_test(sections, test_noise, 0, MAKERS);
-    tcase_add_loop_test(sections, test_threads_change_nothing, 0, MAKERS);
-    tcase_add_loop_test(sections, test_form_stays, 0, FORMS);
-    suite_add_tcase(suite, sections);
-    tcase_set_timeout(damage, 300);
-    tcase_add_loop_test(damage, test_changed_packed, 0, MAKERS);
-    tcase_add_loop_test(sections, test_recall, 0, MAKERS);
-    tcase_add_loop_test(damage, test_changed_parts, 0, MAKERS - 1);
-    suite_add_tcase(suite, damage);
-    tcase_set_timeout(names, 60);
-    tcase_add_test(names, test_distinct_names);
-    tcase_add_test(names, test_mappings_are_taken_apart);
-    suite_add_tcase(suite, names);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    TCase *sections = suite_case("sections", 300, NULL);
+    suite_loops(sections, MAKERS, test_comes_back, test_changed_section, test_noise,
+                test_threads_change_nothing);
+    suite_loops(sections, FORMS, test_form_stays);
+    TCase *damage = suite_case("damage", 300, NULL);
+    suite_loops(damage, MAKERS, test_changed_packed);
+    suite_loops(sections, MAKERS, test_recall);
+    suite_loops(damage, MAKERS - 1, test_changed_parts);
+    TCase *names = suite_case("names", 60, NULL);
+    suite_tests(names, test_distinct_names, test_mappings_are_taken_apart);
+    return suite_main("compact", sections, damage, names);
 }

@@ -2,13 +2,13 @@
  * The tripwire: what it looks like for UUIDs of all sizes, what is recognized as one and what is
  * not, and that nothing but the UUID that was written is read from it.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "common/llvm/tripwire.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 #define PLENTY 1000
 
@@ -151,21 +151,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tripwire");
     TCase *all = tcase_create("all");
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
     tcase_add_test(all, test_text);
     tcase_add_loop_test(all, test_each_uuid, 1, UUID_SIZE_MAX + 1);
-    tcase_add_test(all, test_short);
-    tcase_add_test(all, test_damaged);
-    tcase_add_test(all, test_random);
-    tcase_add_loop_test(all, test_mapping, 0, 2);
+    suite_tests(all, test_short, test_damaged, test_random);
+    suite_loops(all, 2, test_mapping);
     tcase_add_test(all, test_signature);
-    suite_add_tcase(suite, all);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("tripwire", all);
 }

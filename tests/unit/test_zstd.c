@@ -2,12 +2,12 @@
  * Compression that does not depend on the number of threads, and decompression that believes
  * nothing.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/codec/zstd.h"
 #include "tests/support/random.h"
+#include "tests/support/suite.h"
 
 #define NAME "test"
 #define WHAT "a section"
@@ -46,7 +46,8 @@ static struct buffer compress(const struct buffer *source, int level, unsigned t
 static bool decompress(struct bytes compressed, uint64_t size, struct buffer *out, uint64_t seed)
 {
     struct error error = {0};
-    struct codec_stream *stream = codec_stream_open(compressed, size, NAME, WHAT, &error);
+    struct codec_stream *stream =
+        codec_stream_open(&(struct packed){compressed, size, NAME, WHAT}, &error);
     struct random_state random = random_start(seed);
     bool done = stream != NULL;
 
@@ -154,8 +155,8 @@ START_TEST(test_skip)
     struct buffer source = make_source(100000, 5);
     struct buffer compressed = compress(&source, 3, 1);
     struct error error = {0};
-    struct codec_stream *stream =
-        codec_stream_open(buffer_view(&compressed), source.size, NAME, WHAT, &error);
+    struct codec_stream *stream = codec_stream_open(
+        &(struct packed){buffer_view(&compressed), source.size, NAME, WHAT}, &error);
     uint8_t byte;
 
     ck_assert_ptr_nonnull(stream);
@@ -259,7 +260,7 @@ static bool read_with_window(unsigned window_log)
                              0,    0,    0x2b, 0,    0,    'a'};
     struct error error = {0};
     struct codec_stream *stream =
-        codec_stream_open((struct bytes){frame, sizeof(frame)}, 5, NAME, WHAT, &error);
+        codec_stream_open(&(struct packed){{frame, sizeof(frame)}, 5, NAME, WHAT}, &error);
     bool done = stream != NULL;
     char byte = 'a';
 
@@ -281,30 +282,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("codec");
-    TCase *sound = tcase_create("sound");
-    TCase *damage = tcase_create("damage");
     const int size_count = sizeof(sizes) / sizeof(sizes[0]);
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(sound, 300);
-    tcase_add_loop_test(sound, test_round_trip, 0, size_count);
+    TCase *sound = suite_case("sound", 300, NULL);
+    suite_loops(sound, size_count, test_round_trip);
     tcase_add_test(sound, test_highest_level);
-    tcase_add_loop_test(sound, test_every_byte_is_reported_once, 0, size_count);
-    tcase_add_test(sound, test_appends);
-    tcase_add_test(sound, test_skip);
-    suite_add_tcase(suite, sound);
-    tcase_set_timeout(damage, 60);
-    tcase_add_test(damage, test_wrong_sizes);
-    tcase_add_test(damage, test_truncations);
-    tcase_add_test(damage, test_only_one_frame);
-    tcase_add_loop_test(damage, test_random_damage, 0, 4);
+    suite_loops(sound, size_count, test_every_byte_is_reported_once);
+    suite_tests(sound, test_appends, test_skip);
+    TCase *damage = suite_case("damage", 60, NULL);
+    suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
+    suite_loops(damage, 4, test_random_damage);
     tcase_add_test(damage, test_window_is_bounded);
-    suite_add_tcase(suite, damage);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return suite_main("codec", sound, damage);
 }

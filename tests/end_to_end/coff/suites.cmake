@@ -1,0 +1,22 @@
+# Images for Windows.
+add_suites(coff)
+foreach(clang 19 22)
+  if(clang IN_LIST COVSPLIT_TEST_CLANGS)
+    add_run(coff-clang${clang} coff ${clang})
+  endif()
+endforeach()
+
+add_suites(coff_readers)
+add_run(coff-readers coff_readers ${COVSPLIT_TEST_CLANGS})
+
+add_suites(coff_bad)
+if(COVSPLIT_WITH_LIEF)
+  target_compile_definitions(suite_coff_bad PRIVATE COVSPLIT_WITH_LIEF)
+endif()
+add_suites(coff_runtime)
+if(22 IN_LIST COVSPLIT_TEST_CLANGS)
+  add_run(coff-bad-files coff_bad files)
+  add_run(coff-runtime coff_runtime)
+  add_run(coff-bad-images-1 coff_bad images 1 ${half})
+  add_run(coff-bad-images-2 coff_bad images ${middle} ${half})
+endif()

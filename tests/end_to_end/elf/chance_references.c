@@ -1,0 +1,165 @@
+/*
+ * Libraries with numbers in them that only seem to refer to what makes room for program headers:
+ * the whole pages of names and data go all the same.
+ *
+ * Usage: chance_references CLANG
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+
+#define FUNCTIONS 400
+#define PAGE      4096
+
+/* Of the library with much code. Each of the instructions is a lea of an address up to 2 GiB away;
+ * with a .dynsym of half a megabyte, some thirty of them seem to lead there. */
+#define EXPORTED_SYMBOLS 20000
+#define LEA_COUNT        (UINT64_C(1) << 18)
+#define LEA_SIZE         8
+
+static const char *clang_version;
+
+static void write_code(const char *path)
+{
+    struct random_state random = random_start(1);
+    uint8_t *code = malloc(LEA_COUNT * LEA_SIZE);
+    for (uint64_t i = 0; i < LEA_COUNT; i++) {
+        uint32_t distance = (uint32_t)random_next(&random);
+        memcpy(code + i * LEA_SIZE, "\x90\x48\x8d\x05", 4);
+        memcpy(code + i * LEA_SIZE + 4, &distance, sizeof distance);
+    }
+    file_write(path, code, LEA_COUNT * LEA_SIZE);
+}
+
+static void write_much_code(const char *directory)
+{
+    FILE *file = fopen(path_join(directory, "extra.s"), "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(".section .text.much,\"ax\",@progbits\n.incbin \"code\"\n", file);
+    for (int i = 0; i < EXPORTED_SYMBOLS; i++) {
+        fprintf(file, ".globl s%d\n.type s%d,@function\ns%d: ret\n", i, i, i);
+    }
+    fputs(".section .note.GNU-stack,\"\",@progbits\n", file);
+    ck_assert_int_eq(fclose(file), 0);
+    write_code(path_join(directory, "code"));
+}
+
+/* The offset of the second variable in its module's storage is the address of what comes behind
+ * the program headers. */
+static void write_thread_local(const char *directory)
+{
+    file_write_text(path_join(directory, "extra.c"),
+                    "__thread char padding[0x380] = {1};\n__thread int one = 7;\n"
+                    "__thread long two;\n"
+                    "int count(void) { padding[two]++; two++; return ++one; }\n");
+}
+
+struct library {
+    const char *what;
+    void (*write)(const char *directory);
+    const char *source;
+    const char *relocation; /* that it must have, for readelf; NULL: any */
+};
+
+static const struct library libraries[] = {
+    {"exported thread-local variables", write_thread_local, "extra.c", "R_X86_64_DTPMOD64"},
+    {"much code and a large .dynsym", write_much_code, "extra.s", NULL},
+};
+
+#define LIBRARY_COUNT (sizeof libraries / sizeof *libraries)
+static const char *const linkers[] = {"bfd", "lld"};
+
+static void build(const struct library *library, const char *linker, const char *directory)
+{
+    const char *clang = versioned_tool("clang", clang_version);
+    const char *use = text_format("-fuse-ld=%s", linker);
+    struct command command = {.directory = directory};
+    library->write(directory);
+    source_generate(path_join(directory, "first.c"), LANGUAGE_C, "first", FUNCTIONS);
+    file_write_text(path_join(directory, "main.c"),
+                    "#include <stdio.h>\nlong first_run(long seed);\n"
+                    "int main(int count, char **words) { (void)words;\n"
+                    "  printf(\"%ld\\n\", first_run(count)); return 3; }\n");
+    text_list_add(&command.arguments, clang);
+    text_list_add_words(&command.arguments, "-O1 -fPIC -shared -Wl,--build-id=sha1 -mllvm "
+                                            "-enable-name-compression=false " INSTRUMENT_COVERAGE);
+    text_list_add(&command.arguments, use);
+    text_list_add_words(&command.arguments, "first.c -o libfirst.so");
+    text_list_add(&command.arguments, library->source);
+    command_run_or_abort(&command);
+    run_or_abort(directory, clang, use, "main.c", "-o", "program", "-L.", "-lfirst",
+                 "-Wl,-rpath,$ORIGIN", NULL);
+}
+
+static struct outcome run(const char *directory, const char *profile)
+{
+    struct command command = {.directory = directory};
+    text_list_add(&command.arguments, "./program");
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%s", directory, profile);
+    struct outcome outcome = command_run(&command);
+    return outcome;
+}
+
+/* Less than a page at either end of the two sections stays. */
+static void check_size(const char *original, const char *stripped, const char *label)
+{
+    struct elf_file elf = elf_file_read(original);
+    uint64_t gone = elf_file_section_size(&elf, "__llvm_prf_names") +
+                    elf_file_section_size(&elf, "__llvm_prf_data");
+    ck_assert_uint_gt(gone, 8 * PAGE);
+    ck_assert_msg(file_size(stripped) + gone < file_size(original) + 5 * PAGE,
+                  "%s: %lu bytes became %lu, and %lu should go", label,
+                  (unsigned long)file_size(original), (unsigned long)file_size(stripped),
+                  (unsigned long)gone);
+}
+
+START_TEST(test_library)
+{
+    const struct library *library = &libraries[(size_t)_i % LIBRARY_COUNT];
+    const char *linker = linkers[(size_t)_i / LIBRARY_COUNT];
+    const char *label = text_format("%s, %s", library->what, linker);
+    char *directory = scratch_create("chance-references");
+    struct verdict verdict = {0};
+    build(library, linker, directory);
+    if (library->relocation != NULL) {
+        const char *relocations = run_or_abort(directory, "readelf", "-rW", "libfirst.so", NULL);
+        ck_assert_ptr_nonnull(strstr(relocations, library->relocation));
+    }
+    struct outcome expected = run(directory, "full.profraw");
+    file_copy(path_join(directory, "libfirst.so"), path_join(directory, "original"));
+    const char *errors =
+        covsplit_assert(0, directory, "split", "--sidecar", "side", "libfirst.so", NULL);
+    ck_assert_msg(errors[0] == '\0', "%s: %s", label, errors);
+    check_size(path_join(directory, "original"), path_join(directory, "libfirst.so"), label);
+
+    struct outcome found = run(directory, "light.profraw");
+    ck_assert_msg(outcome_exited(&expected, 3), "%s: %s", label, expected.errors);
+    ck_assert_msg(outcome_exited(&found, 3), "%s: %s", label, found.errors);
+    ck_assert_str_eq(expected.output, found.output);
+    covsplit_run_words(directory, 0,
+                       "correlate --sidecar side -o correlated.profraw light.profraw");
+    for (size_t i = 0; i < 2; i++) {
+        run_or_abort(directory, versioned_tool("llvm-profdata", clang_version), "merge", "-o",
+                     i == 0 ? "full.profdata" : "correlated.profdata",
+                     i == 0 ? "full.profraw" : "correlated.profraw", NULL);
+    }
+    files_equal(path_join(directory, "full.profdata"), path_join(directory, "correlated.profdata"),
+                &verdict);
+    verdict_assert(&verdict, label);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("libraries", 300, NULL);
+    suite_loops(test_case, (int)(LIBRARY_COUNT * (sizeof linkers / sizeof *linkers)), test_library);
+    return suite_main("chance references", test_case);
+}

@@ -1,0 +1,111 @@
+/*
+ * Programs that look at their own names, data or notes, which most do not: what they look at stays,
+ * or at least they run as before.
+ *
+ * Usage: foreign_references CLANG LINKER
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+
+#define FUNCTIONS 400
+
+static const char *clang_version;
+static const char *linker_name;
+
+#define DECLARE                                                                                    \
+    "#include <stdio.h>\n"                                                                         \
+    "long first_run(long seed);\n"                                                                 \
+    "#define OURS __attribute__((visibility(\"hidden\")))\n"                                       \
+    "extern unsigned char __start___llvm_prf_data[] OURS, __stop___llvm_prf_data[] OURS;\n"        \
+    "extern unsigned char __start___llvm_prf_names[] OURS, __stop___llvm_prf_names[] OURS;\n"      \
+    "static unsigned sum(const unsigned char *from, const unsigned char *to)\n"                    \
+    "{ unsigned s = 0; for (; from < to; from++) s = s * 31 + *from; return s; }\n"
+
+#define MAIN(body)                                                                                 \
+    DECLARE "int main(int count, char **words) { (void)words; " body                               \
+            " printf(\"%ld\\n\", first_run(count)); return 3; }\n"
+
+struct look {
+    const char *what;
+    const char *source;
+    const char *options;
+    const char *stays; /* what the message must name; NULL: any outcome that runs */
+};
+
+static const struct look looks[] = {
+    {"code that walks the names",
+     MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_names, __stop___llvm_prf_names));"), "",
+     "__llvm_prf_names"},
+    {"code that walks the names, at a fixed address",
+     MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_names, __stop___llvm_prf_names));"),
+     "-fno-pie -no-pie", "__llvm_prf_names"},
+    {"code that reads the first record",
+     MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_data, __start___llvm_prf_data + 16));"), "",
+     "__llvm_prf_data"},
+    {"code that reads the first record, at a fixed address",
+     MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_data, __start___llvm_prf_data + 16));"),
+     "-fno-pie -no-pie", "__llvm_prf_data"},
+    {"a pointer with a relocation",
+     MAIN("static unsigned char *volatile inside = __start___llvm_prf_names + 1234;"
+          "printf(\"%u\\n\", *inside);"),
+     "", "__llvm_prf_names"},
+    {"a pointer at a fixed address",
+     MAIN("static unsigned char *volatile names = __start___llvm_prf_names;"
+          "printf(\"%u\\n\", names[1234]);"),
+     "-fno-pie -no-pie", "__llvm_prf_names"},
+    {"a writable note behind the names",
+     DECLARE "__attribute__((used, section(\".note.mine\"), aligned(4))) static struct {"
+             " unsigned name, description, type; char text[8], more[8]; }"
+             " note = {5, 8, 1, \"Mine\", \"hello\"};\n"
+             "int main(int count, char **words) { (void)words; (void)sum;"
+             " printf(\"%ld\\n\", first_run(count)); return 3; }\n",
+     "-mllvm -enable-name-compression=false", NULL},
+    {"a read-only note of its own",
+     DECLARE "__attribute__((used, section(\".note.mine\"), aligned(4))) static const struct {"
+             " unsigned name, description, type; char text[8], more[8]; }"
+             " note = {5, 8, 1, \"Mine\", \"hello\"};\n"
+             "int main(int count, char **words) { (void)words; (void)sum;"
+             " printf(\"%s %ld\\n\", note.more, first_run(count)); return 3; }\n",
+     "", NULL},
+    {"a stack size", MAIN("(void)sum;"), "-Wl,-z,stack-size=8388608", NULL},
+};
+
+START_TEST(test_look)
+{
+    const struct look *look = &looks[_i];
+    char *directory = scratch_create("look");
+    struct program program = {.clang = clang_version,
+                              .linker = linker_name,
+                              .link_options = look->options,
+                              .functions = FUNCTIONS};
+    program_build_own(&program, look->source, directory);
+    const char *errors =
+        covsplit_assert(0, directory, "split", "-o", "stripped", "--sidecar", "side", "app", NULL);
+    if (look->stays != NULL) {
+        char *stays = text_format("%s stays: ", look->stays);
+        ck_assert_msg(strstr(errors, stays) != NULL, "%s: %s", look->what, errors);
+    }
+    struct outcome expected = program_run(directory, "app");
+    struct outcome found = program_run(directory, "stripped");
+    ck_assert_msg(outcome_exited(&expected, 3), "%s: %s", look->what, expected.errors);
+    ck_assert_msg(outcome_exited(&found, 3), "%s: exit %d, signal %d: %s", look->what,
+                  found.exit_code, found.signal, found.errors);
+    ck_assert_str_eq(expected.output, found.output);
+    ck_assert_str_eq(expected.errors, found.errors);
+    ck_assert(file_exists(path_join(directory, "stripped.profraw")));
+    ck_assert_uint_gt((uintmax_t)file_status(path_join(directory, "stripped.profraw")).st_size, 0);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
+    TCase *test_case = suite_case("looks", 300, NULL);
+    suite_loops(test_case, sizeof looks / sizeof *looks, test_look);
+    return suite_main("foreign references", test_case);
+}

@@ -1,0 +1,351 @@
+/*
+ * Bad input: files that are no images, cut images, and thousands of damaged images, sidecars and
+ * profiles.
+ *
+ * Whatever comes in, covsplit ends by itself with 0 or 1, soon and in little memory. With 1 it has
+ * said why, in one line, and written nothing. With 0 what it wrote is right: a damaged image that
+ * could be split is joined to the same damaged image again. The input is never changed.
+ *
+ * Usage: bad_input files
+ *        bad_input (images | sidecars | profiles | runs) FIRST COUNT      seeds of the mutations
+ *
+ * "runs" goes further than the others: a damaged image that still runs, and could be split, must
+ * run in the same way afterwards. Whatever in the file was believed then was true, or did not
+ * matter.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
+#include "tests/support/file_system.h"
+#include "tests/support/hostile.h"
+#include "tests/support/mutation.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
+#include "tests/support/sample.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 1500
+#define SAMPLE_FUNCTIONS     40
+#define LARGE_FUNCTIONS      300
+#define TRUNCATION_STEP      997
+#define SIDECAR_STEP         97
+
+static struct sample sample;
+static void prepare(void)
+{
+    sample = sample_create("bad", SAMPLE_FUNCTIONS);
+    sample_split(&sample);
+}
+
+static void prepare_large(void)
+{
+    sample = sample_create("bad", LARGE_FUNCTIONS);
+    sample_split(&sample);
+}
+
+/* join, show and verify of a damaged sidecar. */
+static bool check_sidecar(const char *directory, const struct contents *sidecar,
+                          const struct contents *original, bool must_fail, struct verdict *verdict)
+{
+    char *path = path_join(directory, "side");
+    file_write(path, sidecar->data, sidecar->size);
+    free(path);
+    int join_exit = -1;
+    int verify_exit = -1;
+    int show_exit = -1;
+    if (!hostile_run(directory, "join --sidecar side -o joined ../sample/stripped", &join_exit,
+                     verdict) ||
+        !hostile_run(directory, "verify --image ../sample/stripped side", &verify_exit, verdict) ||
+        !hostile_run(directory, "show side", &show_exit, verdict) ||
+        !hostile_holds(directory, "side", sidecar, verdict)) {
+        return false;
+    }
+    if (verify_exit == 0 && join_exit != 0) {
+        return verdict_fail(verdict, "verify accepts what join refuses");
+    }
+    if (must_fail && (verify_exit == 0 || join_exit == 0)) {
+        return verdict_fail(verdict, "a sidecar that is cut short was accepted");
+    }
+    if (join_exit == 1) {
+        return hostile_only_these(directory, "side", verdict);
+    }
+    return hostile_holds(directory, "joined", original, verdict) &&
+           hostile_only_these(directory, "side joined", verdict);
+}
+
+/* ---- files that are no images ---- */
+
+START_TEST(test_no_image)
+{
+    static const char *const texts[] = {
+        "",   "\n",       "hello, world\n", "#!/bin/sh\nexit 0\n", "\177ELF", "\177ELF\2\1\1",
+        "MZ", "!<arch>\n"};
+    char *directory = sample_directory(&sample);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct verdict verdict = {0};
+        struct contents input = {(uint8_t *)(uintptr_t)texts[i], strlen(texts[i])};
+        int exit_code = -1;
+        hostile_split(directory, &input, &exit_code, &verdict);
+        verdict_assert(&verdict, texts[i]);
+        ck_assert_msg(exit_code == 1, "'%s' was accepted", texts[i]);
+        unlink(path_join(directory, "input"));
+        struct contents original = file_read(sample.image);
+        check_sidecar(directory, &input, &original, true, &verdict);
+        verdict_assert(&verdict, texts[i]);
+        unlink(path_join(directory, "side"));
+    }
+}
+END_TEST
+
+START_TEST(test_object_file)
+{
+    char *directory = sample_directory(&sample);
+    struct contents object = file_read(path_join(sample.scratch, "sample/main.o"));
+    struct verdict verdict = {0};
+    int exit_code = -1;
+    hostile_split(directory, &object, &exit_code, &verdict);
+    verdict_assert(&verdict, "an object file");
+    ck_assert_int_eq(exit_code, 1);
+}
+END_TEST
+
+START_TEST(test_truncated_image)
+{
+    char *directory = sample_directory(&sample);
+    struct contents image = file_read(sample.image);
+    ck_assert_uint_gt(image.size, 100 * TRUNCATION_STEP);
+    for (size_t size = 0; size < image.size; size += TRUNCATION_STEP * rounds_step()) {
+        struct verdict verdict = {0};
+        struct contents cut = {image.data, size};
+        int exit_code = -1;
+        hostile_split(directory, &cut, &exit_code, &verdict);
+        const char *label = text_format("%zu of %zu bytes", size, image.size);
+        verdict_assert(&verdict, label);
+        ck_assert_msg(exit_code == 1, "%s were accepted", label);
+    }
+}
+END_TEST
+
+START_TEST(test_truncated_sidecar)
+{
+    char *directory = sample_directory(&sample);
+    struct contents original = file_read(sample.image);
+    struct contents sidecar = file_read(sample.sidecar);
+    ck_assert_uint_gt(sidecar.size, 20 * SIDECAR_STEP);
+    for (size_t size = 0; size < sidecar.size; size += SIDECAR_STEP * rounds_step()) {
+        struct verdict verdict = {0};
+        struct contents cut = {sidecar.data, size};
+        check_sidecar(directory, &cut, &original, true, &verdict);
+        verdict_assert(&verdict, text_format("%zu of %zu bytes", size, sidecar.size));
+    }
+}
+END_TEST
+
+/* ---- mutations ---- */
+
+START_TEST(test_damaged_image)
+{
+    char *directory = sample_directory(&sample);
+    struct elf_file image = elf_file_read(sample.image);
+    unsigned refused = 0;
+    unsigned accepted = 0;
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
+        struct verdict verdict = {0};
+        hostile_fork_most(seed);
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_elf(&image, seed, &description);
+        hostile_split(directory, &damaged, &exit_code, &verdict);
+        verdict_assert(&verdict, description);
+        refused += exit_code == 1;
+        accepted += exit_code == 0;
+        contents_free(&damaged);
+        free(description);
+    }
+    hostile_assert_mixed(accepted, refused);
+}
+END_TEST
+
+START_TEST(test_damaged_sidecar)
+{
+    char *directory = sample_directory(&sample);
+    struct elf_file sidecar = elf_file_read(sample.sidecar);
+    struct contents original = file_read(sample.image);
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
+        struct verdict verdict = {0};
+        hostile_fork_most(seed);
+        char *description = NULL;
+        struct contents damaged = seed % 8 == 0 ? mutate_bytes(&sidecar.file, seed, &description)
+                                                : mutate_elf(&sidecar, seed, &description);
+        check_sidecar(directory, &damaged, &original, false, &verdict);
+        verdict_assert(&verdict, description);
+        contents_free(&damaged);
+        free(description);
+    }
+}
+END_TEST
+
+START_TEST(test_damaged_profile)
+{
+    char *directory = sample_directory(&sample);
+    struct command command = {.directory = directory};
+    text_list_add(&command.arguments, _i % 2 == 0 ? sample.image : sample.stripped);
+    text_list_add(&command.environment, "LLVM_PROFILE_FILE=good.profraw");
+    struct outcome outcome = command_run(&command);
+    ck_assert_int_eq(outcome.exit_code, 3);
+    struct contents profile = file_read(path_join(directory, "good.profraw"));
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
+        struct verdict verdict = {0};
+        hostile_fork_most(seed);
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_bytes(&profile, seed, &description);
+        file_write(path_join(directory, "bad.profraw"), damaged.data, damaged.size);
+        hostile_run(directory, "show bad.profraw", &exit_code, &verdict);
+        verdict_assert(&verdict, description);
+        contents_free(&damaged);
+        free(description);
+    }
+}
+END_TEST
+
+/* Profiles of the image before and after; a damaged image may leave none, but then both do. */
+static bool check_same_counters(const char *before_path, const char *after_path,
+                                struct verdict *verdict)
+{
+    struct verdict unreadable = {0};
+    struct raw_profile before;
+    struct raw_profile after;
+    if (!raw_profile_read(before_path, &before, &unreadable)) {
+        return true;
+    }
+    if (!file_exists(after_path)) {
+        return verdict_fail(verdict, "no profile was written after the split");
+    }
+    bool good = raw_profile_read(after_path, &after, verdict) &&
+                (parts_equal(before.counters, after.counters) ||
+                 verdict_fail(verdict, "the counters differ after the split"));
+    raw_profile_free(&before);
+    raw_profile_free(&after);
+    return good;
+}
+
+/* Runs an image as a user with few rights: nobody knows what a damaged image does. */
+static struct outcome run_damaged(const char *directory, const char *image, const char *profile)
+{
+    struct command command = {.directory = directory, .timeout_seconds = HOSTILE_TIMEOUT_SECONDS};
+    text_list_add_words(&command.arguments,
+                        "prlimit --cpu=2 --fsize=1000000 --as=4000000000 --core=0");
+    if (geteuid() == 0) {
+        text_list_add_words(&command.arguments,
+                            "setpriv --reuid 65534 --regid 65534 --clear-groups");
+    }
+    text_list_add_format(&command.arguments, "./%s", image);
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
+    struct outcome outcome = command_run(&command);
+    command_free(&command);
+    return outcome;
+}
+
+/* 3 is what the sample exits with: with anything else the damage itself was seen. */
+static bool runs_alike(const struct outcome *a, const struct outcome *b)
+{
+    return outcome_exited(a, 3) && outcome_exited(b, 3) && strcmp(a->output, b->output) == 0;
+}
+
+static bool check_same_run(const char *directory, struct verdict *verdict)
+{
+    struct outcome before = run_damaged(directory, "input", "before.profraw");
+    struct outcome again = run_damaged(directory, "input", "again.profraw");
+    bool good = true;
+    /* With some damage the output changes from run to run: nothing can be said then. */
+    if (runs_alike(&before, &again)) {
+        struct outcome after = run_damaged(directory, "out", "after.profraw");
+        char *before_path = path_join(directory, "before.profraw");
+        char *after_path = path_join(directory, "after.profraw");
+        if (!runs_alike(&before, &after)) {
+            good = verdict_fail(verdict, "it ran before the split, but not after: %s%s",
+                                after.output, after.errors);
+        } else if (file_exists(before_path)) {
+            good = check_same_counters(before_path, after_path, verdict);
+        }
+        free(before_path);
+        free(after_path);
+        outcome_free(&after);
+    }
+    outcome_free(&before);
+    outcome_free(&again);
+    return good;
+}
+
+START_TEST(test_damaged_runs)
+{
+    char *directory = sample_directory(&sample);
+    ck_assert_int_eq(chmod(sample.scratch, 0755), 0);
+    ck_assert_int_eq(chmod(directory, 0777), 0);
+    struct elf_file image = elf_file_read(sample.image);
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
+        struct verdict verdict = {0};
+        hostile_fork_most(seed);
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_elf(&image, seed, &description);
+        file_write(path_join(directory, "input"), damaged.data, damaged.size);
+        ck_assert_int_eq(chmod(path_join(directory, "input"), 0755), 0);
+        if (hostile_run(directory, "split -j1 -o out --sidecar side input", &exit_code, &verdict) &&
+            exit_code == 0) {
+            check_same_run(directory, &verdict);
+        }
+        verdict_assert(&verdict, description);
+        directory_remove(directory);
+        directory_create(directory);
+        ck_assert_int_eq(chmod(directory, 0777), 0);
+        contents_free(&damaged);
+        free(description);
+    }
+}
+END_TEST
+
+/* The tests of one kind of mutation; NULL: there is no such kind. */
+static const TTest *mutation_of(const char *kind)
+{
+    const struct {
+        const char *kind;
+        const TTest *test;
+    } kinds[] = {
+        {"images", test_damaged_image},
+        {"sidecars", test_damaged_sidecar},
+        {"runs", test_damaged_runs},
+        {"profiles", test_damaged_profile},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kind, kinds[i].kind) == 0) {
+            return kinds[i].test;
+        }
+    }
+    return NULL;
+}
+
+int main(int argument_count, char **arguments)
+{
+    const char *kind = argument_count > 1 ? arguments[1] : "";
+    TCase *files = suite_case("files", TEST_TIMEOUT_SECONDS, prepare_large);
+    TCase *mutations = suite_case(kind, TEST_TIMEOUT_SECONDS, prepare);
+    hostile_in_memory();
+    if (argument_count == 2 && strcmp(kind, "files") == 0) {
+        suite_tests(files, test_no_image, test_object_file, test_truncated_image,
+                    test_truncated_sidecar);
+        return suite_main("bad input", files);
+    }
+    if (argument_count == 4 && mutation_of(kind) != NULL) {
+        hostile_seeds(arguments[2], arguments[3]);
+        suite_loops(mutations, hostile_tests(), mutation_of(kind));
+        return suite_main("bad input", mutations);
+    }
+    return suite_usage(arguments[0], "files | (images | sidecars | profiles | runs) FIRST COUNT");
+}

@@ -1,0 +1,378 @@
+/*
+ * covsplit merge from outside: what it takes as input, which llvm-profdata it runs, numbers that do
+ * not fit, and outputs that appear whole or not at all.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/suite.h"
+
+#define FUNCTIONS 20
+#define PROFILES  4
+
+static char *scratch;
+
+static void prepare(void)
+{
+    scratch = scratch_create("merge");
+    struct program program = {.clang = "19",
+                              .linker = "bfd",
+                              .kind = LINK_PIE,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O0",
+                              .functions = FUNCTIONS};
+    program_build(&program, scratch);
+    run_or_abort(scratch, covsplit_path(), "split", "--store", "store", "-o", "split", PROGRAM_NAME,
+                 NULL);
+    directory_create(path_join(scratch, "profiles"));
+    directory_create(path_join(scratch, "profiles/below"));
+    for (unsigned i = 1; i <= PROFILES; i++) {
+        struct command command = {.directory = scratch};
+        text_list_add_format(&command.arguments, "%s/split", scratch);
+        text_list_add_format(&command.arguments, "%u", i);
+        text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=profiles/%s%u.profraw",
+                             i % 2 == 0 ? "below/" : "", i);
+        command_expect(&command, 3);
+        command_free(&command);
+    }
+}
+
+/* Runs `covsplit merge --store store WORDS` with more environment, and gives back what it says. */
+static const char *merge(const char *environment, const char *words, int exit_code)
+{
+    struct command command = covsplit_command(scratch, "merge", "--store", "store", NULL);
+    text_list_add_words(&command.arguments, words);
+    if (environment != NULL) {
+        text_list_add(&command.environment, environment);
+    }
+    struct outcome outcome = command_expect(&command, exit_code);
+    return text_format("%s", outcome.errors);
+}
+
+static void assert_same(const char *name, const char *other)
+{
+    files_assert_equal(path_join(scratch, name), path_join(scratch, other), name);
+}
+
+static void assert_says(const char *errors, const char *part)
+{
+    ck_assert_msg(strstr(errors, part) != NULL, "'%s' does not say '%s'", errors, part);
+}
+
+START_TEST(test_inputs)
+{
+    merge(NULL,
+          "-o files.profraw profiles/1.profraw profiles/3.profraw profiles/below/2.profraw "
+          "profiles/below/4.profraw",
+          0);
+    merge(NULL, "-o directory.profraw profiles", 0);
+    assert_same("files.profraw", "directory.profraw");
+    file_write_text(path_join(scratch, "list"), "# what a test left\n\nprofiles/1.profraw\r\n"
+                                                "profiles/3.profraw\nprofiles/below\n");
+    merge(NULL, "-o list.profraw @list", 0);
+    assert_same("files.profraw", "list.profraw");
+    /* Twice is twice; and an output among the inputs is not one of them. */
+    merge(NULL, "-o profiles/out.profraw profiles profiles", 0);
+    merge(NULL, "-o profiles/out.profraw profiles profiles", 0);
+    merge(NULL, "-o twice.profraw directory.profraw @list", 0);
+    assert_same("twice.profraw", "profiles/out.profraw");
+    unlink(path_join(scratch, "profiles/out.profraw"));
+    assert_says(merge(NULL, "-o no.profraw @missing", 1), "error: missing: ");
+    assert_says(merge(NULL, "-o no.profraw profiles missing.profraw", 1),
+                "error: missing.profraw: ");
+    directory_create(path_join(scratch, "nothing"));
+    assert_says(merge(NULL, "-o no.profraw nothing", 1), "no profile to merge");
+    assert_says(merge(NULL, "-o again.profdata profiles directory.profraw", 0), "");
+    assert_says(merge(NULL, "-o no.profdata again.profdata", 1), "an indexed profile");
+    ck_assert(!file_exists(path_join(scratch, "no.profraw")));
+}
+END_TEST
+
+/* A path each line, and no other way to part them: a list made for `xargs -0` would otherwise end
+ * at its first path. */
+START_TEST(test_list_with_zeros)
+{
+    static const char list[] = "profiles/1.profraw\0profiles/3.profraw\0";
+    file_write(path_join(scratch, "zeros"), list, sizeof list - 1);
+    assert_says(merge(NULL, "-o no.profraw @zeros", 1), "error: zeros: ");
+    ck_assert(!file_exists(path_join(scratch, "no.profraw")));
+}
+END_TEST
+
+/* Where only the data records were taken out, and the profile has no binary ID, or not the
+ * sidecar's UUID, it must still be known for a lightweight one: by the record that is of no
+ * function. */
+START_TEST(test_names_without_data)
+{
+    static const char *const options[] = {NULL, "--uuid=0123456789abcdef0123"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char *directory = text_format("%s/names-%zu", scratch, i);
+        struct program program = {.clang = "19",
+                                  .linker = "lld",
+                                  .kind = LINK_PIE,
+                                  .language = LANGUAGE_C,
+                                  .optimization = "-O0",
+                                  .build_id = "none",
+                                  .functions = FUNCTIONS};
+        directory_create(directory);
+        program_build(&program, directory);
+        struct command split = covsplit_command(directory, "split", "--sections", "data", "-o",
+                                                "split", PROGRAM_NAME, NULL);
+        if (options[i] != NULL) {
+            text_list_add(&split.arguments, options[i]);
+        }
+        command_run_or_abort(&split);
+        run_or_abort(directory, "sh", "-c",
+                     "LLVM_PROFILE_FILE=original.profraw ./" PROGRAM_NAME ">out; "
+                     "LLVM_PROFILE_FILE=light.profraw ./split >out; "
+                     "llvm-profdata-19 merge -o original.profdata original.profraw",
+                     NULL);
+        run_or_abort(directory, covsplit_path(), "merge", "--sidecar", PROGRAM_NAME ".covsplit",
+                     "-o", "merged.profdata", "--llvm-profdata", "llvm-profdata-19",
+                     "light.profraw", NULL);
+        assert_same(text_format("names-%zu/original.profdata", i),
+                    text_format("names-%zu/merged.profdata", i));
+    }
+}
+END_TEST
+
+/* Runs covsplit with words of a text; gives back what it says. */
+static const char *run(const char *directory, int exit_code, const char *words)
+{
+    return covsplit_run_words(directory, exit_code, words).errors;
+}
+
+/* Sidecars that hold nothing say so, and why. */
+START_TEST(test_empty_sidecars)
+{
+    static const char *const commands[] = {"merge", "correlate"};
+    run(scratch, 0, "split -o again --sidecar placeholder split");
+    file_write_text(path_join(scratch, "plain.c"), "int main(void) { return 0; }\n");
+    run_or_abort(scratch, "clang-19", "plain.c", "-o", "plain", NULL);
+    run(scratch, 0, "split -o plain.out --sidecar empty plain");
+    for (size_t i = 0; i < 2; i++) {
+        const char *words = text_format("%s -o no.profraw profiles/1.profraw", commands[i]);
+        assert_says(run(scratch, 1, text_format("%s --sidecar placeholder", words)),
+                    "error: placeholder: a placeholder");
+        assert_says(run(scratch, 1, text_format("%s --sidecar empty", words)),
+                    "error: empty: holds nothing");
+        ck_assert(!file_exists(path_join(scratch, "no.profraw")));
+    }
+    assert_says(run(scratch, 1, "verify placeholder"), "error: placeholder: is a placeholder");
+    assert_says(run(scratch, 0, "verify empty"), "warning: empty: holds nothing");
+    ck_assert_str_eq(run(scratch, 0, "verify --image plain.out empty"),
+                     run(scratch, 0, "verify empty"));
+}
+END_TEST
+
+/* Images whose data and names are in their debug information: nothing of them is in any sidecar,
+ * and the way to merge their profiles is another one. */
+START_TEST(test_debug_info)
+{
+    static const char *const options[] = {
+        "-fprofile-generate -mllvm -debug-info-correlate",
+        "-fprofile-instr-generate -mllvm -profile-correlate=debug-info",
+        "-fprofile-instr-generate -fcoverage-mapping -mllvm -profile-correlate=debug-info",
+    };
+    static const char way[] = "llvm-profdata merge --debug-info=";
+    file_write_text(path_join(scratch, "debug.c"), "int main(void) { return 0; }\n");
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        run_or_abort(
+            scratch, "sh", "-c",
+            text_format("clang-%s -g %s debug.c -o debug", i == 0 ? "14" : "19", options[i]), NULL);
+        const char *errors = run(scratch, 0, "split -o debug.out --sidecar debug.side debug");
+        assert_says(errors, way);
+        ck_assert((strstr(errors, "nothing to take out") != NULL) == (i != 2));
+        run_or_abort(scratch, "sh", "-c", "LLVM_PROFILE_FILE=debug.profraw ./debug.out", NULL);
+        assert_says(run(scratch, 1, "merge --sidecar debug.side -o no.profraw debug.profraw"), way);
+        assert_says(run(scratch, 1, "correlate --sidecar debug.side -o no.profraw debug.profraw"),
+                    way);
+        ck_assert(!file_exists(path_join(scratch, "no.profraw")));
+        /* As it says. */
+        run_or_abort(scratch, i == 0 ? "llvm-profdata-14" : "llvm-profdata-19", "merge",
+                     "--debug-info=debug.out", "-o", "debug.profdata", "debug.profraw", NULL);
+    }
+}
+END_TEST
+
+START_TEST(test_usage)
+{
+    assert_says(merge(NULL, "-o out profiles", 2), "ends neither in .profraw nor in .profdata");
+    assert_says(merge(NULL, "-o .profraw profiles", 2), "ends neither");
+    assert_says(merge(NULL, "--sparse -o out.profraw profiles", 2), "--sparse");
+    assert_says(merge(NULL, "--failure-mode=warn -o out.profraw profiles", 2), "any, all");
+    assert_says(merge(NULL, "--sidecar x -o out.profraw profiles", 2), "exclude each other");
+    assert_says(merge(NULL, "-o out.profraw", 2), "PROFILE is missing");
+}
+END_TEST
+
+/* A program in PATH under a name of our choice: it notes that it ran, and runs the real one. */
+static void add_program(const char *directory, const char *name, const char *version)
+{
+    char *path = text_format("%s/%s/%s", scratch, directory, name);
+    file_write_text(path, text_format("#!/bin/sh\n"
+                                      "if [ \"$1\" = --version ]; then\n"
+                                      "  echo 'LLVM version %s'; exit\n"
+                                      "fi\n"
+                                      "echo '%s' >> '%s/ran'\n"
+                                      "exec /usr/bin/llvm-profdata-19 \"$@\"\n",
+                                      version, name, scratch));
+    ck_assert_int_eq(chmod(path, 0755), 0);
+}
+
+static void assert_ran(const char *name)
+{
+    char *path = path_join(scratch, "ran");
+    struct contents contents = file_read(path);
+    char *expected = text_format("%s\n", name);
+    ck_assert_uint_eq(contents.size, strlen(expected));
+    ck_assert_mem_eq(contents.data, expected, contents.size);
+    unlink(path);
+}
+
+START_TEST(test_which_llvm_profdata)
+{
+    const char *path = text_format("PATH=%s/bin:/nowhere", scratch);
+    directory_create(path_join(scratch, "bin"));
+    assert_says(merge(path, "-o out.profdata profiles", 1), "none in PATH reads raw profiles");
+    add_program("bin", "llvm-profdata-22", "22.1.0");
+    add_program("bin", "llvm-profdata-17", "17.0.6");
+    merge(path, "-o out.profdata profiles", 0);
+    assert_ran("llvm-profdata-22");
+    add_program("bin", "llvm-profdata-20", "20.1.0");
+    merge(path, "-o out.profdata profiles", 0);
+    assert_ran("llvm-profdata-20");
+    add_program("bin", "llvm-profdata", "16.0.6"); /* reads older profiles */
+    merge(path, "-o out.profdata profiles", 0);
+    assert_ran("llvm-profdata-20");
+    add_program("bin", "llvm-profdata", "21.1.0");
+    merge(path, "-o out.profdata profiles", 0);
+    assert_ran("llvm-profdata");
+    merge(path, "--llvm-profdata=llvm-profdata-17 -o out.profdata profiles", 0);
+    assert_ran("llvm-profdata-17");
+    add_program(".", "mine", "1");
+    merge(text_format("LLVM_PROFDATA=%s/mine", scratch), "-o out.profdata profiles", 0);
+    assert_ran("mine");
+    merge(text_format("LLVM_PROFDATA=%s/mine", scratch),
+          text_format("--llvm-profdata=%s/bin/llvm-profdata-22 -o out.profdata profiles", scratch),
+          0);
+    assert_ran("llvm-profdata-22");
+}
+END_TEST
+
+START_TEST(test_llvm_profdata_fails)
+{
+    const char *out = path_join(scratch, "failed.profdata");
+    assert_says(merge(NULL, "--llvm-profdata=/nowhere/at-all -o failed.profdata profiles", 1),
+                "'/nowhere/at-all' cannot be run");
+    ck_assert(!file_exists(out));
+    /* What it says is shown: here, that the raw version is not the one it knows. */
+    assert_says(merge(NULL, "--llvm-profdata=llvm-profdata-14 -o failed.profdata profiles", 1),
+                "unsupported instrumentation profile format version");
+    ck_assert(!file_exists(out));
+    /* An output that is there stays as it is. */
+    merge("LLVM_PROFDATA=llvm-profdata-19", "-o failed.profdata profiles", 0);
+    struct contents before = file_read(out);
+    merge(NULL, "--llvm-profdata=false -o failed.profdata profiles", 1);
+    merge(NULL, "-o failed.profdata profiles missing.profraw", 1);
+    struct contents after = file_read(out);
+    ck_assert(contents_equal(&before, &after));
+}
+END_TEST
+
+/* The same output is not touched, so that a build tool sees that nothing changed. */
+START_TEST(test_unchanged)
+{
+    static const char *const names[] = {"same.profraw", "same.profdata"};
+    for (size_t i = 0; i < 2; i++) {
+        const char *words = text_format("-o %s profiles", names[i]);
+        merge("LLVM_PROFDATA=llvm-profdata-19", words, 0);
+        struct stat before = file_status(path_join(scratch, names[i]));
+        merge("LLVM_PROFDATA=llvm-profdata-19", words, 0);
+        struct stat after = file_status(path_join(scratch, names[i]));
+        ck_assert_uint_eq(before.st_ino, after.st_ino);
+        ck_assert_int_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+    }
+}
+END_TEST
+
+/* No room for the output: an error, and no file. */
+START_TEST(test_full)
+{
+    struct rlimit limit = {1000, 1000};
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct command command = covsplit_command(scratch, "merge", "--store", "store", "-o",
+                                              "full.profraw", "profiles", NULL);
+    struct outcome outcome = command_run(&command);
+    struct verdict verdict = {0};
+    covsplit_refused(&command, &outcome, &verdict);
+    verdict_assert(&verdict, "no room");
+    ck_assert(!file_exists(path_join(scratch, "full.profraw")));
+}
+END_TEST
+
+/* ---- numbers that do not fit ---- */
+
+/* A copy of the profile with its first counters set. */
+static void make_profile(const char *from, const char *name, const uint64_t *values, size_t count)
+{
+    struct verdict verdict = {0};
+    struct raw_profile profile;
+    ck_assert(raw_profile_read(from, &profile, &verdict));
+    memcpy(profile.file.data + (profile.counters.data - profile.file.data), values,
+           count * sizeof *values);
+    file_write(path_join(scratch, name), profile.file.data, profile.file.size);
+}
+
+/* The largest numbers, as llvm-profdata adds them. It takes a sum that does not fit for a bad
+ * profile unless told to go on. */
+START_TEST(test_saturation)
+{
+    static const char *const versions[] = {"19", "22"};
+    static const uint64_t values[2][8] = {
+        {1, UINT64_MAX - 3, UINT64_MAX - 2, UINT64_MAX - 3, UINT64_C(1) << 63, 5, 0, 7},
+        {2, 0, 1, 1, UINT64_C(1) << 63, UINT64_MAX - 5, UINT64_MAX - 2, UINT64_MAX - 20},
+    };
+    const char *light = path_join(scratch, "profiles/1.profraw");
+    run_or_abort(scratch, covsplit_path(), "correlate", "--store", "store", "-o", "whole.profraw",
+                 "profiles/1.profraw", NULL);
+    const char *whole = path_join(scratch, "whole.profraw");
+    for (size_t i = 0; i < 2; i++) {
+        make_profile(light, text_format("light-%zu.profraw", i), values[i], 8);
+        make_profile(whole, text_format("whole-%zu.profraw", i), values[i], 8);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        const char *profdata = text_format("%s/going-on-%s", scratch, versions[i]);
+        file_write_text(profdata,
+                        text_format("#!/bin/sh\nshift\n"
+                                    "exec llvm-profdata-%s merge -failure-mode=warn \"$@\"\n",
+                                    versions[i]));
+        ck_assert_int_eq(chmod(profdata, 0755), 0);
+        run_or_abort(scratch, profdata, "merge", "-num-threads=1", "-o", "expected.profdata",
+                     "whole-0.profraw", "whole-1.profraw", NULL);
+        const char *environment = text_format("LLVM_PROFDATA=%s", profdata);
+        merge(environment, "-o found.profdata light-0.profraw light-1.profraw", 0);
+        assert_same("expected.profdata", "found.profdata");
+        merge(environment, "-o found.profdata whole-0.profraw light-1.profraw", 0);
+        assert_same("expected.profdata", "found.profdata");
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *test_case = suite_case("all", 300, prepare);
+    suite_tests(test_case, test_inputs, test_list_with_zeros, test_names_without_data,
+                test_empty_sidecars, test_debug_info, test_usage, test_which_llvm_profdata,
+                test_llvm_profdata_fails, test_unchanged, test_full, test_saturation);
+    return suite_main("merging files", test_case);
+}

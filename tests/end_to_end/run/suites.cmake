@@ -1,0 +1,26 @@
+# `covsplit run`, and reports by it.
+add_suites(claims run run_sidecars run_process run_llvm)
+foreach(name claims run run_sidecars run_process run_llvm)
+  target_compile_definitions(suite_${name} PRIVATE
+    COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
+endforeach()
+add_run(claims claims)
+add_run(run run)
+add_run(run-sidecars run_sidecars)
+add_run(run-process run_process)
+
+# The command's own work in reports is small, and the suites `run` and `export` do that with
+# sanitizers.
+if(NOT COVSPLIT_SANITIZE)
+  add_suites(reports)
+endif()
+set(linker lld)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  add_run(run-clang${clang}-${linker} run_llvm ${clang} ${linker})
+  if(NOT COVSPLIT_SANITIZE)
+    add_fetched_run(reports-leveldb-clang${clang} reports leveldb ${clang} ${linker})
+    add_fetched_run(reports-sqlite-clang${clang} reports sqlite ${clang} ${linker})
+    add_run(reports-small-clang${clang} reports small ${clang} ${linker})
+  endif()
+  change_linker()
+endforeach()

@@ -1,0 +1,304 @@
+/*
+ * covsplit link: what it splits, what it leaves alone, and that it is like the command otherwise.
+ *
+ * Usage: link CLANG
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/suite.h"
+
+#define COVERAGE "-fprofile-instr-generate -fcoverage-mapping "
+
+static const char *clang_version;
+static char *scratch;
+
+static void write_source(const char *directory)
+{
+    file_write_text(path_join(directory, "program.c"),
+                    "int twice(int x) { return x > 5 ? 2 * x : x; }\n"
+                    "int main(int count, char **words) { (void)words; return twice(count); }\n");
+}
+
+static void prepare(void)
+{
+    scratch = scratch_create("link");
+}
+
+static char *new_place(const char *name)
+{
+    char *place = path_join(scratch, name);
+    directory_create(place);
+    write_source(place);
+    return place;
+}
+
+static const char *clang(void)
+{
+    return text_format("clang-%s", clang_version);
+}
+
+/* `covsplit link OPTIONS -- WORDS` */
+static struct outcome link_words(const char *place, const char *options, const char *words)
+{
+    struct command command = covsplit_command(place, "link", NULL);
+    text_list_add_words(&command.arguments, options);
+    text_list_add(&command.arguments, "--");
+    text_list_add_words(&command.arguments, words);
+    struct outcome outcome = command_run(&command);
+    return outcome;
+}
+
+static void assert_link(const char *place, const char *options, const char *words)
+{
+    struct outcome outcome = link_words(place, options, words);
+    ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0 &&
+                      outcome.output_size == 0,
+                  "%s: %s%s", words, outcome.output, outcome.errors);
+}
+
+struct spelling {
+    const char *words;
+    const char *output;
+};
+
+static const struct spelling spellings[] = {
+    {"program.c -o app", "app"},
+    {"-oapp program.c", "app"},
+    {"program.c", "a.out"},
+    {"@response", "app"},
+    {"-shared -fPIC program.c -o libapp.so", "libapp.so"},
+};
+
+/* What is compared with covsplit's results is made in the same directory, and not in the cache. */
+static void add_compiler(struct command *command)
+{
+    text_list_add(&command->arguments, "env");
+    text_list_add(&command->arguments, clang());
+}
+
+/* The result is that of a link and a split, whatever way the output is named. */
+START_TEST(test_splits)
+{
+    const struct spelling *spelling = &spellings[_i];
+    char *place = new_place(text_format("splits%d", _i));
+    struct command link = {.directory = place};
+    file_write_text(path_join(place, "response"), "program.c\n-o \"app\"\n");
+    add_compiler(&link);
+    text_list_add_words(&link.arguments, COVERAGE);
+    text_list_add_words(&link.arguments, spelling->words);
+    command_run_or_abort(&link);
+    covsplit_assert(0, place, "split", "-o", "expected", "--sidecar", "expected.covsplit",
+                    spelling->output, NULL);
+    assert_link(place, "", text_format("%s " COVERAGE "%s", clang(), spelling->words));
+    files_assert_equal(path_join(place, spelling->output), path_join(place, "expected"),
+                       spelling->words);
+    files_assert_equal(path_join(place, text_format("%s.covsplit", spelling->output)),
+                       path_join(place, "expected.covsplit"), spelling->words);
+}
+END_TEST
+
+/* The sidecar goes to the store, and the sizes are told where that is wanted. */
+START_TEST(test_store)
+{
+    char *place = new_place("store");
+    struct outcome outcome = link_words(place, "-v --store sidecars",
+                                        text_format("%s " COVERAGE "program.c -o app", clang()));
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
+    ck_assert_ptr_nonnull(strstr(outcome.output, "app: "));
+    ck_assert_ptr_nonnull(strstr(outcome.output, " in sidecars/.build-id/"));
+    ck_assert(!file_exists(path_join(place, "app.covsplit")));
+    covsplit_run_words(place, 0, "join --store sidecars -o joined app");
+}
+END_TEST
+
+/* What a build does besides linking with coverage, and what must be there afterwards. */
+static const struct spelling others[] = {
+    {COVERAGE "-c program.c", "program.o"},
+    {COVERAGE "-c program.c -o object", "object"},
+    {COVERAGE "-S program.c", "program.s"},
+    {COVERAGE "-r -nostdlib program.c -o partial", "partial"},
+    {"program.c -o plain", "plain"},
+    {"-M program.c -o dependencies", "dependencies"},
+};
+
+/* All of that is left alone without a word, and so is an image that was there before. */
+START_TEST(test_leaves_alone)
+{
+    char *place = new_place(text_format("others%d", _i));
+    run_or_abort(place, clang(), "-fprofile-instr-generate", "-fcoverage-mapping", "program.c",
+                 NULL);
+    file_copy(path_join(place, "a.out"), path_join(place, "before"));
+    struct stat before = file_status(path_join(place, "a.out"));
+    assert_link(place, "", text_format("%s %s", clang(), others[_i].words));
+    struct command again = {.directory = place};
+    ck_assert(file_exists(path_join(place, others[_i].output)));
+    file_copy(path_join(place, others[_i].output), path_join(place, "found"));
+    add_compiler(&again);
+    text_list_add_words(&again.arguments, others[_i].words);
+    command_run_or_abort(&again);
+    files_assert_equal(path_join(place, "found"), path_join(place, others[_i].output),
+                       others[_i].words);
+    files_assert_equal(path_join(place, "a.out"), path_join(place, "before"), others[_i].words);
+    ck_assert_int_eq(before.st_mtim.tv_nsec,
+                     file_status(path_join(place, "a.out")).st_mtim.tv_nsec);
+    ck_assert(!file_exists(path_join(place, "a.out.covsplit")));
+}
+END_TEST
+
+/* Of a kind that covsplit does not know, but without coverage: no reason to fail a build. */
+START_TEST(test_unknown_machine)
+{
+    char *place = new_place("machine");
+    run_or_abort(place, clang(), "--target=i386-linux-gnu", "-ffreestanding", "-fPIC", "-c",
+                 "program.c", "-o", "object.o", NULL);
+    assert_link(place, "",
+                text_format("ld.lld-%s -m elf_i386 -shared object.o -o out", clang_version));
+    ck_assert(file_exists(path_join(place, "out")));
+    ck_assert(!file_exists(path_join(place, "out.covsplit")));
+    /* With coverage it is one: who ships it must know. */
+    run_or_abort(place, clang(), "--target=i386-linux-gnu", "-ffreestanding", "-fPIC", "-c",
+                 "-fprofile-instr-generate", "-fcoverage-mapping", "program.c", "-o", "object.o",
+                 NULL);
+    struct outcome outcome = link_words(
+        place, "", text_format("ld.lld-%s -m elf_i386 -shared object.o -o out", clang_version));
+    ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
+    ck_assert(!file_exists(path_join(place, "out")));
+}
+END_TEST
+
+/* What cannot be split must not stay there for the next build, nor the sidecar of an earlier one.
+ */
+START_TEST(test_failing_split)
+{
+    char *place = new_place("failing");
+    struct outcome outcome =
+        link_words(place, "", text_format("%s " COVERAGE "program.c -o app", clang()));
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
+    outcome_free(&outcome);
+    struct contents before = file_read(path_join(place, "app.covsplit"));
+    /* Nothing that a store could be asked for. */
+    outcome =
+        link_words(place, "--sections covmap,covfun --store store",
+                   text_format("%s " COVERAGE "-Wl,--build-id=none program.c -o app", clang()));
+    ck_assert_msg(outcome_exited(&outcome, 1) &&
+                      strstr(outcome.errors, "link with --build-id") != NULL,
+                  "%s", outcome.errors);
+    ck_assert(!file_exists(path_join(place, "app")));
+    outcome_free(&outcome);
+    struct contents after = file_read(path_join(place, "app.covsplit"));
+    ck_assert(contents_equal(&before, &after));
+    /* A directory is in the way of the sidecar. */
+    directory_create(path_join(place, "there.covsplit"));
+    outcome = link_words(place, "", text_format("%s " COVERAGE "program.c -o there", clang()));
+    ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
+    ck_assert(!file_exists(path_join(place, "there")));
+}
+END_TEST
+
+struct ending {
+    const char *words;
+    int exit_code;
+    int signal;
+};
+
+static const struct ending endings[] = {
+    {"false", 1, 0},
+    {"sh ending.sh exit 7", 7, 0},
+    {"sh ending.sh kill -SEGV $$", -1, SIGSEGV},
+    {"nosuch-linker", 127, 0},
+    {"./program.c", 126, 0},
+};
+
+START_TEST(test_endings)
+{
+    char *place = new_place(text_format("endings%d", _i));
+    file_write_text(path_join(place, "ending.sh"), "eval \"$@\"\n");
+    struct outcome outcome = link_words(place, "", endings[_i].words);
+    ck_assert_msg(outcome.exit_code == endings[_i].exit_code &&
+                      outcome.signal == endings[_i].signal,
+                  "exit code %d, signal %d: %s", outcome.exit_code, outcome.signal, outcome.errors);
+}
+END_TEST
+
+/* A link that fails half way leaves what the linker leaves: nothing of it is split. */
+START_TEST(test_failing_link)
+{
+    char *place = new_place("half");
+    file_write_text(path_join(place, "linker"),
+                    "#!/bin/sh\nclang-$1 -fprofile-instr-generate -fcoverage-mapping program.c "
+                    "-o app\nexit 3\n");
+    ck_assert_int_eq(chmod(path_join(place, "linker"), 0755), 0);
+    struct outcome outcome =
+        link_words(place, "", text_format("./linker %s -o app", clang_version));
+    ck_assert_msg(outcome_exited(&outcome, 3), "%s", outcome.errors);
+    ck_assert(!file_exists(path_join(place, "app.covsplit")));
+}
+END_TEST
+
+/* Who stops the build stops the linker. */
+START_TEST(test_signal)
+{
+    char *place = new_place("signal");
+    file_write_text(path_join(place, "wait.sh"),
+                    "trap 'echo stopped > stopped; exit 9' TERM\n: > started\n"
+                    "while :; do sleep 0.05; done\n");
+    struct command command = covsplit_command(place, "link", "--", "sh", "wait.sh", NULL);
+    pid_t process = command_start(&command);
+    for (int i = 0; i < 400 && !file_exists(path_join(place, "started")); i++) {
+        usleep(50000);
+    }
+    kill(process, SIGTERM);
+    int status = 0;
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 9, "status 0x%x", status);
+    ck_assert(file_exists(path_join(place, "stopped")));
+}
+END_TEST
+
+/* cargo and rustc take one program as the linker. */
+START_TEST(test_rustc)
+{
+    struct command rustc = {.directory = new_place("rustc")};
+    text_list_add_words(&rustc.arguments, "rustc --version");
+    struct outcome outcome = command_run(&rustc);
+    bool is_there = outcome_exited(&outcome, 0);
+    command_free(&rustc);
+    if (!is_there) {
+        printf("no rustc here: not tested with it\n");
+        return;
+    }
+    const char *place = path_join(scratch, "rustc");
+    file_write_text(path_join(place, "main.rs"),
+                    "fn main() { println!(\"{}\", std::env::args().count() + 41); }\n");
+    rustc = (struct command){.directory = place};
+    text_list_add_words(&rustc.arguments, "rustc -C instrument-coverage main.rs");
+    text_list_add_format(&rustc.arguments, "-Clinker=%s/covsplit-cc", COVSPLIT_SHARE_DIRECTORY);
+    text_list_add_format(&rustc.environment, "PATH=%s:%s", COVSPLIT_COMMAND_DIRECTORY,
+                         getenv("PATH"));
+    text_list_add(&rustc.environment, "COVSPLIT_LINK_OPTIONS=--store sidecars");
+    command_run_or_abort(&rustc);
+    ck_assert_str_eq(run_or_abort(place, "./main", NULL), "42\n");
+    covsplit_run_words(place, 0, "join --store sidecars -o joined main");
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    TCase *test_case = suite_case("link", 300, prepare);
+    suite_loops(test_case, sizeof spellings / sizeof *spellings, test_splits);
+    tcase_add_test(test_case, test_store);
+    suite_loops(test_case, sizeof others / sizeof *others, test_leaves_alone);
+    suite_tests(test_case, test_unknown_machine, test_failing_split);
+    suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
+    suite_tests(test_case, test_failing_link, test_signal, test_rustc);
+    return suite_main("link", test_case);
+}

@@ -1,0 +1,16 @@
+# The files of split and join, many images at once, and builds that split.
+add_suites(command_files sidecar_safety no_exact batch link build_rules)
+add_run(command-files command_files)
+add_run(sidecar-safety sidecar_safety)
+add_run(no-exact no_exact)
+add_run(batch batch 22)
+add_run(link link 22)
+add_fetched_run(build-rules build_rules 22)
+
+if(NOT COVSPLIT_SANITIZE) # what is built like this is not what others link with
+  add_suites(cmake_package)
+  target_compile_definitions(suite_cmake_package PRIVATE
+    COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}")
+  add_run(cmake-package cmake_package)
+  set_tests_properties(cmake-package PROPERTIES RESOURCE_LOCK installation)
+endif()

@@ -1,0 +1,274 @@
+/*
+ * The command line: usage errors, help, and what show prints.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
+#include "tests/support/file_system.h"
+#include "tests/support/sample.h"
+#include "tests/support/suite.h"
+
+#define SAMPLE_FUNCTIONS 40
+
+static struct sample sample;
+
+static void prepare(void)
+{
+    sample = sample_create("line", SAMPLE_FUNCTIONS);
+    sample_split(&sample);
+}
+
+static struct outcome run_words(const char *words)
+{
+    struct command command = covsplit_command(sample.scratch, NULL);
+    text_list_add_words(&command.arguments, words);
+    struct outcome outcome = command_run(&command);
+    return outcome;
+}
+
+static const char *const usage_errors[] = {
+    "",
+    "no-such-command",
+    "--no-such-option",
+    "split",
+    "split --no-such-option image",
+    "split -o",
+    "split --level 0 image",
+    "split --level 20 image",
+    "split --level many image",
+    "split --level 99999999999999999999 image",
+    "split --sections image",
+    "split --sections nonsense image",
+    "split --sections covmap,,names image",
+    "split --uuid xyz image",
+    "split --uuid abc image",
+    "split -j 0 image",
+    "split -j -1 image",
+    "join image",
+    "join -o",
+    "join -o out",
+    "join -o out one two",
+    "join -o out --sidecar one --store two image",
+    "show",
+    "show --no-such-option image",
+    "verify",
+    "verify --image",
+    "verify --image image",
+    "verify --store store image",
+    "verify --store store --image image",
+    "split --replace image",
+    "split --sidecar side --store store image",
+    "store",
+    "store no-such-action store",
+    "store --json store",
+    "store list",
+    "store list one two",
+    "store check --json store",
+    "store gc store",
+    "store gc --older-than -1 store",
+    "store gc --older-than soon store",
+    "store gc --keep-list store",
+    "help store no-such-action",
+    "help store gc list",
+};
+
+START_TEST(test_usage_error)
+{
+    const char *words = usage_errors[_i];
+    struct outcome outcome = run_words(words);
+    ck_assert_msg(outcome_exited(&outcome, 2), "covsplit %s: exit %d, signal %d", words,
+                  outcome.exit_code, outcome.signal);
+    ck_assert_msg(strncmp(outcome.errors, "covsplit: error: ", 17) == 0 || words[0] == '\0',
+                  "covsplit %s: %s", words, outcome.errors);
+    ck_assert_msg(outcome.errors_size != 0, "covsplit %s says nothing", words);
+    ck_assert_msg(outcome.output_size == 0, "covsplit %s prints %s", words, outcome.output);
+}
+END_TEST
+
+/* As of a variable that is not set: no command, and no action of a group. */
+START_TEST(test_empty_word)
+{
+    static const char *const groups[] = {"", "store", "help"};
+    struct outcome outcome = groups[_i][0] == '\0'
+                                 ? covsplit_run(sample.scratch, "", "one", NULL)
+                                 : covsplit_run(sample.scratch, groups[_i], "", "one", NULL);
+    ck_assert_int_eq(outcome.exit_code, 2);
+    ck_assert_msg(strstr(outcome.errors, "unknown ") != NULL || groups[_i][0] == 'h', "%s",
+                  outcome.errors);
+    outcome_free(&outcome);
+}
+END_TEST
+
+START_TEST(test_help)
+{
+    static const char *const lines[] = {
+        "--help",          "help",       "split --help",     "join --help",  "show --help",
+        "verify --help",   "--version",  "help split",       "help verify",  "store --help",
+        "store gc --help", "help store", "help store check", "store list -h"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct outcome outcome = run_words(lines[i]);
+        ck_assert_msg(outcome_exited(&outcome, 0), "covsplit %s: %s", lines[i], outcome.errors);
+        ck_assert_uint_gt(outcome.output_size, 0);
+        ck_assert_uint_eq(outcome.errors_size, 0);
+        /* Help fits a terminal. */
+        struct text_list text = text_list_of_lines(outcome.output);
+        for (size_t j = 0; j < text.count; j++) {
+            ck_assert_msg(strlen(text.items[j]) <= 100, "%s: %s", lines[i], text.items[j]);
+        }
+        text_list_free(&text);
+        outcome_free(&outcome);
+    }
+}
+END_TEST
+
+/* A full raw profile and a lightweight one, in sample.scratch. */
+static void write_profiles(void)
+{
+    const char *const images[] = {sample.image, sample.stripped};
+    const char *const names[] = {"full.profraw", "light.profraw"};
+    for (size_t i = 0; i < 2; i++) {
+        struct command command = {.directory = sample.scratch};
+        text_list_add(&command.arguments, images[i]);
+        text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", names[i]);
+        struct outcome outcome = command_run(&command);
+        ck_assert_int_eq(outcome.exit_code, 3);
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+}
+
+START_TEST(test_show)
+{
+    write_profiles();
+    struct elf_file image = elf_file_read(sample.image);
+    const char *uuid = elf_file_build_id(&image);
+    elf_file_free(&image);
+    const char *const files[] = {sample.image, sample.stripped, sample.sidecar, "full.profraw",
+                                 "light.profraw"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct command command = covsplit_command(sample.scratch, "show", files[i], NULL);
+        const char *text = command_run_or_abort(&command);
+        ck_assert_msg(strstr(text, uuid) != NULL, "no UUID %s:\n%s", uuid, text);
+        ck_assert_msg(strstr(text, "cnts") != NULL || strstr(text, "counters") != NULL,
+                      "no counters:\n%s", text);
+        struct text_list lines = text_list_of_lines(text);
+        for (size_t j = 0; j < lines.count; j++) {
+            size_t length = strlen(lines.items[j]);
+            ck_assert_msg(lines.items[j][length - 1] != ' ', "blanks at the end: '%s'",
+                          lines.items[j]);
+        }
+        text_list_free(&lines);
+        command_free(&command);
+    }
+}
+END_TEST
+
+/* The value that python3 prints for an expression over the parsed JSON, which it calls `shown`. */
+static const char *query_json(const char *expression)
+{
+    const char *program = text_format("import json\nshown = json.load(open('shown.json'))\n"
+                                      "print(%s)\n",
+                                      expression);
+    return run_or_abort(sample.scratch, "python3", "-c", program, NULL);
+}
+
+static void assert_json(const char *expression, const char *expected)
+{
+    const char *found = query_json(expression);
+    ck_assert_msg(strncmp(found, expected, strlen(expected)) == 0 &&
+                      strcmp(found + strlen(expected), "\n") == 0,
+                  "%s: %s was expected, and %s found", expression, expected, found);
+}
+
+START_TEST(test_show_json)
+{
+    write_profiles();
+    struct command command =
+        covsplit_command(sample.scratch, "show", "--json", sample.image, sample.stripped,
+                         sample.sidecar, "full.profraw", "light.profraw", NULL);
+    file_write_text(path_join(sample.scratch, "shown.json"), command_run_or_abort(&command));
+    struct elf_file image = elf_file_read(sample.image);
+    const char *uuid = elf_file_build_id(&image);
+
+    assert_json("len(shown)", "5");
+    assert_json("[file['kind'] for file in shown]",
+                "['image', 'image', 'sidecar', 'raw profile', 'raw profile']");
+    assert_json("{file['uuid'] for file in shown[:3]}", text_format("{'%s'}", uuid));
+    assert_json("{file['format'] for file in shown[:3]}", "{'ELF'}");
+    assert_json("{file['machine'] for file in shown[:3]}", "{'x86-64'}");
+    assert_json("[file['raw_version'] for file in shown[:3]]", "[10, 10, 10]");
+    assert_json("[file['already_split'] for file in shown[:2]]", "[False, True]");
+    assert_json("shown[0]['file_size']", text_format("%zu", image.file.size));
+    assert_json("shown[0]['size_after_split'] == shown[1]['file_size']", "True");
+    assert_json("shown[2]['original_size'] == shown[0]['file_size']", "True");
+    assert_json("shown[2]['stripped_size'] == shown[1]['file_size']", "True");
+    const char *const names[] = {"__llvm_covmap", "__llvm_covfun", "__llvm_prf_names",
+                                 "__llvm_prf_data"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *size = text_format(
+            "[section['size'] for section in shown[2]['sections'] if section['name'] == '%s']",
+            names[i]);
+        assert_json(size, text_format("[%llu]",
+                                      (unsigned long long)elf_file_section_size(&image, names[i])));
+    }
+    /* A form that is an eighth larger than the section, for others' sake, is the most. */
+    assert_json("all(s['stored_size'] <= s['size'] * 9 / 8 + 64 for s in shown[2]['sections'] "
+                "if s['stored_size'])",
+                "True");
+}
+END_TEST
+
+START_TEST(test_show_of_garbage)
+{
+    char *directory = sample_directory(&sample);
+    file_write_text(path_join(directory, "text"), "not an image\n");
+    file_write_text(path_join(directory, "empty"), "");
+    static const char *const files[] = {"text", "empty"};
+    for (size_t i = 0; i < 2; i++) {
+        struct verdict verdict = {0};
+        struct command command = covsplit_command(directory, "show", files[i], NULL);
+        struct outcome outcome = command_run(&command);
+        covsplit_refused(&command, &outcome, &verdict);
+        verdict_assert(&verdict, files[i]);
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+    /* One bad file does not hide the others, nor does it go unnoticed. */
+    struct command command =
+        covsplit_command(directory, "show", "--json", sample.image, "text", sample.sidecar, NULL);
+    struct outcome outcome = command_run(&command);
+    ck_assert_int_eq(outcome.exit_code, 1);
+    file_write(path_join(sample.scratch, "shown.json"), outcome.output, outcome.output_size);
+    assert_json("[file['kind'] for file in shown]", "['image', 'sidecar']");
+}
+END_TEST
+
+/* Output that cannot be written is a failure. */
+START_TEST(test_full_standard_output)
+{
+    static const char *const options[] = {"--help", "--version"};
+    for (size_t i = 0; i < 2; i++) {
+        struct command command = {.directory = sample.scratch};
+        text_list_add_words(&command.arguments, "sh -c");
+        text_list_add(&command.arguments, "exec \"$@\" >/dev/full");
+        text_list_add(&command.arguments, "sh");
+        text_list_add(&command.arguments, covsplit_path());
+        text_list_add(&command.arguments, options[i]);
+        command_expect(&command, 1);
+        command_free(&command);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *test_case = suite_case("line", 120, prepare);
+    suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
+    suite_loops(test_case, 3, test_empty_word);
+    suite_tests(test_case, test_help, test_show, test_show_json, test_show_of_garbage,
+                test_full_standard_output);
+    return suite_main("line", test_case);
+}

@@ -1,0 +1,167 @@
+/*
+ * libcovsplit as others use it: installed into a prefix, found by pkg-config and by CMake, linked
+ * from C and from C++, and asked which functions of a program ran.
+ *
+ * Usage: library_users BUILD_DIRECTORY
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+
+#define FUNCTIONS 20
+#define SOURCE    COVSPLIT_FIXTURE_DIRECTORY "/covered_functions.c"
+
+static const char *build_directory;
+static char *scratch;
+static char *prefix;
+static char *library_directory; /* in the prefix */
+
+static void prepare(void)
+{
+    scratch = scratch_create("library");
+    prefix = path_join(scratch, "prefix");
+    run_or_abort(scratch, "cmake", "--install", build_directory, "--prefix", prefix, NULL);
+    const char *found =
+        run_or_abort(prefix, "find", ".", "-name", "covsplit.pc", "-printf", "%h", NULL);
+    ck_assert_ptr_nonnull(strstr(found, "/pkgconfig"));
+    library_directory =
+        text_format("%s/%.*s", prefix, (int)(strstr(found, "/pkgconfig") - found), found);
+    struct program program = {.clang = "19",
+                              .linker = "bfd",
+                              .kind = LINK_PIE,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O0",
+                              .functions = FUNCTIONS};
+    program_build(&program, scratch);
+    run_or_abort(scratch, covsplit_path(), "split", "-o", "split", "--sidecar", "side.covsplit",
+                 PROGRAM_NAME, NULL);
+    struct command command = {.directory = scratch};
+    text_list_add_format(&command.arguments, "%s/split", scratch);
+    text_list_add(&command.environment, "LLVM_PROFILE_FILE=run.profraw");
+    command_expect(&command, 3);
+}
+
+/* The lines of what pkg-config says: one. */
+static const char *package(const char *question)
+{
+    struct command command = {.directory = scratch};
+    text_list_add(&command.arguments, "pkg-config");
+    text_list_add_words(&command.arguments, question);
+    text_list_add(&command.arguments, "covsplit");
+    text_list_add_format(&command.environment, "PKG_CONFIG_PATH=%s/pkgconfig", library_directory);
+    const char *output = command_run_or_abort(&command);
+    return text_format("%.*s", (int)strcspn(output, "\n"), output);
+}
+
+/* The functions that llvm-profdata says have been called, sorted. */
+static struct text_list expected_functions(void)
+{
+    run_or_abort(scratch, covsplit_path(), "correlate", "--sidecar", "side.covsplit", "-o",
+                 "full.profraw", "run.profraw", NULL);
+    const char *text = run_or_abort(scratch, "llvm-profdata-19", "show", "--all-functions",
+                                    "--covered", "full.profraw", NULL);
+    struct text_list lines = text_list_of_lines(text);
+    return lines;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void check_program(const char *program)
+{
+    struct command command = {.directory = scratch};
+    text_list_add_format(&command.arguments, "%s/%s", scratch, program);
+    text_list_add(&command.arguments, "side.covsplit");
+    text_list_add(&command.arguments, "run.profraw");
+    text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", library_directory);
+    text_list_add(&command.environment, "ASAN_OPTIONS=verify_asan_link_order=0");
+    struct text_list found = text_list_of_lines(command_run_or_abort(&command));
+    struct text_list expected = expected_functions();
+    ck_assert_uint_gt(found.count, FUNCTIONS);
+    ck_assert_uint_eq(found.count, expected.count);
+    qsort(found.items, found.count, sizeof *found.items, compare_texts);
+    qsort(expected.items, expected.count, sizeof *expected.items, compare_texts);
+    for (size_t i = 0; i < found.count; i++) {
+        ck_assert_str_eq(found.items[i], expected.items[i]);
+    }
+}
+
+static void compile(const char *compiler, const char *language, const char *program)
+{
+    struct command command = {.directory = scratch};
+    text_list_add(&command.arguments, compiler);
+    text_list_add_words(&command.arguments, "-Wall -Wextra -Wpedantic -Werror -x");
+    text_list_add_words(&command.arguments, language);
+    text_list_add(&command.arguments, SOURCE);
+    text_list_add_words(&command.arguments, "-x none -o");
+    text_list_add(&command.arguments, program);
+    text_list_add_words(&command.arguments, package("--cflags --libs"));
+    command_run_or_abort(&command);
+}
+
+START_TEST(test_c)
+{
+    compile("gcc", "c -std=c11", "in_c");
+    check_program("in_c");
+}
+END_TEST
+
+START_TEST(test_cxx)
+{
+    compile("g++", "c++ -std=c++11", "in_cxx");
+    check_program("in_cxx");
+}
+END_TEST
+
+START_TEST(test_cmake)
+{
+    char *project = path_join(scratch, "project");
+    directory_create(project);
+    file_write_text(path_join(project, "CMakeLists.txt"),
+                    text_format("cmake_minimum_required(VERSION 3.25)\n"
+                                "project(user LANGUAGES C)\n"
+                                "find_package(covsplit 0.1 REQUIRED)\n"
+                                "add_executable(in_cmake %s)\n"
+                                "target_link_libraries(in_cmake PRIVATE covsplit::covsplit)\n",
+                                SOURCE));
+    run_or_abort(project, "cmake", "-S", ".", "-B", "build",
+                 text_format("-DCMAKE_PREFIX_PATH=%s", prefix), NULL);
+    run_or_abort(project, "cmake", "--build", "build", NULL);
+    check_program("project/build/in_cmake");
+}
+END_TEST
+
+/* What the shared object promises: its SONAME, and no symbol but those of the header. */
+START_TEST(test_symbols)
+{
+    const char *library = path_join(library_directory, "libcovsplit.so");
+    const char *dynamic = run_or_abort(scratch, "readelf", "-dW", library, NULL);
+    ck_assert_ptr_nonnull(strstr(dynamic, "[libcovsplit.so.0]"));
+    struct text_list symbols = text_list_of_lines(run_or_abort(
+        scratch, "nm", "-D", "--defined-only", "--with-symbol-versions", library, NULL));
+    ck_assert_uint_gt(symbols.count, 30);
+    for (size_t i = 0; i < symbols.count; i++) {
+        const char *symbol = strrchr(symbols.items[i], ' ') + 1;
+        bool versioned = strstr(symbol, "@@COVSPLIT_0") != NULL;
+        ck_assert_msg(strcmp(symbol, "COVSPLIT_0@@COVSPLIT_0") == 0 ||
+                          strcmp(symbol, "COVSPLIT_0") == 0 ||
+                          (strncmp(symbol, "covsplit_", 9) == 0 && versioned),
+                      "%s is visible", symbol);
+    }
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    suite_arguments(argument_count, arguments, "BUILD_DIRECTORY", &build_directory);
+    TCase *test_case = suite_case("all", 300, prepare);
+    suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols);
+    return suite_main("library users", test_case);
+}

@@ -1,0 +1,23 @@
+# The command as its users find it, and the tests' own tests.
+add_suites(harness command_line documentation)
+add_run(harness harness)
+add_run(command-line command_line)
+target_compile_definitions(suite_documentation PRIVATE
+  COVSPLIT_GENERATED_DIRECTORY="${CMAKE_BINARY_DIR}/share")
+add_run(documentation documentation)
+
+# What is installed from a sanitized build is not what others link with.
+if(NOT COVSPLIT_SANITIZE)
+  add_suites(install packages library_users)
+  target_compile_definitions(suite_install PRIVATE
+    COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}"
+    COVSPLIT_LIBRARY_DIRECTORY="${CMAKE_INSTALL_LIBDIR}")
+  target_compile_definitions(suite_packages PRIVATE COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}")
+  add_run(install install)
+  add_run(packages packages)
+  add_run(library-users library_users ${CMAKE_BINARY_DIR})
+  set_tests_properties(install packages PROPERTIES RESOURCE_LOCK installation)
+  # It builds by itself, and needs the tests' packages.
+  add_test(NAME readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/../readme.sh)
+  set_tests_properties(readme PROPERTIES TIMEOUT 1500 SKIP_REGULAR_EXPRESSION "^not walked")
+endif()
