@@ -101,11 +101,10 @@ static const struct command *find_command(const struct command_table *table, con
 {
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *own = command->name;
+        size_t skipped = group == NULL ? 0 : strlen(group) + 1;
 
-        if (group != NULL)
-            own = is_in_group(command, group) ? own + strlen(group) + 1 : "";
-        if (strcmp(own, name) == 0)
+        if ((group == NULL || is_in_group(command, group)) &&
+            strcmp(command->name + skipped, name) == 0)
             return command;
     }
     return NULL;

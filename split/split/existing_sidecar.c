@@ -31,6 +31,7 @@ bool existing_sidecar_open(struct existing_sidecar *existing, const char *path, 
         existing->sidecar = sidecar_open(existing->input.bytes, path, &why);
         break;
     }
+    existing->why = why;
     if (existing->sidecar != NULL || why.number == 0 || leads_nowhere(why.number))
         return true;
     *error = why;
@@ -114,6 +115,10 @@ bool existing_sidecar_check_same(const struct existing_sidecar *existing,
     if (is_placeholder(existing))
         return error_set(error, "%s: is a placeholder, which holds nothing; give --replace",
                          existing->path);
+    /* It may only be of another covsplit. */
+    if (theirs == NULL && sidecar_recognize(existing->input.bytes))
+        return error_set(error, "%.900s, or give --replace if nobody needs it",
+                         existing->why.message);
     if (theirs == NULL)
         return error_set(error,
                          "%s: is there, but cannot be read as a sidecar; give --replace if nobody "

@@ -16,7 +16,8 @@ struct existing_sidecar {
     const char *path;
     bool is_there; /* something is */
     struct input input;
-    struct sidecar *sidecar; /* NULL: it is none, or a damaged one */
+    struct sidecar *sidecar; /* NULL: it is none, or one that cannot be read */
+    struct error why;        /* then: what is wrong with it */
 };
 
 /* Opens what is at the path, which must live as long. False where something is there that cannot be

@@ -476,6 +476,15 @@ static void make_damaged(const char *directory, const char *entry)
     file_write(entry, contents.data, contents.size);
 }
 
+/* As one of another covsplit: a sidecar, which cannot be opened. */
+static void make_unsealed(const char *directory, const char *entry)
+{
+    run(directory, 0, text_format("split --sidecar %s -o other.out app", entry));
+    struct contents contents = file_read(entry);
+    contents.data[contents.size - 1] ^= 1; /* of the section headers */
+    file_write(entry, contents.data, contents.size);
+}
+
 static void make_truncated(const char *directory, const char *entry)
 {
     make_other_split(directory, entry);
@@ -494,6 +503,7 @@ static const struct obstacle obstacles[] = {
     {"not of the one it is named after", make_other_uuid},
     {"is a placeholder", make_placeholder},
     {"damaged", make_damaged},
+    {"its seal does not match", make_unsealed},
     {"cannot be read as a sidecar", make_truncated},
     {"cannot be read as a sidecar", make_dangling_link},
 };

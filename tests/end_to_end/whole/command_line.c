@@ -88,6 +88,20 @@ START_TEST(test_usage_error)
 }
 END_TEST
 
+/* As of a variable that is not set: no command, and no action of a group. */
+START_TEST(test_empty_word)
+{
+    static const char *const groups[] = {"", "store", "help"};
+    struct outcome outcome = groups[_i][0] == '\0'
+                                 ? covsplit_run(sample.scratch, "", "one", NULL)
+                                 : covsplit_run(sample.scratch, groups[_i], "", "one", NULL);
+    ck_assert_int_eq(outcome.exit_code, 2);
+    ck_assert_msg(strstr(outcome.errors, "unknown ") != NULL || groups[_i][0] == 'h', "%s",
+                  outcome.errors);
+    outcome_free(&outcome);
+}
+END_TEST
+
 START_TEST(test_help)
 {
     static const char *const lines[] = {
@@ -253,6 +267,7 @@ int main(void)
 {
     TCase *test_case = suite_case("line", 120, prepare);
     suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
+    suite_loops(test_case, 3, test_empty_word);
     suite_tests(test_case, test_help, test_show, test_show_json, test_show_of_garbage,
                 test_full_standard_output);
     return suite_main("line", test_case);
