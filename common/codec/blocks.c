@@ -136,15 +136,14 @@ bool blocks_encode(const struct transform *transform, const struct transform_con
 
 static bool damaged(const struct blocks *blocks, struct error *error)
 {
-    return error_set(error,
-                     "%s: %s is damaged (its blocks do not fit together); get an intact copy",
-                     blocks->name, blocks->what);
+    return packed_damaged(&blocks->packed, "its blocks do not fit together", error);
 }
 
 /* Takes the directory off the front. Sizes are summed up, so that none can be too large. */
-static bool take_directory(struct blocks *blocks, struct bytes *packed, uint64_t size,
-                           struct error *error)
+static bool take_directory(struct blocks *blocks, struct bytes *packed, struct error *error)
 {
+    uint64_t size = blocks->packed.size;
+
     for (size_t i = 0; i < blocks->count; i++) {
         struct block *block = &blocks->blocks[i];
         const uint8_t *digest;
@@ -172,22 +171,23 @@ static bool take_blocks(struct blocks *blocks, struct bytes packed, struct error
 }
 
 bool blocks_open(struct blocks *blocks, const struct transform *transform,
-                 const struct transform_context *context, struct bytes packed, uint64_t size,
-                 const char *name, const char *what, struct error *error)
+                 const struct transform_context *context, const struct packed *packed,
+                 struct error *error)
 {
+    struct bytes rest = packed->bytes;
     uint64_t count;
 
-    *blocks = (struct blocks){
-        .transform = transform->block, .context = *context, .name = name, .what = what};
-    if (!bytes_take_uleb128(&packed, &count) || count > packed.size / ENTRY_SIZE_MIN)
+    *blocks =
+        (struct blocks){.transform = transform->block, .context = *context, .packed = *packed};
+    if (!bytes_take_uleb128(&rest, &count) || count > rest.size / ENTRY_SIZE_MIN)
         return damaged(blocks, error);
     blocks->count = (size_t)count;
     blocks->blocks = calloc(blocks->count + 1, sizeof(*blocks->blocks));
     if (blocks->blocks == NULL ||
         (transform->needs_data && !data_records_start(&blocks->records, context)))
-        return error_out_of_memory(error, name, packed.size);
+        return error_out_of_memory(error, packed->name, rest.size);
     blocks->context.records = &blocks->records;
-    return take_directory(blocks, &packed, size, error) && take_blocks(blocks, packed, error);
+    return take_directory(blocks, &rest, error) && take_blocks(blocks, rest, error);
 }
 
 void blocks_close(struct blocks *blocks)
@@ -209,10 +209,13 @@ static void decode_block(void *context, size_t index)
     const struct blocks *blocks = decoder->blocks;
     const struct block *block = &blocks->blocks[decoder->first + index];
     struct task *task = &decoder->tasks[index];
+    struct packed packed = blocks->packed;
     struct digest digest;
 
-    task->done = coding_decode(blocks->transform, &blocks->context, block->packed, block->size,
-                               blocks->name, blocks->what, &task->result, &task->error);
+    packed.bytes = block->packed;
+    packed.size = block->size;
+    task->done =
+        coding_decode(blocks->transform, &blocks->context, &packed, &task->result, &task->error);
     digest = digest_of(buffer_view(&task->result));
     if (task->done && !digest_equal(&digest, &block->digest))
         task->done = damaged(blocks, &task->error);
@@ -232,8 +235,9 @@ static bool decode_some(struct decoder *decoder, size_t count, struct buffer *se
             *error = task->error;
             done = false;
         }
-        done = done && (buffer_append(section, task->result.data, task->result.size) ||
-                        error_out_of_memory(error, decoder->blocks->name, task->result.size));
+        done =
+            done && (buffer_append(section, task->result.data, task->result.size) ||
+                     error_out_of_memory(error, decoder->blocks->packed.name, task->result.size));
         buffer_free(&task->result);
     }
     return done;
@@ -248,7 +252,7 @@ bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, stru
 
     decoder.tasks = calloc(threads, sizeof(*decoder.tasks));
     if (decoder.tasks == NULL)
-        return error_out_of_memory(error, blocks->name, threads);
+        return error_out_of_memory(error, blocks->packed.name, threads);
     while (done && count != 0) {
         size_t now = count < threads ? count : threads;
 
@@ -261,11 +265,10 @@ bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, stru
 }
 
 bool blocks_decode_all(const struct transform *transform, const struct transform_context *context,
-                       struct bytes packed, uint64_t size, const char *name, const char *what,
-                       struct buffer *section, struct error *error)
+                       const struct packed *packed, struct buffer *section, struct error *error)
 {
     struct blocks blocks;
-    bool done = blocks_open(&blocks, transform, context, packed, size, name, what, error) &&
+    bool done = blocks_open(&blocks, transform, context, packed, error) &&
                 blocks_decode(&blocks, 0, blocks.count, section, error);
 
     blocks_close(&blocks);

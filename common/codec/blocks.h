@@ -40,18 +40,16 @@ struct blocks {
     const struct transform *transform; /* of a block */
     struct transform_context context;
     struct data_records records; /* what all blocks need is made once */
-    const char *name;
-    const char *what;
+    struct packed packed;
     struct block *blocks;
     size_t count;
 };
 
-/* Reads which blocks there are; decodes nothing. The section must have `size` bytes. The context's
- * contents, the packed bytes and the texts must outlive the blocks. Messages are as those of
- * codec_stream_open. */
+/* Reads which blocks there are; decodes nothing. The context's contents, the packed bytes and their
+ * texts must outlive the blocks. */
 bool blocks_open(struct blocks *blocks, const struct transform *transform,
-                 const struct transform_context *context, struct bytes packed, uint64_t size,
-                 const char *name, const char *what, struct error *error);
+                 const struct transform_context *context, const struct packed *packed,
+                 struct error *error);
 void blocks_close(struct blocks *blocks);
 
 /* Appends the contents of some blocks, on context->threads threads at most, and checks their
@@ -61,7 +59,6 @@ bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, stru
 
 /* All of them, as coding_decode. */
 bool blocks_decode_all(const struct transform *transform, const struct transform_context *context,
-                       struct bytes packed, uint64_t size, const char *name, const char *what,
-                       struct buffer *section, struct error *error);
+                       const struct packed *packed, struct buffer *section, struct error *error);
 
 #endif

@@ -16,30 +16,28 @@ static uint64_t streams_limit(const struct transform *transform, uint64_t size)
     return __builtin_mul_overflow(size, transform->streams_per_byte, &limit) ? UINT64_MAX : limit;
 }
 
-static bool damaged(const char *name, const char *what, struct error *error)
+static bool damaged(const struct packed *packed, struct error *error)
 {
-    return error_set(error, "%s: %s is damaged (it cannot be put together); get an intact copy",
-                     name, what);
+    return packed_damaged(packed, "it cannot be put together", error);
 }
 
-/* What came of decoding a section of `size` bytes. */
-bool coding_check(enum result result, const struct transform_context *context, uint64_t size,
-                  const char *name, const char *what, struct error *error)
+bool coding_check(enum result result, const struct transform_context *context,
+                  const struct packed *packed, struct error *error)
 {
     switch (result) {
     case RESULT_OK:
         return true;
     case RESULT_NO_MEMORY:
-        return error_out_of_memory(error, name, size);
+        return error_out_of_memory(error, packed->name, packed->size);
     case RESULT_OVER_LIMIT:
         return error_set(error,
                          "%s: the texts of %s take more memory than the limit of %" PRIu64
                          " bytes; raise it (--memory-limit) if the file is to be trusted",
-                         name, what, transform_memory_limit(context));
+                         packed->name, packed->what, transform_memory_limit(context));
     case RESULT_UNFIT:
         break;
     }
-    return damaged(name, what, error);
+    return damaged(packed, error);
 }
 
 static uint64_t streams_size(const struct streams *streams)
@@ -142,45 +140,43 @@ bool coding_encode(const struct transform *transform, const struct transform_con
 /* ---- reading ---- */
 
 bool coding_unpack(const struct transform *transform, const struct transform_context *context,
-                   struct bytes packed, uint64_t wanted, uint64_t size, const char *name,
-                   const char *what, struct streams *streams, struct error *error)
+                   const struct packed *packed, uint64_t wanted, struct streams *streams,
+                   struct error *error)
 {
-    const struct streams_limits limits = {streams_limit(transform, size),
+    const struct streams_limits limits = {streams_limit(transform, packed->size),
                                           transform_memory_limit(context)};
 
-    return streams_unpack(packed, wanted, &limits, name, what, streams, error);
+    return streams_unpack(packed, wanted, &limits, streams, error);
 }
 
 bool coding_decode(const struct transform *transform, const struct transform_context *context,
-                   struct bytes packed, uint64_t size, const char *name, const char *what,
-                   struct buffer *section, struct error *error)
+                   const struct packed *packed, struct buffer *section, struct error *error)
 {
     struct streams streams = {0};
-    bool done =
-        memory_limit_allows(transform_memory_limit(context), size, name, what, error) &&
-        coding_unpack(transform, context, packed, UINT64_MAX, size, name, what, &streams, error);
+    bool done = memory_limit_allows(transform_memory_limit(context), packed->size, packed->name,
+                                    packed->what, error) &&
+                coding_unpack(transform, context, packed, UINT64_MAX, &streams, error);
     size_t start = section->size;
 
-    if (done && !recall(transform, context, &streams, size, section))
-        done = coding_check(transform->decode(context, &streams, size, section), context, size,
-                            name, what, error) &&
-               (section->size - start == size || damaged(name, what, error));
+    if (done && !recall(transform, context, &streams, packed->size, section))
+        done = coding_check(transform->decode(context, &streams, packed->size, section), context,
+                            packed, error) &&
+               (section->size - start == packed->size || damaged(packed, error));
     streams_free(&streams);
     return done;
 }
 
 bool coding_recall(const struct transform *transform, const struct transform_context *context,
-                   struct bytes packed, uint64_t size, const char *name, const char *what,
-                   struct buffer *section, bool *found, struct error *error)
+                   const struct packed *packed, struct buffer *section, bool *found,
+                   struct error *error)
 {
     struct streams streams = {0};
     bool done = true;
 
     *found = false;
     if (context->memo != NULL) {
-        done = coding_unpack(transform, context, packed, UINT64_MAX, size, name, what, &streams,
-                             error);
-        *found = done && recall(transform, context, &streams, size, section);
+        done = coding_unpack(transform, context, packed, UINT64_MAX, &streams, error);
+        *found = done && recall(transform, context, &streams, packed->size, section);
     }
     streams_free(&streams);
     return done;

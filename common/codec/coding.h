@@ -19,24 +19,22 @@ bool coding_encode(const struct transform *transform, const struct transform_con
                    struct bytes section, const struct codec_options *options, const char *name,
                    struct buffer *packed, bool *fits, struct error *error);
 
-/* Appends the section of `size` bytes. Messages are as those of codec_stream_open. */
+/* Appends the section. */
 bool coding_decode(const struct transform *transform, const struct transform_context *context,
-                   struct bytes packed, uint64_t size, const char *name, const char *what,
-                   struct buffer *section, struct error *error);
+                   const struct packed *packed, struct buffer *section, struct error *error);
 
 /* The same where the context's memo knows the section; else *found is false. */
 bool coding_recall(const struct transform *transform, const struct transform_context *context,
-                   struct bytes packed, uint64_t size, const char *name, const char *what,
-                   struct buffer *section, bool *found, struct error *error);
+                   const struct packed *packed, struct buffer *section, bool *found,
+                   struct error *error);
 
 /* Unpacks the streams that are `wanted`, as streams_unpack does. */
 bool coding_unpack(const struct transform *transform, const struct transform_context *context,
-                   struct bytes packed, uint64_t wanted, uint64_t size, const char *name,
-                   const char *what, struct streams *streams, struct error *error);
+                   const struct packed *packed, uint64_t wanted, struct streams *streams,
+                   struct error *error);
 
-/* What came of decoding a section of `size` bytes: false, with a message, unless it is RESULT_OK.
- */
-bool coding_check(enum result result, const struct transform_context *context, uint64_t size,
-                  const char *name, const char *what, struct error *error);
+/* What came of decoding: false, with a message, unless it is RESULT_OK. */
+bool coding_check(enum result result, const struct transform_context *context,
+                  const struct packed *packed, struct error *error);
 
 #endif

@@ -54,21 +54,20 @@ bool codec_encode(const struct transform *transform, const struct transform_cont
 }
 
 bool codec_decode(const struct transform *transform, const struct transform_context *context,
-                  struct bytes packed, uint64_t size, const char *name, const char *what,
-                  struct buffer *section, struct error *error)
+                  const struct packed *packed, struct buffer *section, struct error *error)
 {
     /* On a machine of 32 bits, transforms count on a section that fits. */
-    if (size >= SIZE_MAX)
-        return error_out_of_memory(error, name, size);
-    return (transform->block != NULL ? blocks_decode_all : coding_decode)(
-        transform, context, packed, size, name, what, section, error);
+    if (packed->size >= SIZE_MAX)
+        return error_out_of_memory(error, packed->name, packed->size);
+    return (transform->block != NULL ? blocks_decode_all : coding_decode)(transform, context,
+                                                                          packed, section, error);
 }
 
 bool codec_recall(const struct transform *transform, const struct transform_context *context,
-                  struct bytes packed, uint64_t size, const char *name, const char *what,
-                  struct buffer *section, bool *found, struct error *error)
+                  const struct packed *packed, struct buffer *section, bool *found,
+                  struct error *error)
 {
     *found = false;
     return transform->block != NULL ||
-           coding_recall(transform, context, packed, size, name, what, section, found, error);
+           coding_recall(transform, context, packed, section, found, error);
 }

@@ -26,16 +26,15 @@ bool codec_encode(const struct transform *transform, const struct transform_cont
                   struct bytes section, const struct codec_options *options, const char *name,
                   struct buffer *packed, bool *fits, struct error *error);
 
-/* Appends the section of `size` bytes. Messages are as those of codec_stream_open. */
+/* Appends the section. */
 bool codec_decode(const struct transform *transform, const struct transform_context *context,
-                  struct bytes packed, uint64_t size, const char *name, const char *what,
-                  struct buffer *section, struct error *error);
+                  const struct packed *packed, struct buffer *section, struct error *error);
 
 /* Whether the context's memo knows the section that codec_decode would append: *found, and then it
  * is appended. What is packed is unpacked to find that out, but neither names nor data are needed,
  * only where they come from. */
 bool codec_recall(const struct transform *transform, const struct transform_context *context,
-                  struct bytes packed, uint64_t size, const char *name, const char *what,
-                  struct buffer *section, bool *found, struct error *error);
+                  const struct packed *packed, struct buffer *section, bool *found,
+                  struct error *error);
 
 #endif

@@ -92,10 +92,9 @@ bool streams_pack(const struct streams *streams, const struct codec_options *opt
 
 /* ---- unpacking ---- */
 
-static bool damaged(const char *name, const char *what, struct error *error)
+static bool damaged(const struct packed *packed, struct error *error)
 {
-    return error_set(error, "%s: %s is damaged (its parts do not fit together); get an intact copy",
-                     name, what);
+    return packed_damaged(packed, "its parts do not fit together", error);
 }
 
 static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
@@ -103,15 +102,14 @@ static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
     return bytes_slice(*from, 0, size, taken) && bytes_slice(*from, size, from->size - size, from);
 }
 
-/* A stream, stored as it is (`stored` is 0) or as a frame, from the front of what is packed. */
-static bool unpack_stream(struct codec_stream **stream, struct bytes bytes, uint64_t stored,
-                          uint64_t size, const char *name, const char *what, struct buffer *part,
-                          struct error *error)
+/* A stream, stored as it is or as a frame. */
+static bool unpack_stream(struct codec_stream **stream, const struct packed *stored, bool is_frame,
+                          struct buffer *to, struct error *error)
 {
-    if (stored != 0)
-        return codec_decompress_next(stream, bytes, size, name, what, part, error);
-    return buffer_append(part, bytes.data, (size_t)bytes.size) ||
-           error_out_of_memory(error, name, bytes.size);
+    if (is_frame)
+        return codec_decompress_next(stream, stored, to, error);
+    return buffer_append(to, stored->bytes.data, (size_t)stored->bytes.size) ||
+           error_out_of_memory(error, stored->name, stored->bytes.size);
 }
 
 static bool is_wanted(uint64_t wanted, size_t index)
@@ -119,53 +117,59 @@ static bool is_wanted(uint64_t wanted, size_t index)
     return index >= 64 || (wanted >> index & 1) != 0;
 }
 
-/* Takes the number of streams and their sizes off the front. stored[i] is 0 for a stream that is
- * stored as it is. */
-static bool take_sizes(struct bytes *packed, uint64_t wanted, const struct streams_limits *limits,
-                       const char *name, const char *what, struct streams *streams,
-                       uint64_t sizes[STREAMS_MAX], uint64_t stored[STREAMS_MAX],
-                       struct error *error)
+/* How a stream is stored. */
+struct stored_stream {
+    uint64_t size;
+    uint64_t frame_size; /* 0: it is stored as it is */
+};
+
+/* Takes the number of streams and their sizes off the front of `rest`. */
+static bool take_sizes(const struct packed *packed, struct bytes *rest, uint64_t wanted,
+                       const struct streams_limits *limits, struct streams *streams,
+                       struct stored_stream stored[STREAMS_MAX], struct error *error)
 {
     uint64_t count, left = limits->streams, memory = 0;
 
-    if (!bytes_take_uleb128(packed, &count) || count > STREAMS_MAX)
-        return damaged(name, what, error);
+    if (!bytes_take_uleb128(rest, &count) || count > STREAMS_MAX)
+        return damaged(packed, error);
     streams->count = (size_t)count;
     for (size_t i = 0; i < count; i++) {
-        stored[i] = 0;
-        if (!bytes_take_uleb128(packed, &sizes[i]) || sizes[i] > left ||
-            (sizes[i] != 0 && !bytes_take_uleb128(packed, &stored[i])))
-            return damaged(name, what, error);
-        left -= sizes[i];
+        stored[i].frame_size = 0;
+        if (!bytes_take_uleb128(rest, &stored[i].size) || stored[i].size > left ||
+            (stored[i].size != 0 && !bytes_take_uleb128(rest, &stored[i].frame_size)))
+            return damaged(packed, error);
+        left -= stored[i].size;
         if (is_wanted(wanted, i))
-            memory += sizes[i];
+            memory += stored[i].size;
     }
-    return memory_limit_allows(limits->memory, memory, name, what, error);
+    return memory_limit_allows(limits->memory, memory, packed->name, packed->what, error);
 }
 
-bool streams_unpack(struct bytes packed, uint64_t wanted, const struct streams_limits *limits,
-                    const char *name, const char *what, struct streams *streams,
+bool streams_unpack(const struct packed *packed, uint64_t wanted,
+                    const struct streams_limits *limits, struct streams *streams,
                     struct error *error)
 {
-    uint64_t sizes[STREAMS_MAX], stored[STREAMS_MAX];
+    struct stored_stream stored[STREAMS_MAX];
     struct codec_stream *stream = NULL;
+    struct bytes rest = packed->bytes;
     bool done = true;
 
     streams->checked = 0;
-    if (!take_sizes(&packed, wanted, limits, name, what, streams, sizes, stored, error))
+    if (!take_sizes(packed, &rest, wanted, limits, streams, stored, error))
         return false;
     for (size_t i = 0; done && i < streams->count; i++) {
-        struct bytes bytes;
+        bool is_frame = stored[i].frame_size != 0;
+        struct packed one = *packed;
 
-        if (!take(&packed, stored[i] != 0 ? stored[i] : sizes[i], &bytes)) {
-            done = damaged(name, what, error);
+        one.size = stored[i].size;
+        if (!take(&rest, is_frame ? stored[i].frame_size : one.size, &one.bytes)) {
+            done = damaged(packed, error);
         } else if (is_wanted(wanted, i)) {
-            done = unpack_stream(&stream, bytes, stored[i], sizes[i], name, what,
-                                 &streams->stream[i], error);
-            if (i < 64 && stored[i] != 0 && codec_has_checksum(bytes))
+            done = unpack_stream(&stream, &one, is_frame, &streams->stream[i], error);
+            if (i < 64 && is_frame && codec_has_checksum(one.bytes))
                 streams->checked |= UINT64_C(1) << i;
         }
     }
     codec_stream_free(stream);
-    return done && (packed.size == 0 || damaged(name, what, error));
+    return done && (rest.size == 0 || damaged(packed, error));
 }

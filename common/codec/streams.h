@@ -51,10 +51,9 @@ struct streams_limits {
 };
 
 /* Unpacks those streams whose bits are set in `wanted`, and all from stream 64 on; the others are
- * empty. Messages are as those of codec_stream_open. Freed with streams_free, also after a
- * failure. */
-bool streams_unpack(struct bytes packed, uint64_t wanted, const struct streams_limits *limits,
-                    const char *name, const char *what, struct streams *streams,
+ * empty. Freed with streams_free, also after a failure. */
+bool streams_unpack(const struct packed *packed, uint64_t wanted,
+                    const struct streams_limits *limits, struct streams *streams,
                     struct error *error);
 
 #endif

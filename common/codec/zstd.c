@@ -219,20 +219,17 @@ struct codec_stream {
     ZSTD_inBuffer input;
     uint64_t left;
     bool frame_ended;
-    const char *name;
-    const char *what;
+    struct packed frame;
 };
 
 static bool damaged(const struct codec_stream *stream, const char *how, struct error *error)
 {
-    return error_set(error, "%s: %s is damaged (%s); get an intact copy", stream->name,
-                     stream->what, how);
+    return packed_damaged(&stream->frame, how, error);
 }
 
 static bool check_frame(const struct codec_stream *stream, struct error *error)
 {
-    struct bytes compressed = {stream->input.src, stream->input.size};
-    unsigned long long size = ZSTD_getFrameContentSize(compressed.data, (size_t)compressed.size);
+    unsigned long long size = ZSTD_getFrameContentSize(stream->input.src, stream->input.size);
 
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
         return damaged(stream, "no zstd frame that names its size", error);
@@ -242,37 +239,34 @@ static bool check_frame(const struct codec_stream *stream, struct error *error)
 }
 
 /* Starts over one frame; the decoder is used again where there is one. */
-static bool start(struct codec_stream *stream, struct bytes compressed, uint64_t size,
-                  const char *name, const char *what, struct error *error)
+static bool start(struct codec_stream *stream, const struct packed *frame, struct error *error)
 {
     ZSTD_DCtx *zstd = stream->zstd;
 
     *stream = (struct codec_stream){.zstd = zstd,
-                                    .name = name,
-                                    .what = what,
-                                    .left = size,
-                                    .input = {compressed.data, (size_t)compressed.size, 0}};
+                                    .frame = *frame,
+                                    .left = frame->size,
+                                    .input = {frame->bytes.data, (size_t)frame->bytes.size, 0}};
     if (!check_frame(stream, error))
         return false;
     if (zstd != NULL)
         return !ZSTD_isError(ZSTD_DCtx_reset(zstd, ZSTD_reset_session_only)) ||
-               error_out_of_memory(error, name, size);
+               error_out_of_memory(error, frame->name, frame->size);
     stream->zstd = ZSTD_createDCtx();
     return (stream->zstd != NULL && !ZSTD_isError(ZSTD_DCtx_setParameter(
                                         stream->zstd, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) ||
-           error_out_of_memory(error, name, size);
+           error_out_of_memory(error, frame->name, frame->size);
 }
 
-struct codec_stream *codec_stream_open(struct bytes compressed, uint64_t size, const char *name,
-                                       const char *what, struct error *error)
+struct codec_stream *codec_stream_open(const struct packed *frame, struct error *error)
 {
     struct codec_stream *stream = calloc(1, sizeof(*stream));
 
     if (stream == NULL) {
-        error_out_of_memory(error, name, sizeof(*stream));
+        error_out_of_memory(error, frame->name, sizeof(*stream));
         return NULL;
     }
-    if (!start(stream, compressed, size, name, what, error)) {
+    if (!start(stream, frame, error)) {
         codec_stream_free(stream);
         return NULL;
     }
@@ -296,7 +290,7 @@ static bool decompress_some(struct codec_stream *stream, ZSTD_outBuffer *output,
         return damaged(stream, "its zstd frame ends early", error);
     result = ZSTD_decompressStream(stream->zstd, output, &stream->input);
     if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
-        return error_out_of_memory(error, stream->name, stream->left);
+        return error_out_of_memory(error, stream->frame.name, stream->left);
     if (ZSTD_isError(result))
         return damaged(stream, ZSTD_getErrorName(result), error);
     stream->frame_ended = result == 0;
@@ -346,7 +340,7 @@ bool codec_stream_read_all(struct codec_stream *stream, struct buffer *to, struc
         size_t part;
 
         if (to->size == to->capacity && !make_room(to, stream->left))
-            return error_out_of_memory(error, stream->name, stream->left);
+            return error_out_of_memory(error, stream->frame.name, stream->left);
         part = to->capacity - to->size;
         if (part > stream->left)
             part = (size_t)stream->left;
@@ -397,26 +391,24 @@ void codec_stream_free(struct codec_stream *stream)
     free(stream);
 }
 
-bool codec_decompress_next(struct codec_stream **kept, struct bytes compressed, uint64_t size,
-                           const char *name, const char *what, struct buffer *to,
-                           struct error *error)
+bool codec_decompress_next(struct codec_stream **kept, const struct packed *frame,
+                           struct buffer *to, struct error *error)
 {
     bool started;
 
     if (*kept == NULL) {
-        *kept = codec_stream_open(compressed, size, name, what, error);
+        *kept = codec_stream_open(frame, error);
         started = *kept != NULL;
     } else {
-        started = start(*kept, compressed, size, name, what, error);
+        started = start(*kept, frame, error);
     }
     return started && codec_stream_read_all(*kept, to, error) && codec_stream_finish(*kept, error);
 }
 
-bool codec_decompress(struct bytes compressed, uint64_t size, const char *name, const char *what,
-                      struct buffer *to, struct error *error)
+bool codec_decompress(const struct packed *frame, struct buffer *to, struct error *error)
 {
     struct codec_stream *stream = NULL;
-    bool done = codec_decompress_next(&stream, compressed, size, name, what, to, error);
+    bool done = codec_decompress_next(&stream, frame, to, error);
 
     codec_stream_free(stream);
     return done;

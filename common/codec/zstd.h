@@ -14,6 +14,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
+#include "common/codec/packed.h"
 
 #define CODEC_LEVEL_MIN 1
 #define CODEC_LEVEL_MAX 19
@@ -49,11 +50,9 @@ bool codec_has_checksum(struct bytes frame);
 
 struct codec_stream;
 
-/* Starts over one frame that must decompress to just `size` bytes. Messages call it "`name`: `what`
- * is damaged"; the texts and the compressed bytes must outlive the stream. Freed with
- * codec_stream_free (NULL allowed). */
-struct codec_stream *codec_stream_open(struct bytes compressed, uint64_t size, const char *name,
-                                       const char *what, struct error *error);
+/* Starts over one frame, which must decompress to just `frame->size` bytes and outlive the stream
+ * with its texts. Freed with codec_stream_free (NULL allowed). */
+struct codec_stream *codec_stream_open(const struct packed *frame, struct error *error);
 
 /* The decompressed bytes that have not been read yet. */
 uint64_t codec_stream_left(const struct codec_stream *stream);
@@ -75,12 +74,10 @@ void codec_stream_free(struct codec_stream *stream);
 
 /* Appends what one frame decompresses to: a stream that is opened, read and finished. The stream is
  * *kept for the next frame: start from NULL, and free it in the end, also after a failure. */
-bool codec_decompress_next(struct codec_stream **kept, struct bytes compressed, uint64_t size,
-                           const char *name, const char *what, struct buffer *to,
-                           struct error *error);
+bool codec_decompress_next(struct codec_stream **kept, const struct packed *frame,
+                           struct buffer *to, struct error *error);
 
 /* The same for a single frame. */
-bool codec_decompress(struct bytes compressed, uint64_t size, const char *name, const char *what,
-                      struct buffer *to, struct error *error);
+bool codec_decompress(const struct packed *frame, struct buffer *to, struct error *error);
 
 #endif

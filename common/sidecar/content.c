@@ -24,18 +24,11 @@
 
 /* ---- checks ---- */
 
-static bool damaged(const struct sidecar *sidecar, const struct sidecar_content *content,
-                    const char *how, struct error *error)
-{
-    return error_set(error, "%s: %s is damaged (%s); get an intact copy", sidecar->name,
-                     content->what, how);
-}
-
-static bool check_digest(const struct sidecar *sidecar, const struct sidecar_content *content,
-                         struct digest found, struct error *error)
+static bool check_digest(const struct sidecar_content *content, struct digest found,
+                         struct error *error)
 {
     return digest_equal(&found, &content->digest) ||
-           damaged(sidecar, content, "its digest is not the one recorded", error);
+           packed_damaged(&content->packed, "its digest is not the one recorded", error);
 }
 
 /* ---- what compact forms need of other sections ---- */
@@ -95,8 +88,7 @@ static bool load_names(const struct sidecar *sidecar, struct transform_context *
     if (content == NULL)
         return true;
     if (atomic_load(&sidecar->references->known) == NULL) {
-        done = names_decode(context, content->frame, content->size, sidecar->name, content->what,
-                            &names, NULL, error) &&
+        done = names_decode(context, &content->packed, &names, NULL, error) &&
                keep_references(sidecar, &names, error);
         names_free(&names);
     }
@@ -131,7 +123,7 @@ static struct transform_context reader_context(const struct sidecar *sidecar)
                                         .memory_limit = sidecar->memory_limit};
 
     if (context.memo != NULL && names != NULL)
-        context.sources.names = digest_of(names->frame);
+        context.sources.names = digest_of(names->packed.bytes);
     /* Of what load_data loads, this is checked. */
     if (data != NULL)
         context.sources.data = data->digest;
@@ -159,13 +151,11 @@ static bool load_compact(const struct sidecar *sidecar, const struct sidecar_con
 
     if (context.memo != NULL)
         done = (!transform->needs_data || load_data(sidecar, &context, &data, error)) &&
-               codec_recall(transform, &context, content->frame, content->size, sidecar->name,
-                            content->what, loaded, &found, error);
+               codec_recall(transform, &context, &content->packed, loaded, &found, error);
     if (done && !found) {
         buffer_free(&data);
         done = load_needed(sidecar, transform, &context, &data, error) &&
-               codec_decode(transform, &context, content->frame, content->size, sidecar->name,
-                            content->what, loaded, error);
+               codec_decode(transform, &context, &content->packed, loaded, error);
     }
     buffer_free(&data);
     return done;
@@ -175,19 +165,17 @@ bool content_load(const struct sidecar *sidecar, const struct sidecar_content *c
                   struct buffer *loaded, struct error *error)
 {
     size_t start = loaded->size;
-    bool done = memory_limit_allows(sidecar->memory_limit, content->size, sidecar->name,
-                                    content->what, error);
+    bool done = memory_limit_allows(sidecar->memory_limit, content->packed.size, sidecar->name,
+                                    content->packed.what, error);
 
     if (done)
-        done = content->transform != NULL
-                   ? load_compact(sidecar, content, loaded, error)
-                   : codec_decompress(content->frame, content->size, sidecar->name, content->what,
-                                      loaded, error);
+        done = content->transform != NULL ? load_compact(sidecar, content, loaded, error)
+                                          : codec_decompress(&content->packed, loaded, error);
     if (done) {
         struct bytes view = {loaded->data == NULL ? NULL : loaded->data + start,
                              loaded->size - start};
 
-        done = check_digest(sidecar, content, digest_of(view), error);
+        done = check_digest(content, digest_of(view), error);
     }
     if (!done)
         loaded->size = start;
@@ -217,8 +205,8 @@ static bool open_blocks(struct content_stream *stream)
     struct transform_context context = reader_context(sidecar);
 
     return load_needed(sidecar, content->transform, &context, &stream->data, stream->error) &&
-           blocks_open(&stream->blocks, content->transform, &context, content->frame, content->size,
-                       sidecar->name, content->what, stream->error);
+           blocks_open(&stream->blocks, content->transform, &context, &content->packed,
+                       stream->error);
 }
 
 static bool open_content(struct content_stream *stream)
@@ -235,8 +223,7 @@ static bool open_content(struct content_stream *stream)
     }
     if (!buffer_reserve(&stream->loaded, STREAM_STEP))
         return error_out_of_memory(stream->error, stream->sidecar->name, STREAM_STEP);
-    stream->zstd = codec_stream_open(content->frame, content->size, stream->sidecar->name,
-                                     content->what, stream->error);
+    stream->zstd = codec_stream_open(&content->packed, stream->error);
     return stream->zstd != NULL;
 }
 
@@ -251,7 +238,7 @@ struct content_stream *content_stream_open(const struct sidecar *sidecar,
         return NULL;
     }
     *stream = (struct content_stream){
-        .sidecar = sidecar, .content = content, .error = error, .left = content->size};
+        .sidecar = sidecar, .content = content, .error = error, .left = content->packed.size};
     if (!open_content(stream)) {
         content_stream_free(stream);
         return NULL;
@@ -300,8 +287,9 @@ static bool decode_more(struct content_stream *stream)
 
 static bool check_left(const struct content_stream *stream, uint64_t size)
 {
-    return size <= stream->left || damaged(stream->sidecar, stream->content,
-                                           "it is shorter than what refers to it", stream->error);
+    return size <= stream->left ||
+           packed_damaged(&stream->content->packed, "it is shorter than what refers to it",
+                          stream->error);
 }
 
 bool content_stream_take(struct content_stream *stream, uint64_t most, struct bytes *part)
@@ -357,8 +345,7 @@ static bool pass_stream(struct content_stream *stream, struct digest_stream *dig
             return false;
     }
     return (stream->zstd == NULL || codec_stream_finish(stream->zstd, stream->error)) &&
-           check_digest(stream->sidecar, stream->content, digest_stream_finish(digest),
-                        stream->error);
+           check_digest(stream->content, digest_stream_finish(digest), stream->error);
 }
 
 bool content_pass(const struct sidecar *sidecar, const struct sidecar_content *content,
@@ -448,9 +435,9 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
 
     if (stored == NULL)
         return false;
-    if (offset > stored->size || size > stored->size - offset)
+    if (offset > stored->packed.size || size > stored->packed.size - offset)
         return error_set(error, "%s: %s has only %" PRIu64 " bytes; ask for less", sidecar->name,
-                         stored->what, stored->size);
+                         stored->packed.what, stored->packed.size);
     if (!check_frame(sidecar, section, stored, error))
         return false;
     stream = content_stream_open(sidecar, stored, error);
@@ -468,8 +455,7 @@ static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_co
 {
     const struct transform_context context = {.memory_limit = sidecar->memory_limit};
     struct names names;
-    bool done = names_decode(&context, content->frame, content->size, sidecar->name, content->what,
-                             &names, taken, error);
+    bool done = names_decode(&context, &content->packed, &names, taken, error);
 
     if (done && for_others && content == names_content(sidecar))
         done = keep_references(sidecar, &names, error);

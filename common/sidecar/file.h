@@ -26,10 +26,8 @@
 struct sidecar_content {
     /* How it is stored; NULL: as a zstd frame. */
     const struct transform *transform;
-    struct bytes frame; /* the stored bytes */
-    uint64_t size;      /* decompressed */
+    struct packed packed;
     struct digest digest;
-    const char *what; /* for messages */
 };
 
 /* What is found out while a sidecar is read, and then stays as it is until it is closed: so whoever

@@ -128,13 +128,13 @@ static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidec
 
     if (type == ELFCOMPRESS_ZSTD)
         return true;
-    if (section_kind_of_name(content->what, &kind))
+    if (section_kind_of_name(content->packed.what, &kind))
         content->transform = transform_of(type, kind);
     return content->transform != NULL ||
            error_set(error,
                      "%s: %s is stored in a form (ch_type 0x%" PRIx32
                      ") that this covsplit does not know; use the covsplit that wrote it",
-                     sidecar->name, content->what, type);
+                     sidecar->name, content->packed.what, type);
 }
 
 /* A compressed section and its note make a content. *alignment may be NULL. */
@@ -147,7 +147,7 @@ static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
 
     if (section->header.sh_type != SHT_PROGBITS ||
         (section->header.sh_flags & SHF_COMPRESSED) == 0 ||
-        !elf_reader_compression_header(file, section->stored, &header, &content->frame))
+        !elf_reader_compression_header(file, section->stored, &header, &content->packed.bytes))
         return damaged(sidecar, "a section is not compressed", error);
     if (!read_form(sidecar, header.ch_type, content, error))
         return false;
@@ -155,7 +155,7 @@ static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
         return damaged(sidecar, "the size of a section is not the one in its note", error);
     if (header.ch_addralign != 0 && !is_power_of_two(header.ch_addralign))
         return damaged(sidecar, "a section has an impossible alignment", error);
-    content->size = note->size;
+    content->packed.size = note->size;
     content->digest = note->digest;
     *alignment = header.ch_addralign;
     return true;
@@ -172,7 +172,8 @@ static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
         return damaged(sidecar, "a section comes twice", error);
     *out = (struct sidecar_section){
         .kind = kind, .name = section_kind_name(kind), .address = section->header.sh_addr};
-    content->what = out->name;
+    content->packed.name = sidecar->name;
+    content->packed.what = out->name;
     sidecar->section_count++;
     if ((SECTION_BIT(kind) & SECTION_REMOVABLE) != 0) {
         const struct sidecar_note_content *note = &sidecar->notes.removed[kind];
@@ -181,7 +182,7 @@ static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
             return false;
         out->has_content = true;
         out->copied = note->copied;
-        out->size = content->size;
+        out->size = content->packed.size;
         out->stored_size = section->stored.size;
         out->digest = content->digest;
         return true;
@@ -214,7 +215,8 @@ static bool read_all_sections(struct sidecar *sidecar, const struct elf_reader *
     }
     if (inverse == NULL)
         return damaged(sidecar, "it has no inverse edit script", error);
-    sidecar->inverse.what = "the inverse edit script";
+    sidecar->inverse.packed.name = sidecar->name;
+    sidecar->inverse.packed.what = "the inverse edit script";
     return read_content(sidecar, file, inverse, &sidecar->notes.inverse, &sidecar->inverse,
                         &alignment, error);
 }

@@ -35,13 +35,17 @@ static bool take_names(struct sidecar_packed *packed, enum section_kind kind, ui
                        struct transform_context *context, struct names *names, const char *name,
                        struct error *error)
 {
+    const struct packed stored = {.bytes = buffer_view(&packed->sections[kind].packed),
+                                  .size = size,
+                                  .name = name,
+                                  .what = section_kind_name(kind)};
+
     if (context->names != NULL)
         return true;
-    if (!names_decode(context, buffer_view(&packed->sections[kind].packed), size, name,
-                      section_kind_name(kind), names, NULL, error))
+    if (!names_decode(context, &stored, names, NULL, error))
         return false;
     context->names = names;
-    context->sources.names = digest_of(buffer_view(&packed->sections[kind].packed));
+    context->sources.names = digest_of(stored.bytes);
     return names_index(names, context->threads) ||
            error_out_of_memory(error, name, names->text.size);
 }

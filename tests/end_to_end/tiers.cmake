@@ -17,7 +17,7 @@ set(campaign_suites
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
-  reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
+  reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb)

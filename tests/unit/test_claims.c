@@ -47,9 +47,9 @@ START_TEST(test_claimed_parts)
         ck_assert(buffer_append_zeros(&streams.stream[limits[_i].part],
                                       (size_t)(limits[_i].times * size + more)));
         ck_assert(streams_pack(&streams, &options, "sample", &packed, &error));
-        ck_assert(!codec_decode(transform_for(limits[_i].kind, false), &context,
-                                buffer_view(&packed), size, "sample", "the section", &again,
-                                &error));
+        ck_assert(!codec_decode(
+            transform_for(limits[_i].kind, false), &context,
+            &(struct packed){buffer_view(&packed), size, "sample", "the section"}, &again, &error));
         ck_assert_int_eq(strstr(error.message, "parts do not fit") != NULL, more);
         buffer_free(&packed);
         buffer_free(&again);

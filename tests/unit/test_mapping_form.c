@@ -35,8 +35,10 @@ static bool comes_back(const struct subject *subject)
                                &error),
                   "%s", error.message);
     if (fits) {
-        ck_assert_msg(codec_decode(subject->transform, &subject->context, buffer_view(&packed),
-                                   subject->section.size, "sample", "the section", &again, &error),
+        ck_assert_msg(codec_decode(subject->transform, &subject->context,
+                                   &(struct packed){buffer_view(&packed), subject->section.size,
+                                                    "sample", "the section"},
+                                   &again, &error),
                       "%s", error.message);
         ck_assert_uint_eq(again.size, subject->section.size);
         ck_assert_mem_eq(again.data, subject->section.data, again.size);

@@ -147,8 +147,10 @@ static uint64_t asked_for(size_t count)
                            "sample", &packed, &fits, &error));
     ck_assert(fits);
     before = asked;
-    ck_assert(codec_decode(&mapping_blocks_transform, &context, buffer_view(&packed), section.size,
-                           "sample", "the section", &again, &error));
+    ck_assert(
+        codec_decode(&mapping_blocks_transform, &context,
+                     &(struct packed){buffer_view(&packed), section.size, "sample", "the section"},
+                     &again, &error));
     before = asked - before;
     ck_assert(bytes_equal(buffer_view(&again), buffer_view(&section)));
     buffer_free(&again);

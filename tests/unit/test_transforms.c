@@ -135,8 +135,9 @@ static bool decode(const struct subject *subject, struct bytes packed, uint64_t 
                    struct buffer *section)
 {
     struct error error = {0};
-    bool done = codec_decode(subject->transform, &subject->context, packed, size, "sample",
-                             "the section", section, &error);
+    bool done =
+        codec_decode(subject->transform, &subject->context,
+                     &(struct packed){packed, size, "sample", "the section"}, section, &error);
 
     ck_assert(done || strncmp(error.message, WHAT, strlen(WHAT)) == 0);
     return done;
@@ -275,8 +276,9 @@ static bool is_recalled(const struct subject *subject, const struct buffer *pack
     bool found;
 
     forgetful.context.memo = NULL;
-    if (!codec_recall(subject->transform, &subject->context, buffer_view(packed), size, "sample",
-                      "the section", &known, &found, &error))
+    if (!codec_recall(subject->transform, &subject->context,
+                      &(struct packed){buffer_view(packed), size, "sample", "the section"}, &known,
+                      &found, &error))
         ck_assert(!found);
     if (found) {
         ck_assert(decode(&forgetful, buffer_view(packed), size, &again));
@@ -401,8 +403,10 @@ START_TEST(test_distinct_names)
 
     make_names(&subject, 5);
     ck_assert(encode(&subject, &packed));
-    ck_assert(names_decode(&subject.context, buffer_view(&packed), subject.section.size, "sample",
-                           "names", &names, NULL, &error));
+    ck_assert(names_decode(
+        &subject.context,
+        &(struct packed){buffer_view(&packed), subject.section.size, "sample", "names"}, &names,
+        NULL, &error));
     ck_assert_uint_gt(names.count, 1);
     ck_assert(names_hash(&names, 2));
     for (size_t i = 1; i < names.count; i++) {

@@ -46,7 +46,8 @@ static struct buffer compress(const struct buffer *source, int level, unsigned t
 static bool decompress(struct bytes compressed, uint64_t size, struct buffer *out, uint64_t seed)
 {
     struct error error = {0};
-    struct codec_stream *stream = codec_stream_open(compressed, size, NAME, WHAT, &error);
+    struct codec_stream *stream =
+        codec_stream_open(&(struct packed){compressed, size, NAME, WHAT}, &error);
     struct random_state random = random_start(seed);
     bool done = stream != NULL;
 
@@ -154,8 +155,8 @@ START_TEST(test_skip)
     struct buffer source = make_source(100000, 5);
     struct buffer compressed = compress(&source, 3, 1);
     struct error error = {0};
-    struct codec_stream *stream =
-        codec_stream_open(buffer_view(&compressed), source.size, NAME, WHAT, &error);
+    struct codec_stream *stream = codec_stream_open(
+        &(struct packed){buffer_view(&compressed), source.size, NAME, WHAT}, &error);
     uint8_t byte;
 
     ck_assert_ptr_nonnull(stream);
@@ -259,7 +260,7 @@ static bool read_with_window(unsigned window_log)
                              0,    0,    0x2b, 0,    0,    'a'};
     struct error error = {0};
     struct codec_stream *stream =
-        codec_stream_open((struct bytes){frame, sizeof(frame)}, 5, NAME, WHAT, &error);
+        codec_stream_open(&(struct packed){{frame, sizeof(frame)}, 5, NAME, WHAT}, &error);
     bool done = stream != NULL;
     char byte = 'a';
 

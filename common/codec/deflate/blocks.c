@@ -4,15 +4,15 @@
  * There are many best Huffman codes for the same counts, so all that zlib leaves to chance has to
  * be settled as zlib does: nodes of the same count are joined the shallower first, then in the
  * order of a heap; codes that come out too long are shortened from the rarest up; and the lengths
- * are told by runs that break off in the same places.
+ * are run-length encoded with runs that break off in the same places.
  */
 #include "common/codec/deflate/blocks.h"
 
 #include <string.h>
 
-#define CODE_BITS_MAX        15
-#define LENGTH_CODE_BITS_MAX 7
-#define END_OF_BLOCK         256
+#define CODE_BITS_MAX    15
+#define PRECODE_BITS_MAX 7
+#define END_OF_BLOCK     256
 
 /* The alphabet with the most symbols, and as many nodes above them. */
 #define ALPHABET_MAX 288
@@ -25,7 +25,7 @@ enum {
     BLOCK_DYNAMIC = 2,
 };
 
-/* What tells lengths of codes: 0 to 15 are themselves. */
+/* The precode (RFC 1951: the code length alphabet): 0 to 15 are codeword lengths themselves. */
 enum {
     REPEAT_PREVIOUS = 16, /* 3 to 6 times, 2 bits */
     REPEAT_ZERO = 17,     /* 3 to 10 times, 3 bits */
@@ -42,14 +42,14 @@ static const uint8_t distance_extra[30] = {0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  
 static const uint16_t distance_base[30] = {
     1,   2,   3,   4,   5,   7,    9,    13,   17,   25,   33,   49,   65,    97,    129,
     193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
-static const uint8_t repeat_extra[DEFLATE_LENGTH_CODES] = {
+static const uint8_t precode_extra[DEFLATE_PRECODE_SYMBOLS] = {
     [REPEAT_PREVIOUS] = 2, [REPEAT_ZERO] = 3, [REPEAT_ZERO_LONG] = 7};
-/* The order in which lengths of the codes for lengths are told. */
-static const uint8_t length_order[DEFLATE_LENGTH_CODES] = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
-                                                           11, 4,  12, 3, 13, 2, 14, 1, 15};
+/* The order in which the codeword lengths of the precode are written (RFC 1951, 3.2.7). */
+static const uint8_t precode_order[DEFLATE_PRECODE_SYMBOLS] = {16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
+                                                               11, 4,  12, 3, 13, 2, 14, 1, 15};
 
 struct code {
-    uint16_t bits; /* the code, first bit lowest */
+    uint16_t bits; /* the codeword, first bit lowest */
     uint8_t length;
 };
 
@@ -60,7 +60,7 @@ struct alphabet {
 
 /* ---- symbols ---- */
 
-/* Each code with an extra bit more stands for twice as many lengths, and there are four of those.
+/* Each code with an extra bit more stands for twice as many precode, and there are four of those.
  */
 static unsigned length_code(unsigned length)
 {
@@ -296,23 +296,23 @@ static uint8_t fixed_length(unsigned literal)
 static void make_fixed_codes(struct alphabet *literals, struct alphabet *distances)
 {
     *literals = (struct alphabet){.highest = ALPHABET_MAX - 1};
-    *distances = (struct alphabet){.highest = DEFLATE_DISTANCE_CODES - 1};
+    *distances = (struct alphabet){.highest = DEFLATE_DISTANCE_SYMBOLS - 1};
     for (unsigned i = 0; i < ALPHABET_MAX; i++)
         literals->codes[i].length = fixed_length(i);
-    for (unsigned i = 0; i < DEFLATE_DISTANCE_CODES; i++)
+    for (unsigned i = 0; i < DEFLATE_DISTANCE_SYMBOLS; i++)
         distances->codes[i].length = FIXED_DISTANCE_LENGTH;
     assign_codes(literals, ALPHABET_MAX);
-    assign_codes(distances, DEFLATE_DISTANCE_CODES);
+    assign_codes(distances, DEFLATE_DISTANCE_SYMBOLS);
 }
 
-/* ---- lengths of codes ---- */
+/* ---- codeword lengths ---- */
 
-/* A run of equal lengths, as it is told: `symbol` with `extra` extra bits' value. */
-typedef void (*length_sink)(void *context, unsigned symbol, unsigned extra);
+/* A symbol of the precode, and the value of its extra bits. */
+typedef void (*precode_sink)(void *context, unsigned symbol, unsigned extra);
 
-/* Tells one run: what cannot be told as a repetition is told one by one. */
-static void tell_run(unsigned length, unsigned count, bool is_new, unsigned least, length_sink sink,
-                     void *context)
+/* One run of equal lengths: those that are too few to repeat are written one by one. */
+static void encode_run(unsigned length, unsigned count, bool is_new, unsigned least,
+                       precode_sink sink, void *context)
 {
     if (count < least) {
         for (; count != 0; count--)
@@ -330,7 +330,7 @@ static void tell_run(unsigned length, unsigned count, bool is_new, unsigned leas
     }
 }
 
-static void tell_lengths(const struct alphabet *alphabet, length_sink sink, void *context)
+static void encode_lengths(const struct alphabet *alphabet, precode_sink sink, void *context)
 {
     int previous = -1;
     int next = alphabet->codes[0].length;
@@ -343,7 +343,7 @@ static void tell_lengths(const struct alphabet *alphabet, length_sink sink, void
         next = i < alphabet->highest ? alphabet->codes[i + 1].length : -1;
         if (++count < most && length == next)
             continue;
-        tell_run((unsigned)length, count, length != previous, least, sink, context);
+        encode_run((unsigned)length, count, length != previous, least, sink, context);
         count = 0;
         previous = length;
         most = next == 0 ? 138 : length == next ? 6 : 7;
@@ -394,15 +394,15 @@ static void fill_byte(struct deflate_blocks *blocks)
 
 struct length_writer {
     struct deflate_blocks *blocks;
-    const struct alphabet *lengths;
+    const struct alphabet *precode;
 };
 
 static void put_length(void *context, unsigned symbol, unsigned extra)
 {
     struct length_writer *writer = context;
 
-    put_code(writer->blocks, &writer->lengths->codes[symbol]);
-    put_bits(writer->blocks, extra, repeat_extra[symbol]);
+    put_code(writer->blocks, &writer->precode->codes[symbol]);
+    put_bits(writer->blocks, extra, precode_extra[symbol]);
 }
 
 static void put_symbols(struct deflate_blocks *blocks, const struct alphabet *literals,
@@ -441,18 +441,18 @@ static void put_stored(struct deflate_blocks *blocks, struct bytes text, bool la
 }
 
 static void put_dynamic_header(struct deflate_blocks *blocks, const struct alphabet *literals,
-                               const struct alphabet *distances, const struct alphabet *lengths,
-                               unsigned told)
+                               const struct alphabet *distances, const struct alphabet *precode,
+                               unsigned precode_count)
 {
-    struct length_writer writer = {blocks, lengths};
+    struct length_writer writer = {blocks, precode};
 
     put_bits(blocks, (unsigned)literals->highest + 1 - 257, 5);
     put_bits(blocks, (unsigned)distances->highest + 1 - 1, 5);
-    put_bits(blocks, told - 4, 4);
-    for (unsigned i = 0; i < told; i++)
-        put_bits(blocks, lengths->codes[length_order[i]].length, 3);
-    tell_lengths(literals, put_length, &writer);
-    tell_lengths(distances, put_length, &writer);
+    put_bits(blocks, precode_count - 4, 4);
+    for (unsigned i = 0; i < precode_count; i++)
+        put_bits(blocks, precode->codes[precode_order[i]].length, 3);
+    encode_lengths(literals, put_length, &writer);
+    encode_lengths(distances, put_length, &writer);
 }
 
 /* Bits of a block's symbols with these codes, and with the fixed ones. */
@@ -460,14 +460,14 @@ static void count_bits(const struct deflate_blocks *blocks, const struct alphabe
                        const struct alphabet *distances, uint64_t *bits, uint64_t *fixed_bits)
 {
     *bits = *fixed_bits = 0;
-    for (unsigned i = 0; i < DEFLATE_LITERAL_CODES; i++) {
+    for (unsigned i = 0; i < DEFLATE_LITLEN_SYMBOLS; i++) {
         unsigned extra = i > END_OF_BLOCK ? length_extra[i - END_OF_BLOCK - 1] : 0;
         uint64_t count = blocks->literal_counts[i];
 
         *bits += count * (literals->codes[i].length + extra);
         *fixed_bits += count * (fixed_length(i) + extra);
     }
-    for (unsigned i = 0; i < DEFLATE_DISTANCE_CODES; i++) {
+    for (unsigned i = 0; i < DEFLATE_DISTANCE_SYMBOLS; i++) {
         uint64_t count = blocks->distance_counts[i];
 
         *bits += count * (distances->codes[i].length + distance_extra[i]);
@@ -475,34 +475,34 @@ static void count_bits(const struct deflate_blocks *blocks, const struct alphabe
     }
 }
 
-static uint64_t header_bits(const uint32_t counts[DEFLATE_LENGTH_CODES],
-                            const struct alphabet *lengths, unsigned told)
+static uint64_t header_bits(const uint32_t counts[DEFLATE_PRECODE_SYMBOLS],
+                            const struct alphabet *precode, unsigned precode_count)
 {
-    uint64_t bits = 5 + 5 + 4 + 3 * (uint64_t)told;
+    uint64_t bits = 5 + 5 + 4 + 3 * (uint64_t)precode_count;
 
-    for (unsigned i = 0; i < DEFLATE_LENGTH_CODES; i++)
-        bits += (uint64_t)counts[i] * (lengths->codes[i].length + repeat_extra[i]);
+    for (unsigned i = 0; i < DEFLATE_PRECODE_SYMBOLS; i++)
+        bits += (uint64_t)counts[i] * (precode->codes[i].length + precode_extra[i]);
     return bits;
 }
 
 /* The kind of block that is the smallest, the simpler one where that is a draw. */
 static void put_block(struct deflate_blocks *blocks, struct bytes text, bool last)
 {
-    struct alphabet literals, distances, lengths;
-    uint32_t counts[DEFLATE_LENGTH_CODES] = {0};
-    unsigned told = DEFLATE_LENGTH_CODES;
+    struct alphabet literals, distances, precode;
+    uint32_t counts[DEFLATE_PRECODE_SYMBOLS] = {0};
+    unsigned precode_count = DEFLATE_PRECODE_SYMBOLS;
     uint64_t dynamic_size, fixed_size, least;
 
-    make_codes(&literals, blocks->literal_counts, DEFLATE_LITERAL_CODES, CODE_BITS_MAX);
-    make_codes(&distances, blocks->distance_counts, DEFLATE_DISTANCE_CODES, CODE_BITS_MAX);
-    tell_lengths(&literals, count_length, counts);
-    tell_lengths(&distances, count_length, counts);
-    make_codes(&lengths, counts, DEFLATE_LENGTH_CODES, LENGTH_CODE_BITS_MAX);
-    while (told > 4 && lengths.codes[length_order[told - 1]].length == 0)
-        told--;
+    make_codes(&literals, blocks->literal_counts, DEFLATE_LITLEN_SYMBOLS, CODE_BITS_MAX);
+    make_codes(&distances, blocks->distance_counts, DEFLATE_DISTANCE_SYMBOLS, CODE_BITS_MAX);
+    encode_lengths(&literals, count_length, counts);
+    encode_lengths(&distances, count_length, counts);
+    make_codes(&precode, counts, DEFLATE_PRECODE_SYMBOLS, PRECODE_BITS_MAX);
+    while (precode_count > 4 && precode.codes[precode_order[precode_count - 1]].length == 0)
+        precode_count--;
     count_bits(blocks, &literals, &distances, &dynamic_size, &fixed_size);
     /* In whole bytes, with the three bits of the block's header. */
-    dynamic_size = (dynamic_size + header_bits(counts, &lengths, told) + 3 + 7) >> 3;
+    dynamic_size = (dynamic_size + header_bits(counts, &precode, precode_count) + 3 + 7) >> 3;
     fixed_size = (fixed_size + 3 + 7) >> 3;
     least = fixed_size <= dynamic_size ? fixed_size : dynamic_size;
     if (text.data != NULL && text.size + 4 <= least) {
@@ -513,7 +513,7 @@ static void put_block(struct deflate_blocks *blocks, struct bytes text, bool las
         put_symbols(blocks, &literals, &distances);
     } else {
         put_bits(blocks, (unsigned)last | BLOCK_DYNAMIC << 1, 3);
-        put_dynamic_header(blocks, &literals, &distances, &lengths, told);
+        put_dynamic_header(blocks, &literals, &distances, &precode, precode_count);
         put_symbols(blocks, &literals, &distances);
     }
 }

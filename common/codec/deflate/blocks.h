@@ -17,17 +17,18 @@
 /* A block ends when it has so many symbols: zlib's buffer with memLevel 8, less one. */
 #define DEFLATE_BLOCK_SYMBOLS ((1 << 14) - 1)
 
-/* Symbols of each alphabet that can occur (RFC 1951, 3.2.5 to 3.2.7). */
-#define DEFLATE_LITERAL_CODES  286
-#define DEFLATE_DISTANCE_CODES 30
-#define DEFLATE_LENGTH_CODES   19
+/* Symbols of each alphabet that can occur: literals and lengths, distances, and the precode, in
+ * which the codeword lengths of the others are written (RFC 1951, 3.2.5 to 3.2.7). */
+#define DEFLATE_LITLEN_SYMBOLS   286
+#define DEFLATE_DISTANCE_SYMBOLS 30
+#define DEFLATE_PRECODE_SYMBOLS  19
 
 struct deflate_blocks {
     struct buffer *stream;
     uint64_t bits; /* not written yet, from the lowest on */
     unsigned bit_count;
-    uint32_t literal_counts[DEFLATE_LITERAL_CODES];
-    uint32_t distance_counts[DEFLATE_DISTANCE_CODES];
+    uint32_t literal_counts[DEFLATE_LITLEN_SYMBOLS];
+    uint32_t distance_counts[DEFLATE_DISTANCE_SYMBOLS];
     size_t symbol_count;
     struct {
         uint16_t distance; /* 0: a literal */

@@ -87,7 +87,7 @@ bool pattern_table_put(struct pattern_table *table, struct streams *streams)
 {
     size_t count = (size_t)table->places.count;
     size_t brief = count < PATTERNS_SHORT ? count : PATTERNS_SHORT;
-    size_t told = count < PATTERNS_TABLE_MAX ? count : PATTERNS_TABLE_MAX;
+    size_t listed = count < PATTERNS_TABLE_MAX ? count : PATTERNS_TABLE_MAX;
     const uint32_t *sequence = (const uint32_t *)(void *)table->sequence.data;
     uint32_t *places;
     bool done;
@@ -99,11 +99,11 @@ bool pattern_table_put(struct pattern_table *table, struct streams *streams)
         return false;
     qsort(table->uses, count, sizeof(*table->uses), by_count);
     qsort(table->uses, brief, sizeof(*table->uses), by_pattern);
-    qsort(table->uses + brief, told - brief, sizeof(*table->uses), by_pattern);
+    qsort(table->uses + brief, listed - brief, sizeof(*table->uses), by_pattern);
     for (size_t i = 0; i < count; i++)
         places[table->uses[i].place] = (uint32_t)i;
     done = put_group(table->uses, brief, streams) &&
-           put_group(table->uses + brief, told - brief, streams);
+           put_group(table->uses + brief, listed - brief, streams);
     for (size_t i = 0; done && i < table->sequence.size / sizeof(*sequence); i++)
         done = put_pattern(table->uses, places[sequence[i]], streams);
     free(places);

@@ -306,12 +306,13 @@ static enum result take_known_regions(struct regions *regions, struct counters *
     mapping->region_count += template->count;
     for (at.index = 0; at.index < template->count && cursors->result == RESULT_OK; at.index++) {
         struct region *region = &mapping->regions[first + at.index];
-        unsigned told = region->kind == REGION_EXPANSION ? 1 : region_counters(region->kind);
+        unsigned counter_count =
+            region->kind == REGION_EXPANSION ? 1 : region_counters(region->kind);
         uint8_t symbols[REGION_COUNTERS_MAX] = {0};
         uint32_t value;
 
         at.in_mapping = first + at.index;
-        for (unsigned i = 0; i < told; i++)
+        for (unsigned i = 0; i < counter_count; i++)
             symbols[i] = stream_take_byte(cursors, STREAM_TEMPLATE_SYMBOLS);
         value = take_operands(regions, counters, cursors, region, at, STREAM_TEMPLATE_COUNTERS,
                               context, symbols);

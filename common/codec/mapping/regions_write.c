@@ -230,14 +230,15 @@ static bool put_known_regions(struct regions *regions, struct counters *counters
 
     for (at.index = 0; at.index < count; at.index++) {
         const struct region *region = &first[at.index];
-        unsigned told = region->kind == REGION_EXPANSION ? 1 : region_counters(region->kind);
+        unsigned counter_count =
+            region->kind == REGION_EXPANSION ? 1 : region_counters(region->kind);
         uint8_t symbols[REGION_COUNTERS_MAX];
         uint32_t value;
 
         if (!put_operands(regions, counters, streams, region, at, STREAM_TEMPLATE_COUNTERS, context,
                           symbols, &value))
             return false;
-        for (unsigned i = 0; i < told; i++) {
+        for (unsigned i = 0; i < counter_count; i++) {
             if (!stream_put_byte(streams, STREAM_TEMPLATE_SYMBOLS, symbols[i]))
                 return false;
         }

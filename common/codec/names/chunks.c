@@ -240,8 +240,8 @@ static enum result encode(const struct transform_context *context, struct bytes 
 /* A piece to be. */
 struct plan {
     unsigned form;
-    uint64_t size;           /* as STREAM_PIECES says it */
-    const uint32_t *members; /* numbers of its names */
+    uint64_t size;                /* as STREAM_PIECES says it */
+    const uint32_t *name_numbers; /* numbers of its names */
     uint64_t text_size;
     struct buffer stream;
     enum result result;
@@ -251,8 +251,8 @@ struct decoder {
     const struct transform_context *context;
     struct names names;
     struct name_list_reader reader;
-    uint32_t *members; /* numbers of the names of all chunks */
-    uint32_t *next;    /* where those of the next chunk go */
+    uint32_t *name_numbers; /* numbers of the names of all chunks */
+    uint32_t *next;         /* where those of the next chunk go */
     struct plan *plans;
     size_t count;
     struct bytes bytes;
@@ -266,7 +266,7 @@ struct decoder {
 static bool measure_chunk(struct decoder *decoder, struct plan *plan)
 {
     name_list_reader_start_list(&decoder->reader);
-    plan->members = decoder->next;
+    plan->name_numbers = decoder->next;
     for (uint64_t i = 0; i < plan->size; i++) {
         uint64_t number, size;
 
@@ -321,7 +321,7 @@ static bool gather_text(const struct decoder *decoder, const struct plan *plan, 
     if (!buffer_reserve(text, (size_t)plan->text_size + 1))
         return false;
     for (uint64_t i = 0; i < plan->size; i++) {
-        struct bytes name = names_get(&decoder->names, plan->members[i]);
+        struct bytes name = names_get(&decoder->names, plan->name_numbers[i]);
 
         memcpy(text->data + text->size, name.data, (size_t)name.size + 1);
         text->size += (size_t)name.size + 1;
@@ -410,9 +410,9 @@ static enum result start_decoder(struct decoder *decoder, const struct buffer *s
     if (decoder->names.count > UINT32_MAX)
         return RESULT_UNFIT;
     decoder->inflated_left = zlib_text_limit(streams, STREAM_LIST_NUMBERS + 1, decoder->size);
-    decoder->members = malloc((count + 1) * sizeof(*decoder->members));
-    decoder->next = decoder->members;
-    return decoder->members != NULL &&
+    decoder->name_numbers = malloc((count + 1) * sizeof(*decoder->name_numbers));
+    decoder->next = decoder->name_numbers;
+    return decoder->name_numbers != NULL &&
                    name_list_reader_start(&decoder->reader, decoder->names.count,
                                           buffer_view(&streams[STREAM_LIST_CODES]),
                                           buffer_view(&streams[STREAM_LIST_NUMBERS]))
@@ -437,7 +437,7 @@ static enum result decode(const struct transform_context *context, struct stream
     for (size_t i = 0; i < decoder.count; i++)
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
-    free(decoder.members);
+    free(decoder.name_numbers);
     name_list_reader_free(&decoder.reader);
     names_free(&decoder.names);
     return result;
@@ -467,19 +467,17 @@ static bool has_all_names(struct bytes pieces)
     return true;
 }
 
-bool names_decode(const struct transform_context *context, struct bytes packed, uint64_t size,
-                  const char *name, const char *what, struct names *names, bool *are_all,
-                  struct error *error)
+bool names_decode(const struct transform_context *context, const struct packed *packed,
+                  struct names *names, bool *are_all, struct error *error)
 {
     struct streams streams = {0};
-    bool done = coding_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, size, name, what,
-                              &streams, error);
+    bool done = coding_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, &streams, error);
 
     *names = (struct names){0};
     if (done)
-        done = coding_check(name_text_decode(&streams.stream[STREAM_TEXT], size,
+        done = coding_check(name_text_decode(&streams.stream[STREAM_TEXT], packed->size,
                                              transform_memory_limit(context), names),
-                            context, size, name, what, error);
+                            context, packed, error);
     if (are_all != NULL)
         *are_all = streams.checked == STREAMS_OF_NAMES &&
                    has_all_names(buffer_view(&streams.stream[STREAM_PIECES]));
