@@ -12,16 +12,14 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define THREADS_MAX 64
-
 /* The ring: enough that threads with small jobs are not held up by one with a large one. */
 #define JOBS_A_THREAD 32
 
 /* ---- threads ---- */
 
 /* Starts up to so many; gives back how many there are. */
-static size_t start_threads(pthread_t threads[THREADS_MAX], size_t wanted, void *(*work)(void *),
-                            void *context)
+static size_t start_threads(pthread_t threads[PARALLEL_THREADS_MAX], size_t wanted,
+                            void *(*work)(void *), void *context)
 {
     static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPIPE};
     sigset_t others, before;
@@ -32,14 +30,14 @@ static size_t start_threads(pthread_t threads[THREADS_MAX], size_t wanted, void 
         sigdelset(&others, own[i]);
     /* A thread starts with the mask of the one that starts it. */
     pthread_sigmask(SIG_BLOCK, &others, &before);
-    while (started < wanted && started < THREADS_MAX &&
+    while (started < wanted && started < PARALLEL_THREADS_MAX &&
            pthread_create(&threads[started], NULL, work, context) == 0)
         started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
-static void join_threads(const pthread_t threads[THREADS_MAX], size_t started)
+static void join_threads(const pthread_t threads[PARALLEL_THREADS_MAX], size_t started)
 {
     for (size_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
@@ -71,7 +69,7 @@ void parallel_run(size_t count, unsigned threads, parallel_piece piece, void *co
 {
     struct run run = {.count = count, .piece = piece, .context = context};
     size_t wanted = threads > count ? count : threads, started = 0;
-    pthread_t others[THREADS_MAX];
+    pthread_t others[PARALLEL_THREADS_MAX];
 
     if (wanted > 1)
         started = start_threads(others, wanted - 1, do_pieces, &run);
@@ -88,7 +86,7 @@ struct slot {
 
 struct pool {
     struct pool_calls calls;
-    pthread_t threads[THREADS_MAX];
+    pthread_t threads[PARALLEL_THREADS_MAX];
     size_t started;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t has_work;
@@ -139,7 +137,8 @@ static void *do_jobs(void *context)
 
 struct pool *pool_open(unsigned threads, const struct pool_calls *calls)
 {
-    size_t slots = (size_t)(threads < THREADS_MAX ? threads : THREADS_MAX) * JOBS_A_THREAD;
+    size_t slots =
+        (size_t)(threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX) * JOBS_A_THREAD;
     struct pool *pool = calloc(1, sizeof(*pool) + slots * sizeof(pool->slots[0]));
 
     if (pool == NULL)

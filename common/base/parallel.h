@@ -11,6 +11,9 @@
 
 #include <stddef.h>
 
+/* However many threads are asked for, no more are started. */
+#define PARALLEL_THREADS_MAX 64
+
 /* Does the piece of that index. Called by several threads at the same time. */
 typedef void (*parallel_piece)(void *context, size_t index);
 

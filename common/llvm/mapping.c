@@ -225,7 +225,7 @@ enum result mapping_read(struct mapping *mapping, struct bytes bytes)
 #define REGION_SIZE_MAX ((1 + REGION_OPERANDS_MAX + 4) * NUMBER_32_SIZE_MAX)
 
 /* The first number of a region: its first operand, as some kinds have it there, and bits that
- * put_value the kind. */
+ * tell the kind. */
 static inline uint32_t header_of(const struct region *region)
 {
     static const struct {

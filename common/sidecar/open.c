@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/memory_limit.h"
+#include "common/base/parallel.h"
 #include "common/elf_file/reader.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/file.h"
@@ -277,7 +278,8 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
 
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo)
 {
-    sidecar->threads = threads;
+    /* What is decoded at a time is held in memory, a block for each thread. */
+    sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
     sidecar->memo = memo;
 }
 

@@ -179,8 +179,10 @@ static bool overwrites(uint32_t instruction, uint32_t base)
 /* Where a branch (b) or a call (bl) leads. */
 static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
+    if ((instruction & 0x7c000000) != 0x14000000)
+        return false;
     *target = address + sign_extend(instruction & 0x3ffffff, 26) * INSTRUCTION_SIZE;
-    return (instruction & 0x7c000000) == 0x14000000;
+    return true;
 }
 
 /* Whether the adrp at `offset` makes an address that counts. */

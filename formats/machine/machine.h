@@ -102,7 +102,7 @@ struct machine {
     bool (*find_load)(const struct code *code, uint64_t *position, uint64_t *target);
 
     /* Where an unconditional jump at the start of the code leads (MSVC's thunks for incremental
-     * linking are such); false for anything else. */
+     * linking are such); false for anything else, which leaves *target as it is. */
     bool (*follow_jump)(const struct code *code, uint64_t *target);
 };
 

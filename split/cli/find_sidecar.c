@@ -11,6 +11,10 @@
 #include "common/llvm/section.h"
 #include "formats/image.h"
 
+/* Of one sidecar. Where there may be more threads, several sidecars are read at a time, and each
+ * thread of each one holds what it decodes. */
+#define THREADS_MAX 8
+
 /* ---- places ---- */
 
 bool sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
@@ -37,8 +41,10 @@ void sidecar_places_close(struct sidecar_places *places)
 
 void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options)
 {
+    unsigned threads = option_threads(options);
+
     sidecar_limit_memory(sidecar, option_number(options, OPTION_MEMORY_LIMIT));
-    sidecar_help_restore(sidecar, option_threads(options), NULL);
+    sidecar_help_restore(sidecar, threads < THREADS_MAX ? threads : THREADS_MAX, NULL);
 }
 
 struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,

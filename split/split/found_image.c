@@ -27,8 +27,14 @@ bool found_image_is_linked(const char *path)
         return true;
     if (!container_open(&container, &input, &why))
         is_linked = error_is_of_memory(&why);
-    for (size_t i = 0; i < container.count; i++)
-        is_linked |= is_linked_image(container.slices[i].input.bytes);
+    /* Also where the layout is not known: that is for the split to say. */
+    for (size_t i = 0; i < container.count; i++) {
+        const struct slice *slice = &container.slices[i];
+        struct bytes bytes;
+
+        is_linked |=
+            bytes_slice(input.bytes, slice->offset, slice->size, &bytes) && is_linked_image(bytes);
+    }
     container_close(&container);
     input_close(&input);
     return is_linked;

@@ -443,6 +443,7 @@ START_TEST(test_jumps)
 {
     struct bytes x86 = {(const uint8_t *)"\xe9\xfb\xff\xff\xff", 5};
     struct bytes aarch64 = {(const uint8_t *)"\xff\xff\xff\x17", 4};
+    struct bytes other = {(const uint8_t *)"\x08\x00\x40\x39", 4}; /* ldrb w8,[x0] */
     uint64_t target;
 
     ck_assert(follow_jump(EM_X86_64, x86, ADDRESS, &target));
@@ -450,6 +451,9 @@ START_TEST(test_jumps)
     ck_assert(follow_jump(EM_386, x86, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS);
     ck_assert(follow_jump(EM_AARCH64, aarch64, ADDRESS, &target));
+    ck_assert_uint_eq(target, ADDRESS - 4);
+    /* Who follows what is no jump stays where he was. */
+    ck_assert(!follow_jump(EM_AARCH64, other, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS - 4);
     ck_assert(!follow_jump(EM_X86_64, view_of(&known[0]), ADDRESS, &target));
     x86.size = 4;

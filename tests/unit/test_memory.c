@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/codec/mapping/streams.h"
 #include "common/codec/names/token_text.h"
 #include "common/codec/registry.h"
 #include "common/codec/transforms.h"
@@ -17,8 +18,10 @@
 
 #define NEVER SIZE_MAX
 
-/* Allocations that are still granted, and the bytes that were asked for. */
+/* Allocations that are still granted, whether only the next one is not, and the bytes that were
+ * asked for. */
 static size_t granted = NEVER;
+static bool is_refused_once;
 static uint64_t asked;
 
 void *__real_malloc(size_t size);
@@ -33,6 +36,10 @@ static bool is_granted(size_t size)
     asked += size;
     if (granted == NEVER)
         return true;
+    if (granted == 0 && is_refused_once) {
+        granted = NEVER;
+        return false;
+    }
     return granted != 0 && granted-- != 0;
 }
 
@@ -94,6 +101,46 @@ START_TEST(test_none)
         buffer_free(&section);
         buffer_free(&data);
     }
+}
+END_TEST
+
+/* A record whose mapping has as many counters as there is room for at first, and then an expression
+ * of the oldest one and a new one. */
+static struct buffer section_of_expression(void)
+{
+    const uint32_t counters = 63;
+    struct buffer section = {0};
+
+    ck_assert(buffer_append_zeros(&section, 28));
+    ck_assert(buffer_append(&section, "\1\0\1", 3)); /* a file, an expression */
+    ck_assert(buffer_append_uleb128(&section, COUNTER_REFERENCE));
+    ck_assert(buffer_append_uleb128(&section, counters << COUNTER_TAG_BITS | COUNTER_REFERENCE));
+    ck_assert(buffer_append_uleb128(&section, counters + 1));
+    for (uint32_t i = 0; i <= counters; i++) {
+        ck_assert(buffer_append_uleb128(&section, i == counters
+                                                      ? COUNTER_SUBTRACT
+                                                      : i << COUNTER_TAG_BITS | COUNTER_REFERENCE));
+        ck_assert(buffer_append(&section, "\1\1\0\2", 4));
+    }
+    store_u32(section.data + 8, (uint32_t)section.size - 28, false);
+    return section;
+}
+
+/* What is looked for in vain once memory has failed does not say that the streams are damaged. */
+START_TEST(test_none_for_a_value)
+{
+    struct buffer section = section_of_expression();
+    struct transform_context context = {.pointer_size = 8, .raw_version = 10};
+    struct streams streams = {0};
+
+    ck_assert_int_eq(mapping_transform.encode(&context, buffer_view(&section), &streams),
+                     RESULT_OK);
+    ck_assert_uint_eq(streams.stream[STREAM_RAW_MAPPINGS].size, 0);
+    is_refused_once = _i != 0;
+    check_none(&context, &streams, &section);
+    is_refused_once = false;
+    streams_free(&streams);
+    buffer_free(&section);
 }
 END_TEST
 
@@ -191,6 +238,7 @@ END_TEST
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
+    suite_loops(all, 2, test_none_for_a_value);
     suite_tests(all, test_none, test_many_blocks, test_tokens_that_never_come);
     return suite_main("memory", all);
 }

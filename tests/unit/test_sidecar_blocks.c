@@ -3,6 +3,7 @@
  * from the page alone; a part is read without the rest; and damage is told. What several of them
  * need is decoded once.
  */
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -138,6 +139,8 @@ START_TEST(test_library_starts_threads_when_told)
     read_covfun(sidecar);
     ck_assert_uint_ge(threads_started, 2);
     ck_assert(are_signals_blocked);
+    covsplit_sidecar_set_threads(sidecar, UINT_MAX);
+    read_covfun(sidecar);
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     ck_assert_int_eq(sigismember(&mask, SIGTERM), 0);
     covsplit_sidecar_close(sidecar);

@@ -10,7 +10,7 @@
 /* What cannot be gives the value zero: that it is broken is seen at the end of the region. */
 static uint32_t refuse(struct stream_cursors *cursors)
 {
-    cursors->result = RESULT_UNFIT;
+    stream_fail(cursors, RESULT_UNFIT);
     return VALUE_ZERO;
 }
 
@@ -23,7 +23,7 @@ static inline uint32_t add(struct counters *counters, struct stream_cursors *cur
 
     if (counters_add(counters, counter, &value))
         return value;
-    cursors->result = RESULT_NO_MEMORY;
+    stream_fail(cursors, RESULT_NO_MEMORY);
     return VALUE_ZERO;
 }
 
@@ -44,7 +44,7 @@ static uint32_t add_expression(struct counters *counters, struct stream_cursors 
                                            counters->values[right].counter, &node);
 
     if (result != RESULT_OK) {
-        cursors->result = result;
+        stream_fail(cursors, result);
         return VALUE_ZERO;
     }
     return add(counters, cursors, node << COUNTER_TAG_BITS | tag);

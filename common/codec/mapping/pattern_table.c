@@ -150,6 +150,6 @@ const struct region_pattern *pattern_take_long(const struct pattern_table *table
         if (place < table->count && cursors->result == RESULT_OK)
             return &table->patterns[place];
     }
-    cursors->result = RESULT_UNFIT;
+    stream_fail(cursors, RESULT_UNFIT);
     return NULL;
 }

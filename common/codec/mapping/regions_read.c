@@ -20,7 +20,7 @@ enum result regions_start_reading(struct regions *regions, struct stream_cursors
 static inline uint32_t check_32(struct stream_cursors *cursors, uint64_t number)
 {
     if (number > UINT32_MAX)
-        cursors->result = RESULT_UNFIT;
+        stream_fail(cursors, RESULT_UNFIT);
     return (uint32_t)number;
 }
 
@@ -92,7 +92,7 @@ static inline void take_end(struct regions *regions, struct stream_cursors *curs
             active_ends_get(&file->active, (size_t)form - END_ACTIVE + 1);
 
         if (end == NULL) {
-            cursors->result = RESULT_UNFIT;
+            stream_fail(cursors, RESULT_UNFIT);
             return;
         }
         region->num_lines = (uint32_t)((end->place >> 32) - (file->line >> 32));
@@ -123,7 +123,7 @@ static inline void take_range(struct regions *regions, struct stream_cursors *cu
 
     *completed = VALUE_ZERO;
     if ((pattern->completed == COMPLETED_FIRST) != (index == 0)) {
-        cursors->result = RESULT_UNFIT;
+        stream_fail(cursors, RESULT_UNFIT);
         return;
     }
     if (index == 0) {
@@ -132,7 +132,7 @@ static inline void take_range(struct regions *regions, struct stream_cursors *cu
         uint64_t anchor = file->line | (region - 1)->column;
 
         if (pattern->completed > file->active.count) {
-            cursors->result = RESULT_UNFIT;
+            stream_fail(cursors, RESULT_UNFIT);
             return;
         }
         if (pattern->completed != 0) {
@@ -174,7 +174,7 @@ static void take_expansion(struct regions *regions, struct stream_cursors *curso
     region->operands[0] = check_32(cursors, regions->next_file + further);
     if (cursors->result == RESULT_OK &&
         !regions_expand(regions, region->operands[0], enclosing, list)) {
-        cursors->result = RESULT_NO_MEMORY;
+        stream_fail(cursors, RESULT_NO_MEMORY);
     }
 }
 

@@ -10,7 +10,7 @@ uint64_t stream_take_long(struct stream_cursors *cursors, unsigned stream)
     uint64_t number;
 
     if (!bytes_take_uleb128(&left, &number)) {
-        cursors->result = RESULT_UNFIT;
+        stream_fail(cursors, RESULT_UNFIT);
         return 0;
     }
     cursor->at = left.data;

@@ -101,13 +101,20 @@ static inline bool stream_put(struct streams *streams, unsigned stream, uint64_t
     return buffer_append_uleb128(&streams->stream[stream], number);
 }
 
+/* The first failure counts: what fails behind it may only do so because of it. */
+static inline void stream_fail(struct stream_cursors *cursors, enum result result)
+{
+    if (cursors->result == RESULT_OK)
+        cursors->result = result;
+}
+
 static inline uint8_t stream_take_byte(struct stream_cursors *cursors, unsigned stream)
 {
     struct stream_cursor *cursor = &cursors->stream[stream];
 
     if (cursor->at != cursor->end)
         return *cursor->at++;
-    cursors->result = RESULT_UNFIT;
+    stream_fail(cursors, RESULT_UNFIT);
     return 0;
 }
 
@@ -130,7 +137,7 @@ static inline uint32_t stream_take_32(struct stream_cursors *cursors, unsigned s
 
     if (number <= UINT32_MAX)
         return (uint32_t)number;
-    cursors->result = RESULT_UNFIT;
+    stream_fail(cursors, RESULT_UNFIT);
     return 0;
 }
 

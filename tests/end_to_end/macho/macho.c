@@ -608,6 +608,29 @@ static bool check_universal_join(const char *directory, const char *how, const c
            files_equal(path_join(directory, "joined"), path_join(directory, IMAGE), verdict);
 }
 
+/* Among others it is found as well, and not passed over where its layout is not known. */
+static bool check_universal_among_others(const char *directory, struct verdict *verdict)
+{
+    const char *messages = "";
+    struct contents original = file_read(path_join(directory, IMAGE));
+    char *longer = malloc(original.size + 1);
+    ck_assert_ptr_nonnull(longer);
+    memcpy(longer, original.data, original.size);
+    longer[original.size] = 'x';
+    directory_create(path_join(directory, "tree"));
+    file_write(path_join(directory, "tree/" IMAGE), longer, original.size + 1);
+    bool good = covsplit_expect(verdict, 1, &messages, directory, "split", "-r", "tree", NULL) &&
+                (strstr(messages, "a layout that lipo does not make") != NULL ||
+                 verdict_fail(verdict, "%s", messages));
+    file_write(path_join(directory, "tree/" IMAGE), original.data, original.size);
+    good =
+        good && covsplit_expect(verdict, 0, NULL, directory, "split", "-r", "tree", NULL) &&
+        files_equal(path_join(directory, "tree/" IMAGE), path_join(directory, STRIPPED), verdict);
+    free(longer);
+    contents_free(&original);
+    return good;
+}
+
 START_TEST(test_universal)
 {
     struct verdict verdict = {0};
@@ -618,6 +641,7 @@ START_TEST(test_universal)
         check_slice(directory, "arm64", &verdict) && check_slice(directory, "x86_64", &verdict) &&
         check_universal_report(directory, "arm64", &verdict) &&
         check_universal_report(directory, "x86_64", &verdict) &&
+        check_universal_among_others(directory, &verdict) &&
         check_universal_tools(directory, &verdict) &&
         check_universal_run(directory, "x86_64", "--sidecar image.x86_64.covsplit", &verdict) &&
         covsplit_expect(&verdict, 0, NULL, directory, "split", "--store", "store", "-o", STRIPPED,
