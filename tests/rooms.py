@@ -79,29 +79,28 @@ def included(path):
     return re.findall(r'^#include "((?:common|formats|reader|split|share)/[^"]+)"', text, re.M)
 
 
-def symbols(path, *options):
-    lines = subprocess.run(["nm", "-g", "--format=just-symbols", *options, path], check=True,
-                           capture_output=True, text=True).stdout
-    return set(lines.split())
-
-
 def calls(build, files):
     """Of each source, the sources that define what it uses."""
     objects = {}
     for source in files:
-        room = source.split("/")[0]
-        found = [path for path in (build / room).glob(f"CMakeFiles/*/{source[len(room) + 1:]}.o")]
+        room, _, path = source.partition("/")
+        found = list((build / room).glob(f"CMakeFiles/*/{path}.o"))
         if source.endswith(".c"):
             if not found:
                 raise SystemExit(f"rooms: {source} has no object file in {build}")
-            objects[source] = found[0]
-    defined = {}
-    for source, path in objects.items():
-        for symbol in symbols(path, "--defined-only"):
-            defined.setdefault(symbol, source)
-    return {source: {defined[symbol] for symbol in symbols(path, "--undefined-only")
-                     if symbol in defined} - {source}
-            for source, path in objects.items()}
+            objects[str(found[0])] = source
+    lines = subprocess.run(["nm", "-g", "-P", "-A", *objects], check=True, capture_output=True,
+                           text=True).stdout.splitlines()
+    defined, used = {}, {source: set() for source in objects.values()}
+    for line in lines:
+        path, symbol, kind = line.split()[:3]
+        source = objects[path.rstrip(":")]
+        if kind == "U":
+            used[source].add(symbol)
+        else:
+            defined[symbol] = source
+    return {source: {defined[symbol] for symbol in symbols if symbol in defined} - {source}
+            for source, symbols in used.items()}
 
 
 def circles(graph):

@@ -312,7 +312,7 @@ static enum result take_known_regions(struct regions *regions, struct counters *
         uint32_t value;
 
         at.in_mapping = first + at.index;
-        for (unsigned i = 0; i < counter_count; i++)
+        for (unsigned i = 0; i < counter_count && i < REGION_COUNTERS_MAX; i++)
             symbols[i] = stream_take_byte(cursors, STREAM_TEMPLATE_SYMBOLS);
         value = take_operands(regions, counters, cursors, region, at, STREAM_TEMPLATE_COUNTERS,
                               context, symbols);
