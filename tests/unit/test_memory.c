@@ -238,7 +238,6 @@ END_TEST
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
-    suite_loops(all, 2, test_none_for_a_value);
     suite_tests(all, test_none, test_many_blocks, test_tokens_that_never_come);
     suite_loops(all, 2, test_none_for_a_value);
     return suite_main("memory", all);
