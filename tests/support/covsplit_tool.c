@@ -77,6 +77,13 @@ struct command covsplit_command(const char *directory, ...)
     return command;
 }
 
+struct command covsplit_words(const char *directory, const char *words)
+{
+    struct command command = covsplit_command(directory, NULL);
+    text_list_add_words(&command.arguments, words);
+    return command;
+}
+
 void covsplit_limit_allocations(struct command *command, unsigned long mebibytes)
 {
     for (size_t i = 0; i < command->environment.count; i++) {
@@ -124,8 +131,7 @@ struct outcome covsplit_run(const char *directory, ...)
 
 struct outcome covsplit_run_words(const char *directory, int exit_code, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(directory, words);
     return command_expect(&command, exit_code);
 }
 

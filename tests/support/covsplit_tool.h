@@ -20,6 +20,9 @@ bool covsplit_is_sanitized(void);
 /* A command line that starts with covsplit; more words can be added. The list ends with NULL. */
 struct command covsplit_command(const char *directory, ...) __attribute__((sentinel));
 
+/* covsplit with the words of a text. */
+struct command covsplit_words(const char *directory, const char *words);
+
 /* `covsplit WORDS` (separated by blanks) for a user who is not root. Where the tests run as root,
  * the directory is opened to all, and the tool copied into `scratch`, which that user must reach.
  */

@@ -89,8 +89,7 @@ void hostile_assert_mixed(unsigned accepted, unsigned refused)
 
 struct command hostile_command(const char *directory, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(directory, words);
     command.main_function = is_forked ? covsplit_main : NULL;
     command.timeout_seconds = HOSTILE_TIMEOUT_SECONDS;
     return command;

@@ -285,6 +285,20 @@ const char *outcome_describe(const struct command *command, const struct outcome
                        DESCRIBED_TEXT_MAX, outcome->errors);
 }
 
+struct command command_words(const char *directory, const char *format, ...)
+{
+    struct command command = {.directory = directory};
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int size = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    ck_assert_int_gt(size, 0);
+    text_list_add_words(&command.arguments, text);
+    free(text);
+    return command;
+}
+
 struct outcome command_expect(const struct command *command, int exit_code)
 {
     struct outcome outcome = command_run(command);

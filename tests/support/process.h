@@ -39,6 +39,10 @@ struct outcome {
     double processor_seconds;
 };
 
+/* A command of the words of a text, which is made as by printf, and separated by blanks. */
+struct command command_words(const char *directory, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Starts the command and waits for it. Freed with outcome_free. */
 struct outcome command_run(const struct command *command);
 void outcome_free(struct outcome *outcome);

@@ -113,10 +113,8 @@ static bool check_split_again(const struct cell *cell, const char *image, struct
 static bool accepts(const struct cell *cell, const char *tool, const char *option,
                     const char *image, struct verdict *verdict)
 {
-    struct command command = {.directory = cell->stripped};
-    text_list_add(&command.arguments, versioned_tool(tool, clang_version));
-    text_list_add(&command.arguments, option);
-    text_list_add(&command.arguments, image);
+    struct command command = command_words(cell->stripped, "%s %s %s",
+                                           versioned_tool(tool, clang_version), option, image);
     struct outcome outcome = command_run(&command);
     bool fine = outcome_exited(&outcome, 0) && outcome.errors[0] == '\0';
     if (!fine) {
@@ -388,9 +386,7 @@ static bool check_merged(const struct cell *cell, const char *module, struct ver
     struct command merge =
         covsplit_command(cell->scratch, "merge", "--store", cell->store, "--llvm-profdata",
                          profdata, "-o", "light.profdata", NULL);
-    struct command expected = {.directory = cell->scratch};
-    text_list_add(&expected.arguments, profdata);
-    text_list_add_words(&expected.arguments, "merge -o full.profdata");
+    struct command expected = command_words(cell->scratch, "%s merge -o full.profdata", profdata);
     for (unsigned run = 0; run < RUNS; run++) {
         text_list_add(&merge.arguments, profile_of(cell->stripped, run, module));
         text_list_add(&expected.arguments, profile_of(cell->original, run, module));

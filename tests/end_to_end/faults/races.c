@@ -89,8 +89,7 @@ static void replace(void *context)
 /* Runs the command again and again with the image replaced meanwhile, which then must be there. */
 static void replace_at_every_moment(struct replacing *replacing, const char *words)
 {
-    struct command command = covsplit_command(replacing->directory, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(replacing->directory, words);
     char *sidecar = text_format("%s.covsplit", replacing->image);
     bool has_sidecar = file_exists(sidecar);
     unsigned long stops = START_STOPS, refused = 0, blind = 0;
@@ -240,8 +239,7 @@ struct cut {
 static void cut_at_every_moment(struct cut *cut, const char *words, enum restriction restriction,
                                 unsigned long step)
 {
-    struct command plain = covsplit_command(cut->directory, NULL);
-    text_list_add_words(&plain.arguments, words);
+    struct command plain = covsplit_words(cut->directory, words);
     struct command command =
         restriction == RESTRICTION_NONE ? plain : command_restrict(&plain, restriction);
     char *out = path_join(cut->directory, "out"), *side = path_join(cut->directory, "side");

@@ -74,10 +74,8 @@ static const struct cell {
 static const char *dump(const char *directory, const char *tool, const char *options,
                         const char *file, struct verdict *verdict)
 {
-    struct command command = {.directory = directory};
-    text_list_add(&command.arguments, versioned_tool(tool, clang_version));
-    text_list_add_words(&command.arguments, options);
-    text_list_add(&command.arguments, file);
+    struct command command =
+        command_words(directory, "%s %s %s", versioned_tool(tool, clang_version), options, file);
     struct outcome outcome = command_run(&command);
     if (!outcome_exited(&outcome, 0) || outcome.errors_size != 0) {
         verdict_fail(verdict, "%.1500s", outcome_describe(&command, &outcome));
@@ -358,11 +356,9 @@ static bool is_signed(const struct darwin_program *program)
 
 static bool check_signature(const char *directory, const char *image, struct verdict *verdict)
 {
-    struct command command = {.directory = directory};
-    text_list_add(&command.arguments, "python3");
-    text_list_add(&command.arguments,
-                  path_join(COVSPLIT_FIXTURE_DIRECTORY, "../support/check_signature.py"));
-    text_list_add(&command.arguments, image);
+    struct command command = command_words(
+        directory, "python3 %s %s",
+        path_join(COVSPLIT_FIXTURE_DIRECTORY, "../support/check_signature.py"), image);
     struct outcome outcome = command_run(&command);
     bool good = outcome_exited(&outcome, 0) ||
                 verdict_fail(verdict, "%s", outcome_describe(&command, &outcome));

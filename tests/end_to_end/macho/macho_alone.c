@@ -32,9 +32,7 @@ static size_t reader_count;
 static bool expect_failure(const char *directory, const char *tool, const char *words,
                            const char *says, struct verdict *verdict)
 {
-    struct command command = {.directory = directory};
-    text_list_add(&command.arguments, tool);
-    text_list_add_words(&command.arguments, words);
+    struct command command = command_words(directory, "%s %s", tool, words);
     struct outcome outcome = command_run(&command);
     bool good = (outcome_exited(&outcome, 1) && strstr(outcome.errors, says) != NULL) ||
                 verdict_fail(verdict, "not an error of status 1 with '%s': %.1500s", says,

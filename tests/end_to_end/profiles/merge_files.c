@@ -35,9 +35,7 @@ static void prepare(void)
     directory_create(path_join(scratch, "profiles"));
     directory_create(path_join(scratch, "profiles/below"));
     for (unsigned i = 1; i <= PROFILES; i++) {
-        struct command command = {.directory = scratch};
-        text_list_add_format(&command.arguments, "%s/split", scratch);
-        text_list_add_format(&command.arguments, "%u", i);
+        struct command command = command_words(scratch, "%s/split %u", scratch, i);
         text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=profiles/%s%u.profraw",
                              i % 2 == 0 ? "below/" : "", i);
         command_expect(&command, 3);

@@ -174,9 +174,8 @@ static struct text_list run_all(const struct application *application, const cha
 static char *llvm_merge(const struct application *application, const struct text_list *profiles,
                         const char *output, bool from_original)
 {
-    struct command command = {.directory = application->scratch};
-    text_list_add(&command.arguments, profdata);
-    text_list_add_words(&command.arguments, "merge -num-threads=1");
+    struct command command =
+        command_words(application->scratch, "%s merge -num-threads=1", profdata);
     if (variant->binary && from_original) {
         text_list_add_format(&command.arguments, "-binary-file=original/%s", PROGRAM_NAME);
     }
@@ -191,8 +190,7 @@ static char *llvm_merge(const struct application *application, const struct text
 static char *covsplit_make(const struct application *application, const char *words,
                            const struct text_list *profiles, const char *output)
 {
-    struct command command = covsplit_command(application->scratch, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(application->scratch, words);
     text_list_add_words(&command.arguments, "--store store -o");
     text_list_add(&command.arguments, output);
     text_list_add_all(&command.arguments, (const char *const *)profiles->items);
@@ -286,10 +284,9 @@ static void check_mixed(const struct application *application, const char *expec
 static const char *cov(const struct application *application, const char *subcommand,
                        const char *profile)
 {
-    struct command command = {.directory = application->scratch};
-    text_list_add(&command.arguments, versioned_tool("llvm-cov", variant->program.clang));
-    text_list_add(&command.arguments, subcommand);
-    text_list_add_format(&command.arguments, "-instr-profile=%s", profile);
+    struct command command =
+        command_words(application->scratch, "%s %s -instr-profile=%s",
+                      versioned_tool("llvm-cov", variant->program.clang), subcommand, profile);
     for (size_t i = 0; i < application->images.count; i++) {
         if (i != 0) {
             text_list_add(&command.arguments, "-object");

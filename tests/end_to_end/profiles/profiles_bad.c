@@ -69,9 +69,7 @@ static long good_peaks[PROGRAM_COUNT];
 
 static struct contents run_image(const char *image, const char *profile)
 {
-    struct command command = {.directory = scratch};
-    text_list_add_format(&command.arguments, "%s/%s", scratch, image);
-    text_list_add(&command.arguments, "1");
+    struct command command = command_words(scratch, "%s/%s 1", scratch, image);
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
     command_expect(&command, 3);
     command_free(&command);
@@ -80,8 +78,7 @@ static struct contents run_image(const char *image, const char *profile)
 
 static struct command make_command(const char *directory, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(directory, words);
     command.timeout_seconds = RUN_TIMEOUT_SECONDS;
     return command;
 }

@@ -142,9 +142,8 @@ static struct text_list run_all(const struct application *application, const cha
 static struct command llvm(const struct application *application, const char *tool,
                            const char *words)
 {
-    struct command command = {.directory = application->scratch};
-    text_list_add(&command.arguments, versioned_tool(tool, variant->program.clang));
-    text_list_add_words(&command.arguments, words);
+    struct command command = command_words(application->scratch, "%s %s",
+                                           versioned_tool(tool, variant->program.clang), words);
     text_list_add(&command.environment, "DEBUGINFOD_URLS=");
     return command;
 }

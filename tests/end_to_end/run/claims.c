@@ -21,8 +21,7 @@ static void prepare(void)
 
 static struct outcome run_words(const char *directory, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(directory, words);
     struct outcome outcome = command_run(&command);
     ck_assert_msg(!outcome.timed_out && outcome.signal == 0, "%s",
                   outcome_describe(&command, &outcome));

@@ -226,10 +226,8 @@ static struct command report_through(const struct application *application,
     }
     set_environment(path_join(application->directory, "cache"),
                     text_format("http://127.0.0.1:%u", server->port));
-    struct command command = {.directory = alone};
-    text_list_add(&command.arguments, versioned_tool("llvm-cov", application->clang));
-    text_list_add_words(&command.arguments, words);
-    text_list_add(&command.arguments, "-instr-profile=app.profdata");
+    struct command command = command_words(alone, "%s %s -instr-profile=app.profdata",
+                                           versioned_tool("llvm-cov", application->clang), words);
     return command;
 }
 

@@ -34,9 +34,7 @@ static const char *run(const char *directory, int exit_code, const char *words)
 static const char *llvm(const char *directory, const char *tool, const char *clang,
                         const char *words)
 {
-    struct command command = {.directory = directory};
-    text_list_add(&command.arguments, versioned_tool(tool, clang));
-    text_list_add_words(&command.arguments, words);
+    struct command command = command_words(directory, "%s %s", versioned_tool(tool, clang), words);
     return command_run_or_abort(&command);
 }
 
@@ -86,9 +84,8 @@ static char *build(const struct many_units *program)
     char *directory = new_directory();
     many_units_build(program, directory);
     run_program(directory, "%m.profraw");
-    struct command merge = {.directory = directory};
-    text_list_add(&merge.arguments, versioned_tool("llvm-profdata", program->clang));
-    text_list_add_words(&merge.arguments, "merge -o app.profdata");
+    struct command merge = command_words(directory, "%s merge -o app.profdata",
+                                         versioned_tool("llvm-profdata", program->clang));
     struct text_list names = directory_list(directory);
     for (size_t i = 0; i < names.count; i++) {
         if (strstr(names.items[i], ".profraw") != NULL) {

@@ -515,8 +515,7 @@ START_TEST(test_search_list)
     char *other = store_directory(1);
     write_profile(directory, 2);
     for (unsigned i = 0; i < SEARCHES; i++) {
-        struct command command = covsplit_command(directory, NULL);
-        text_list_add_words(&command.arguments, search_lines(directory, i));
+        struct command command = covsplit_words(directory, search_lines(directory, i));
         command_expect(&command, 1);
         text_list_add_format(&command.environment, "COVSPLIT_STORE=/nowhere::%s/store:%s/store",
                              other, directory);
@@ -558,8 +557,7 @@ START_TEST(test_search_any_size)
         covsplit_run_words(directory, 0, text_format("export --store store -o object %s", uuid));
         run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=light.profraw ./out", NULL);
         for (size_t j = 0; j < sizeof lines / sizeof *lines; j++) {
-            struct command command = covsplit_command(directory, NULL);
-            text_list_add_words(&command.arguments, lines[j]);
+            struct command command = covsplit_words(directory, lines[j]);
             text_list_add_format(&command.environment, "COVSPLIT_STORE=/nowhere::%s/store",
                                  directory);
             struct outcome outcome = command_run(&command);
@@ -571,8 +569,7 @@ START_TEST(test_search_any_size)
     char *entry = store_entry(path_join(directory, "store"), uuids[3]);
     file_copy(entry, store_entry(path_join(directory, "store"), text_format("%s00", uuids[3])));
     for (size_t j = 0; j < 4; j++) {
-        struct command command = covsplit_command(directory, NULL);
-        text_list_add_words(&command.arguments, lines[j]);
+        struct command command = covsplit_words(directory, lines[j]);
         text_list_add_format(&command.environment, "COVSPLIT_STORE=%s/store", directory);
         struct outcome outcome = command_expect(&command, 1);
         assert_contains(outcome.errors, "fits as well as");

@@ -39,8 +39,7 @@ static void prepare(void)
 
 static struct command command_of(const char *directory, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(directory, words);
     return command;
 }
 

@@ -54,8 +54,7 @@ static const char *assert_refused(struct command *command)
 
 static const char *refuse_words(const char *directory, const char *words)
 {
-    struct command command = covsplit_command(directory, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(directory, words);
     return assert_refused(&command);
 }
 
@@ -451,8 +450,7 @@ START_TEST(test_outputs_over_inputs)
     file_copy(sample.stripped, stripped);
     file_copy(sample.sidecar, sidecar);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        struct command command = covsplit_command(directory, NULL);
-        text_list_add_words(&command.arguments, lines[i]);
+        struct command command = covsplit_words(directory, lines[i]);
         struct outcome outcome = command_run(&command);
         ck_assert_msg(outcome_exited(&outcome, 1) || outcome_exited(&outcome, 2), "%s",
                       outcome_describe(&command, &outcome));

@@ -23,8 +23,7 @@ static void prepare(void)
 
 static struct outcome run_words(const char *words)
 {
-    struct command command = covsplit_command(sample.scratch, NULL);
-    text_list_add_words(&command.arguments, words);
+    struct command command = covsplit_words(sample.scratch, words);
     struct outcome outcome = command_run(&command);
     return outcome;
 }

@@ -49,10 +49,7 @@ static void prepare(void)
 /* The lines of what pkg-config says: one. */
 static const char *package(const char *question)
 {
-    struct command command = {.directory = scratch};
-    text_list_add(&command.arguments, "pkg-config");
-    text_list_add_words(&command.arguments, question);
-    text_list_add(&command.arguments, "covsplit");
+    struct command command = command_words(scratch, "pkg-config %s covsplit", question);
     text_list_add_format(&command.environment, "PKG_CONFIG_PATH=%s/pkgconfig", library_directory);
     const char *output = command_run_or_abort(&command);
     return text_format("%.*s", (int)strcspn(output, "\n"), output);
@@ -76,10 +73,8 @@ static int compare_texts(const void *a, const void *b)
 
 static void check_program(const char *program)
 {
-    struct command command = {.directory = scratch};
-    text_list_add_format(&command.arguments, "%s/%s", scratch, program);
-    text_list_add(&command.arguments, "side.covsplit");
-    text_list_add(&command.arguments, "run.profraw");
+    struct command command =
+        command_words(scratch, "%s/%s side.covsplit run.profraw", scratch, program);
     text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", library_directory);
     text_list_add(&command.environment, "ASAN_OPTIONS=verify_asan_link_order=0");
     struct text_list found = text_list_of_lines(command_run_or_abort(&command));
