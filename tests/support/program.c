@@ -198,9 +198,6 @@ static void compile(const struct program *program, const char *directory, const 
     text_list_add(words, position_option(program->kind));
     text_list_add_words(words, instrumentation_of(program));
     text_list_add_words(words, or_empty(program->compile_options));
-    if (program->names_its_place) {
-        text_list_add_format(words, "-fcoverage-compilation-dir=%s", directory);
-    }
     text_list_add(words, "-c");
     text_list_add(words, source);
     text_list_add(words, "-o");

@@ -41,9 +41,7 @@ struct program {
     const char *compile_options;
     const char *link_options;
     const char *build_id; /* NULL: sha1; otherwise for -Wl,--build-id= */
-    /* Reports name its sources where they are, and not where another test has compiled the same. */
-    bool names_its_place;
-    unsigned functions; /* in each generated source; 0: PROGRAM_FUNCTIONS */
+    unsigned functions;   /* in each generated source; 0: PROGRAM_FUNCTIONS */
 };
 
 /* So many that names and data have a whole page each, wherever they begin (the matrix asserts it):

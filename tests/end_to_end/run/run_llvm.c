@@ -47,7 +47,6 @@ static struct application build(enum link_kind kind, const char *build_id,
                               .optimization = build_id == NULL ? "-O1" : "-O0",
                               .build_id = build_id,
                               .compile_options = compile_options,
-                              .names_its_place = true,
                               .functions = kind == LINK_SHARED ? 100 : 50};
     struct application application = application_build(&program, "run", NULL, NULL);
     run_all(&application, "original");
