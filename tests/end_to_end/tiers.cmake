@@ -9,21 +9,22 @@ set(quick_suites
   export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
   out-of-memory-all
-  readme packages
+  readme packages cmake-package
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-lld foreign-references-clang22-bfd
   own-records-clang16 own-records-clang19
-  leveldb-clang16 sqlite-clang22-lld
+  leveldb-clang16 leveldb-clang19 sqlite-clang22-lld
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
-  reports-small-clang16
+  reports-small-clang16 reports-small-clang19
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   harness documentation races kill store-writers build-rules debuginfod claims
+  matrix-clang14-lld matrix-clang22-bfd macho-clang22-arm64
   sqlite-clang14-bfd foreign-references-clang16-bfd foreign-references-clang22-lld
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
