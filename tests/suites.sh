@@ -49,14 +49,15 @@ build_sanitized() {
         -DCOVSPLIT_TEST_CLANGS="$clangs"
 }
 
-# test_variant NAME CTEST-OPTION...: adds to the counts; a failed test does not end the script.
+# test_variant NAME CTEST-OPTION...: adds to the counts; a failed test does not end the script. Many
+# wait for wine, for disks and for moments, so that there are half as many more as processors.
 tests=0
 failed=0
 test_variant() {
     local name=$1 line
     shift
     step "test: $name"
-    ctest --test-dir "$build/$name" --parallel "$jobs" --output-on-failure --no-tests=error "$@" \
+    ctest --test-dir "$build/$name" --parallel $((jobs + jobs / 2)) --output-on-failure --no-tests=error "$@" \
         </dev/null 2>&1 | tee "$build/$name.test.log" || true
     line=$(grep -E '^[0-9]+% tests passed, ' "$build/$name.test.log" || true)
     if [[ $line =~ ,\ ([0-9]+)\ tests?\ failed\ out\ of\ ([0-9]+) ]]; then

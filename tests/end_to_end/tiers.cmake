@@ -24,7 +24,7 @@ set(campaign_suites
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   harness documentation races kill store-writers build-rules debuginfod claims
-  matrix-clang14-lld matrix-clang22-bfd macho-clang22-arm64
+  macho-clang22-arm64
   sqlite-clang14-bfd foreign-references-clang16-bfd foreign-references-clang22-lld
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime

@@ -49,14 +49,16 @@ char *path_join(const char *directory, const char *name)
 /* Takes ownership of the text. */
 static void list_take(struct text_list *list, char *text)
 {
-    char **items = realloc(list->items, (list->count + 2) * sizeof *items);
-    if (items == NULL || text == NULL) {
+    /* There is room for the next power of two, and the NULL: lists of lines have tens of thousands,
+     * and with sanitizers each growth is another allocation. */
+    if ((list->count & (list->count - 1)) == 0) {
+        list->items = realloc(list->items, (2 * list->count + 2) * sizeof *list->items);
+    }
+    if (list->items == NULL || text == NULL) {
         abort();
     }
-    items[list->count] = text;
-    items[list->count + 1] = NULL;
-    list->items = items;
-    list->count++;
+    list->items[list->count++] = text;
+    list->items[list->count] = NULL;
 }
 
 void text_list_add(struct text_list *list, const char *text)
