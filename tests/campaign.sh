@@ -1,6 +1,6 @@
 #!/bin/bash
 # All tests, in every build, with all compilers, linkers and rounds: what is run before a release.
-# It takes some hours; see run.sh for what is run every day.
+# It takes far longer than run.sh, which has what is run every day.
 #
 # Usage: campaign.sh [BUILD] [CTEST-OPTION...]      the options, as -R REGEX, choose among the tests
 set -euo pipefail

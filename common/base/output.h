@@ -19,7 +19,7 @@
 /* Outputs have temporary names ".NAME.covsplit-XXXXXX", with the NAME (its first 200 characters)
  * that they are to get, where they must have a name. The length of NAME, which starts at name + 1;
  * 0 where `name` is not of this form. No output gets such a name for good: output_create refuses
- * it. So a file that has one may always go, and who ends the process (split/signals.h) needs to
+ * it. So a file that has one may always go, and who ends the process (cli/signals.h) needs to
  * know no more.
  *
  * An output without a name gets a temporary one that cannot be seen from its descriptor. As long as

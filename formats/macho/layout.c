@@ -13,7 +13,7 @@
  * counters, gets another one; it is only split where nothing else is in it that anybody would look
  * for.
  *
- * The tripwire that names leave (common/tripwire.h) has its place where it costs no page: behind
+ * The tripwire that names leave (llvm/tripwire.h) has its place where it costs no page: behind
  * the stub, or in front of what was split off, on the page that the first byte of that is on. There
  * it serves LLVM's tools too, which take the first section of a segment for its start. Where it
  * cannot stand there, the segment is not split.

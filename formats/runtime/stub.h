@@ -7,7 +7,7 @@
  * profile it is, make online merging refuse another build's profile, and are there even where the
  * runtime writes no binary ID.
  *
- * The layout of records is in common/profile.h.
+ * The layout of records is in llvm/profile.h.
  */
 #ifndef COVSPLIT_FORMATS_RUNTIME_STUB_H
 #define COVSPLIT_FORMATS_RUNTIME_STUB_H

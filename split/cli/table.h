@@ -3,7 +3,7 @@
  *
  * Cells are added row by row; the widths are known when all are there, so the table is printed at
  * the end. Cells may come from a file, so control bytes in them are printed as '?',
- * and a cell longer than a message (common/error.h) is cut.
+ * and a cell longer than a message (base/error.h) is cut.
  */
 #ifndef COVSPLIT_SPLIT_CLI_TABLE_H
 #define COVSPLIT_SPLIT_CLI_TABLE_H

@@ -1,12 +1,12 @@
 /*
  * The broker of `covsplit run`: answers the preload modules in the programs that the command runs
- * (reader/preload_protocol.h).
+ * (run/preload_protocol.h).
  *
  * It is built for hostile clients: processes of other users are turned away when they connect; one
  * that says nothing, or does not listen, keeps nobody waiting, but for some seconds where hundreds
  * of its own user's do; a question has a bounded size. Its memory is bounded by the cache
  * (conversion_cache.h), the sidecars that are open (run/sidecars.h), and the files that are being
- * converted, at most one a thread; what each may take is limited (common/memory_limit.h).
+ * converted, at most one a thread; what each may take is limited (base/memory_limit.h).
  */
 #ifndef COVSPLIT_SPLIT_RUN_BROKER_H
 #define COVSPLIT_SPLIT_RUN_BROKER_H
