@@ -76,7 +76,7 @@ static bool describe_headers(struct planning *planning, struct error *error)
     facts->format = planning->format->id;
     if (!planning->format->describe(planning, error))
         return false;
-    planning->code.machine = machine_find(facts->machine);
+    planning->code.machine = machine_find(facts->machine, facts->elf_class, facts->elf_data);
     planning->big_endian = facts->elf_data == ELFDATA2MSB;
     tripwire_write_mapping(planning->mapping_tripwire, planning->big_endian);
     return find_sections(planning, error);

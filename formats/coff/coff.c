@@ -57,6 +57,7 @@ static bool describe(struct planning *planning, struct error *error)
     facts->elf_type = (image->characteristics & IMAGE_FILE_DLL) != 0 ? ET_DYN : ET_EXEC;
     facts->machine = image->machine;
     facts->pointer_size = image->pointer_size;
+    planning->code.code_has_relocations = image->machine == EM_386;
     coff_guid(image, &facts->uuid);
     return true;
 }

@@ -13,7 +13,8 @@ bool coff_next_code(const struct planning *planning, size_t *index, struct code 
 
         if (!coff_section_is_code(&image->sections[i]))
             continue;
-        *code = (struct code){coff_section_bytes(image, i), image->sections[i].address};
+        *code = (struct code){.bytes = coff_section_bytes(image, i),
+                              .address = image->sections[i].address};
         return true;
     }
     return false;

@@ -39,7 +39,7 @@ static void search_code(const struct search *search)
     const struct image_code *code = &search->state->base.code;
     const char *reason;
 
-    if (code->machine->code_has_relocations)
+    if (code->code_has_relocations)
         coff_relocations_each(&search->state->image, visit_relocation, (void *)(uintptr_t)search,
                               &reason);
     else
@@ -72,7 +72,8 @@ static bool collect_body(void *context, uint64_t from)
     size_t i = 0;
 
     if (section != NO_INDEX)
-        code = (struct code){coff_section_bytes(image, section), image->sections[section].address};
+        code = (struct code){.bytes = coff_section_bytes(image, section),
+                             .address = image->sections[section].address};
     if (section == NO_INDEX ||
         !code_decode_around(bodies->state->base.code.machine, &code, from - code.address, &start,
                             &accessor) ||
@@ -217,7 +218,8 @@ static void search_version_in(struct versions *versions, size_t index)
 {
     const struct coff_image *image = &versions->state->image;
     const struct machine *machine = versions->state->base.code.machine;
-    struct code code = {coff_section_bytes(image, index), image->sections[index].address};
+    struct code code = {.bytes = coff_section_bytes(image, index),
+                        .address = image->sections[index].address};
     uint64_t position = 0, target;
 
     while (machine->find_load(&code, &position, &target) && look_at_variable(versions, target))

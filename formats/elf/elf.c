@@ -148,7 +148,8 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
 
         if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
             continue;
-        *code = (struct code){elf_section_bytes(image, i), image->shdrs[i].sh_addr};
+        *code =
+            (struct code){.bytes = elf_section_bytes(image, i), .address = image->shdrs[i].sh_addr};
         return true;
     }
     return false;

@@ -277,7 +277,10 @@ static bool follow_jump(const struct code *code, uint64_t *target)
 }
 
 const struct machine machine_aarch64 = {
+    .name = "AArch64",
     .elf_machine = EM_AARCH64,
+    .address_size = 8,
+    .page_size = 4096,
     .look_ahead = (LOOK_AHEAD + 1) * INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,

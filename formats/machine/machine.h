@@ -25,6 +25,10 @@
 struct code {
     struct bytes bytes;
     uint64_t address;
+    /* What the machine's base register holds (machine->base_symbol); 0: nothing, no code uses it.
+     */
+    uint64_t base;
+    bool is_thumb; /* of one function: it is T32 code (machine->state_bit) */
 };
 
 /* ---- accessors ---- */
@@ -70,13 +74,42 @@ static inline bool reference_counts(const struct reference_target *target, uint6
 
 /* ---- machines ---- */
 
+/* The types of dynamic relocations of ELF images (the psABI's R_... numbers), by what the loader
+ * puts where they apply. */
+#define NO_ADDRESS_TYPES_MAX 12
+
+struct elf_relocation_types {
+    uint32_t none;
+    uint32_t relative;  /* where the image is loaded + addend */
+    uint32_t absolute;  /* the value of a symbol + addend: a word */
+    uint32_t irelative; /* what a function says; NO_RELOCATION_TYPE: there is none */
+    /* No address: numbers of modules, offsets in thread-local storage, sizes. Ends at a 0. */
+    uint32_t no_address[NO_ADDRESS_TYPES_MAX];
+};
+
+#define NO_RELOCATION_TYPE UINT32_MAX
+
 struct machine {
+    const char *name;     /* for users */
     uint16_t elf_machine; /* EM_... */
+    size_t address_size;  /* 4 or 8 bytes, as ELFCLASS32 and ELFCLASS64 */
+    bool big_endian;      /* data; what code is in is the machine's own business */
+
+    /* The smallest pages that kernels for it use: memory is mapped in multiples of that. */
+    uint64_t page_size;
+    /* Addresses that code makes are multiples of this, or 0 for 1. */
+    uint64_t address_unit;
+    /* The bit of a function's address that tells its instruction set (Arm: set for T32), and is no
+     * part of where it is; 0: there is none. */
+    uint64_t state_bit;
+    /* Code reaches data by a register that holds one address throughout the image (of the GOT, the
+     * TOC, or among small data): what ELF linkers call that address. NULL: there is none. */
+    const char *base_symbol;
+    /* Of ELF. NULL: covsplit knows the machine in other formats alone. */
+    const struct elf_relocation_types *relocations;
 
     /* How many bytes from the position of a reference on tell all of it. */
     uint64_t look_ahead;
-    /* Every address in code has a relocation of the image, so that code need not be searched. */
-    bool code_has_relocations;
     /* Many numbers in code look like references where there is none, so that only the few
      * addresses that code can have are looked for. */
     bool has_chance_hits;
@@ -110,7 +143,8 @@ extern const struct machine machine_x86_64;
 extern const struct machine machine_i386;
 extern const struct machine machine_aarch64;
 
-/* The machine with this ELF number; NULL: none. */
-const struct machine *machine_find(uint16_t elf_machine);
+/* The machine with this ELF number, class and data encoding (ELFCLASS..., ELFDATA...); NULL: none.
+ */
+const struct machine *machine_find(uint16_t elf_machine, uint8_t elf_class, uint8_t elf_data);
 
 #endif

@@ -21,8 +21,10 @@ bool code_search(const struct code_search *search, const struct code *code,
 
     for (uint64_t start = 0; start < code->bytes.size; start += PIECE_SIZE) {
         uint64_t left = code->bytes.size - start, position = 0;
-        struct code piece = {{code->bytes.data + start, left < size_max ? left : size_max},
-                             code->address + start};
+        struct code piece = *code;
+
+        piece.bytes = (struct bytes){code->bytes.data + start, left < size_max ? left : size_max};
+        piece.address += start;
 
         /* What starts further on is found in the next piece, with all that follows it. */
         while (machine->find_reference(&piece, &search->target, &position) &&
@@ -46,8 +48,9 @@ bool code_decode_around(const struct machine *machine, const struct code *code, 
 
     /* The longest body first: what is in front of those bytes may be a part of it. */
     for (*start = position - before; *start <= position; ++*start) {
-        struct code body = {.address = code->address + *start};
+        struct code body = *code;
 
+        body.address += *start;
         if (bytes_slice(code->bytes, *start, code->bytes.size - *start, &body.bytes) &&
             machine->decode_accessor(&body, accessor) &&
             range_within(position - *start, 1, accessor->patch_offset, accessor->patch_size))

@@ -338,8 +338,21 @@ static bool follow_jump_32(const struct code *code, uint64_t *target)
     return is_jump;
 }
 
+static const struct elf_relocation_types relocations_64 = {
+    .none = R_X86_64_NONE,
+    .relative = R_X86_64_RELATIVE,
+    .absolute = R_X86_64_64,
+    .irelative = R_X86_64_IRELATIVE,
+    .no_address = {R_X86_64_DTPMOD64, R_X86_64_DTPOFF64, R_X86_64_DTPOFF32, R_X86_64_TPOFF64,
+                   R_X86_64_TPOFF32, R_X86_64_TLSDESC, R_X86_64_SIZE32, R_X86_64_SIZE64},
+};
+
 const struct machine machine_x86_64 = {
+    .name = "x86-64",
     .elf_machine = EM_X86_64,
+    .address_size = 8,
+    .page_size = 4096,
+    .relocations = &relocations_64,
     .look_ahead = 4,
     .has_chance_hits = true,
     .decode_accessor = decode_64,
@@ -350,9 +363,11 @@ const struct machine machine_x86_64 = {
 };
 
 const struct machine machine_i386 = {
+    .name = "i386",
     .elf_machine = EM_386,
+    .address_size = 4,
+    .page_size = 4096,
     .look_ahead = 4,
-    .code_has_relocations = true,
     .has_chance_hits = true,
     .decode_accessor = decode_32,
     .encode_accessor = encode,

@@ -181,7 +181,8 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
 
         if (!macho_section_is_code(section))
             continue;
-        *code = (struct code){macho_section_bytes(image, section), section->addr};
+        *code =
+            (struct code){.bytes = macho_section_bytes(image, section), .address = section->addr};
         return true;
     }
     return false;

@@ -247,7 +247,7 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
 
     if (operations->find_pointer(image->planning, &target, from, reason) && *reason == NULL)
         return REFERENCE_POINTER;
-    if (!image->machine->code_has_relocations && find_in_windows(image, address, size, last, from))
+    if (!image->code_has_relocations && find_in_windows(image, address, size, last, from))
         return REFERENCE_CODE;
     return *reason != NULL ? REFERENCE_UNKNOWN : REFERENCE_NONE;
 }

@@ -50,7 +50,9 @@ struct image_code {
     struct image_plan *plan;
     const struct machine *machine;
     bool has_absolute_operands; /* code may hold addresses: the image is loaded where it says */
-    uint64_t bound_window;      /* see rules_find_reference */
+    /* Every address in code has a relocation, of which find_pointer tells: code is not searched. */
+    bool code_has_relocations;
+    uint64_t bound_window; /* see rules_find_reference */
     struct runtime_symbols symbols;
 };
 

@@ -11,53 +11,53 @@
 
 #define ADDRESS UINT64_C(0x401000)
 
-/* ---- the operations, by the machine's number ---- */
+/* ---- the operations, of a machine ---- */
 
-static bool decode(uint16_t number, struct bytes bytes, uint64_t address, struct accessor *accessor)
+static bool decode(const struct machine *machine, struct bytes bytes, uint64_t address,
+                   struct accessor *accessor)
 {
-    const struct machine *machine = machine_find(number);
-
-    return machine != NULL && machine->decode_accessor(&(struct code){bytes, address}, accessor);
+    return machine->decode_accessor(&(struct code){.bytes = bytes, .address = address}, accessor);
 }
 
-static bool encode(uint16_t number, const struct accessor *accessor, struct bytes bytes,
-                   uint64_t address, uint64_t value, uint8_t patch[ACCESSOR_PATCH_MAX])
+static bool encode(const struct machine *machine, const struct accessor *accessor,
+                   struct bytes bytes, uint64_t address, uint64_t value,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
 {
-    return machine_find(number)->encode_accessor(&(struct code){bytes, address}, accessor, value,
-                                                 patch);
+    return machine->encode_accessor(&(struct code){.bytes = bytes, .address = address}, accessor,
+                                    value, patch);
 }
 
-static bool find_reference(uint16_t number, struct bytes bytes, uint64_t address,
+static bool find_reference(const struct machine *machine, struct bytes bytes, uint64_t address,
                            const struct reference_target *target, uint64_t *position)
 {
-    return machine_find(number)->find_reference(&(struct code){bytes, address}, target, position);
+    return machine->find_reference(&(struct code){.bytes = bytes, .address = address}, target,
+                                   position);
 }
 
-static bool find_load(uint16_t number, struct bytes bytes, uint64_t address, uint64_t *position,
-                      uint64_t *target)
+static bool find_load(const struct machine *machine, struct bytes bytes, uint64_t address,
+                      uint64_t *position, uint64_t *target)
 {
-    const struct machine *machine = machine_find(number);
-
     return machine->find_load != NULL &&
-           machine->find_load(&(struct code){bytes, address}, position, target);
+           machine->find_load(&(struct code){.bytes = bytes, .address = address}, position, target);
 }
 
-static bool follow_jump(uint16_t number, struct bytes bytes, uint64_t address, uint64_t *target)
+static bool follow_jump(const struct machine *machine, struct bytes bytes, uint64_t address,
+                        uint64_t *target)
 {
-    return machine_find(number)->follow_jump(&(struct code){bytes, address}, target);
+    return machine->follow_jump(&(struct code){.bytes = bytes, .address = address}, target);
 }
 
-static bool decode_around(uint16_t number, struct bytes bytes, uint64_t address, uint64_t position,
-                          uint64_t *start, struct accessor *accessor)
+static bool decode_around(const struct machine *machine, struct bytes bytes, uint64_t address,
+                          uint64_t position, uint64_t *start, struct accessor *accessor)
 {
-    return code_decode_around(machine_find(number), &(struct code){bytes, address}, position, start,
-                              accessor);
+    return code_decode_around(machine, &(struct code){.bytes = bytes, .address = address}, position,
+                              start, accessor);
 }
 
 /* ---- bodies ---- */
 
 struct body {
-    uint16_t machine;
+    const struct machine *machine;
     const char *what;
     const char *code;
     size_t size;
@@ -67,63 +67,68 @@ struct body {
 
 /* The value of a PC-relative one is the end of its instruction + the displacement. */
 static const struct body known[] = {
-    {EM_X86_64, "lea", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, ACCESSOR_PC_RELATIVE,
+    {&machine_x86_64, "lea", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, ACCESSOR_PC_RELATIVE,
      ADDRESS + 7 + 0x1000},
-    {EM_X86_64, "lea backwards", "\x48\x8d\x05\xf9\xff\xff\xff\xc3", 8, ACCESSOR_PC_RELATIVE,
+    {&machine_x86_64, "lea backwards", "\x48\x8d\x05\xf9\xff\xff\xff\xc3", 8, ACCESSOR_PC_RELATIVE,
      ADDRESS},
-    {EM_X86_64, "mov imm32, sign-extended", "\x48\xc7\xc0\xe0\xb1\x40\x00\xc3", 8,
+    {&machine_x86_64, "mov imm32, sign-extended", "\x48\xc7\xc0\xe0\xb1\x40\x00\xc3", 8,
      ACCESSOR_IMMEDIATE, 0x40b1e0},
-    {EM_X86_64, "mov imm32, negative", "\x48\xc7\xc0\x00\x00\x00\x80\xc3", 8, ACCESSOR_IMMEDIATE,
-     UINT64_C(0xffffffff80000000)},
-    {EM_X86_64, "mov imm32 to %eax", "\xb8\x00\x00\x00\x80\xc3", 6, ACCESSOR_IMMEDIATE, 0x80000000},
-    {EM_X86_64, "movabs", "\x48\xb8\x88\x77\x66\x55\x44\x33\x22\x11\xc3", 11, ACCESSOR_IMMEDIATE,
-     UINT64_C(0x1122334455667788)},
-    {EM_X86_64, "load", "\x48\x8b\x05\x10\x00\x00\x00\xc3", 8, ACCESSOR_LOAD, ADDRESS + 7 + 0x10},
-    {EM_X86_64, "endbr64", "\xf3\x0f\x1e\xfa\x48\x8d\x05\x00\x00\x00\x00\xc3", 12,
+    {&machine_x86_64, "mov imm32, negative", "\x48\xc7\xc0\x00\x00\x00\x80\xc3", 8,
+     ACCESSOR_IMMEDIATE, UINT64_C(0xffffffff80000000)},
+    {&machine_x86_64, "mov imm32 to %eax", "\xb8\x00\x00\x00\x80\xc3", 6, ACCESSOR_IMMEDIATE,
+     0x80000000},
+    {&machine_x86_64, "movabs", "\x48\xb8\x88\x77\x66\x55\x44\x33\x22\x11\xc3", 11,
+     ACCESSOR_IMMEDIATE, UINT64_C(0x1122334455667788)},
+    {&machine_x86_64, "load", "\x48\x8b\x05\x10\x00\x00\x00\xc3", 8, ACCESSOR_LOAD,
+     ADDRESS + 7 + 0x10},
+    {&machine_x86_64, "endbr64", "\xf3\x0f\x1e\xfa\x48\x8d\x05\x00\x00\x00\x00\xc3", 12,
      ACCESSOR_PC_RELATIVE, ADDRESS + 11},
-    {EM_X86_64, "frame", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\x5d\xc3", 13,
+    {&machine_x86_64, "frame", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\x5d\xc3", 13,
      ACCESSOR_PC_RELATIVE, ADDRESS + 11},
-    {EM_X86_64, "endbr64 and frame",
+    {&machine_x86_64, "endbr64 and frame",
      "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x48\xc7\xc0\x01\x00\x00\x00\x5d\xc3", 17, ACCESSOR_IMMEDIATE,
      1},
-    {EM_386, "mov imm32", "\xb8\x00\x00\x00\x80\xc3", 6, ACCESSOR_IMMEDIATE, 0x80000000},
-    {EM_386, "endbr32", "\xf3\x0f\x1e\xfb\xb8\x01\x00\x00\x00\xc3", 10, ACCESSOR_IMMEDIATE, 1},
-    {EM_386, "frame", "\x55\x89\xe5\xb8\x01\x00\x00\x00\x5d\xc3", 10, ACCESSOR_IMMEDIATE, 1},
-    {EM_386, "frame by MSVC", "\x55\x8b\xec\xb8\x01\x00\x00\x00\x5d\xc3", 10, ACCESSOR_IMMEDIATE,
+    {&machine_i386, "mov imm32", "\xb8\x00\x00\x00\x80\xc3", 6, ACCESSOR_IMMEDIATE, 0x80000000},
+    {&machine_i386, "endbr32", "\xf3\x0f\x1e\xfb\xb8\x01\x00\x00\x00\xc3", 10, ACCESSOR_IMMEDIATE,
      1},
-    {EM_AARCH64, "adrp", "\x00\x00\x00\xb0\x00\x00\x01\x91\xc0\x03\x5f\xd6", 12,
+    {&machine_i386, "frame", "\x55\x89\xe5\xb8\x01\x00\x00\x00\x5d\xc3", 10, ACCESSOR_IMMEDIATE, 1},
+    {&machine_i386, "frame by MSVC", "\x55\x8b\xec\xb8\x01\x00\x00\x00\x5d\xc3", 10,
+     ACCESSOR_IMMEDIATE, 1},
+    {&machine_aarch64, "adrp", "\x00\x00\x00\xb0\x00\x00\x01\x91\xc0\x03\x5f\xd6", 12,
      ACCESSOR_PC_RELATIVE, ADDRESS + 0x1000 + 0x40},
-    {EM_AARCH64, "adrp backwards", "\xe0\xff\xff\xf0\x00\xfc\x3f\x91\xc0\x03\x5f\xd6", 12,
+    {&machine_aarch64, "adrp backwards", "\xe0\xff\xff\xf0\x00\xfc\x3f\x91\xc0\x03\x5f\xd6", 12,
      ACCESSOR_PC_RELATIVE, ADDRESS - 1},
-    {EM_AARCH64, "adr and nop", "\x40\x00\x00\x10\x1f\x20\x03\xd5\xc0\x03\x5f\xd6", 12,
+    {&machine_aarch64, "adr and nop", "\x40\x00\x00\x10\x1f\x20\x03\xd5\xc0\x03\x5f\xd6", 12,
      ACCESSOR_PC_RELATIVE, ADDRESS + 8},
-    {EM_AARCH64, "nop and adr", "\x1f\x20\x03\xd5\x40\x00\x00\x10\xc0\x03\x5f\xd6", 12,
+    {&machine_aarch64, "nop and adr", "\x1f\x20\x03\xd5\x40\x00\x00\x10\xc0\x03\x5f\xd6", 12,
      ACCESSOR_PC_RELATIVE, ADDRESS + 12},
-    {EM_AARCH64, "bti", "\x5f\x24\x03\xd5\x00\x00\x00\x90\x00\x00\x00\x91\xc0\x03\x5f\xd6", 16,
-     ACCESSOR_PC_RELATIVE, ADDRESS},
+    {&machine_aarch64, "bti", "\x5f\x24\x03\xd5\x00\x00\x00\x90\x00\x00\x00\x91\xc0\x03\x5f\xd6",
+     16, ACCESSOR_PC_RELATIVE, ADDRESS},
 };
 
 #define KNOWN_COUNT ((int)(sizeof(known) / sizeof(known[0])))
 
 static const struct body unknown[] = {
-    {EM_X86_64, "another register", "\x48\x8d\x0d\x00\x10\x00\x00\xc3", 8, 0, 0},
-    {EM_X86_64, "a prologue before it", "\x50\x48\x8d\x05\x00\x10\x00\x00\xc3", 9, 0, 0},
-    {EM_X86_64, "no return", "\x48\x8d\x05\x00\x10\x00\x00\x90", 8, 0, 0},
-    {EM_X86_64, "a frame that is not left", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\xc3", 12,
+    {&machine_x86_64, "another register", "\x48\x8d\x0d\x00\x10\x00\x00\xc3", 8, 0, 0},
+    {&machine_x86_64, "a prologue before it", "\x50\x48\x8d\x05\x00\x10\x00\x00\xc3", 9, 0, 0},
+    {&machine_x86_64, "no return", "\x48\x8d\x05\x00\x10\x00\x00\x90", 8, 0, 0},
+    {&machine_x86_64, "a frame that is not left",
+     "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\xc3", 12, 0, 0},
+    {&machine_x86_64, "arithmetic behind it", "\x48\x8d\x05\x00\x10\x00\x00\x48\x83\xc0\x08\xc3",
+     12, 0, 0},
+    {&machine_x86_64, "a call", "\xe8\x00\x00\x00\x00\xc3", 6, 0, 0},
+    {&machine_i386, "a 64-bit body", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, 0, 0},
+    {&machine_i386, "a frame that is not left", "\x55\x89\xe5\xb8\x01\x00\x00\x00\xc3", 9, 0, 0},
+    {&machine_i386, "another register", "\xb9\x01\x00\x00\x00\xc3", 6, 0, 0},
+    {&machine_aarch64, "another register", "\x01\x00\x00\xb0\x20\x00\x01\x91\xc0\x03\x5f\xd6", 12,
      0, 0},
-    {EM_X86_64, "arithmetic behind it", "\x48\x8d\x05\x00\x10\x00\x00\x48\x83\xc0\x08\xc3", 12, 0,
+    {&machine_aarch64, "adr of another register",
+     "\x41\x00\x00\x10\x1f\x20\x03\xd5\xc0\x03\x5f\xd6", 12, 0, 0},
+    {&machine_aarch64, "a shifted add", "\x00\x00\x00\xb0\x00\x00\x41\x91\xc0\x03\x5f\xd6", 12, 0,
      0},
-    {EM_X86_64, "a call", "\xe8\x00\x00\x00\x00\xc3", 6, 0, 0},
-    {EM_386, "a 64-bit body", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, 0, 0},
-    {EM_386, "a frame that is not left", "\x55\x89\xe5\xb8\x01\x00\x00\x00\xc3", 9, 0, 0},
-    {EM_386, "another register", "\xb9\x01\x00\x00\x00\xc3", 6, 0, 0},
-    {EM_AARCH64, "another register", "\x01\x00\x00\xb0\x20\x00\x01\x91\xc0\x03\x5f\xd6", 12, 0, 0},
-    {EM_AARCH64, "adr of another register", "\x41\x00\x00\x10\x1f\x20\x03\xd5\xc0\x03\x5f\xd6", 12,
-     0, 0},
-    {EM_AARCH64, "a shifted add", "\x00\x00\x00\xb0\x00\x00\x41\x91\xc0\x03\x5f\xd6", 12, 0, 0},
-    {EM_AARCH64, "two adds", "\x00\x00\x00\xb0\x00\x00\x01\x91\x00\x00\x01\x91\xc0\x03\x5f\xd6", 16,
-     0, 0},
-    {EM_AARCH64, "no return", "\x00\x00\x00\xb0\x00\x00\x01\x91\x1f\x20\x03\xd5", 12, 0, 0},
+    {&machine_aarch64, "two adds",
+     "\x00\x00\x00\xb0\x00\x00\x01\x91\x00\x00\x01\x91\xc0\x03\x5f\xd6", 16, 0, 0},
+    {&machine_aarch64, "no return", "\x00\x00\x00\xb0\x00\x00\x01\x91\x1f\x20\x03\xd5", 12, 0, 0},
 };
 
 static struct bytes view_of(const struct body *body)
@@ -187,8 +192,7 @@ START_TEST(test_other_machine)
 {
     struct accessor accessor;
 
-    ck_assert(!decode(EM_AARCH64, view_of(&known[0]), ADDRESS, &accessor));
-    ck_assert(!decode(EM_RISCV, view_of(&known[0]), ADDRESS, &accessor));
+    ck_assert(!decode(&machine_aarch64, view_of(&known[0]), ADDRESS, &accessor));
 }
 END_TEST
 
@@ -200,16 +204,16 @@ START_TEST(test_out_of_reach)
     struct accessor accessor;
     struct bytes code = view_of(&known[0]);
 
-    ck_assert(decode(EM_X86_64, code, ADDRESS, &accessor));
-    ck_assert(!encode(EM_X86_64, &accessor, code, ADDRESS, far_away, patch));
+    ck_assert(decode(&machine_x86_64, code, ADDRESS, &accessor));
+    ck_assert(!encode(&machine_x86_64, &accessor, code, ADDRESS, far_away, patch));
     code = view_of(&known[2]);
-    ck_assert(decode(EM_X86_64, code, ADDRESS, &accessor));
-    ck_assert(!encode(EM_X86_64, &accessor, code, ADDRESS, far_away, patch));
+    ck_assert(decode(&machine_x86_64, code, ADDRESS, &accessor));
+    ck_assert(!encode(&machine_x86_64, &accessor, code, ADDRESS, far_away, patch));
     /* Sign extension would make another address of it. */
-    ck_assert(!encode(EM_X86_64, &accessor, code, ADDRESS, 0x80000000, patch));
+    ck_assert(!encode(&machine_x86_64, &accessor, code, ADDRESS, 0x80000000, patch));
     code = view_of(&known[4]);
-    ck_assert(decode(EM_X86_64, code, ADDRESS, &accessor));
-    ck_assert(encode(EM_X86_64, &accessor, code, ADDRESS, 0x80000000, patch));
+    ck_assert(decode(&machine_x86_64, code, ADDRESS, &accessor));
+    ck_assert(encode(&machine_x86_64, &accessor, code, ADDRESS, 0x80000000, patch));
 }
 END_TEST
 
@@ -220,8 +224,8 @@ static bool finds(const char *code, size_t size, uint64_t first, uint64_t range,
     struct reference_target target = {.first = first, .size = range, .absolute = absolute};
     uint64_t position = 0;
 
-    return find_reference(EM_X86_64, (struct bytes){(const uint8_t *)code, (uint64_t)size}, ADDRESS,
-                          &target, &position);
+    return find_reference(&machine_x86_64, (struct bytes){(const uint8_t *)code, (uint64_t)size},
+                          ADDRESS, &target, &position);
 }
 
 START_TEST(test_references)
@@ -247,20 +251,22 @@ END_TEST
 START_TEST(test_calls)
 {
     static const struct {
-        uint16_t machine;
+        const struct machine *machine;
         uint8_t code[8];
         uint64_t target; /* from the code's address */
     } calls[] = {
-        {EM_X86_64, {0x90, 0xe8, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},                   /* call */
-        {EM_X86_64, {0x90, 0xe9, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},                   /* jmp */
-        {EM_X86_64, {0x0f, 0x84, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},                   /* je */
-        {EM_386, {0x90, 0xe8, 0xf0, 0xff, 0xff, 0xff}, UINT64_C(0) - 10},                /* call */
-        {EM_AARCH64, {0x1f, 0x20, 0x03, 0xd5, 0x02, 0, 0, 0x94}, 4 + 8},                 /* bl */
-        {EM_AARCH64, {0x1f, 0x20, 0x03, 0xd5, 0xfe, 0xff, 0xff, 0x17}, UINT64_C(0) - 4}, /* b */
+        {&machine_x86_64, {0x90, 0xe8, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},     /* call */
+        {&machine_x86_64, {0x90, 0xe9, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},     /* jmp */
+        {&machine_x86_64, {0x0f, 0x84, 0x00, 0x10, 0x00, 0x00}, 6 + 0x1000},     /* je */
+        {&machine_i386, {0x90, 0xe8, 0xf0, 0xff, 0xff, 0xff}, UINT64_C(0) - 10}, /* call */
+        {&machine_aarch64, {0x1f, 0x20, 0x03, 0xd5, 0x02, 0, 0, 0x94}, 4 + 8},   /* bl */
+        {&machine_aarch64,
+         {0x1f, 0x20, 0x03, 0xd5, 0xfe, 0xff, 0xff, 0x17},
+         UINT64_C(0) - 4}, /* b */
     };
 
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        struct bytes code = {calls[i].code, calls[i].machine == EM_AARCH64 ? 8 : 6};
+        struct bytes code = {calls[i].code, calls[i].machine == &machine_aarch64 ? 8 : 6};
         struct reference_target target = {
             .first = ADDRESS + calls[i].target, .size = 1, .called = true};
         uint64_t position = 0;
@@ -298,7 +304,8 @@ START_TEST(test_counted)
     for (size_t i = 0; i < 3; i++) {
         position = 0;
         target.first = i < 2 ? ADDRESS : 0x40b000;
-        ck_assert_msg(find_reference(EM_X86_64, codes[i], ADDRESS, &target, &position) == found[i],
+        ck_assert_msg(find_reference(&machine_x86_64, codes[i], ADDRESS, &target, &position) ==
+                          found[i],
                       "code %zu", i);
     }
 }
@@ -311,7 +318,7 @@ static uint64_t place_of(const uint8_t *code, uint64_t size, uint64_t from, uint
     struct reference_target target = {.first = first, .size = range, .absolute = absolute};
     uint64_t position = from;
 
-    return find_reference(EM_X86_64, (struct bytes){code, size}, ADDRESS, &target, &position)
+    return find_reference(&machine_x86_64, (struct bytes){code, size}, ADDRESS, &target, &position)
                ? position
                : size;
 }
@@ -364,7 +371,7 @@ static bool finds_aarch64(uint64_t first, uint64_t range, uint64_t *position)
     struct reference_target target = {.first = first, .size = range};
 
     *position = 0;
-    return find_reference(EM_AARCH64, code, ADDRESS, &target, position);
+    return find_reference(&machine_aarch64, code, ADDRESS, &target, position);
 }
 
 START_TEST(test_references_aarch64)
@@ -387,10 +394,10 @@ START_TEST(test_lone_adrp)
     struct reference_target target = {.first = ADDRESS + 0x1fff, .size = 1};
     uint64_t position = 0;
 
-    ck_assert(find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
+    ck_assert(find_reference(&machine_aarch64, code, ADDRESS, &target, &position));
     position = 0;
     target = (struct reference_target){.first = ADDRESS + 0x2000, .size = 0x1000};
-    ck_assert(!find_reference(EM_AARCH64, code, ADDRESS, &target, &position));
+    ck_assert(!find_reference(&machine_aarch64, code, ADDRESS, &target, &position));
 }
 END_TEST
 
@@ -405,17 +412,17 @@ START_TEST(test_loads)
     struct bytes aarch64 = {(const uint8_t *)load, LOAD_SIZE};
     uint64_t position = 0, target;
 
-    ck_assert(find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert(find_load(&machine_x86_64, code, ADDRESS, &position, &target));
     ck_assert_uint_eq(target, ADDRESS + 7 + 0x10);
-    ck_assert(find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert(find_load(&machine_x86_64, code, ADDRESS, &position, &target));
     ck_assert_uint_eq(target, ADDRESS + 14 + 0x10);
-    ck_assert(!find_load(EM_X86_64, code, ADDRESS, &position, &target));
+    ck_assert(!find_load(&machine_x86_64, code, ADDRESS, &position, &target));
     position = 0;
-    ck_assert(find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
+    ck_assert(find_load(&machine_aarch64, aarch64, ADDRESS, &position, &target));
     ck_assert_uint_eq(target, ADDRESS + 0x1018);
-    ck_assert(!find_load(EM_AARCH64, aarch64, ADDRESS, &position, &target));
+    ck_assert(!find_load(&machine_aarch64, aarch64, ADDRESS, &position, &target));
     position = 0;
-    ck_assert(!find_load(EM_386, code, ADDRESS, &position, &target));
+    ck_assert(!find_load(&machine_i386, code, ADDRESS, &position, &target));
 }
 END_TEST
 
@@ -446,18 +453,18 @@ START_TEST(test_jumps)
     struct bytes other = {(const uint8_t *)"\x08\x00\x40\x39", 4}; /* ldrb w8,[x0] */
     uint64_t target;
 
-    ck_assert(follow_jump(EM_X86_64, x86, ADDRESS, &target));
+    ck_assert(follow_jump(&machine_x86_64, x86, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS);
-    ck_assert(follow_jump(EM_386, x86, ADDRESS, &target));
+    ck_assert(follow_jump(&machine_i386, x86, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS);
-    ck_assert(follow_jump(EM_AARCH64, aarch64, ADDRESS, &target));
+    ck_assert(follow_jump(&machine_aarch64, aarch64, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS - 4);
     /* Who follows what is no jump stays where he was. */
-    ck_assert(!follow_jump(EM_AARCH64, other, ADDRESS, &target));
+    ck_assert(!follow_jump(&machine_aarch64, other, ADDRESS, &target));
     ck_assert_uint_eq(target, ADDRESS - 4);
-    ck_assert(!follow_jump(EM_X86_64, view_of(&known[0]), ADDRESS, &target));
+    ck_assert(!follow_jump(&machine_x86_64, view_of(&known[0]), ADDRESS, &target));
     x86.size = 4;
-    ck_assert(!follow_jump(EM_X86_64, x86, ADDRESS, &target));
+    ck_assert(!follow_jump(&machine_x86_64, x86, ADDRESS, &target));
 }
 END_TEST
 

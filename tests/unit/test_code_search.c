@@ -30,7 +30,7 @@ static bool note(void *context, uint64_t from)
 }
 
 /* The pages of a file can be given back; those of an array would be lost. */
-static void search(uint16_t machine, uint64_t first, uint64_t size)
+static void search(const struct machine *machine, uint64_t first, uint64_t size)
 {
     char path[] = "/tmp/covsplit-code-search-XXXXXX";
     int fd = mkstemp(path);
@@ -44,9 +44,9 @@ static void search(uint16_t machine, uint64_t first, uint64_t size)
     close(fd);
     found = 0;
     ck_assert(code_search(&(struct code_search){.input = &input,
-                                                .machine = machine_find(machine),
+                                                .machine = machine,
                                                 .target = {.first = first, .size = size}},
-                          &(struct code){input.bytes, ADDRESS}, note, NULL));
+                          &(struct code){.bytes = input.bytes, .address = ADDRESS}, note, NULL));
     input_close(&input);
 }
 
@@ -79,7 +79,7 @@ START_TEST(test_x86_64)
         memset(code, 0x90, sizeof(code));
         memcpy(code + at, "\x48\x8d\x05", 3);
         memcpy(code + at + 3, &distance, sizeof(distance));
-        search(EM_X86_64, TARGET, 16);
+        search(&machine_x86_64, TARGET, 16);
         ck_assert_msg(found != 0 && found_at == ADDRESS + at + 3, "at %#lx", (long)at);
     }
 }
@@ -96,7 +96,7 @@ START_TEST(test_aarch64_far)
         put_adrp(places[i]);
         put_add(places[i] + 4, 0x800);
         put_add(places[i] + 2000, 0x10);
-        search(EM_AARCH64, TARGET + 0x10, 8);
+        search(&machine_aarch64, TARGET + 0x10, 8);
         ck_assert_msg(found != 0 && found_at == ADDRESS + places[i], "place %zu", i);
     }
 }
@@ -111,7 +111,7 @@ START_TEST(test_aarch64_other)
         memset(code, 0, sizeof(code));
         put_adrp(at);
         put_add(at + 4, 0x800);
-        search(EM_AARCH64, TARGET + 0x10, 8);
+        search(&machine_aarch64, TARGET + 0x10, 8);
         ck_assert_msg(found == 0, "at %#lx", (long)at);
         at += at > PIECE + 64 && at < PIECE + 8100 ? 60 : 0;
     }
@@ -160,7 +160,7 @@ START_TEST(test_aarch64_overwritten)
     for (at += 8; betweens[_i].instructions[(at - 72) / 4] != 0; at += 4)
         put_instruction(at, betweens[_i].instructions[(at - 72) / 4]);
     put_add(at, 0x10);
-    search(EM_AARCH64, TARGET + 0x10, 8);
+    search(&machine_aarch64, TARGET + 0x10, 8);
     ck_assert_msg((found != 0) == betweens[_i].found, "%s", betweens[_i].text);
 }
 END_TEST

@@ -1,0 +1,128 @@
+/*
+ * The suite of a machine: see machine_suite.h.
+ */
+#include "tests/unit/machine_suite.h"
+
+#include <string.h>
+
+#include "tests/support/suite.h"
+
+static const struct machine_suite *suite;
+
+static struct code code_of(const struct machine_body *body)
+{
+    return (struct code){.bytes = {(const uint8_t *)body->code, body->size},
+                         .address = MACHINE_ADDRESS,
+                         .base = MACHINE_BASE,
+                         .is_thumb = body->is_thumb};
+}
+
+START_TEST(test_known_body)
+{
+    const struct machine_body *body = &suite->known[_i];
+    struct code code = code_of(body);
+    struct accessor accessor;
+
+    ck_assert_msg(body->machine->decode_accessor(&code, &accessor), "%s", body->what);
+    ck_assert_msg(accessor.value == body->value, "%s: 0x%llx", body->what,
+                  (unsigned long long)accessor.value);
+    ck_assert_int_eq(accessor.form, body->form);
+    ck_assert_uint_eq(accessor.size, body->size);
+    ck_assert_uint_le(accessor.patch_size, ACCESSOR_PATCH_MAX);
+    ck_assert_uint_le(accessor.patch_offset + accessor.patch_size, accessor.size);
+}
+END_TEST
+
+/* A body that is cut short anywhere is not one. */
+START_TEST(test_cut_short)
+{
+    const struct machine_body *body = &suite->known[_i];
+    struct code code = code_of(body);
+    struct accessor accessor;
+
+    for (code.bytes.size = 0; code.bytes.size < body->size; code.bytes.size++)
+        ck_assert_msg(!body->machine->decode_accessor(&code, &accessor), "%s, %zu bytes",
+                      body->what, (size_t)code.bytes.size);
+}
+END_TEST
+
+/* What is written decodes to the new value, and needs no slot any more. */
+START_TEST(test_rewrite)
+{
+    const struct machine_body *body = &suite->known[_i];
+    struct code code = code_of(body);
+    uint64_t value = suite->new_value != 0 ? suite->new_value : MACHINE_ADDRESS + 0x54320;
+    uint8_t patch[ACCESSOR_PATCH_MAX], changed[256];
+    struct accessor accessor, again;
+
+    ck_assert(body->machine->decode_accessor(&code, &accessor));
+    ck_assert_msg(body->machine->encode_accessor(&code, &accessor, value, patch), "%s", body->what);
+    ck_assert_uint_le(body->size, sizeof(changed));
+    memcpy(changed, code.bytes.data, body->size);
+    memcpy(changed + accessor.patch_offset, patch, accessor.patch_size);
+    code.bytes.data = changed;
+    ck_assert_msg(body->machine->decode_accessor(&code, &again), "%s", body->what);
+    ck_assert_msg(again.value == value, "%s: 0x%llx", body->what, (unsigned long long)again.value);
+    ck_assert_int_ne(again.form, ACCESSOR_LOAD);
+}
+END_TEST
+
+START_TEST(test_unknown_body)
+{
+    const struct machine_body *body = &suite->unknown[_i];
+    struct code code = code_of(body);
+    struct accessor accessor;
+
+    ck_assert_msg(!body->machine->decode_accessor(&code, &accessor), "%s", body->what);
+}
+END_TEST
+
+static bool finds(const struct machine_reference *reference, struct reference_target target)
+{
+    struct code code = {.bytes = {(const uint8_t *)reference->code, reference->size},
+                        .address = MACHINE_ADDRESS,
+                        .base = MACHINE_BASE};
+    uint64_t position = 0;
+
+    return reference->machine->find_reference(&code, &target, &position);
+}
+
+/* It is found as what it is, and leads nowhere else. */
+START_TEST(test_reference)
+{
+    const struct machine_reference *reference = &suite->references[_i];
+    struct reference_target target = {.first = reference->target,
+                                      .size = 1,
+                                      .absolute = reference->absolute,
+                                      .called = reference->called};
+    struct reference_target other = target;
+
+    ck_assert_msg(finds(reference, target), "%s", reference->what);
+    other.first = target.first + 1;
+    ck_assert_msg(!finds(reference, other), "%s, one further", reference->what);
+    other.first = target.first - 64;
+    other.size = 64;
+    ck_assert_msg(!finds(reference, other), "%s, in front of it", reference->what);
+    other.size = 65;
+    ck_assert_msg(finds(reference, other), "%s, in a range", reference->what);
+    other.absolute = false;
+    ck_assert_msg(!reference->absolute || !finds(reference, other), "%s, not absolute",
+                  reference->what);
+    other = target;
+    other.called = false;
+    ck_assert_msg(!reference->called || !finds(reference, other), "%s, not called",
+                  reference->what);
+}
+END_TEST
+
+int machine_suite_main(const struct machine_suite *given)
+{
+    TCase *bodies = suite_case("bodies", 60, NULL);
+    TCase *references = suite_case("references", 60, NULL);
+
+    suite = given;
+    suite_loops(bodies, (int)suite->known_count, test_known_body, test_cut_short, test_rewrite);
+    suite_loops(bodies, (int)suite->unknown_count, test_unknown_body);
+    suite_loops(references, (int)suite->reference_count, test_reference);
+    return suite_main(suite->name, bodies, references);
+}

@@ -1,0 +1,53 @@
+/*
+ * The suite of a machine: bodies of accessors and instructions with references, as tables. What is
+ * asked of each is the same for every machine.
+ */
+#ifndef COVSPLIT_TESTS_UNIT_MACHINE_SUITE_H
+#define COVSPLIT_TESTS_UNIT_MACHINE_SUITE_H
+
+#include "formats/machine/machine.h"
+
+/* All code is at this address; for one of less than 8 bytes, or of 32 bits. */
+#define MACHINE_ADDRESS UINT64_C(0x401000)
+#define MACHINE_BASE    UINT64_C(0x480000) /* what the base register holds */
+
+/* A function; one that is no accessor has no form and value. */
+struct machine_body {
+    const struct machine *machine;
+    const char *what;
+    const char *code;
+    size_t size;
+    enum accessor_form form;
+    uint64_t value;
+    bool is_thumb;
+};
+
+/* Code with one reference. */
+struct machine_reference {
+    const struct machine *machine;
+    const char *what;
+    const char *code;
+    size_t size;
+    uint64_t target;
+    bool absolute; /* it is there only where code may hold addresses */
+    bool called;   /* it is there only where what is looked for is code */
+};
+
+struct machine_suite {
+    const char *name;
+    const struct machine_body *known;
+    size_t known_count;
+    const struct machine_body *unknown;
+    size_t unknown_count;
+    const struct machine_reference *references;
+    size_t reference_count;
+    /* Where a body is made to lead, which all can reach: 0 for MACHINE_ADDRESS + 0x54320. */
+    uint64_t new_value;
+};
+
+#define MACHINE_TABLE(table) table, sizeof(table) / sizeof((table)[0])
+
+/* Runs it: what main returns. */
+int machine_suite_main(const struct machine_suite *suite);
+
+#endif
