@@ -43,7 +43,8 @@
 #define LOOK_AHEAD 16384
 
 /* Compilers have it in no more places of a function's stack. */
-#define SLOTS_MAX 8
+#define SLOTS_MAX   8
+#define NO_REGISTER 32
 
 /* r0 and r3 to r12: a bit each. */
 #define CHANGED_BY_CALLS UINT32_C(0x1ff9)
@@ -70,6 +71,7 @@
 #define NOP           0x60000000u /* ori 0,0,0 */
 #define NOP_GROUP     0x60420000u /* ori 2,2,0: ends a group of instructions */
 #define BLR           0x4e800020u
+#define BCTR          0x4e800420u
 #define BCTRL         0x4e800421u
 #define LD_2_12       0xe84cfff8u /* ld 2,-8(12) */
 #define ADD_2_12      0x7c426214u /* add 2,2,12 */
@@ -322,30 +324,57 @@ static bool low_half(uint32_t instruction, unsigned base, uint64_t *low)
     return true;
 }
 
-/* Whether the instruction surely puts another value into the register; of those that do only the
- * ones that compilers make most are known. */
-static bool overwrites(uint32_t instruction, unsigned to)
+/* The register that the instruction surely puts another value into; of those that do only the ones
+ * that compilers make most are known. NO_REGISTER for all others. */
+static unsigned written(uint32_t instruction)
 {
     unsigned opcode = opcode_of(instruction);
-    bool loads = opcode == 32 || opcode == 34 || opcode == 40 || opcode == 42 || opcode == OPCODE_LD;
 
-    return target_of(instruction) == to &&
-           (loads || opcode == OPCODE_ADDI || opcode == OPCODE_ADDIS);
+    if ((opcode >= 7 && opcode <= OPCODE_ADDIS && opcode != 9 && opcode != 10 && opcode != 11) ||
+        (opcode >= OPCODE_LWZ && opcode <= 35) || (opcode >= 40 && opcode <= 43) ||
+        opcode == OPCODE_LD)
+        return target_of(instruction);
+    if (opcode == 21 || (opcode >= OPCODE_ORI && opcode <= 30)) /* rlwinm, ori to andis., rldicl */
+        return base_of(instruction);
+    if (opcode != 31)
+        return NO_REGISTER;
+    switch (instruction >> 1 & 0x3ff) {
+    case 21: /* loads: ldx, lwzx, ldux, lbzx, lhzx, lwax, lhax */
+    case 23:
+    case 53:
+    case 87:
+    case 279:
+    case 341:
+    case 343:
+    case 40: /* arithmetic: subf, neg, mulld, mullw, add */
+    case 104:
+    case 233:
+    case 235:
+    case 266:
+        return target_of(instruction);
+    case 24: /* logic: slw, cntlzw, sld, and, cntlzd, xor, or, srw, srd, srawi, extsh, extsb, extsw */
+    case 26:
+    case 27:
+    case 28:
+    case 58:
+    case 316:
+    case 444:
+    case 536:
+    case 539:
+    case 824:
+    case 922:
+    case 954:
+    case 986:
+        return base_of(instruction);
+    default:
+        return NO_REGISTER;
+    }
 }
 
-/* Branches, but not those that come back: bl, and bctrl. */
+/* Branches that come back: bl, and bctrl. */
 static bool is_call(uint32_t instruction)
 {
     return (instruction & 0xfc000001) == 0x48000001 || instruction == BCTRL;
-}
-
-static bool may_branch(uint32_t instruction)
-{
-    unsigned opcode = opcode_of(instruction), extended = instruction >> 1 & 0x3ff;
-
-    return !is_call(instruction) &&
-           (opcode == OPCODE_BC || opcode == OPCODE_B ||
-            (opcode == 19 && (extended == 16 || extended == 528))); /* bclr, bcctr */
 }
 
 /* Where a branch, or a call, leads. */
@@ -360,6 +389,28 @@ static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
         return false;
     *to = distance + ((instruction & 2) != 0 ? 0 : address);
     return true;
+}
+
+/* Where all ways that lead on from an addis have met again: at the furthest place to which a branch
+ * among the instructions seen so far leads. */
+static uint64_t joined_behind(uint32_t instruction, uint64_t offset, uint64_t joined)
+{
+    uint64_t to;
+
+    if (is_call(instruction))
+        return joined;
+    if (instruction == BCTR)
+        return UINT64_MAX;
+    if (!is_branch(instruction, offset, &to) || to < offset || to > INT64_MAX)
+        return joined;
+    return to > joined ? to : joined;
+}
+
+/* Nothing goes on behind it. */
+static bool ends_path(uint32_t instruction)
+{
+    return instruction == BLR ||
+           (opcode_of(instruction) == OPCODE_B && !is_call(instruction));
 }
 
 /* Where a high half is, once an addis has made it. */
@@ -386,19 +437,22 @@ static bool holds_in_slot(const struct holders *holders, uint64_t slot)
 }
 
 /* Follows copies, and what is stored and loaded again where registers are too few: compilers store
- * it at once, before any branch. */
+ * it at once, before any branch. `branched`: not all ways come by here, and what is overwritten
+ * may be there on others. */
 static void follow_copies(struct holders *holders, uint32_t instruction, bool branched)
 {
     unsigned from = target_of(instruction), to = base_of(instruction);
     uint64_t slot = low_16(instruction);
 
-    if (!branched && overwrites(instruction, from))
-        holders->registers &= ~(UINT32_C(1) << from);
+    /* mr, which is an or of a register with itself: it names the registers the other way around. */
+    bool is_copy = opcode_of(instruction) == 31 && (instruction >> 1 & 0x3ff) == 444 &&
+                   (instruction >> 11 & 31) == from && holds(holders, from);
+
+    if (!branched && written(instruction) != NO_REGISTER)
+        holders->registers &= ~(UINT32_C(1) << written(instruction));
     if (!branched && is_call(instruction))
         holders->registers &= ~CHANGED_BY_CALLS;
-    /* mr, which is an or of a register with itself: it names the registers the other way around. */
-    if (opcode_of(instruction) == 31 && (instruction >> 1 & 0x3ff) == 444 &&
-        (instruction >> 11 & 31) == from && holds(holders, from)) {
+    if (is_copy) {
         holders->registers |= UINT32_C(1) << to;
     } else if (!branched && opcode_of(instruction) == OPCODE_STD && (instruction & 3) == 0 &&
                to == 1 && holds(holders, from) && !holds_in_slot(holders, slot)) {
@@ -418,9 +472,9 @@ static bool high_half_refers(const struct code *code, uint64_t offset, uint32_t 
                              uint64_t high, const struct reference_target *target)
 {
     struct holders holders = {.registers = UINT32_C(1) << target_of(addis)};
-    bool found = false, branched = false, is_absolute = base_of(addis) == 0;
+    bool found = false, is_absolute = base_of(addis) == 0;
+    uint64_t joined = 0, low;
     uint32_t instruction;
-    uint64_t low;
 
     for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
         uint64_t next = offset + i * INSTRUCTION_SIZE;
@@ -437,11 +491,11 @@ static bool high_half_refers(const struct code *code, uint64_t offset, uint32_t 
             holds(&holders, target_of(instruction)) &&
             reference_counts(target, high | (instruction & 0xffff)))
             return true;
-        follow_copies(&holders, instruction, branched);
-        if (!branched &&
-            (instruction == BLR || (holders.registers == 0 && holders.slot_count == 0)))
+        follow_copies(&holders, instruction, next < joined);
+        joined = joined_behind(instruction, next, joined);
+        if (next + INSTRUCTION_SIZE >= joined &&
+            (ends_path(instruction) || (holders.registers == 0 && holders.slot_count == 0)))
             break;
-        branched |= may_branch(instruction);
     }
     return is_absolute ? reference_counts(target, high)
                        : !found || holders.is_unread || holders.overflown;
