@@ -142,6 +142,9 @@ struct machine {
 extern const struct machine machine_x86_64;
 extern const struct machine machine_i386;
 extern const struct machine machine_aarch64;
+extern const struct machine machine_riscv64;
+extern const struct machine machine_riscv32;
+extern const struct machine machine_loongarch64;
 
 /* The machine with this ELF number, class and data encoding (ELFCLASS..., ELFDATA...); NULL: none.
  */
