@@ -32,7 +32,8 @@ static bool pointer_visitor(void *context, const struct elf_relocation *relocati
 }
 
 /* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three
- * characters make a likely address. */
+ * characters make a likely address. (Of 32-bit images, whose records have other sizes, an address
+ * hardly ever looks like text.) */
 static bool is_short_text(uint64_t word)
 {
     for (; word != 0; word >>= 8) {
@@ -50,7 +51,7 @@ static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
     uint64_t distance = word - target->first;
 
     return distance < target->size &&
-           (!is_short_text(word) ||
+           (search->image->sizes.word != 8 || !is_short_text(word) ||
             (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0)) &&
            reference_counts(target, word);
 }
@@ -61,10 +62,11 @@ static bool find_word_in(struct pointer_search *search, size_t section)
 {
     const GElf_Shdr *shdr = &search->image->shdrs[section];
     struct bytes bytes = elf_section_bytes(search->image, section);
-    uint64_t released = 0;
+    uint64_t word = search->image->sizes.word, released = 0;
 
-    for (uint64_t i = align_up(shdr->sh_addr, 8) - shdr->sh_addr; i + 8 <= bytes.size; i += 8) {
-        if (may_be_pointer(search, load_u64(bytes.data + i, false)) &&
+    for (uint64_t i = align_up(shdr->sh_addr, word) - shdr->sh_addr; i + word <= bytes.size;
+         i += word) {
+        if (may_be_pointer(search, elf_load_word(search->image, bytes.data + i)) &&
             !rules_is_accessor_slot(search->code, shdr->sh_addr + i)) {
             search->from = shdr->sh_addr + i;
             return true;
@@ -141,8 +143,8 @@ bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *va
         *value = search.value;
         return search.has_value;
     }
-    if (!elf_bytes_at(&state->image, slot, 8, &bytes))
+    if (!elf_bytes_at(&state->image, slot, state->image.sizes.word, &bytes))
         return false;
-    *value = load_u64(bytes.data, false);
+    *value = elf_load_word(&state->image, bytes.data);
     return true;
 }
