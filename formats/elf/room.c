@@ -18,8 +18,6 @@
 
 #include <string.h>
 
-#define PHDR_SIZE sizeof(Elf64_Phdr)
-
 /* Everything that may move is a table of at most this alignment. */
 #define MOVE_ALIGNMENT UINT64_C(16)
 
@@ -42,7 +40,7 @@ static bool no_memory(struct elf_state *state)
 
 static uint64_t headers_old_end(const struct elf_state *state)
 {
-    return state->image.ehdr.e_phoff + state->image.phnum * PHDR_SIZE;
+    return state->image.ehdr.e_phoff + state->image.phnum * state->image.sizes.phdr;
 }
 
 /* Index of the section whose bytes come first at or behind `offset`; NO_INDEX if none. */
@@ -347,7 +345,7 @@ void elf_room_forget(struct elf_state *state, size_t edit_count)
 {
     state->base.plan->edits.count = edit_count;
     state->move_count = 0;
-    state->moved.size = state->base.tripwire_size;
+    state->moved.size = state->base.tripwire_padding + state->base.tripwire_size;
     state->headers_growth = 0;
 }
 
@@ -394,7 +392,7 @@ bool elf_room_make(struct elf_state *state, size_t extra)
 {
     const struct elf_image *image = &state->image;
     const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
-    uint64_t old_end = headers_old_end(state), new_end = old_end + extra * PHDR_SIZE;
+    uint64_t old_end = headers_old_end(state), new_end = old_end + extra * image->sizes.phdr;
     uint64_t start = free_end(state, old_end), end;
     size_t index = next_section(image, start);
     size_t edit_count = state->base.plan->edits.count;
