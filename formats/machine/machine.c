@@ -9,6 +9,7 @@ static const struct machine *const machines[] = {
     &machine_x86_64,
     &machine_i386,
     &machine_aarch64,
+    &machine_arm,
 };
 
 const struct machine *machine_find(uint16_t elf_machine, uint8_t elf_class, uint8_t elf_data)
