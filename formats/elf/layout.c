@@ -319,7 +319,8 @@ bool elf_layout(struct planning *planning, struct error *error)
     struct elf_state *state = (struct elf_state *)planning;
     struct image_plan *plan = planning->plan;
     bool done = !image_plan_removes(plan, SECTION_NAMES) ||
-                buffer_append(&state->moved, planning->tripwire, planning->tripwire_size);
+                (buffer_append_zeros(&state->moved, planning->tripwire_padding) &&
+                 buffer_append(&state->moved, planning->tripwire, planning->tripwire_size));
 
     if (done)
         choose_holes(state);

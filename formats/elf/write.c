@@ -116,6 +116,10 @@ static void empty_section(const struct elf_state *state, const struct image_sect
      * Not SHT_NOBITS where nothing is left: GNU strip and readelf take a section of that type, if
      * it is not loaded, for a part of every segment, and strip then writes an image that does not
      * start. */
+    if (section->kind == SECTION_NAMES) {
+        shdr->sh_addr += state->base.tripwire_padding;
+        shdr->sh_offset += state->base.tripwire_padding;
+    }
     shdr->sh_size = planning_rest(&state->base, section->kind, section->size).size;
     shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
 }

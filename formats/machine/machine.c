@@ -10,6 +10,7 @@ static const struct machine *const machines[] = {
     &machine_i386,
     &machine_aarch64,
     &machine_arm,
+    &machine_s390x,
 };
 
 const struct machine *machine_find(uint16_t elf_machine, uint8_t elf_class, uint8_t elf_data)

@@ -163,10 +163,12 @@ struct outcome program_run(const char *directory, const char *name)
 
 const char *program_describe(const struct program *program)
 {
-    return text_format("clang-%s %s %s %s %s %s %s %s", program->clang, program->linker,
-                       kind_names[program->kind], program->language == LANGUAGE_CXX ? "C++" : "C",
-                       program->optimization, or_empty(program->instrumentation),
-                       or_empty(program->compile_options), or_empty(program->link_options));
+    return text_format("%sclang-%s %s %s %s %s %s %s %s",
+                       program->target != NULL ? text_format("%s ", program->target->name) : "",
+                       program->clang, program->linker, kind_names[program->kind],
+                       program->language == LANGUAGE_CXX ? "C++" : "C", program->optimization,
+                       or_empty(program->instrumentation), or_empty(program->compile_options),
+                       or_empty(program->link_options));
 }
 
 static const char *compiler_of(const struct program *program)
@@ -194,6 +196,9 @@ static void compile(const struct program *program, const char *directory, const 
     struct command command = {.directory = directory};
     struct text_list *words = &command.arguments;
     text_list_add(words, compiler_of(program));
+    if (program->target != NULL) {
+        target_add_compile_words(program->target, words);
+    }
     text_list_add(words, program->optimization);
     text_list_add(words, position_option(program->kind));
     text_list_add_words(words, instrumentation_of(program));
@@ -213,7 +218,11 @@ static void link_image(const struct program *program, const char *directory, con
     struct command command = {.directory = directory};
     struct text_list *words = &command.arguments;
     text_list_add(words, compiler_of(program));
-    text_list_add_format(words, "-fuse-ld=%s", program->linker);
+    if (program->target != NULL) {
+        target_add_link_words(program->target, program->clang, program->linker, words);
+    } else {
+        text_list_add_format(words, "-fuse-ld=%s", program->linker);
+    }
     text_list_add_words(words, kind);
     text_list_add_words(words, instrumentation_of(program));
     text_list_add_format(words, "-Wl,--build-id=%s",

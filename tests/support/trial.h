@@ -20,6 +20,7 @@ struct trial {
     char *original; /* directories */
     char *stripped;
     const char *clang;          /* LLVM version, for the tools */
+    const char *emulator;       /* words in front of the program's; NULL: it runs by itself */
     struct text_list images;    /* file names; the first one is run */
     struct text_list arguments; /* of the program */
     bool numbered_runs;         /* the number of the run is one more argument */
@@ -55,6 +56,10 @@ bool trial_check_sizes(const struct trial *trial, struct verdict *verdict);
 
 /* readelf and eu-readelf find nothing wrong that they did not find in the original. */
 bool trial_check_readers(const struct trial *trial, struct verdict *verdict);
+
+/* What llvm-cov exports is equal to the byte: of the original images with the profiles that
+ * trial_check_runs left of them, and of the stripped ones with theirs, by the sidecars. */
+bool trial_check_report(const struct trial *trial, struct verdict *verdict);
 
 /* After strip, llvm-strip and eu-strip the stripped images still run and count the same. */
 bool trial_check_strip_tools(const struct trial *trial, struct verdict *verdict);
