@@ -134,9 +134,9 @@ static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t 
     unsigned type = GELF_ST_TYPE(symbol->st_info);
 
     (void)offset;
-    if (type == STT_SECTION || elf_symbol_is_mark(&search->state->image, search->section, symbol) ||
-        !elf_symbol_has_address(&search->state->image, symbol) ||
-        elf_move_of(search->state, symbol->st_value) == NULL)
+    if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
+        elf_move_of(search->state, symbol->st_value) == NULL ||
+        elf_symbol_is_mark(&search->state->image, search->section, symbol))
         return true;
     if (search->is_exported)
         return false;
