@@ -322,29 +322,54 @@ static bool is_conditional_branch(uint32_t instruction, uint64_t address, uint64
     return true;
 }
 
-/* Whether the adrp at `offset` makes an address that counts. */
-static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
-                        const struct reference_target *target)
+/* What became of the page that an adrp made. */
+enum page_use {
+    PAGE_UNUSED, /* no other half was found */
+    PAGE_ELSEWHERE,
+    PAGE_REFERS, /* to an address that counts */
+};
+
+/* Looks for other halves from the instruction behind `offset` on. *jump is where the first branch
+ * leads that is surely taken, from the code's start; else 0. */
+static enum page_use find_page_use(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
+                                   const struct reference_target *target, uint64_t *jump)
 {
     bool found = false, branched = false;
     uint32_t instruction;
     uint64_t low;
 
+    *jump = 0;
     for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
         if (!instruction_at(code, offset + i * INSTRUCTION_SIZE, &instruction))
             break;
         if (low_half(instruction, base, &low)) {
             found = true;
             if (reference_counts(target, page + low))
-                return true;
+                return PAGE_REFERS;
         }
         if (is_adrp(instruction) && (instruction & 0x1f) == base)
             break;
         if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, base)))
             break;
+        /* b, not bl; offsets from the code's start may wrap around, and are no place in it then */
+        if (!branched && instruction >> 31 == 0)
+            is_branch(instruction, offset + i * INSTRUCTION_SIZE, jump);
         branched |= may_branch(instruction);
     }
-    return !found;
+    return found ? PAGE_ELSEWHERE : PAGE_UNUSED;
+}
+
+/* Whether the adrp at `offset` makes an address that counts. Compilers may leave it in one place,
+ * and its other half behind a branch. */
+static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
+                        const struct reference_target *target)
+{
+    uint64_t jump, next;
+    enum page_use use = find_page_use(code, offset, page, base, target, &jump);
+
+    if (use == PAGE_UNUSED && jump != 0)
+        use = find_page_use(code, jump - INSTRUCTION_SIZE, page, base, target, &next);
+    return use != PAGE_ELSEWHERE;
 }
 
 /* movz, of 32 or 64 bits */

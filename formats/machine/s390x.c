@@ -4,9 +4,8 @@
  * Instructions are 2, 4 or 6 bytes at multiples of 2. An address takes one of 6 bytes (format RIL):
  * its operand is half the distance from the instruction itself, in 32 bits, so it reaches 4 GiB
  * either way, but even addresses alone. There is one that makes an address (larl), and there are
- * those that load, store, compare or prefetch what is there: they are told by 12 bits. Code has those
- * by chance, too, in the middle of other instructions (cghsi 16(%r12),0 is e5 58 c0 10 00 00, and
- * c0 10 is larl), and in front of a distance that fits a large range. All is big-endian.
+ * those that load, store, compare or prefetch what is there: they are told by 12 bits, which other
+ * instructions have in their midst, too, so that a large range is hit by chance. All is big-endian.
  *
  * An object that may be at an odd address is loaded from the GOT (lgrl), as the bounds of sections
  * are; and gcc adds its distance from the GOT, out of read-only data, to where that is. Those are
