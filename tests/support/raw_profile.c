@@ -2,7 +2,7 @@
  * The raw profiles behind raw_profile.h.
  *
  * The header is an array of 64-bit fields; which field is where depends on the version, so there is
- * one table of field positions for the versions without a bitmap and two for those with one.
+ * one row of field positions for the versions without a bitmap and three for those with one.
  */
 #include "tests/support/raw_profile.h"
 
@@ -21,14 +21,16 @@ struct header_layout {
     unsigned last_version;
     unsigned field_count;
     unsigned record_size;
-    unsigned bitmap_size; /* the field behind it is the padding; NO_FIELD: no bitmap */
+    unsigned bitmap_size;           /* the field behind it is the padding; NO_FIELD: no bitmap */
+    unsigned uniform_counter_count; /* the field behind it is the padding; there are none */
     unsigned names_size;
 };
 
 static const struct header_layout layouts[] = {
-    {7, 8, 11, 48, NO_FIELD, 7},
-    {9, 9, 14, 64, 7, 9},
-    {10, 10, 16, 64, 7, 9},
+    {7, 8, 11, 48, NO_FIELD, NO_FIELD, 7},
+    {9, 9, 14, 64, 7, NO_FIELD, 9},
+    {10, 10, 16, 64, 7, NO_FIELD, 9},
+    {11, 11, 19, 72, 7, 9, 12},
 };
 
 enum {
@@ -112,6 +114,10 @@ static bool parse_parts(struct raw_profile *profile, const struct header_layout 
     if (fits && layout->bitmap_size != NO_FIELD) {
         fits = take(file, &offset, field(file, layout->bitmap_size), &profile->bitmap) &&
                skip_padding(profile, &offset, field(file, layout->bitmap_size + 1));
+    }
+    if (fits && layout->uniform_counter_count != NO_FIELD) {
+        fits = field(file, layout->uniform_counter_count) == 0 &&
+               skip_padding(profile, &offset, field(file, layout->uniform_counter_count + 1));
     }
     return fits && take(file, &offset, field(file, layout->names_size), &profile->names) &&
            take(file, &offset, file->size - offset, &profile->values);

@@ -2,7 +2,7 @@
  * A reader of raw profiles (.profraw) of the tests' own.
  *
  * It shares nothing with the code under test: what it knows is LLVM's InstrProfData.inc, raw
- * versions 7 to 10, 64-bit little-endian.
+ * versions 7 to 11, 64-bit little-endian.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
 #define COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
