@@ -37,6 +37,9 @@ struct planning {
     uint8_t stub[STUB_RECORD_MAX];
     uint8_t tripwire[TRIPWIRE_SIZE_MAX];
     size_t tripwire_size;
+    /* Bytes from the start of the names to the tripwire, which must be at an address that code can
+     * make (machine->address_unit); less than that. */
+    size_t tripwire_padding;
     uint8_t mapping_tripwire[TRIPWIRE_MAPPING_SIZE];
 };
 

@@ -175,10 +175,27 @@ static void keep_what_is_watched(struct planning *planning)
 
 /* ---- names ---- */
 
+/* Chooses the place of the tripwire in the names, whose bounds code must be able to make. False
+ * where there is none. */
+static bool place_tripwire(struct planning *planning)
+{
+    const struct image_section *names = section_of(planning, SECTION_NAMES);
+    uint64_t unit = planning->code.machine->address_unit;
+
+    unit = unit == 0 ? 1 : unit;
+    planning->tripwire_padding = (size_t)(align_up(names->address, unit) - names->address);
+    if (names->size <= planning->tripwire_padding)
+        return false;
+    planning->tripwire_size = tripwire_size(names->size - planning->tripwire_padding,
+                                            planning->plan->facts.uuid.size, (size_t)unit);
+    return planning->tripwire_size != 0;
+}
+
 static bool check_names(struct planning *planning)
 {
     const struct image_section *names = section_of(planning, SECTION_NAMES);
     enum section_kind kind = SECTION_NAMES;
+    uint64_t address;
 
     /* Between markers profiles begin with bytes that are no counters, of which a sidecar says how
      * many. */
@@ -186,11 +203,13 @@ static bool check_names(struct planning *planning)
         !check_bounds(planning, kind, kind) ||
         (planning->format->has_markers && !check_counted(planning, kind)))
         return false;
-    planning->tripwire_size = tripwire_size(names->size, planning->plan->facts.uuid.size);
-    if (planning->tripwire_size == 0)
+    if (!place_tripwire(planning))
         return image_plan_keep(planning->plan, kind, "it is too small to gain anything");
-    return rules_check_rewrite(&planning->code, kind, RUNTIME_END_NAMES,
-                               names->address + planning->tripwire_size) &&
+    address = names->address + planning->tripwire_padding;
+    return (planning->tripwire_padding == 0 ||
+            rules_check_rewrite(&planning->code, kind, RUNTIME_BEGIN_NAMES, address)) &&
+           rules_check_rewrite(&planning->code, kind, RUNTIME_END_NAMES,
+                               address + planning->tripwire_size) &&
            check_references(planning, kind) && settle_relocations(planning, kind);
 }
 
@@ -367,7 +386,8 @@ static bool rewrite_names(struct planning *planning, bool data_goes, uint64_t fi
     tripwire_write(planning->tripwire, planning->tripwire_size, &planning->plan->facts.uuid);
     return check_edited(planning, data_goes || change_first_record(planning, first_record),
                         error) &&
-           (planning->format->moves_names || names_move(planning, names->address, error));
+           (planning->format->moves_names ||
+            names_move(planning, names->address + planning->tripwire_padding, error));
 }
 
 bool names_and_data_plan(struct planning *planning, struct error *error)
@@ -381,6 +401,7 @@ bool names_and_data_plan(struct planning *planning, struct error *error)
     data = image_plan_removes(plan, SECTION_DATA) && check_data(planning, names);
     names = names && (data || check_first_record(planning, &first_record));
     planning->tripwire_size = names ? planning->tripwire_size : 0;
+    planning->tripwire_padding = names ? planning->tripwire_padding : 0;
     return check_edited(planning, true, error) && (!data || rewrite_data(planning, error)) &&
            (!names || rewrite_names(planning, data, first_record, error));
 }

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "common/elf_file/encode.h"
 #include "common/elf_file/note.h"
 
 static bool out_of_memory(const struct elf_writer *writer, uint64_t size, struct error *error)
@@ -15,62 +16,39 @@ static bool out_of_memory(const struct elf_writer *writer, uint64_t size, struct
 /* ---- structures in the form of the file ---- */
 
 bool elf_writer_encode(const struct elf_writer *writer, Elf_Type type, const void *structure,
-                       size_t size, struct buffer *encoded)
+                       struct buffer *encoded)
 {
-    Elf_Data from = {.d_buf = (void *)(uintptr_t)structure,
-                     .d_type = type,
-                     .d_version = EV_CURRENT,
-                     .d_size = size};
-    Elf_Data to = {.d_version = EV_CURRENT, .d_size = size};
+    return elf_encode(writer->elf_class, writer->elf_data, type, structure, 1, encoded);
+}
 
-    if (!buffer_reserve(encoded, size))
-        return false;
-    to.d_buf = encoded->data + encoded->size;
-    if ((elf_writer_is_wide(writer) ? elf64_xlatetof(&to, &from, writer->elf_data)
-                                    : elf32_xlatetof(&to, &from, writer->elf_data)) == NULL)
-        return false;
-    encoded->size += size;
-    return true;
+static size_t size_of(const struct elf_writer *writer, Elf_Type type)
+{
+    return elf_encoded_size(writer->elf_class, type);
 }
 
 /* ELF header and program header: what is in front of the segment. */
 static size_t file_header_size(const struct elf_writer *writer)
 {
-    return elf_writer_is_wide(writer) ? sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr)
-                                      : sizeof(Elf32_Ehdr) + sizeof(Elf32_Phdr);
+    return size_of(writer, ELF_T_EHDR) + size_of(writer, ELF_T_PHDR);
 }
 
 static bool encode_elf_header(const struct elf_writer *writer, struct buffer *encoded)
 {
-    Elf64_Ehdr wide = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, writer->elf_class,
+    Elf64_Ehdr ehdr = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, writer->elf_class,
                                    writer->elf_data, EV_CURRENT},
                        .e_type = writer->elf_type,
                        .e_machine = writer->machine,
                        .e_version = EV_CURRENT,
-                       .e_phoff = sizeof(wide),
+                       .e_phoff = size_of(writer, ELF_T_EHDR),
                        .e_shoff = writer->section_headers_offset,
-                       .e_ehsize = sizeof(wide),
-                       .e_phentsize = sizeof(Elf64_Phdr),
+                       .e_ehsize = (Elf64_Half)size_of(writer, ELF_T_EHDR),
+                       .e_phentsize = (Elf64_Half)size_of(writer, ELF_T_PHDR),
                        .e_phnum = 1,
-                       .e_shentsize = sizeof(Elf64_Shdr),
+                       .e_shentsize = (Elf64_Half)size_of(writer, ELF_T_SHDR),
                        .e_shnum = (Elf64_Half)writer->section_count,
                        .e_shstrndx = (Elf64_Half)(writer->section_count - 1)};
-    Elf32_Ehdr narrow = {.e_type = wide.e_type,
-                         .e_machine = wide.e_machine,
-                         .e_version = EV_CURRENT,
-                         .e_phoff = sizeof(narrow),
-                         .e_shoff = (Elf32_Off)wide.e_shoff,
-                         .e_ehsize = sizeof(narrow),
-                         .e_phentsize = sizeof(Elf32_Phdr),
-                         .e_phnum = 1,
-                         .e_shentsize = sizeof(Elf32_Shdr),
-                         .e_shnum = wide.e_shnum,
-                         .e_shstrndx = wide.e_shstrndx};
 
-    memcpy(narrow.e_ident, wide.e_ident, EI_NIDENT);
-    return elf_writer_is_wide(writer)
-               ? elf_writer_encode(writer, ELF_T_EHDR, &wide, sizeof(wide), encoded)
-               : elf_writer_encode(writer, ELF_T_EHDR, &narrow, sizeof(narrow), encoded);
+    return elf_writer_encode(writer, ELF_T_EHDR, &ehdr, encoded);
 }
 
 /* The one segment is the build ID's note, for tools that look it up there. It is a copy of the
@@ -79,40 +57,15 @@ static bool encode_elf_header(const struct elf_writer *writer, struct buffer *en
 static bool encode_segment(const struct elf_writer *writer, struct buffer *encoded)
 {
     const struct buffer *note = &writer->sections[1].stored;
-    Elf64_Phdr wide = {.p_type = PT_NOTE,
+    Elf64_Phdr phdr = {.p_type = PT_NOTE,
                        .p_flags = PF_R,
                        .p_offset = file_header_size(writer),
                        .p_filesz = note->size,
                        .p_memsz = note->size,
                        .p_align = ELF_NOTE_ALIGNMENT};
-    Elf32_Phdr narrow = {.p_type = PT_NOTE,
-                         .p_flags = PF_R,
-                         .p_offset = (Elf32_Off)wide.p_offset,
-                         .p_filesz = (Elf32_Word)note->size,
-                         .p_memsz = (Elf32_Word)note->size,
-                         .p_align = ELF_NOTE_ALIGNMENT};
 
-    return (elf_writer_is_wide(writer)
-                ? elf_writer_encode(writer, ELF_T_PHDR, &wide, sizeof(wide), encoded)
-                : elf_writer_encode(writer, ELF_T_PHDR, &narrow, sizeof(narrow), encoded)) &&
+    return elf_writer_encode(writer, ELF_T_PHDR, &phdr, encoded) &&
            buffer_append(encoded, note->data, note->size);
-}
-
-static bool encode_section_header(const struct elf_writer *writer, const Elf64_Shdr *wide,
-                                  struct buffer *encoded)
-{
-    Elf32_Shdr narrow = {.sh_name = wide->sh_name,
-                         .sh_type = wide->sh_type,
-                         .sh_flags = (Elf32_Word)wide->sh_flags,
-                         .sh_addr = (Elf32_Addr)wide->sh_addr,
-                         .sh_offset = (Elf32_Off)wide->sh_offset,
-                         .sh_size = (Elf32_Word)wide->sh_size,
-                         .sh_addralign = (Elf32_Word)wide->sh_addralign,
-                         .sh_entsize = (Elf32_Word)wide->sh_entsize};
-
-    return elf_writer_is_wide(writer)
-               ? elf_writer_encode(writer, ELF_T_SHDR, wide, sizeof(*wide), encoded)
-               : elf_writer_encode(writer, ELF_T_SHDR, &narrow, sizeof(narrow), encoded);
 }
 
 /* ---- the sections ---- */
@@ -237,7 +190,7 @@ bool elf_writer_walk(const struct elf_writer *writer, const struct elf_writer_si
     bool done = encode_elf_header(writer, &headers) && encode_segment(writer, &headers);
 
     for (size_t i = 0; done && i < writer->section_count; i++)
-        done = encode_section_header(writer, &writer->sections[i].header, &section_headers);
+        done = elf_writer_encode(writer, ELF_T_SHDR, &writer->sections[i].header, &section_headers);
     if (!done)
         out_of_memory(writer, headers.size + section_headers.size, error);
     done = done && sink->bytes(sink->context, buffer_view(&headers), error) &&

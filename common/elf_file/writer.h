@@ -79,9 +79,9 @@ struct elf_writer_sink {
 bool elf_writer_walk(const struct elf_writer *writer, const struct elf_writer_sink *sink,
                      struct error *error);
 
-/* Appends a structure of libelf in the form of the file. False (no message): no memory. */
+/* Appends a structure, given in the wide form, in the form of the file (elf_file/encode.h). */
 bool elf_writer_encode(const struct elf_writer *writer, Elf_Type type, const void *structure,
-                       size_t size, struct buffer *encoded);
+                       struct buffer *encoded);
 
 static inline bool elf_writer_is_wide(const struct elf_writer *writer)
 {

@@ -13,7 +13,7 @@
 #define TEXT_MORE    "..."
 #define TEXT_END     ": use covsplit merge\n"
 #define SHORT_SIZE   3
-#define SHORT_TEXT   0xff
+#define FILLER       0xff
 
 /* Of the size of names in lprofGetLoadModuleSignature, in all versions. */
 #define SIGNATURE_SHIFT 40
@@ -23,8 +23,9 @@
 #define MAPPING_VERSION 0x7fffffffu
 
 _Static_assert(HEAD_SIZE + sizeof(TEXT_START TEXT_MORE TEXT_END) - 1 + 2 * TRIPWIRE_UUID_MAX <=
-                   TRIPWIRE_SIZE_MAX,
-               "the longest text has room");
+                       TRIPWIRE_SIZE_MAX &&
+                   TRIPWIRE_SIZE_MAX % TRIPWIRE_UNIT_MAX == 0,
+               "the longest text has room, rounded up too");
 
 static size_t text_size(size_t uuid_size)
 {
@@ -34,13 +35,14 @@ static size_t text_size(size_t uuid_size)
            (is_cut ? strlen(TEXT_MORE) : 0) + strlen(TEXT_END);
 }
 
-size_t tripwire_size(uint64_t names_size, size_t uuid_size)
+size_t tripwire_size(uint64_t names_size, size_t uuid_size, size_t unit)
 {
-    size_t size = HEAD_SIZE + text_size(uuid_size);
+    size_t size = (size_t)align_up(HEAD_SIZE + text_size(uuid_size), unit);
+    size_t short_size = (size_t)align_up(SHORT_SIZE, unit);
 
     if (names_size >= size)
         return size;
-    return names_size >= SHORT_SIZE ? SHORT_SIZE : 0;
+    return names_size >= short_size ? short_size : 0;
 }
 
 void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid)
@@ -48,17 +50,26 @@ void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid)
     struct uuid shown = *uuid;
     char text[TRIPWIRE_SIZE_MAX], digits[UUID_HEX_MAX];
 
+    memset(to, FILLER, size);
     to[0] = CLAIMED_SIZE;
     to[1] = (uint8_t)(size - HEAD_SIZE);
-    if (size == SHORT_SIZE) {
-        to[HEAD_SIZE] = SHORT_TEXT;
+    if (size < HEAD_SIZE + text_size(uuid->size))
         return;
-    }
     if (shown.size > TRIPWIRE_UUID_MAX)
         shown.size = TRIPWIRE_UUID_MAX;
     snprintf(text, sizeof(text), "%s%s%s%s", TEXT_START, uuid_format(&shown, digits),
              shown.size < uuid->size ? TEXT_MORE : "", TEXT_END);
-    memcpy(to + HEAD_SIZE, text, size - HEAD_SIZE);
+    memcpy(to + HEAD_SIZE, text, text_size(uuid->size));
+}
+
+/* What rounds a size up to a unit, and all of a short text. */
+static bool is_filler(struct bytes bytes)
+{
+    for (size_t i = 0; i < bytes.size; i++) {
+        if (bytes.data[i] != FILLER)
+            return false;
+    }
+    return bytes.size < TRIPWIRE_UNIT_MAX;
 }
 
 /* Takes a text off the front of *bytes. False where it is not there. */
@@ -96,7 +107,7 @@ bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix)
         return false;
     text = (struct bytes){text.data + count, text.size - count};
     *is_prefix = take(&text, TEXT_MORE);
-    return take(&text, TEXT_END) && text.size == 0;
+    return take(&text, TEXT_END) && is_filler(text);
 }
 
 bool tripwire_recognize(struct bytes names)
@@ -107,8 +118,7 @@ bool tripwire_recognize(struct bytes names)
 
     if (!read_head(names, &text))
         return false;
-    return (names.size == SHORT_SIZE && text.data[0] == SHORT_TEXT) ||
-           tripwire_read_uuid(names, &uuid, &is_prefix);
+    return is_filler(text) || tripwire_read_uuid(names, &uuid, &is_prefix);
 }
 
 bool tripwire_find(struct bytes section, struct bytes *tripwire)

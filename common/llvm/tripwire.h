@@ -20,6 +20,9 @@
  * The text is "\ncovsplit lightweight profile, UUID HEX: use covsplit merge\n". No zlib stream
  * starts with those bytes: the method in the low half of the first one would be 10, and deflate is
  * 8. A UUID of more than TRIPWIRE_UUID_MAX bytes is cut short, with "..." behind it.
+ *
+ * Where the image's code can only make addresses that are multiples of a unit (s390x: 2), the size
+ * is one too: bytes ff behind the text make up for it.
  */
 #ifndef COVSPLIT_COMMON_LLVM_TRIPWIRE_H
 #define COVSPLIT_COMMON_LLVM_TRIPWIRE_H
@@ -34,10 +37,12 @@
 /* So a profile gets no more than 128 bytes longer, padding included. */
 #define TRIPWIRE_SIZE_MAX 128
 #define TRIPWIRE_UUID_MAX 32
+#define TRIPWIRE_UNIT_MAX 4
 
 /* How many bytes of names of `names_size` bytes the tripwire of an image takes whose UUID has
- * `uuid_size` bytes: with the text where that fits, else 3, or 0 where those do not fit either. */
-size_t tripwire_size(uint64_t names_size, size_t uuid_size);
+ * `uuid_size` bytes: with the text where that fits, else 3, or 0 where those do not fit either;
+ * rounded up to the unit, a power of 2. */
+size_t tripwire_size(uint64_t names_size, size_t uuid_size, size_t unit);
 
 /* Writes a tripwire of the size that tripwire_size gave for a UUID of this size. */
 void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/codec/zstd.h"
+#include "common/elf_file/encode.h"
 #include "common/elf_file/writer.h"
 #include "common/sidecar/file.h"
 #include "common/sidecar/pack.h"
@@ -41,19 +42,15 @@ static bool out_of_memory(struct writer *writer, uint64_t size)
 
 static size_t compression_header_size(const struct writer *writer)
 {
-    return elf_writer_is_wide(&writer->elf) ? sizeof(Elf64_Chdr) : sizeof(Elf32_Chdr);
+    return elf_encoded_size(writer->elf.elf_class, ELF_T_CHDR);
 }
 
 static bool encode_compression_header(const struct writer *writer, uint32_t type, uint64_t size,
                                       uint64_t alignment, struct buffer *encoded)
 {
-    Elf64_Chdr wide = {.ch_type = type, .ch_size = size, .ch_addralign = alignment};
-    Elf32_Chdr narrow = {
-        .ch_type = type, .ch_size = (Elf32_Word)size, .ch_addralign = (Elf32_Word)alignment};
+    Elf64_Chdr chdr = {.ch_type = type, .ch_size = size, .ch_addralign = alignment};
 
-    return elf_writer_is_wide(&writer->elf)
-               ? elf_writer_encode(&writer->elf, ELF_T_CHDR, &wide, sizeof(wide), encoded)
-               : elf_writer_encode(&writer->elf, ELF_T_CHDR, &narrow, sizeof(narrow), encoded);
+    return elf_writer_encode(&writer->elf, ELF_T_CHDR, &chdr, encoded);
 }
 
 struct progress {

@@ -1,6 +1,6 @@
 /*
- * ELF images (System V gABI; x86-64 psABI): describes one, and decides what can go as far as that
- * is no matter of all formats. elf/state.h lists the other steps.
+ * ELF images (System V gABI, and the psABI of each machine): describes one, and decides what can go
+ * as far as that is no matter of all formats. elf/state.h lists the other steps.
  */
 #include <string.h>
 
@@ -53,7 +53,7 @@ static bool describe(struct planning *planning, struct error *error)
     facts->elf_data = ehdr->e_ident[EI_DATA];
     facts->elf_type = ehdr->e_type;
     facts->machine = ehdr->e_machine;
-    facts->pointer_size = 8;
+    facts->pointer_size = (unsigned)image_of(planning)->sizes.word;
     planning->code.has_absolute_operands = ehdr->e_type == ET_EXEC;
     return elf_build_id(image_of(planning), &facts->uuid, error);
 }
@@ -88,10 +88,11 @@ static bool is_rest(const struct planning *planning, enum section_kind kind, boo
     struct bytes bytes = elf_section_bytes(image, index);
 
     (void)error;
-    *is_rest = (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size) ||
-               (shdr->sh_entsize == EMPTIED_SECTION_MARK &&
-                (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
-                 (kind == SECTION_COVMAP && tripwire_recognize_mapping(bytes, false))));
+    *is_rest =
+        (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size) ||
+        (shdr->sh_entsize == EMPTIED_SECTION_MARK &&
+         (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
+          (kind == SECTION_COVMAP && tripwire_recognize_mapping(bytes, planning->big_endian))));
     return true;
 }
 
@@ -108,7 +109,8 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 
 static bool find_symbols(struct planning *planning, struct error *error)
 {
-    return elf_symbols_find(image_of(planning), &planning->code.symbols, error);
+    return elf_symbols_find(image_of(planning), &planning->code.symbols,
+                            &state_of(planning)->code_base, error);
 }
 
 static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
@@ -134,7 +136,9 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
     left = phdr->p_vaddr + phdr->p_filesz - definition->address;
     if (definition->size != 0 && definition->size < left)
         left = definition->size;
-    code->address = definition->address;
+    *code = (struct code){.address = definition->address,
+                          .base = ((const struct elf_state *)planning)->code_base,
+                          .is_thumb = definition->is_thumb};
     return (phdr->p_flags & PF_X) != 0 &&
            elf_bytes_at(image, definition->address, left, &code->bytes);
 }
@@ -148,8 +152,9 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
 
         if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
             continue;
-        *code =
-            (struct code){.bytes = elf_section_bytes(image, i), .address = image->shdrs[i].sh_addr};
+        *code = (struct code){.bytes = elf_section_bytes(image, i),
+                              .address = image->shdrs[i].sh_addr,
+                              .base = ((const struct elf_state *)planning)->code_base};
         return true;
     }
     return false;
@@ -182,11 +187,11 @@ static bool is_alone(struct elf_state *state, enum section_kind kind)
     const GElf_Shdr *shdr = &image->shdrs[index];
     bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
 
-    if (ranges_overlap(shdr->sh_offset, shdr->sh_size, 0, sizeof(Elf64_Ehdr)) ||
+    if (ranges_overlap(shdr->sh_offset, shdr->sh_size, 0, image->sizes.ehdr) ||
         ranges_overlap(shdr->sh_offset, shdr->sh_size, image->ehdr.e_phoff,
-                       image->phnum * sizeof(Elf64_Phdr)) ||
+                       image->phnum * image->sizes.phdr) ||
         ranges_overlap(shdr->sh_offset, shdr->sh_size, image->ehdr.e_shoff,
-                       image->shnum * sizeof(Elf64_Shdr)))
+                       image->shnum * image->sizes.shdr))
         return image_plan_keep(state->base.plan, kind, "it overlaps the image's headers");
     for (size_t i = 1; i < image->shnum; i++) {
         const GElf_Shdr *other = &image->shdrs[i];
@@ -312,11 +317,18 @@ static bool check_first_record(struct planning *planning)
 
 /* ---- relocations ---- */
 
+struct address_range {
+    uint64_t address;
+    uint64_t size;
+    uint64_t word; /* of the image */
+};
+
 static bool relocation_is_outside(void *context, const struct elf_relocation *relocation)
 {
-    const GElf_Shdr *shdr = context;
+    const struct address_range *range = context;
 
-    return !ranges_overlap(relocation->offset & ~UINT64_C(7), 16, shdr->sh_addr, shdr->sh_size);
+    return !ranges_overlap(align_down(relocation->offset, range->word), 2 * range->word,
+                           range->address, range->size);
 }
 
 /* In version 7 the stub's CounterPtr is an address, which a position-independent image relocates.
@@ -332,7 +344,7 @@ static bool remove_data_relocations(struct elf_state *state)
     if (!state->base.record_layout.relative && state->image.ehdr.e_type == ET_DYN) {
         removal.kept_offset = shdr->sh_addr + state->base.record_layout.counter_ptr;
         removal.kept_target =
-            load_u64(state->base.stub + state->base.record_layout.counter_ptr, false);
+            elf_load_word(&state->image, state->base.stub + state->base.record_layout.counter_ptr);
     }
     if (elf_relocations_remove(&state->image, &removal, edits, &state->relocation_changes, &reason))
         return true;
@@ -349,12 +361,13 @@ static bool remove_data_relocations(struct elf_state *state)
 static bool settle_relocations(struct planning *planning, enum section_kind kind)
 {
     struct elf_state *state = state_of(planning);
-    GElf_Shdr *shdr = &state->image.shdrs[planning->section_index[kind]];
+    const GElf_Shdr *shdr = &state->image.shdrs[planning->section_index[kind]];
+    struct address_range range = {shdr->sh_addr, shdr->sh_size, state->image.sizes.word};
     const char *reason;
 
     if (kind == SECTION_DATA)
         return remove_data_relocations(state);
-    return elf_relocations_each(&state->image, relocation_is_outside, shdr, &reason) ||
+    return elf_relocations_each(&state->image, relocation_is_outside, &range, &reason) ||
            image_plan_keep(planning->plan, kind, "%s",
                            reason != NULL ? reason : "dynamic relocations apply to it");
 }
@@ -365,7 +378,7 @@ static bool settle_relocations(struct planning *planning, enum section_kind kind
  * program opens, a signature), who may look for them at a fixed place. */
 static bool check_tail(const struct elf_image *image, struct error *error)
 {
-    uint64_t end = image->ehdr.e_shoff + image->shnum * sizeof(Elf64_Shdr);
+    uint64_t end = image->ehdr.e_shoff + image->shnum * image->sizes.shdr;
     struct bytes tail;
 
     for (size_t i = 1; i < image->shnum; i++) {

@@ -11,13 +11,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+static uint64_t page_size(const struct elf_state *state)
+{
+    return state->image.machine->page_size;
+}
+
 /* ---- sections that are not loaded ---- */
 
 /* What must stay aligned behind `end`: cuts are multiples of this. */
 static uint64_t alignment_behind(const struct elf_state *state, uint64_t end)
 {
     const struct elf_image *image = &state->image;
-    uint64_t alignment = image->ehdr.e_shoff >= end ? 8 : 1;
+    uint64_t alignment = image->ehdr.e_shoff >= end ? image->sizes.word : 1;
 
     for (size_t i = 1; i < image->shnum; i++) {
         const GElf_Shdr *shdr = &image->shdrs[i];
@@ -26,7 +31,7 @@ static uint64_t alignment_behind(const struct elf_state *state, uint64_t end)
     }
     for (size_t i = 0; i < image->phnum; i++) {
         const GElf_Phdr *phdr = &image->phdrs[i];
-        uint64_t unit = phdr->p_align > ELF_PAGE_SIZE ? phdr->p_align : ELF_PAGE_SIZE;
+        uint64_t unit = phdr->p_align > page_size(state) ? phdr->p_align : page_size(state);
         if (phdr->p_type == PT_LOAD && phdr->p_offset >= end && unit > alignment)
             alignment = unit;
     }
@@ -51,7 +56,7 @@ static uint64_t padding_end(const struct elf_state *state, uint64_t end)
             next = phdr->p_offset;
     }
     /* More than an alignment's worth is not padding. */
-    if (next - end >= ELF_PAGE_SIZE || !bytes_slice(image->file, end, next - end, &gap) ||
+    if (next - end >= page_size(state) || !bytes_slice(image->file, end, next - end, &gap) ||
         !bytes_all_zero(gap))
         return end;
     return next;
@@ -88,7 +93,7 @@ static bool cut_unloaded(struct elf_state *state, const struct image_section *se
  * and all segments stay congruent. */
 static uint64_t cut_unit(const struct elf_image *image)
 {
-    uint64_t unit = ELF_PAGE_SIZE;
+    uint64_t unit = image->machine->page_size;
 
     for (size_t i = 0; i < image->phnum; i++) {
         if (image->phdrs[i].p_type == PT_LOAD && image->phdrs[i].p_align > unit)
@@ -102,7 +107,7 @@ static bool has_unaligned_segments(const struct elf_image *image)
 {
     for (size_t i = 0; i < image->phnum; i++) {
         const GElf_Phdr *phdr = &image->phdrs[i];
-        if (phdr->p_type == PT_LOAD && phdr->p_align < ELF_PAGE_SIZE)
+        if (phdr->p_type == PT_LOAD && phdr->p_align < image->machine->page_size)
             return true;
     }
     return false;
@@ -130,7 +135,7 @@ static bool segments_are_consistent(const struct elf_image *image)
                               phdr->p_type == PT_GNU_PROPERTY || phdr->p_type == PT_PHDR;
         size_t load;
 
-        if (phdr->p_type == PT_LOAD || phdr->p_filesz == 0)
+        if (phdr->p_type == PT_LOAD || phdr->p_filesz == 0 || phdr->p_memsz == 0)
             continue;
         load = elf_segment_of(image, phdr->p_vaddr, phdr->p_filesz);
         if (load == NO_INDEX || (is_all_in_file && phdr->p_memsz != phdr->p_filesz) ||
@@ -188,7 +193,7 @@ static void explain_alignment(const struct elf_state *state, struct image_sectio
                               const struct elf_hole *hole)
 {
     uint64_t reserved = reserved_bytes(state, section);
-    struct elf_hole pages = find_hole(state, section, reserved, ELF_PAGE_SIZE);
+    struct elf_hole pages = find_hole(state, section, reserved, page_size(state));
 
     if (pages.size == hole->size)
         return;
@@ -196,8 +201,8 @@ static void explain_alignment(const struct elf_state *state, struct image_sectio
         section->fate = FATE_ZEROED;
     snprintf(section->reason, sizeof(section->reason),
              "%" PRIu64 " bytes of zeros stay: the image's segments are aligned to %" PRIu64
-             " bytes; link with -z max-page-size=4096",
-             pages.size - hole->size, cut_unit(&state->image));
+             " bytes; link with -z max-page-size=%" PRIu64,
+             pages.size - hole->size, cut_unit(&state->image), page_size(state));
 }
 
 /* The loaded sections that go, with the pages that each could give; those without any are left
@@ -314,7 +319,8 @@ bool elf_layout(struct planning *planning, struct error *error)
     struct elf_state *state = (struct elf_state *)planning;
     struct image_plan *plan = planning->plan;
     bool done = !image_plan_removes(plan, SECTION_NAMES) ||
-                buffer_append(&state->moved, planning->tripwire, planning->tripwire_size);
+                (buffer_append_zeros(&state->moved, planning->tripwire_padding) &&
+                 buffer_append(&state->moved, planning->tripwire, planning->tripwire_size));
 
     if (done)
         choose_holes(state);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elf_file/encode.h"
+
 /* More than this is no image: linkers make a few dozen of each, and every one is copied. */
 #define SECTIONS_MAX 65536
 #define SEGMENTS_MAX 1024
@@ -40,11 +42,10 @@ static bool check_header(const struct elf_image *image, struct error *error)
 {
     const GElf_Ehdr *ehdr = &image->ehdr;
 
-    if (ehdr->e_ident[EI_CLASS] != ELFCLASS64 || ehdr->e_ident[EI_DATA] != ELFDATA2LSB ||
-        ehdr->e_machine != EM_X86_64)
+    if (image->machine == NULL || image->machine->relocations == NULL)
         return error_set(error,
-                         "%s: an ELF image for another machine than x86-64 (class %u, data %u, "
-                         "machine %u); this version of covsplit cannot split it",
+                         "%s: an ELF image for a machine that covsplit does not know (class %u, "
+                         "data %u, machine %u); this version cannot split it",
                          image->path, ehdr->e_ident[EI_CLASS], ehdr->e_ident[EI_DATA],
                          ehdr->e_machine);
     if (ehdr->e_type != ET_EXEC && ehdr->e_type != ET_DYN)
@@ -52,17 +53,18 @@ static bool check_header(const struct elf_image *image, struct error *error)
                          "%s: an ELF file of type %u, not a linked image; name an executable or "
                          "a shared library",
                          image->path, ehdr->e_type);
-    if (ehdr->e_ehsize != sizeof(Elf64_Ehdr))
+    if (ehdr->e_ehsize != image->sizes.ehdr)
         return refuse(image, error, "e_ehsize is wrong");
-    if (ehdr->e_phnum == 0 || ehdr->e_phentsize != sizeof(Elf64_Phdr) || ehdr->e_phoff % 8 != 0)
+    if (ehdr->e_phnum == 0 || ehdr->e_phentsize != image->sizes.phdr ||
+        ehdr->e_phoff % image->sizes.word != 0)
         return refuse(image, error, "its program header table is missing or malformed");
     if (ehdr->e_shoff == 0)
         return error_set(error,
                          "%s: the image has no section headers; run covsplit before they are "
                          "removed",
                          image->path);
-    if (ehdr->e_shentsize != sizeof(Elf64_Shdr) || ehdr->e_shoff % 8 != 0 ||
-        !range_within(ehdr->e_shoff, sizeof(Elf64_Shdr), 0, image->file.size))
+    if (ehdr->e_shentsize != image->sizes.shdr || ehdr->e_shoff % image->sizes.word != 0 ||
+        !range_within(ehdr->e_shoff, image->sizes.shdr, 0, image->file.size))
         return refuse(image, error, "its section header table is malformed");
     return true;
 }
@@ -73,10 +75,10 @@ static bool read_tables(struct elf_image *image, struct error *error)
         elf_getshdrnum(image->elf, &image->shnum) != 0)
         return libelf_failed(image, error);
     if (image->phnum == 0 || image->phnum > SEGMENTS_MAX ||
-        !range_within(image->ehdr.e_phoff, image->phnum * sizeof(Elf64_Phdr), 0, image->file.size))
+        !range_within(image->ehdr.e_phoff, image->phnum * image->sizes.phdr, 0, image->file.size))
         return refuse(image, error, "its program header table is not inside the file");
     if (image->shnum == 0 || image->shnum > SECTIONS_MAX ||
-        !range_within(image->ehdr.e_shoff, image->shnum * sizeof(Elf64_Shdr), 0, image->file.size))
+        !range_within(image->ehdr.e_shoff, image->shnum * image->sizes.shdr, 0, image->file.size))
         return refuse(image, error, "its section header table is not inside the file");
     image->phdrs = calloc(image->phnum, sizeof(*image->phdrs));
     image->shdrs = calloc(image->shnum, sizeof(*image->shdrs));
@@ -107,7 +109,8 @@ static bool check_segments(const struct elf_image *image, struct error *error)
             return refuse(image, error, "a segment is not inside the file");
         if (phdr->p_type != PT_LOAD)
             continue;
-        if (phdr->p_filesz > phdr->p_memsz || end > INT64_MAX)
+        if (phdr->p_filesz > phdr->p_memsz ||
+            end > (image->sizes.word == 8 ? INT64_MAX : UINT32_MAX))
             return refuse(image, error, "a segment has a wrong size");
         if (phdr->p_align > 1 && (!is_power_of_two(phdr->p_align) ||
                                   (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0))
@@ -158,6 +161,7 @@ static bool read_dynamic(struct elf_image *image, struct error *error)
 {
     const GElf_Phdr *phdr = NULL;
     Elf_Data *data;
+    size_t dyn = image->sizes.dyn;
     uint64_t size;
 
     for (size_t i = 0; i < image->phnum; i++) {
@@ -170,14 +174,14 @@ static bool read_dynamic(struct elf_image *image, struct error *error)
     if (phdr == NULL)
         return true;
     image->dynamic_offset = phdr->p_offset;
-    size = phdr->p_filesz - phdr->p_filesz % sizeof(Elf64_Dyn);
-    if (size == 0 || size / sizeof(Elf64_Dyn) > DYNAMIC_MAX || phdr->p_offset % 8 != 0)
+    size = phdr->p_filesz - phdr->p_filesz % dyn;
+    if (size == 0 || size / dyn > DYNAMIC_MAX || phdr->p_offset % image->sizes.word != 0)
         return refuse(image, error, "its dynamic segment is malformed");
     data = elf_getdata_rawchunk(image->elf, (int64_t)phdr->p_offset, (size_t)size, ELF_T_DYN);
-    image->dynamic = calloc((size_t)size / sizeof(Elf64_Dyn), sizeof(*image->dynamic));
+    image->dynamic = calloc((size_t)size / dyn, sizeof(*image->dynamic));
     if (data == NULL || image->dynamic == NULL)
         return error_out_of_memory(error, image->path, size);
-    for (size_t i = 0; i < size / sizeof(Elf64_Dyn); i++) {
+    for (size_t i = 0; i < size / dyn; i++) {
         if (gelf_getdyn(data, (int)i, &image->dynamic[i]) == NULL)
             return libelf_failed(image, error);
         image->dynamic_count = i + 1;
@@ -187,12 +191,26 @@ static bool read_dynamic(struct elf_image *image, struct error *error)
     return refuse(image, error, "its dynamic segment has no end");
 }
 
+static struct elf_sizes sizes_of(uint8_t elf_class)
+{
+    return (struct elf_sizes){
+        .ehdr = elf_encoded_size(elf_class, ELF_T_EHDR),
+        .phdr = elf_encoded_size(elf_class, ELF_T_PHDR),
+        .shdr = elf_encoded_size(elf_class, ELF_T_SHDR),
+        .sym = elf_encoded_size(elf_class, ELF_T_SYM),
+        .dyn = elf_encoded_size(elf_class, ELF_T_DYN),
+        .rel = elf_encoded_size(elf_class, ELF_T_REL),
+        .rela = elf_encoded_size(elf_class, ELF_T_RELA),
+        .word = elf_encoded_size(elf_class, ELF_T_ADDR),
+    };
+}
+
 bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error)
 {
     *image = (struct elf_image){.input = input, .path = input->path, .file = input->bytes};
     if (elf_version(EV_CURRENT) == EV_NONE)
         return error_set(error, "%s: libelf is too old: %s", input->path, elf_errmsg(-1));
-    if (input->bytes.size < sizeof(Elf64_Ehdr))
+    if (input->bytes.size < sizeof(Elf32_Ehdr))
         return error_set(error, "%s: damaged ELF image: the file is cut short; link it again",
                          input->path);
     errno = 0; /* for libelf_failed */
@@ -202,6 +220,9 @@ bool elf_image_open(struct elf_image *image, const struct input *input, struct e
         elf_image_close(image);
         return false;
     }
+    image->machine = machine_find(image->ehdr.e_machine, image->ehdr.e_ident[EI_CLASS],
+                                  image->ehdr.e_ident[EI_DATA]);
+    image->sizes = sizes_of(image->ehdr.e_ident[EI_CLASS]);
     if (!check_header(image, error) || !read_tables(image, error) ||
         !check_segments(image, error) || !check_sections(image, error) ||
         !read_dynamic(image, error)) {
@@ -275,16 +296,42 @@ bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size
     return bytes_slice(image->file, phdr->p_offset + (address - phdr->p_vaddr), size, bytes);
 }
 
-GElf_Sym elf_load_symbol(const uint8_t *entry)
+uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from)
 {
+    bool big_endian = image->machine->big_endian;
+
+    return image->sizes.word == 8 ? load_u64(from, big_endian) : load_u32(from, big_endian);
+}
+
+void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value)
+{
+    if (image->sizes.word == 8)
+        store_u64(to, value, image->machine->big_endian);
+    else
+        store_u32(to, (uint32_t)value, image->machine->big_endian);
+}
+
+/* Where a member is, of a structure that has it in both classes. */
+#define OFFSET_IN(image, Kind, member)                                                             \
+    ((image)->sizes.word == 8 ? offsetof(Elf64_##Kind, member) : offsetof(Elf32_##Kind, member))
+
+GElf_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry)
+{
+    bool big_endian = image->machine->big_endian;
+
     return (GElf_Sym){
-        .st_name = load_u32(entry + offsetof(Elf64_Sym, st_name), false),
-        .st_info = entry[offsetof(Elf64_Sym, st_info)],
-        .st_other = entry[offsetof(Elf64_Sym, st_other)],
-        .st_shndx = load_u16(entry + offsetof(Elf64_Sym, st_shndx), false),
-        .st_value = load_u64(entry + offsetof(Elf64_Sym, st_value), false),
-        .st_size = load_u64(entry + offsetof(Elf64_Sym, st_size), false),
+        .st_name = load_u32(entry + OFFSET_IN(image, Sym, st_name), big_endian),
+        .st_info = entry[OFFSET_IN(image, Sym, st_info)],
+        .st_other = entry[OFFSET_IN(image, Sym, st_other)],
+        .st_shndx = load_u16(entry + OFFSET_IN(image, Sym, st_shndx), big_endian),
+        .st_value = elf_load_word(image, entry + OFFSET_IN(image, Sym, st_value)),
+        .st_size = elf_load_word(image, entry + OFFSET_IN(image, Sym, st_size)),
     };
+}
+
+size_t elf_symbol_value_offset(const struct elf_image *image)
+{
+    return OFFSET_IN(image, Sym, st_value);
 }
 
 const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag)

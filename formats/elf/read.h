@@ -18,16 +18,28 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/uuid.h"
+#include "formats/machine/machine.h"
 #include "formats/plan.h"
 
-/* Pages of x86-64. */
-#define ELF_PAGE_SIZE UINT64_C(4096)
+/* Bytes that the structures of the image's class take in the file. */
+struct elf_sizes {
+    size_t ehdr;
+    size_t phdr;
+    size_t shdr;
+    size_t sym;
+    size_t dyn;
+    size_t rel;
+    size_t rela;
+    size_t word; /* an address */
+};
 
 struct elf_image {
     const struct input *input;
     const char *path; /* the input's, for messages */
     struct bytes file;
     Elf *elf;
+    const struct machine *machine; /* has relocations */
+    struct elf_sizes sizes;
     GElf_Ehdr ehdr;
     GElf_Phdr *phdrs;
     size_t phnum;
@@ -39,7 +51,7 @@ struct elf_image {
     uint64_t dynamic_offset;    /* in the file */
 };
 
-/* Opens an ELF64 little-endian x86-64 executable or shared library. The input must outlive the
+/* Opens an executable or shared library for a machine of the table. The input must outlive the
  * image. On failure nothing is left to close. */
 bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error);
 void elf_image_close(struct elf_image *image);
@@ -63,8 +75,13 @@ uint64_t elf_header_base(const struct elf_image *image);
 bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size,
                   struct bytes *bytes);
 
-/* The symbol at `entry`, an Elf64_Sym as the file has it. */
-GElf_Sym elf_load_symbol(const uint8_t *entry);
+/* An address, or what else has its size, as the file has it. */
+uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from);
+void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value);
+
+/* The symbol at `entry`, as the file has it, and where in it st_value is. */
+GElf_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry);
+size_t elf_symbol_value_offset(const struct elf_image *image);
 
 /* The entry with that tag; NULL if there is none. */
 const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag);

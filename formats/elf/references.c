@@ -3,36 +3,98 @@
  * that bytes can go, or move, without anybody missing them.
  *
  * Pointers in data have relocations in a position-independent image; in one at a fixed address any
- * aligned word may be one. The search may see a pointer where there is none, and then something
- * stays that could have gone; it never takes a pointer for none.
+ * aligned word may be one. Slots of the GOT are the linker's, and only code loads them: lld keeps
+ * those that it has made needless by changing the code, so a slot is a pointer only where code
+ * refers to it. The search may see a pointer where there is none, and then something stays that
+ * could have gone; it never takes a pointer for none.
  */
+#include <string.h>
+
 #include "formats/elf/state.h"
 
 /* Data is searched in pieces, and its pages given back. */
 #define PIECE (UINT64_C(1) << 20)
 
+/* Slots of the GOT that lead to what is looked for: more of them cannot be those of bounds alone.
+ */
+#define SLOTS_MAX 16
+
 struct pointer_search {
     const struct elf_image *image;
     const struct image_code *code;
     const struct reference_target *target; /* what may be pointed to */
+    uint64_t code_base;
     uint64_t from;
+    uint64_t slots[SLOTS_MAX];
+    size_t slot_count;
 };
+
+static bool is_got_slot(const struct elf_image *image, uint64_t address)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+
+        if ((shdr->sh_flags & SHF_ALLOC) != 0 && address - shdr->sh_addr < shdr->sh_size &&
+            strcmp(elf_section_name(image, i), ".got") == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A word that leads to what is looked for. False where that ends the search. */
+static bool add_pointer(struct pointer_search *search, uint64_t address)
+{
+    if (rules_is_accessor_slot(search->code, address))
+        return true;
+    search->from = address;
+    if (search->slot_count == SLOTS_MAX || !is_got_slot(search->image, address))
+        return false;
+    search->slots[search->slot_count++] = address;
+    return true;
+}
 
 static bool pointer_visitor(void *context, const struct elf_relocation *relocation)
 {
     struct pointer_search *search = context;
     const struct reference_target *target = search->target;
 
-    if (relocation->offset - target->first < target->size || !relocation->has_target ||
-        !reference_counts(target, relocation->target) ||
-        rules_is_accessor_slot(search->code, relocation->offset))
-        return true;
-    search->from = relocation->offset;
+    return relocation->offset - target->first < target->size || !relocation->has_target ||
+           !reference_counts(target, relocation->target) || add_pointer(search, relocation->offset);
+}
+
+static bool is_in_slot(const void *context, uint64_t address)
+{
+    const struct pointer_search *search = context;
+
+    for (size_t i = 0; i < search->slot_count; i++) {
+        if (address - search->slots[i] < search->image->sizes.word)
+            return true;
+    }
     return false;
 }
 
+/* Whether code may load one of the slots that were found. */
+static bool is_slot_used(const struct pointer_search *search)
+{
+    struct reference_target target = {.first = UINT64_MAX, .counts = is_in_slot, .context = search};
+    uint64_t last = 0, from;
+
+    if (search->slot_count == 0)
+        return false;
+    /* Code reaches slots by a register that nothing is known of. */
+    if (search->image->machine->base_symbol != NULL && search->code_base == 0)
+        return true;
+    for (size_t i = 0; i < search->slot_count; i++) {
+        target.first = search->slots[i] < target.first ? search->slots[i] : target.first;
+        last = search->slots[i] > last ? search->slots[i] : last;
+    }
+    target.size = last + search->image->sizes.word - target.first;
+    return rules_find_in_code(search->code, &target, &from);
+}
+
 /* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three
- * characters make a likely address. */
+ * characters make a likely address. (Of 32-bit images, whose records have other sizes, an address
+ * hardly ever looks like text.) */
 static bool is_short_text(uint64_t word)
 {
     for (; word != 0; word >>= 8) {
@@ -50,7 +112,7 @@ static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
     uint64_t distance = word - target->first;
 
     return distance < target->size &&
-           (!is_short_text(word) ||
+           (search->image->sizes.word != 8 || !is_short_text(word) ||
             (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0)) &&
            reference_counts(target, word);
 }
@@ -61,14 +123,13 @@ static bool find_word_in(struct pointer_search *search, size_t section)
 {
     const GElf_Shdr *shdr = &search->image->shdrs[section];
     struct bytes bytes = elf_section_bytes(search->image, section);
-    uint64_t released = 0;
+    uint64_t word = search->image->sizes.word, released = 0;
 
-    for (uint64_t i = align_up(shdr->sh_addr, 8) - shdr->sh_addr; i + 8 <= bytes.size; i += 8) {
-        if (may_be_pointer(search, load_u64(bytes.data + i, false)) &&
-            !rules_is_accessor_slot(search->code, shdr->sh_addr + i)) {
-            search->from = shdr->sh_addr + i;
+    for (uint64_t i = align_up(shdr->sh_addr, word) - shdr->sh_addr; i + word <= bytes.size;
+         i += word) {
+        if (may_be_pointer(search, elf_load_word(search->image, bytes.data + i)) &&
+            !add_pointer(search, shdr->sh_addr + i))
             return true;
-        }
         if (i - released >= PIECE) {
             input_release_pages(search->image->input, shdr->sh_offset + released, i - released);
             released = i;
@@ -98,9 +159,13 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
                       uint64_t *from, const char **reason)
 {
     const struct elf_state *state = (const struct elf_state *)planning;
-    struct pointer_search search = {&state->image, &state->base.code, target, 0};
+    struct pointer_search search = {.image = &state->image,
+                                    .code = &state->base.code,
+                                    .target = target,
+                                    .code_base = state->code_base};
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
-                 (state->image.ehdr.e_type == ET_EXEC && find_word(&search));
+                 (state->image.ehdr.e_type == ET_EXEC && find_word(&search)) ||
+                 is_slot_used(&search);
 
     *from = search.from;
     return found;
@@ -141,8 +206,8 @@ bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *va
         *value = search.value;
         return search.has_value;
     }
-    if (!elf_bytes_at(&state->image, slot, 8, &bytes))
+    if (!elf_bytes_at(&state->image, slot, state->image.sizes.word, &bytes))
         return false;
-    *value = load_u64(bytes.data, false);
+    *value = elf_load_word(&state->image, bytes.data);
     return true;
 }

@@ -1,8 +1,8 @@
 /*
  * Reading and editing dynamic relocations: see elf/relocations.h.
  *
- * RELA tables are compacted by cutting runs of entries and adding as many zero bytes at the table's
- * end, so the edits are in proportion to what goes, not to the table. RELR (gABI: "Relative
+ * Tables are compacted by cutting runs of entries and adding as many zero bytes at the table's end,
+ * so the edits are in proportion to what goes, not to the table. RELR (gABI: "Relative
  * relocation table") is a compressed list and small, so it is encoded anew.
  */
 #include "formats/elf/relocations.h"
@@ -20,19 +20,25 @@
 #define DT_ANDROID_RELA 0x60000011
 #define DT_ANDROID_RELR 0x6fffe000
 
-#define RELA_SIZE       sizeof(Elf64_Rela)
-/* Tables are decoded in pieces, and their pages given back, so that memory stays small. */
-#define TABLE_PIECE (UINT64_C(32768) * RELA_SIZE)
+/* Tables are decoded in pieces of so many entries, and their pages given back, so that memory stays
+ * small. */
+#define ENTRIES_IN_PIECE UINT64_C(32768)
 
-/* Bits of a RELR bitmap entry: all but the lowest, which marks it as a bitmap. */
-#define RELR_BITS UINT64_C(63)
-
+/* A table of relocations; one of RELR has words. */
 struct table {
     uint64_t address;
     uint64_t size;
+    uint64_t entry_size;
+    bool has_addends;   /* its entries have them, not the places where they apply */
     struct bytes bytes; /* in the file */
     uint64_t offset;    /* in the file */
 };
+
+/* Bits of a RELR bitmap entry: all but the lowest, which marks it as a bitmap. */
+static uint64_t relr_bits(const struct elf_image *image)
+{
+    return 8 * image->sizes.word - 1;
+}
 
 /* ---- finding the tables ---- */
 
@@ -43,8 +49,10 @@ static bool locate(const struct elf_image *image, uint64_t address, uint64_t siz
         return false;
     table->address = address;
     table->size = size;
+    table->entry_size = entry_size;
+    table->has_addends = entry_size == image->sizes.rela;
     table->offset = (uint64_t)(table->bytes.data - image->file.data);
-    return table->offset % 8 == 0;
+    return table->offset % image->sizes.word == 0;
 }
 
 /* The table that two dynamic tags describe; size 0 where there is none. The tags must not occur
@@ -56,7 +64,7 @@ static bool dynamic_table(const struct elf_image *image, GElf_Sxword address_tag
     const GElf_Dyn *size = elf_dynamic_find(image, size_tag);
     size_t occurrences = 0;
 
-    *table = (struct table){0};
+    *table = (struct table){.entry_size = entry_size};
     for (size_t i = 0; i < image->dynamic_count; i++) {
         GElf_Sxword tag = image->dynamic[i].d_tag;
         if (tag == address_tag || tag == size_tag)
@@ -68,15 +76,44 @@ static bool dynamic_table(const struct elf_image *image, GElf_Sxword address_tag
            locate(image, address->d_un.d_ptr, size->d_un.d_val, entry_size, table);
 }
 
-static bool unknown_tables(const struct elf_image *image)
+const GElf_Dyn *elf_relocation_table(const struct elf_image *image)
 {
-    const GElf_Dyn *kind = elf_dynamic_find(image, DT_PLTREL);
+    const GElf_Dyn *rela = elf_dynamic_find(image, DT_RELA);
 
-    return elf_dynamic_find(image, DT_REL) != NULL ||
-           elf_dynamic_find(image, DT_ANDROID_REL) != NULL ||
-           elf_dynamic_find(image, DT_ANDROID_RELA) != NULL ||
-           elf_dynamic_find(image, DT_ANDROID_RELR) != NULL ||
-           (kind != NULL && kind->d_un.d_val != DT_RELA);
+    return rela != NULL ? rela : elf_dynamic_find(image, DT_REL);
+}
+
+static bool has_tag(const struct elf_image *image, GElf_Sxword tag)
+{
+    return elf_dynamic_find(image, tag) != NULL;
+}
+
+/* All tables of an image with a dynamic section. */
+struct tables {
+    struct table table; /* DT_RELA or DT_REL */
+    struct table plt;
+    struct table relr;
+};
+
+/* False where they are not as they should, or of a kind that is not known. */
+static bool find_tables(const struct elf_image *image, struct tables *tables)
+{
+    const struct elf_sizes *sizes = &image->sizes;
+    const GElf_Dyn *plt_kind = elf_dynamic_find(image, DT_PLTREL);
+    bool is_rel = has_tag(image, DT_REL);
+    uint64_t plt_size = sizes->rela;
+
+    if (plt_kind != NULL && plt_kind->d_un.d_val == DT_REL)
+        plt_size = sizes->rel;
+    else if (plt_kind != NULL && plt_kind->d_un.d_val != DT_RELA)
+        return false;
+    if ((is_rel && has_tag(image, DT_RELA)) || has_tag(image, DT_ANDROID_REL) ||
+        has_tag(image, DT_ANDROID_RELA) || has_tag(image, DT_ANDROID_RELR))
+        return false;
+    return (is_rel ? dynamic_table(image, DT_REL, DT_RELSZ, sizes->rel, &tables->table)
+                   : dynamic_table(image, DT_RELA, DT_RELASZ, sizes->rela, &tables->table)) &&
+           dynamic_table(image, DT_JMPREL, DT_PLTRELSZ, plt_size, &tables->plt) &&
+           dynamic_table(image, DT_RELR, DT_RELRSZ, sizes->word, &tables->relr);
 }
 
 /* ---- reading ---- */
@@ -95,90 +132,112 @@ static void find_dynamic_symbols(struct reader *reader)
 {
     for (size_t i = 1; i < reader->image->shnum; i++) {
         const GElf_Shdr *shdr = &reader->image->shdrs[i];
-        if (shdr->sh_type == SHT_DYNSYM && shdr->sh_offset % 8 == 0 &&
-            shdr->sh_entsize == sizeof(Elf64_Sym)) {
+        if (shdr->sh_type == SHT_DYNSYM && shdr->sh_offset % reader->image->sizes.word == 0 &&
+            shdr->sh_entsize == reader->image->sizes.sym) {
             reader->symbols = elf_section_bytes(reader->image, i);
             return;
         }
     }
 }
 
+/* An entry of a table, whichever form it has. */
+struct entry {
+    uint64_t offset; /* r_offset */
+    uint64_t symbol; /* its index in .dynsym; 0: none */
+    uint32_t type;
+    uint64_t addend;
+};
+
+static struct entry load_entry(const struct elf_image *image, const struct table *table,
+                               const uint8_t *from)
+{
+    uint64_t word = image->sizes.word, info = elf_load_word(image, from + word);
+
+    return (struct entry){
+        .offset = elf_load_word(image, from),
+        .symbol = word == 8 ? GELF_R_SYM(info) : ELF32_R_SYM((uint32_t)info),
+        .type = (uint32_t)(word == 8 ? GELF_R_TYPE(info) : ELF32_R_TYPE((uint32_t)info)),
+        .addend = table->has_addends ? elf_load_word(image, from + 2 * word) : 0,
+    };
+}
+
 /* Where a relocation with a symbol points, if the symbol is defined in this image. (Another image
  * may define it too and win; then nothing here is pointed to.) */
-static bool symbol_target(const struct reader *reader, const GElf_Rela *rela, uint64_t *target)
+static bool symbol_target(const struct reader *reader, const struct entry *entry, uint64_t *target)
 {
-    uint64_t index = GELF_R_SYM(rela->r_info);
+    uint64_t sym = reader->image->sizes.sym;
     struct bytes bytes;
     GElf_Sym symbol;
 
-    if (index == 0 || index > reader->symbols.size / sizeof(Elf64_Sym) ||
-        !bytes_slice(reader->symbols, index * sizeof(Elf64_Sym), sizeof(Elf64_Sym), &bytes))
+    if (entry->symbol == 0 || entry->symbol > reader->symbols.size / sym ||
+        !bytes_slice(reader->symbols, entry->symbol * sym, sym, &bytes))
         return false;
-    symbol = elf_load_symbol(bytes.data);
+    symbol = elf_load_symbol(reader->image, bytes.data);
     if (symbol.st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) == STT_TLS)
         return false;
-    *target = symbol.st_value + (uint64_t)rela->r_addend;
+    *target = symbol.st_value + entry->addend;
+    if (reader->image->sizes.word == 4)
+        *target &= UINT32_MAX;
     return true;
 }
 
 /* What the loader puts there is no address: the number of a module, an offset in its thread-local
  * storage, a size. */
-static bool makes_no_address(uint32_t type)
+static bool makes_no_address(const struct elf_relocation_types *types, uint32_t type)
 {
-    switch (type) {
-    case R_X86_64_DTPMOD64:
-    case R_X86_64_DTPOFF64:
-    case R_X86_64_DTPOFF32:
-    case R_X86_64_TPOFF64:
-    case R_X86_64_TPOFF32:
-    case R_X86_64_TLSDESC:
-    case R_X86_64_SIZE32:
-    case R_X86_64_SIZE64:
-        return true;
-    default:
+    for (size_t i = 0; i < NO_ADDRESS_TYPES_MAX && types->no_address[i] != 0; i++) {
+        if (types->no_address[i] == type)
+            return true;
+    }
+    return false;
+}
+
+/* The addend of a relocation that is where it applies. */
+static bool read_place(struct reader *reader, uint64_t address, uint64_t *addend)
+{
+    struct bytes place;
+
+    if (!elf_bytes_at(reader->image, address, reader->image->sizes.word, &place)) {
+        reader->reason = "a relative relocation applies outside the file";
         return false;
     }
+    *addend = elf_load_word(reader->image, place.data);
+    return true;
 }
 
-static bool visit_rela(struct reader *reader, const GElf_Rela *rela, enum relocation_table table,
-                       uint64_t entry)
+static bool visit_entry(struct reader *reader, struct entry *entry, const struct table *table,
+                        struct elf_relocation *relocation)
 {
-    struct elf_relocation relocation = {
-        .offset = rela->r_offset,
-        .type = (uint32_t)GELF_R_TYPE(rela->r_info),
-        .table = table,
-        .entry = entry,
-    };
+    const struct elf_relocation_types *types = reader->image->machine->relocations;
+    bool has_addend = entry->type == types->relative || entry->type == types->absolute;
 
-    if (relocation.type == R_X86_64_RELATIVE) {
-        relocation.has_target = true;
-        relocation.target = (uint64_t)rela->r_addend;
-    } else if (!makes_no_address(relocation.type)) {
-        relocation.has_target = symbol_target(reader, rela, &relocation.target);
+    if (has_addend && !table->has_addends && !read_place(reader, entry->offset, &entry->addend))
+        return false;
+    relocation->offset = entry->offset;
+    relocation->type = entry->type;
+    if (entry->type == types->relative) {
+        relocation->has_target = true;
+        relocation->target = entry->addend;
+    } else if (!makes_no_address(types, entry->type)) {
+        relocation->has_target = symbol_target(reader, entry, &relocation->target);
     }
-    return reader->visit(reader->context, &relocation);
+    return reader->visit(reader->context, relocation);
 }
 
-static GElf_Rela load_rela(const uint8_t *entry)
+static bool read_table(struct reader *reader, const struct table *table, enum relocation_table kind)
 {
-    return (GElf_Rela){
-        .r_offset = load_u64(entry + offsetof(Elf64_Rela, r_offset), false),
-        .r_info = load_u64(entry + offsetof(Elf64_Rela, r_info), false),
-        .r_addend = (GElf_Sxword)load_u64(entry + offsetof(Elf64_Rela, r_addend), false),
-    };
-}
+    uint64_t piece = ENTRIES_IN_PIECE * table->entry_size;
 
-static bool read_rela(struct reader *reader, const struct table *table, enum relocation_table kind)
-{
-    for (uint64_t done = 0; done < table->size; done += TABLE_PIECE) {
+    for (uint64_t done = 0; done < table->size; done += piece) {
         uint64_t left = table->size - done;
-        uint64_t size = left < TABLE_PIECE ? left : TABLE_PIECE;
+        uint64_t size = left < piece ? left : piece;
         uint64_t start = table->offset + done;
 
-        for (uint64_t i = 0; i < size; i += RELA_SIZE) {
-            GElf_Rela rela = load_rela(table->bytes.data + done + i);
+        for (uint64_t i = 0; i < size; i += table->entry_size) {
+            struct elf_relocation relocation = {.table = kind, .entry = start + i};
+            struct entry entry = load_entry(reader->image, table, table->bytes.data + done + i);
 
-            if (!visit_rela(reader, &rela, kind, start + i))
+            if (!visit_entry(reader, &entry, table, &relocation))
                 return false;
         }
         input_release_pages(reader->image->input, start, size);
@@ -188,43 +247,37 @@ static bool read_rela(struct reader *reader, const struct table *table, enum rel
 
 static bool visit_relr(struct reader *reader, uint64_t address, uint64_t entry)
 {
-    struct bytes place;
     struct elf_relocation relocation = {
         .offset = address,
-        .type = R_X86_64_RELATIVE,
+        .type = reader->image->machine->relocations->relative,
         .table = RELOCATION_RELR,
         .entry = entry,
         .has_target = true,
     };
 
-    /* The addend is in the place itself. */
-    if (!elf_bytes_at(reader->image, address, 8, &place)) {
-        reader->reason = "a packed relative relocation (RELR) applies outside the file";
-        return false;
-    }
-    relocation.target = load_u64(place.data, false);
-    return reader->visit(reader->context, &relocation);
+    return read_place(reader, address, &relocation.target) &&
+           reader->visit(reader->context, &relocation);
 }
 
 static bool read_relr(struct reader *reader, const struct table *table)
 {
-    uint64_t base = 0;
+    uint64_t word = reader->image->sizes.word, bits = relr_bits(reader->image), base = 0;
 
-    for (uint64_t i = 0; i < table->size / 8; i++) {
-        uint64_t value = load_u64(table->bytes.data + 8 * i, false);
-        uint64_t entry = table->offset + 8 * i;
+    for (uint64_t i = 0; i < table->size; i += word) {
+        uint64_t value = elf_load_word(reader->image, table->bytes.data + i);
+        uint64_t entry = table->offset + i;
 
         if ((value & 1) == 0) {
             if (!visit_relr(reader, value, entry))
                 return false;
-            base = value + 8;
+            base = value + word;
             continue;
         }
-        for (uint64_t bit = 0; bit < RELR_BITS; bit++) {
-            if ((value >> (bit + 1) & 1) != 0 && !visit_relr(reader, base + 8 * bit, entry))
+        for (uint64_t bit = 0; bit < bits; bit++) {
+            if ((value >> (bit + 1) & 1) != 0 && !visit_relr(reader, base + word * bit, entry))
                 return false;
         }
-        base += 8 * RELR_BITS;
+        base += word * bits;
     }
     return true;
 }
@@ -240,12 +293,12 @@ static bool read_static_tables(struct reader *reader)
         if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
             (shdr->sh_flags & SHF_ALLOC) == 0 || shdr->sh_size == 0)
             continue;
-        if (shdr->sh_type != SHT_RELA ||
-            !locate(image, shdr->sh_addr, shdr->sh_size, RELA_SIZE, &table)) {
+        if (!locate(image, shdr->sh_addr, shdr->sh_size,
+                    shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel, &table)) {
             reader->reason = "its relocations cannot be read";
             return false;
         }
-        if (!read_rela(reader, &table, RELOCATION_STATIC))
+        if (!read_table(reader, &table, RELOCATION_STATIC))
             return false;
     }
     return true;
@@ -255,7 +308,7 @@ bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor 
                           void *context, const char **reason)
 {
     struct reader reader = {.image = image, .visit = visit, .context = context};
-    struct table rela, plt, relr;
+    struct tables tables;
     bool done;
 
     *reason = NULL;
@@ -264,15 +317,13 @@ bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor 
         *reason = reader.reason;
         return done;
     }
-    if (unknown_tables(image) || !dynamic_table(image, DT_RELA, DT_RELASZ, RELA_SIZE, &rela) ||
-        !dynamic_table(image, DT_JMPREL, DT_PLTRELSZ, RELA_SIZE, &plt) ||
-        !dynamic_table(image, DT_RELR, DT_RELRSZ, 8, &relr)) {
+    if (!find_tables(image, &tables)) {
         *reason = "its dynamic relocations are of a kind that covsplit does not know";
         return false;
     }
     find_dynamic_symbols(&reader);
-    done = read_rela(&reader, &rela, RELOCATION_RELA) && read_rela(&reader, &plt, RELOCATION_PLT) &&
-           read_relr(&reader, &relr);
+    done = read_table(&reader, &tables.table, RELOCATION_TABLE) &&
+           read_table(&reader, &tables.plt, RELOCATION_PLT) && read_relr(&reader, &tables.relr);
     *reason = reader.reason;
     return done;
 }
@@ -281,6 +332,7 @@ bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor 
 
 /* Encodes addresses, given in the order of the table, as RELR. */
 struct relr_encoder {
+    const struct elf_image *image;
     struct buffer encoded;
     uint64_t base; /* address that bit 0 of `bits` stands for */
     uint64_t bits;
@@ -292,8 +344,8 @@ static void put_relr_entry(struct relr_encoder *encoder, uint64_t value)
 {
     uint8_t entry[8];
 
-    store_u64(entry, value, false);
-    if (!buffer_append(&encoder->encoded, entry, sizeof(entry)))
+    elf_store_word(encoder->image, entry, value);
+    if (!buffer_append(&encoder->encoded, entry, encoder->image->sizes.word))
         encoder->no_memory = true;
 }
 
@@ -302,17 +354,19 @@ static void flush_relr_bits(struct relr_encoder *encoder)
     if (encoder->bits != 0)
         put_relr_entry(encoder, encoder->bits << 1 | 1);
     encoder->bits = 0;
-    encoder->base += 8 * RELR_BITS;
+    encoder->base += encoder->image->sizes.word * relr_bits(encoder->image);
 }
 
 static void put_relr_address(struct relr_encoder *encoder, uint64_t address)
 {
+    uint64_t word = encoder->image->sizes.word;
+
     while (encoder->started) {
         uint64_t distance = address - encoder->base;
         bool had_bits = encoder->bits != 0;
 
-        if (distance < 8 * RELR_BITS && distance % 8 == 0) {
-            encoder->bits |= UINT64_C(1) << (distance / 8);
+        if (distance < word * relr_bits(encoder->image) && distance % word == 0) {
+            encoder->bits |= UINT64_C(1) << (distance / word);
             return;
         }
         /* Past this bitmap: go on in the next one, unless this one is empty, since then a new
@@ -322,20 +376,21 @@ static void put_relr_address(struct relr_encoder *encoder, uint64_t address)
             break;
     }
     put_relr_entry(encoder, address);
-    encoder->base = address + 8;
+    encoder->base = address + word;
     encoder->bits = 0;
     encoder->started = true;
 }
 
 struct remover {
+    const struct elf_image *image;
     const struct elf_relocation_removal *removal;
     struct edit_script *edits;
     struct elf_relocation_changes *changes;
     struct relr_encoder relr;
     bool relr_hit;
     bool found_kept;
-    uint64_t rela_offset;    /* file offset of the table */
-    uint64_t relative_count; /* DT_RELACOUNT */
+    struct tables tables;
+    uint64_t relative_count; /* DT_RELACOUNT or DT_RELCOUNT */
     uint64_t run_start;      /* the current run of entries to cut, in the file */
     uint64_t run_size;
     const char *reason;
@@ -352,41 +407,50 @@ static bool flush_run(struct remover *remover)
 /* The stub's own relocation stays, with another addend. */
 static bool retarget(struct remover *remover, const struct elf_relocation *relocation)
 {
+    const struct elf_image *image = remover->image;
     uint8_t addend[8];
 
-    if (relocation->type != R_X86_64_RELATIVE) {
+    if (relocation->type != image->machine->relocations->relative) {
         remover->reason = "the first record's counter pointer is not relocated as expected";
         return false;
     }
     remover->found_kept = true;
-    if (relocation->table == RELOCATION_RELR)
+    /* Else the addend is in the stub itself. */
+    if (relocation->table == RELOCATION_RELR || !remover->tables.table.has_addends ||
+        relocation->target == remover->removal->kept_target)
         return true;
-    store_u64(addend, remover->removal->kept_target, false);
-    return relocation->target == remover->removal->kept_target ||
-           edit_replace(remover->edits, relocation->entry + offsetof(Elf64_Rela, r_addend), 8,
-                        (struct bytes){addend, sizeof(addend)});
+    elf_store_word(image, addend, remover->removal->kept_target);
+    return edit_replace(remover->edits, relocation->entry + 2 * image->sizes.word,
+                        image->sizes.word, (struct bytes){addend, image->sizes.word});
 }
 
-static bool drop_rela(struct remover *remover, const struct elf_relocation *relocation)
+static bool may_drop(const struct elf_relocation_types *types, uint32_t type)
 {
-    if (relocation->table != RELOCATION_RELA) {
-        remover->reason = "relocations outside DT_RELA apply to it";
+    return type == types->relative || type == types->absolute || type == types->irelative ||
+           type == types->none;
+}
+
+static bool drop_entry(struct remover *remover, const struct elf_relocation *relocation)
+{
+    const struct table *table = &remover->tables.table;
+
+    if (relocation->table != RELOCATION_TABLE) {
+        remover->reason = "relocations outside DT_RELA and DT_REL apply to it";
         return false;
     }
-    if (relocation->type != R_X86_64_RELATIVE && relocation->type != R_X86_64_64 &&
-        relocation->type != R_X86_64_IRELATIVE && relocation->type != R_X86_64_NONE) {
+    if (!may_drop(remover->image->machine->relocations, relocation->type)) {
         remover->reason = "relocations of an unexpected type apply to it";
         return false;
     }
-    if ((relocation->entry - remover->rela_offset) / RELA_SIZE < remover->relative_count)
+    if ((relocation->entry - table->offset) / table->entry_size < remover->relative_count)
         remover->changes->relative_removed++;
-    remover->changes->rela_removed += RELA_SIZE;
+    remover->changes->table_removed += table->entry_size;
     if (remover->run_size != 0 && remover->run_start + remover->run_size != relocation->entry &&
         !flush_run(remover))
         return false;
     if (remover->run_size == 0)
         remover->run_start = relocation->entry;
-    remover->run_size += RELA_SIZE;
+    remover->run_size += table->entry_size;
     return true;
 }
 
@@ -394,19 +458,21 @@ static bool remove_visitor(void *context, const struct elf_relocation *relocatio
 {
     struct remover *remover = context;
     const struct elf_relocation_removal *removal = remover->removal;
-    bool touches = ranges_overlap(relocation->offset, 8, removal->address, removal->size) &&
-                   relocation->offset + 8 > relocation->offset;
+    uint64_t word = remover->image->sizes.word;
+    bool touches = ranges_overlap(relocation->offset, word, removal->address, removal->size) &&
+                   relocation->offset + word > relocation->offset;
 
     if (touches && relocation->offset == removal->kept_offset) {
         if (!retarget(remover, relocation))
             return false;
         touches = false;
-    } else if (touches && !range_within(relocation->offset, 8, removal->address, removal->size)) {
+    } else if (touches &&
+               !range_within(relocation->offset, word, removal->address, removal->size)) {
         remover->reason = "a relocation applies to its edge";
         return false;
     }
     if (relocation->table != RELOCATION_RELR)
-        return !touches || drop_rela(remover, relocation);
+        return !touches || drop_entry(remover, relocation);
     if (touches)
         remover->relr_hit = true;
     else
@@ -414,16 +480,19 @@ static bool remove_visitor(void *context, const struct elf_relocation *relocatio
     return true;
 }
 
-static bool finish_rela(struct remover *remover, const struct table *rela)
+static bool finish_table(struct remover *remover)
 {
-    return flush_run(remover) && (remover->changes->rela_removed == 0 ||
-                                  edit_replace_by_zeros(remover->edits, rela->offset + rela->size,
-                                                        0, remover->changes->rela_removed));
+    const struct table *table = &remover->tables.table;
+    uint64_t removed = remover->changes->table_removed;
+
+    return flush_run(remover) &&
+           (removed == 0 ||
+            edit_replace_by_zeros(remover->edits, table->offset + table->size, 0, removed));
 }
 
-static bool finish_relr(struct remover *remover, const struct elf_image *image,
-                        const struct table *relr)
+static bool finish_relr(struct remover *remover)
 {
+    const struct table *relr = &remover->tables.relr;
     struct buffer *encoded = &remover->relr.encoded;
 
     if (!remover->relr_hit)
@@ -438,7 +507,7 @@ static bool finish_relr(struct remover *remover, const struct elf_image *image,
     remover->changes->relr_changed = true;
     remover->changes->relr_size = encoded->size;
     return buffer_append_zeros(encoded, (size_t)relr->size - encoded->size) &&
-           edit_overwrite_differences(remover->edits, image->file, relr->offset,
+           edit_overwrite_differences(remover->edits, remover->image->file, relr->offset,
                                       buffer_view(encoded));
 }
 
@@ -446,21 +515,24 @@ bool elf_relocations_remove(const struct elf_image *image,
                             const struct elf_relocation_removal *removal, struct edit_script *edits,
                             struct elf_relocation_changes *changes, const char **reason)
 {
-    struct remover remover = {.removal = removal, .edits = edits, .changes = changes};
+    struct remover remover = {.image = image,
+                              .removal = removal,
+                              .edits = edits,
+                              .changes = changes,
+                              .relr = {.image = image}};
     const GElf_Dyn *relative_count = elf_dynamic_find(image, DT_RELACOUNT);
-    struct table rela = {0}, relr = {0};
     bool done;
 
     *changes = (struct elf_relocation_changes){0};
-    if (image->dynamic_count != 0 && (!dynamic_table(image, DT_RELA, DT_RELASZ, RELA_SIZE, &rela) ||
-                                      !dynamic_table(image, DT_RELR, DT_RELRSZ, 8, &relr))) {
+    if (image->dynamic_count != 0 && !find_tables(image, &remover.tables)) {
         *reason = "its dynamic relocations cannot be changed";
         return false;
     }
-    remover.rela_offset = rela.offset;
+    if (relative_count == NULL)
+        relative_count = elf_dynamic_find(image, DT_RELCOUNT);
     remover.relative_count = relative_count == NULL ? 0 : relative_count->d_un.d_val;
     done = elf_relocations_each(image, remove_visitor, &remover, reason) &&
-           finish_rela(&remover, &rela) && finish_relr(&remover, image, &relr);
+           finish_table(&remover) && finish_relr(&remover);
     buffer_free(&remover.relr.encoded);
     if (done && removal->kept_offset != UINT64_MAX && !remover.found_kept) {
         remover.reason = "the first record's counter pointer has no relocation";

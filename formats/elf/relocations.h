@@ -1,9 +1,10 @@
 /*
  * Dynamic relocations: who points where, and taking out those that apply to removed bytes.
  *
- * An image's dynamic relocations are in up to three tables, which the dynamic section names: RELA
- * (DT_RELA), those of the procedure linkage table (DT_JMPREL), and packed relative ones (DT_RELR).
- * A static image has none, or a bare table that its start-up code walks.
+ * An image's dynamic relocations are in up to three tables, which the dynamic section names: one
+ * (DT_RELA, or DT_REL on machines whose addends are where they apply), those of the procedure
+ * linkage table (DT_JMPREL), and packed relative ones (DT_RELR). A static image has none, or a bare
+ * table that its start-up code walks. Which type means what is the machine's data.
  */
 #ifndef COVSPLIT_FORMATS_ELF_RELOCATIONS_H
 #define COVSPLIT_FORMATS_ELF_RELOCATIONS_H
@@ -16,7 +17,7 @@
 #include "formats/elf/read.h"
 
 enum relocation_table {
-    RELOCATION_RELA,   /* DT_RELA */
+    RELOCATION_TABLE,  /* DT_RELA or DT_REL */
     RELOCATION_PLT,    /* DT_JMPREL */
     RELOCATION_RELR,   /* DT_RELR */
     RELOCATION_STATIC, /* an allocated table in an image without a dynamic section */
@@ -38,10 +39,13 @@ typedef bool (*elf_relocation_visitor)(void *context, const struct elf_relocatio
 bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor visit,
                           void *context, const char **reason);
 
+/* The entry of the dynamic section for DT_RELA or DT_REL; NULL where there is neither. */
+const GElf_Dyn *elf_relocation_table(const struct elf_image *image);
+
 /* How the tables change. Sizes are in bytes. */
 struct elf_relocation_changes {
-    uint64_t rela_removed;     /* entries taken out of DT_RELA, times the size of one */
-    uint64_t relative_removed; /* how many of those DT_RELACOUNT counted */
+    uint64_t table_removed;    /* entries taken out of DT_RELA or DT_REL, times the size of one */
+    uint64_t relative_removed; /* how many of those DT_RELACOUNT or DT_RELCOUNT counted */
     uint64_t relr_size;        /* new DT_RELRSZ */
     bool relr_changed;
 };

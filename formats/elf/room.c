@@ -18,8 +18,6 @@
 
 #include <string.h>
 
-#define PHDR_SIZE sizeof(Elf64_Phdr)
-
 /* Everything that may move is a table of at most this alignment. */
 #define MOVE_ALIGNMENT UINT64_C(16)
 
@@ -42,7 +40,7 @@ static bool no_memory(struct elf_state *state)
 
 static uint64_t headers_old_end(const struct elf_state *state)
 {
-    return state->image.ehdr.e_phoff + state->image.phnum * PHDR_SIZE;
+    return state->image.ehdr.e_phoff + state->image.phnum * state->image.sizes.phdr;
 }
 
 /* Index of the section whose bytes come first at or behind `offset`; NO_INDEX if none. */
@@ -113,7 +111,8 @@ static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxw
 
 struct moved_search {
     const struct elf_state *state;
-    bool is_exported; /* the symbols are those of .dynsym */
+    size_t section;   /* the symbols are of this one, */
+    bool is_exported; /* which is .dynsym */
 };
 
 /* What moves must not be relocated itself. */
@@ -136,7 +135,8 @@ static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t 
 
     (void)offset;
     if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
-        elf_move_of(search->state, symbol->st_value) == NULL)
+        elf_move_of(search->state, symbol->st_value) == NULL ||
+        elf_symbol_is_mark(&search->state->image, search->section, symbol))
         return true;
     if (search->is_exported)
         return false;
@@ -221,6 +221,7 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
     uint64_t from, end = 0;
 
     for (size_t i = 1; i < image->shnum; i++) {
+        search.section = i;
         search.is_exported = image->shdrs[i].sh_type == SHT_DYNSYM;
         if ((image->shdrs[i].sh_type == SHT_SYMTAB || search.is_exported) &&
             !elf_symbols_each(image, i, is_symbol_elsewhere, &search))
@@ -347,7 +348,7 @@ void elf_room_forget(struct elf_state *state, size_t edit_count)
 {
     state->base.plan->edits.count = edit_count;
     state->move_count = 0;
-    state->moved.size = state->base.tripwire_size;
+    state->moved.size = state->base.tripwire_padding + state->base.tripwire_size;
     state->headers_growth = 0;
 }
 
@@ -394,7 +395,7 @@ bool elf_room_make(struct elf_state *state, size_t extra)
 {
     const struct elf_image *image = &state->image;
     const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
-    uint64_t old_end = headers_old_end(state), new_end = old_end + extra * PHDR_SIZE;
+    uint64_t old_end = headers_old_end(state), new_end = old_end + extra * image->sizes.phdr;
     uint64_t start = free_end(state, old_end), end;
     size_t index = next_section(image, start);
     size_t edit_count = state->base.plan->edits.count;

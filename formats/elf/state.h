@@ -42,6 +42,7 @@ struct elf_move {
 struct elf_state {
     struct planning base;
     struct elf_image image;
+    uint64_t code_base; /* see struct code */
     struct elf_relocation_changes relocation_changes;
 
     struct elf_hole holes[HOLES_MAX];
@@ -60,12 +61,20 @@ struct elf_state {
 
 /* ---- elf/symbols.c ---- */
 
-/* Finds all definitions of the runtime's symbols. False for a damaged symbol table. */
+/* Finds all definitions of the runtime's symbols, and the machine's base symbol (0: there is none).
+ * False for a damaged symbol table. */
 bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
-                      struct error *error);
+                      uint64_t *code_base, struct error *error);
 
 /* Calls `visit` for every function of the symbol table, as runtime/symbols.h has it. */
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
+
+/* The name and what follows it in the string table; empty where it is not in there. */
+struct bytes elf_symbol_name(const struct elf_image *image, size_t section, const GElf_Sym *symbol);
+
+/* True for a symbol of the assembler's, where nothing starts: a mapping symbol, which says what
+ * code or data follows ($a, $d, $t, $x), or a label that it kept. */
+bool elf_symbol_is_mark(const struct elf_image *image, size_t section, const GElf_Sym *symbol);
 
 /* True where st_value is an address in the loaded image. In sections that are not loaded (where
  * every __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */

@@ -14,10 +14,9 @@
 
 #include "common/base/array.h"
 
-/* Symbols are decoded, and pages given back, in pieces of so many bytes (a multiple of a symbol's
- * size). */
-#define SYMBOL_PIECE (UINT64_C(65536) * sizeof(Elf64_Sym))
-#define STRING_PIECE (UINT64_C(1) << 20)
+/* Symbols are decoded, and pages given back, in pieces of so many. */
+#define SYMBOLS_IN_PIECE UINT64_C(65536)
+#define STRING_PIECE     (UINT64_C(1) << 20)
 
 bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol)
 {
@@ -29,23 +28,44 @@ bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbo
            (image->shdrs[symbol->st_shndx].sh_flags & SHF_ALLOC) != 0;
 }
 
+struct bytes elf_symbol_name(const struct elf_image *image, size_t section, const GElf_Sym *symbol)
+{
+    size_t strings = image->shdrs[section].sh_link;
+    struct bytes all = {0}, name = {0};
+
+    if (strings < image->shnum)
+        all = elf_section_bytes(image, strings);
+    if (symbol->st_name < all.size)
+        bytes_slice(all, symbol->st_name, all.size - symbol->st_name, &name);
+    return name;
+}
+
+bool elf_symbol_is_mark(const struct elf_image *image, size_t section, const GElf_Sym *symbol)
+{
+    struct bytes name = {0};
+
+    if (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE && GELF_ST_BIND(symbol->st_info) == STB_LOCAL)
+        name = elf_symbol_name(image, section, symbol);
+    return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
+}
+
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context)
 {
     const GElf_Shdr *shdr = &image->shdrs[section];
-    uint64_t done;
+    uint64_t sym = image->sizes.sym, piece = SYMBOLS_IN_PIECE * sym;
 
-    if (shdr->sh_entsize != sizeof(Elf64_Sym) || shdr->sh_offset % 8 != 0 ||
+    if (shdr->sh_entsize != sym || shdr->sh_offset % image->sizes.word != 0 ||
         shdr->sh_type == SHT_NOBITS)
         return false;
-    for (done = 0; done < shdr->sh_size; done += SYMBOL_PIECE) {
+    for (uint64_t done = 0; done < shdr->sh_size; done += piece) {
         uint64_t left = shdr->sh_size - done;
-        uint64_t size = left < SYMBOL_PIECE ? left - left % sizeof(Elf64_Sym) : SYMBOL_PIECE;
+        uint64_t size = left < piece ? left - left % sym : piece;
         uint64_t start = shdr->sh_offset + done;
 
-        for (uint64_t i = done == 0 ? 1 : 0; i < size / sizeof(Elf64_Sym); i++) {
-            uint64_t offset = start + i * sizeof(Elf64_Sym);
-            GElf_Sym symbol = elf_load_symbol(image->file.data + offset);
+        for (uint64_t i = done == 0 ? 1 : 0; i < size / sym; i++) {
+            uint64_t offset = start + i * sym;
+            GElf_Sym symbol = elf_load_symbol(image, image->file.data + offset);
 
             if (!visit(context, &symbol, offset))
                 return false;
@@ -76,35 +96,84 @@ static bool add_name_offset(struct name_offsets *names, uint64_t offset, enum ru
     return true;
 }
 
+/* A search of a string table, front to back. */
+struct string_search {
+    const struct elf_image *image;
+    struct bytes strings;
+    uint64_t base; /* of the table in the file */
+    const char *text;
+    size_t size; /* of the text */
+    uint64_t position;
+    uint64_t released;
+};
+
+static struct string_search search_strings(const struct elf_image *image, size_t string_section,
+                                           const char *text, size_t size)
+{
+    return (struct string_search){.image = image,
+                                  .strings = elf_section_bytes(image, string_section),
+                                  .base = image->shdrs[string_section].sh_offset,
+                                  .text = text,
+                                  .size = size};
+}
+
+/* The next place of the text; false where there is no more. */
+static bool next_string(struct string_search *search, uint64_t *offset)
+{
+    while (search->position < search->strings.size) {
+        uint64_t left = search->strings.size - search->position;
+        /* Pieces overlap by the text, so that none is missed between two. */
+        uint64_t piece = left < STRING_PIECE + search->size ? left : STRING_PIECE + search->size;
+        const uint8_t *start = search->strings.data + search->position;
+        const uint8_t *hit = memmem(start, (size_t)piece, search->text, search->size);
+
+        *offset = hit == NULL ? 0 : (uint64_t)(hit - search->strings.data);
+        if (hit != NULL)
+            search->position = *offset + search->size;
+        else
+            search->position += piece == left ? left : STRING_PIECE;
+        if (search->position - search->released >= STRING_PIECE) {
+            input_release_pages(search->image->input, search->base + search->released,
+                                search->position - search->released);
+            search->released = search->position;
+        }
+        if (hit != NULL)
+            return true;
+    }
+    return false;
+}
+
 static bool find_names(const struct elf_image *image, size_t string_section,
                        struct name_offsets *names)
 {
-    struct bytes strings = elf_section_bytes(image, string_section);
-    uint64_t base = image->shdrs[string_section].sh_offset;
-    uint64_t position = 0, released = 0;
-    const size_t prefix = strlen(RUNTIME_PREFIX);
+    struct string_search search =
+        search_strings(image, string_section, RUNTIME_PREFIX, strlen(RUNTIME_PREFIX));
+    uint64_t offset;
 
-    while (position < strings.size) {
-        uint64_t left = strings.size - position;
-        /* Pieces overlap by the prefix, so that none is missed between two. */
-        uint64_t piece = left < STRING_PIECE + prefix ? left : STRING_PIECE + prefix;
-        const uint8_t *start = strings.data + position;
-        const uint8_t *hit = memmem(start, (size_t)piece, RUNTIME_PREFIX, prefix);
+    while (next_string(&search, &offset)) {
+        struct bytes rest = {search.strings.data + offset, search.strings.size - offset};
+        enum runtime_symbol symbol;
 
-        if (hit == NULL) {
-            position += piece == left ? left : STRING_PIECE;
-        } else {
-            uint64_t offset = (uint64_t)(hit - strings.data);
-            enum runtime_symbol symbol;
-            struct bytes rest = {hit, strings.size - offset};
-            if (runtime_symbol_classify(rest, &symbol) && !add_name_offset(names, offset, symbol))
-                return false;
-            position = offset + prefix;
-        }
-        if (position - released >= STRING_PIECE) {
-            input_release_pages(image->input, base + released, position - released);
-            released = position;
-        }
+        if (runtime_symbol_classify(rest, &symbol) && !add_name_offset(names, offset, symbol))
+            return false;
+    }
+    return true;
+}
+
+/* The places of the machine's base symbol; what they are numbered as does not matter. */
+static bool find_base_names(const struct elf_image *image, size_t string_section,
+                            struct name_offsets *names)
+{
+    const char *name = image->machine->base_symbol;
+    struct string_search search;
+    uint64_t offset;
+
+    if (name == NULL)
+        return true;
+    search = search_strings(image, string_section, name, strlen(name) + 1);
+    while (next_string(&search, &offset)) {
+        if (!add_name_offset(names, offset, RUNTIME_OTHER_BOUND))
+            return false;
     }
     return true;
 }
@@ -129,21 +198,50 @@ struct scan {
     const struct elf_image *image;
     struct runtime_symbols *found;
     struct name_offsets names;
+    struct name_offsets base_names;
+    uint64_t code_base;
+    bool has_bases; /* several, at different addresses */
     bool too_many;
 };
+
+/* Where a function's code starts: on some machines a bit of its address says what code it is. */
+static uint64_t function_address(const struct elf_image *image, const GElf_Sym *symbol)
+{
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+
+    return type == STT_FUNC || type == STT_GNU_IFUNC ? symbol->st_value & ~image->machine->state_bit
+                                                     : symbol->st_value;
+}
 
 static bool collect_definition(void *context, const GElf_Sym *symbol, uint64_t offset)
 {
     struct scan *scan = context;
     const struct name_offset *name;
+    uint64_t address = function_address(scan->image, symbol);
 
     (void)offset;
     if (!elf_symbol_has_address(scan->image, symbol))
         return true;
     name = lookup_name(&scan->names, symbol->st_name);
-    scan->too_many = name != NULL && !runtime_symbols_add(scan->found, name->symbol,
-                                                          symbol->st_value, symbol->st_size);
+    if (name == NULL)
+        return true;
+    scan->too_many = !runtime_symbols_add(scan->found, name->symbol, address, symbol->st_size);
+    if (!scan->too_many)
+        scan->found->definitions[scan->found->count - 1].is_thumb = address != symbol->st_value;
     return !scan->too_many;
+}
+
+static bool collect_base(void *context, const GElf_Sym *symbol, uint64_t offset)
+{
+    struct scan *scan = context;
+
+    (void)offset;
+    if (elf_symbol_has_address(scan->image, symbol) &&
+        lookup_name(&scan->base_names, symbol->st_name) != NULL) {
+        scan->has_bases |= scan->code_base != 0 && scan->code_base != symbol->st_value;
+        scan->code_base = symbol->st_value;
+    }
+    return true;
 }
 
 /* An accessor is shared where a function of another name is at its address: --icf=all folds those
@@ -158,7 +256,7 @@ static bool mark_shared(void *context, const GElf_Sym *symbol, uint64_t offset)
         return true;
     for (size_t i = 0; i < scan->found->count; i++) {
         struct runtime_definition *definition = &scan->found->definitions[i];
-        if (definition->address != symbol->st_value)
+        if (definition->address != function_address(scan->image, symbol))
             continue;
         name = lookup_name(&scan->names, symbol->st_name);
         if (name == NULL || name->symbol != definition->symbol)
@@ -167,45 +265,73 @@ static bool mark_shared(void *context, const GElf_Sym *symbol, uint64_t offset)
     return true;
 }
 
-bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
-                      struct error *error)
+/* Index of the symbol table; NO_INDEX: none. False where there are two, or one has no strings. */
+static bool find_table(const struct elf_image *image, size_t *table, struct error *error)
 {
-    struct scan scan = {.image = image, .found = symbols};
-    size_t table = NO_INDEX;
-    bool done = false;
-
-    symbols->count = 0;
-    symbols->are_told = false;
+    *table = NO_INDEX;
     for (size_t i = 1; i < image->shnum; i++) {
         if (image->shdrs[i].sh_type != SHT_SYMTAB)
             continue;
-        if (table != NO_INDEX)
+        if (*table != NO_INDEX)
             return error_set(error, "%s: the image has two symbol tables; link it again",
                              image->path);
-        table = i;
+        *table = i;
     }
-    if (table == NO_INDEX)
-        return true;
-    if (image->shdrs[table].sh_link >= image->shnum ||
-        image->shdrs[image->shdrs[table].sh_link].sh_type != SHT_STRTAB)
+    if (*table != NO_INDEX && (image->shdrs[*table].sh_link >= image->shnum ||
+                               image->shdrs[image->shdrs[*table].sh_link].sh_type != SHT_STRTAB))
         return error_set(error,
                          "%s: damaged ELF image: the symbol table has no strings; link it "
                          "again",
                          image->path);
+    return true;
+}
+
+/* What is wrong with the table; NULL: nothing. */
+static const char *scan_table(struct scan *scan, size_t table)
+{
+    const struct elf_image *image = scan->image;
+    bool done =
+        scan->names.count == 0 || (elf_symbols_each(image, table, collect_definition, scan) &&
+                                   elf_symbols_each(image, table, mark_shared, scan));
+
+    if (done && scan->base_names.count != 0)
+        done = elf_symbols_each(image, table, collect_base, scan);
+    if (scan->too_many)
+        return "the profile runtime is defined too many times";
+    if (scan->has_bases)
+        return "the symbol of the register that leads to its data has several values";
+    return done ? NULL : "damaged ELF image: its symbol table cannot be read";
+}
+
+bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
+                      uint64_t *code_base, struct error *error)
+{
+    struct scan scan = {.image = image, .found = symbols};
+    const char *wrong;
+    size_t table, strings;
+    bool done;
+
+    symbols->count = 0;
+    symbols->are_told = false;
+    *code_base = 0;
+    if (!find_table(image, &table, error))
+        return false;
+    if (table == NO_INDEX)
+        return true;
     symbols->are_told = true;
-    if (!find_names(image, image->shdrs[table].sh_link, &scan.names)) {
-        error_out_of_memory(error, image->path, scan.names.count * sizeof(struct name_offset));
-    } else if (scan.names.count == 0) {
-        done = true;
+    strings = image->shdrs[table].sh_link;
+    if (!find_names(image, strings, &scan.names) ||
+        !find_base_names(image, strings, &scan.base_names)) {
+        done = error_out_of_memory(error, image->path,
+                                   (scan.names.count + scan.base_names.count) *
+                                       sizeof(struct name_offset));
     } else {
-        done = elf_symbols_each(image, table, collect_definition, &scan) &&
-               elf_symbols_each(image, table, mark_shared, &scan);
-        if (!done)
-            error_set(error, "%s: %s; link it again", image->path,
-                      scan.too_many ? "the profile runtime is defined too many times"
-                                    : "damaged ELF image: its symbol table cannot be read");
+        wrong = scan_table(&scan, table);
+        done = wrong == NULL || error_set(error, "%s: %s; link it again", image->path, wrong);
     }
+    *code_base = scan.code_base;
     free(scan.names.list);
+    free(scan.base_names.list);
     return done;
 }
 
@@ -215,7 +341,7 @@ struct visiting {
     const struct elf_image *image;
     runtime_symbol_visitor visit;
     void *context;
-    struct bytes names;
+    size_t section;
 };
 
 /* Functions written in assembler may have no type. */
@@ -224,28 +350,25 @@ static bool visit_function(void *context, const GElf_Sym *symbol, uint64_t offse
     const struct visiting *visiting = context;
     const struct elf_image *image = visiting->image;
     unsigned type = GELF_ST_TYPE(symbol->st_info);
-    struct image_symbol found = {.address = symbol->st_value, .is_function = true};
+    struct image_symbol found = {.address = function_address(image, symbol), .is_function = true};
 
     (void)offset;
     if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
         symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->shnum ||
         (image->shdrs[symbol->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
         return true;
-    if (symbol->st_name < visiting->names.size)
-        bytes_slice(visiting->names, symbol->st_name, visiting->names.size - symbol->st_name,
-                    &found.name);
-    return visiting->visit(visiting->context, &found);
+    found.name = elf_symbol_name(image, visiting->section, symbol);
+    return elf_symbol_is_mark(image, visiting->section, symbol) ||
+           visiting->visit(visiting->context, &found);
 }
 
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context)
 {
     for (size_t i = 1; i < image->shnum; i++) {
-        struct visiting visiting = {image, visit, context, {0}};
+        struct visiting visiting = {image, visit, context, i};
 
         if (image->shdrs[i].sh_type != SHT_SYMTAB)
             continue;
-        if (image->shdrs[i].sh_link < image->shnum)
-            visiting.names = elf_section_bytes(image, image->shdrs[i].sh_link);
         if (!elf_symbols_each(image, i, visit_function, &visiting))
             return false;
     }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/elf_file/encode.h"
+
 #ifndef SHT_RELR
 #define SHT_RELR 19
 #endif
@@ -20,9 +22,9 @@
 
 struct tables {
     struct elf_state *state;
-    Elf64_Phdr *phdrs; /* state->new_phnum of them */
-    Elf64_Shdr *shdrs;
-    Elf64_Dyn *dynamic;
+    GElf_Phdr *phdrs; /* state->new_phnum of them */
+    GElf_Shdr *shdrs;
+    GElf_Dyn *dynamic;
 };
 
 static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
@@ -33,7 +35,7 @@ static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
 /* ---- program headers ---- */
 
 /* Appends the parts of a PT_LOAD: what is between the holes in it. */
-static size_t split_segment(const struct elf_state *state, size_t index, Elf64_Phdr *parts)
+static size_t split_segment(const struct elf_state *state, size_t index, GElf_Phdr *parts)
 {
     const GElf_Phdr *old = &state->image.phdrs[index];
     uint64_t delta = old->p_offset - old->p_vaddr;
@@ -44,7 +46,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, Elf64_P
     for (size_t i = 0; i <= state->hole_count; i++) {
         const struct elf_hole *hole = i < state->hole_count ? &state->holes[i] : NULL;
         bool is_last = hole == NULL;
-        Elf64_Phdr *part = &parts[count];
+        GElf_Phdr *part = &parts[count];
 
         if (hole != NULL && hole->segment != index)
             continue;
@@ -74,13 +76,13 @@ static size_t split_segment(const struct elf_state *state, size_t index, Elf64_P
 static void make_program_headers(struct tables *tables)
 {
     struct elf_state *state = tables->state;
-    Elf64_Phdr *table_header = NULL;
+    GElf_Phdr *table_header = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < state->image.phnum; i++) {
         const GElf_Phdr *old = &state->image.phdrs[i];
         const struct elf_move *move = elf_move_of(state, old->p_vaddr);
-        Elf64_Phdr *phdr = &tables->phdrs[count];
+        GElf_Phdr *phdr = &tables->phdrs[count];
 
         if (old->p_type == PT_LOAD) {
             count += split_segment(state, i, phdr);
@@ -100,13 +102,13 @@ static void make_program_headers(struct tables *tables)
     }
     state->new_phnum = count;
     if (table_header != NULL)
-        table_header->p_filesz = table_header->p_memsz = count * sizeof(Elf64_Phdr);
+        table_header->p_filesz = table_header->p_memsz = count * state->image.sizes.phdr;
 }
 
 /* ---- section headers ---- */
 
 static void empty_section(const struct elf_state *state, const struct image_section *section,
-                          Elf64_Shdr *shdr)
+                          GElf_Shdr *shdr)
 {
     /* What is left must be in a section, or tools that rewrite images would lose it. The entry
      * size, which linkers leave 0, marks it as ours (see is_rest in elf.c).
@@ -114,6 +116,10 @@ static void empty_section(const struct elf_state *state, const struct image_sect
      * Not SHT_NOBITS where nothing is left: GNU strip and readelf take a section of that type, if
      * it is not loaded, for a part of every segment, and strip then writes an image that does not
      * start. */
+    if (section->kind == SECTION_NAMES) {
+        shdr->sh_addr += state->base.tripwire_padding;
+        shdr->sh_offset += state->base.tripwire_padding;
+    }
     shdr->sh_size = planning_rest(&state->base, section->kind, section->size).size;
     shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
 }
@@ -122,12 +128,12 @@ static void make_section_headers(struct tables *tables)
 {
     const struct elf_state *state = tables->state;
     const struct elf_relocation_changes *changes = &state->relocation_changes;
-    const GElf_Dyn *rela = elf_dynamic_find(&state->image, DT_RELA);
+    const GElf_Dyn *table = elf_relocation_table(&state->image);
     const GElf_Dyn *relr = elf_dynamic_find(&state->image, DT_RELR);
 
     for (size_t i = 1; i < state->image.shnum; i++) {
         const GElf_Shdr *old = &state->image.shdrs[i];
-        Elf64_Shdr *shdr = &tables->shdrs[i];
+        GElf_Shdr *shdr = &tables->shdrs[i];
         const struct elf_move *move = NULL;
 
         if ((old->sh_flags & SHF_ALLOC) != 0 && elf_section_in_file(old))
@@ -138,9 +144,10 @@ static void make_section_headers(struct tables *tables)
         } else if (old->sh_offset != 0) {
             shdr->sh_offset = map_offset(state, old->sh_offset);
         }
-        if (old->sh_type == SHT_RELA && rela != NULL && old->sh_addr == rela->d_un.d_ptr &&
-            (old->sh_flags & SHF_ALLOC) != 0 && old->sh_size >= changes->rela_removed)
-            shdr->sh_size -= changes->rela_removed;
+        if ((old->sh_type == SHT_RELA || old->sh_type == SHT_REL) && table != NULL &&
+            old->sh_addr == table->d_un.d_ptr && (old->sh_flags & SHF_ALLOC) != 0 &&
+            old->sh_size >= changes->table_removed)
+            shdr->sh_size -= changes->table_removed;
         if (old->sh_type == SHT_RELR && relr != NULL && old->sh_addr == relr->d_un.d_ptr &&
             changes->relr_changed)
             shdr->sh_size = changes->relr_size;
@@ -160,14 +167,16 @@ static void make_dynamic(struct tables *tables)
     const struct elf_relocation_changes *changes = &state->relocation_changes;
 
     for (size_t i = 0; i < state->image.dynamic_count; i++) {
-        Elf64_Dyn *entry = &tables->dynamic[i];
+        GElf_Dyn *entry = &tables->dynamic[i];
         const struct elf_move *move = NULL;
 
         switch (entry->d_tag) {
         case DT_RELASZ:
-            entry->d_un.d_val -= changes->rela_removed;
+        case DT_RELSZ:
+            entry->d_un.d_val -= changes->table_removed;
             break;
         case DT_RELACOUNT:
+        case DT_RELCOUNT:
             entry->d_un.d_val -= changes->relative_removed;
             break;
         case DT_RELRSZ:
@@ -193,7 +202,8 @@ static void make_dynamic(struct tables *tables)
 
 /* ---- symbols ---- */
 
-/* Section symbols, and the one object over the ABI note, go along with what moved. */
+/* Section symbols, mapping symbols, and the one object over the ABI note go along with what moved.
+ * Others were not allowed there. */
 static bool update_symbol(void *context, const GElf_Sym *symbol, uint64_t offset)
 {
     struct elf_state *state = context;
@@ -202,12 +212,12 @@ static bool update_symbol(void *context, const GElf_Sym *symbol, uint64_t offset
     uint8_t value[8];
 
     if (move == NULL || !elf_symbol_has_address(&state->image, symbol) ||
-        (type != STT_SECTION && type != STT_OBJECT))
+        (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
         return true;
-    store_u64(value, symbol->st_value + move->distance, false);
+    elf_store_word(&state->image, value, symbol->st_value + move->distance);
     return edit_overwrite_differences(&state->base.plan->edits, state->image.file,
-                                      offset + offsetof(Elf64_Sym, st_value),
-                                      (struct bytes){value, sizeof(value)});
+                                      offset + elf_symbol_value_offset(&state->image),
+                                      (struct bytes){value, state->image.sizes.word});
 }
 
 static bool plan_symbols(struct elf_state *state)
@@ -224,56 +234,61 @@ static bool plan_symbols(struct elf_state *state)
 
 /* ---- encoding ---- */
 
-/* libelf turns the table at `table` into the bytes of the file, in place. */
-static bool encode(void *table, uint64_t size, Elf_Type type)
+static bool encode(const struct elf_state *state, Elf_Type type, const void *table, size_t count,
+                   struct buffer *encoded)
 {
-    Elf_Data data = {
-        .d_buf = table, .d_type = type, .d_size = (size_t)size, .d_version = EV_CURRENT};
+    const unsigned char *ident = state->image.ehdr.e_ident;
 
-    return size == 0 || elf64_xlatetof(&data, &data, ELFDATA2LSB) != NULL;
+    return elf_encode(ident[EI_CLASS], ident[EI_DATA], type, table, count, encoded);
+}
+
+/* A table takes the place of the one at `offset` in the file. */
+static bool plan_table(struct elf_state *state, uint64_t offset, Elf_Type type, const void *table,
+                       size_t count)
+{
+    struct buffer encoded = {0};
+    bool done = encode(state, type, table, count, &encoded) &&
+                edit_overwrite_differences(&state->base.plan->edits, state->image.file, offset,
+                                           buffer_view(&encoded));
+
+    buffer_free(&encoded);
+    return done;
 }
 
 static bool plan_elf_header(struct elf_state *state)
 {
-    Elf64_Ehdr ehdr = state->image.ehdr;
+    GElf_Ehdr ehdr = state->image.ehdr;
 
-    ehdr.e_phnum = (Elf64_Half)state->new_phnum;
+    ehdr.e_phnum = (GElf_Half)state->new_phnum;
     ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
-    return encode(&ehdr, sizeof(ehdr), ELF_T_EHDR) &&
-           edit_overwrite_differences(&state->base.plan->edits, state->image.file, 0,
-                                      (struct bytes){(const uint8_t *)&ehdr, sizeof(ehdr)});
+    return plan_table(state, 0, ELF_T_EHDR, &ehdr, 1);
 }
 
 static bool plan_program_headers(struct tables *tables)
 {
     struct elf_state *state = tables->state;
-    uint64_t size = state->new_phnum * sizeof(Elf64_Phdr);
+    struct buffer encoded = {0};
+    bool done;
 
-    if (!encode(tables->phdrs, size, ELF_T_PHDR))
-        return false;
-    if (state->hole_count != 0 || state->move_count != 0) {
-        memcpy(state->base.plan->edits.literals.data + state->headers_literal, tables->phdrs,
-               (size_t)size);
-        return true;
-    }
-    return edit_overwrite_differences(&state->base.plan->edits, state->image.file,
-                                      state->image.ehdr.e_phoff,
-                                      (struct bytes){(const uint8_t *)tables->phdrs, size});
+    if (state->hole_count == 0 && state->move_count == 0)
+        return plan_table(state, state->image.ehdr.e_phoff, ELF_T_PHDR, tables->phdrs,
+                          state->new_phnum);
+    done = encode(state, ELF_T_PHDR, tables->phdrs, state->new_phnum, &encoded);
+    if (done && encoded.size != 0)
+        memcpy(state->base.plan->edits.literals.data + state->headers_literal, encoded.data,
+               encoded.size);
+    buffer_free(&encoded);
+    return done;
 }
 
 static bool plan_others(struct tables *tables)
 {
     struct elf_state *state = tables->state;
-    uint64_t sections = state->image.shnum * sizeof(Elf64_Shdr);
-    uint64_t dynamic = state->image.dynamic_count * sizeof(Elf64_Dyn);
-    struct edit_script *edits = &state->base.plan->edits;
 
-    return encode(tables->shdrs, sections, ELF_T_SHDR) &&
-           edit_overwrite_differences(edits, state->image.file, state->image.ehdr.e_shoff,
-                                      (struct bytes){(const uint8_t *)tables->shdrs, sections}) &&
-           encode(tables->dynamic, dynamic, ELF_T_DYN) &&
-           edit_overwrite_differences(edits, state->image.file, state->image.dynamic_offset,
-                                      (struct bytes){(const uint8_t *)tables->dynamic, dynamic});
+    return plan_table(state, state->image.ehdr.e_shoff, ELF_T_SHDR, tables->shdrs,
+                      state->image.shnum) &&
+           plan_table(state, state->image.dynamic_offset, ELF_T_DYN, tables->dynamic,
+                      state->image.dynamic_count);
 }
 
 /* ---- the last look ---- */
@@ -299,7 +314,7 @@ static bool notes_are_found(const struct tables *tables)
     size_t old = 0;
 
     for (size_t i = 0; i < tables->state->new_phnum; i++) {
-        const Elf64_Phdr *phdr = &tables->phdrs[i];
+        const GElf_Phdr *phdr = &tables->phdrs[i];
 
         if (phdr->p_type != PT_NOTE)
             continue;
@@ -317,10 +332,10 @@ static bool notes_are_found(const struct tables *tables)
 
 static bool segments_hold_together(const struct tables *tables, uint64_t size)
 {
-    const Elf64_Phdr *last = NULL;
+    const GElf_Phdr *last = NULL;
 
     for (size_t i = 0; i < tables->state->new_phnum; i++) {
-        const Elf64_Phdr *phdr = &tables->phdrs[i];
+        const GElf_Phdr *phdr = &tables->phdrs[i];
 
         if (!range_within(phdr->p_offset, phdr->p_filesz, 0, size))
             return false;
@@ -346,7 +361,7 @@ static bool tables_hold_together(const struct tables *tables)
     if (!segments_hold_together(tables, size) || !notes_are_found(tables))
         return false;
     for (size_t i = 1; i < image->shnum; i++) {
-        const Elf64_Shdr *shdr = &tables->shdrs[i];
+        const GElf_Shdr *shdr = &tables->shdrs[i];
         const GElf_Shdr *old = &image->shdrs[i];
         bool is_loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
 

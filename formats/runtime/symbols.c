@@ -52,7 +52,7 @@ bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol sy
     if (symbols->count == RUNTIME_DEFINITIONS_MAX)
         return false;
     symbols->definitions[symbols->count++] =
-        (struct runtime_definition){symbol, address, size, false};
+        (struct runtime_definition){.symbol = symbol, .address = address, .size = size};
     return true;
 }
 

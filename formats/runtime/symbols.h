@@ -38,6 +38,7 @@ struct runtime_definition {
     enum runtime_symbol symbol;
     uint64_t address;
     uint64_t size;  /* 0: not known */
+    bool is_thumb;  /* see struct code */
     bool is_shared; /* a symbol with another name is at the same address (identical code folding) */
 };
 

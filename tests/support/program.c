@@ -164,8 +164,9 @@ struct outcome program_run(const char *directory, const char *name)
 const char *program_describe(const struct program *program)
 {
     return text_format(
-        "clang-%s %s %s %s %s %s %s %s%s", program->clang, program->linker,
-        kind_names[program->kind], program->language == LANGUAGE_CXX ? "C++" : "C",
+        "%sclang-%s %s %s %s %s %s %s %s%s",
+        program->target != NULL ? text_format("%s ", program->target->name) : "", program->clang,
+        program->linker, kind_names[program->kind], program->language == LANGUAGE_CXX ? "C++" : "C",
         program->optimization, or_empty(program->instrumentation),
         or_empty(program->compile_options), or_empty(program->link_options),
         program->raw_version != 0 ? text_format(" raw version %u", program->raw_version) : "");
@@ -194,6 +195,9 @@ static struct command compile_command(const struct program *program, const char 
 {
     struct command command = {.directory = directory};
     text_list_add(&command.arguments, compiler_of(program));
+    if (program->target != NULL) {
+        target_add_compile_words(program->target, &command.arguments);
+    }
     text_list_add(&command.arguments, program->optimization);
     text_list_add(&command.arguments, position_option(program->kind));
     return command;
@@ -245,6 +249,9 @@ static const char *own_runtime(const struct program *program, const char *direct
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         struct command command = {.directory = directory};
         text_list_add(&command.arguments, versioned_tool("clang", program->clang));
+        if (program->target != NULL) {
+            target_add_compile_words(program->target, &command.arguments);
+        }
         text_list_add_format(&command.arguments, "-DPROFILE_RAW_VERSION=%u", program->raw_version);
         finish_compiling(&command, "-O2 -fPIC -c",
                          text_format("%s/elf/%s.c", COVSPLIT_FIXTURE_DIRECTORY, parts[i]),
@@ -259,7 +266,11 @@ void program_link(const struct program *program, const char *directory, const ch
     struct command command = {.directory = directory};
     struct text_list *words = &command.arguments;
     text_list_add(words, compiler_of(program));
-    text_list_add_format(words, "-fuse-ld=%s", program->linker);
+    if (program->target != NULL) {
+        target_add_link_words(program->target, program->clang, program->linker, words);
+    } else {
+        text_list_add_format(words, "-fuse-ld=%s", program->linker);
+    }
     text_list_add_words(words, kind);
     text_list_add_words(words, program->raw_version != 0 ? own_runtime(program, directory)
                                                          : instrumentation_of(program));

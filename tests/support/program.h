@@ -13,6 +13,7 @@
 #include <stddef.h>
 
 #include "tests/support/process.h"
+#include "tests/support/target.h"
 #include "tests/support/text.h"
 
 enum link_kind {
@@ -32,8 +33,9 @@ enum language {
 
 /* Options are words separated by blanks; NULL: none. */
 struct program {
-    const char *clang;  /* "19" */
-    const char *linker; /* for -fuse-ld */
+    const char *clang;           /* "19" */
+    const char *linker;          /* for -fuse-ld */
+    const struct target *target; /* NULL: this machine */
     enum link_kind kind;
     enum language language;
     const char *optimization;

@@ -11,12 +11,19 @@
 
 struct sample sample_create(const char *label, unsigned functions)
 {
+    return sample_create_for(NULL, label, functions);
+}
+
+struct sample sample_create_for(const struct target *target, const char *label, unsigned functions)
+{
     struct program program = {
         .clang = "19",
-        .linker = "bfd",
+        .linker = target != NULL ? "lld" : "bfd",
+        .target = target,
         .kind = LINK_PIE,
         .language = LANGUAGE_C,
         .optimization = "-O1",
+        .link_options = target != NULL ? "-Wl,-z,max-page-size=4096" : NULL,
         .functions = functions,
     };
     struct sample sample = {.scratch = scratch_create(label)};

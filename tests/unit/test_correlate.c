@@ -211,13 +211,13 @@ START_TEST(test_tripwire)
     char names[TRIPWIRE_SIZE_MAX + 1] = "";
 
     image.light.names = names;
-    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size), &uuid);
+    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size, 1), &uuid);
     assert_correlates(&image, &image.light, &image.full);
     image.light.binary_id = NULL;
     image.full.binary_id = NULL;
     assert_correlates(&image, &image.light, &image.full);
     uuid.bytes[uuid.size++] = 0;
-    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size), &uuid);
+    tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size, 1), &uuid);
     assert_refused(&image, &image.light, "another build");
     free_image(&image);
 }

@@ -28,7 +28,7 @@ START_TEST(test_text)
                                  ": use covsplit merge\n";
     uint8_t bytes[TRIPWIRE_SIZE_MAX];
 
-    ck_assert_uint_eq(tripwire_size(PLENTY, 4), sizeof(wanted) - 1);
+    ck_assert_uint_eq(tripwire_size(PLENTY, 4, 1), sizeof(wanted) - 1);
     tripwire_write(bytes, sizeof(wanted) - 1, &uuid);
     ck_assert_mem_eq(bytes, wanted, sizeof(wanted) - 1);
 }
@@ -49,12 +49,12 @@ START_TEST(test_each_uuid)
 {
     struct uuid uuid = uuid_of((size_t)_i), found;
     uint8_t bytes[TRIPWIRE_SIZE_MAX];
-    size_t size = tripwire_size(PLENTY, uuid.size);
+    size_t size = tripwire_size(PLENTY, uuid.size, 1);
     struct bytes tripwire = {bytes, size};
     bool is_prefix;
 
     ck_assert_uint_le(size, sizeof(bytes));
-    ck_assert_uint_eq(tripwire_size(size, uuid.size), size);
+    ck_assert_uint_eq(tripwire_size(size, uuid.size, 1), size);
     tripwire_write(bytes, size, &uuid);
     assert_no_stream(tripwire);
     ck_assert(tripwire_recognize(tripwire));
@@ -72,9 +72,9 @@ START_TEST(test_short)
     struct bytes tripwire = {bytes, 3};
     bool is_prefix;
 
-    ck_assert_uint_eq(tripwire_size(tripwire_size(PLENTY, 20) - 1, 20), 3);
-    ck_assert_uint_eq(tripwire_size(3, 20), 3);
-    ck_assert_uint_eq(tripwire_size(2, 20), 0);
+    ck_assert_uint_eq(tripwire_size(tripwire_size(PLENTY, 20, 1) - 1, 20, 1), 3);
+    ck_assert_uint_eq(tripwire_size(3, 20, 1), 3);
+    ck_assert_uint_eq(tripwire_size(2, 20, 1), 0);
     tripwire_write(bytes, 3, &uuid);
     assert_no_stream(tripwire);
     ck_assert(tripwire_recognize(tripwire));
@@ -88,7 +88,7 @@ START_TEST(test_damaged)
 {
     struct uuid uuid = uuid_of(40), found;
     uint8_t bytes[TRIPWIRE_SIZE_MAX + 1] = {0};
-    size_t size = tripwire_size(PLENTY, uuid.size);
+    size_t size = tripwire_size(PLENTY, uuid.size, 1);
     bool is_prefix;
 
     tripwire_write(bytes, size, &uuid);
@@ -115,7 +115,7 @@ START_TEST(test_random)
     for (unsigned i = 0; i < 100000; i++) {
         uint8_t bytes[TRIPWIRE_SIZE_MAX];
         struct uuid uuid = uuid_of(1 + random_below(&random, UUID_SIZE_MAX)), found;
-        size_t size = tripwire_size(PLENTY, uuid.size);
+        size_t size = tripwire_size(PLENTY, uuid.size, 1);
         bool is_prefix;
 
         tripwire_write(bytes, size, &uuid);
@@ -125,6 +125,36 @@ START_TEST(test_random)
         if (tripwire_read_uuid((struct bytes){bytes, size}, &found, &is_prefix))
             ck_assert(found.size != 0 && found.size <= TRIPWIRE_UUID_MAX);
     }
+}
+END_TEST
+
+/* In units of 2 and 4 bytes: the same text or short one, with bytes ff behind. */
+START_TEST(test_unit)
+{
+    size_t unit = (size_t)1 << _i, size;
+    struct uuid uuid = uuid_of(20), found;
+    uint8_t bytes[TRIPWIRE_SIZE_MAX + 1];
+    bool is_prefix;
+
+    for (uint64_t names = 0; names <= TRIPWIRE_SIZE_MAX; names++) {
+        size = tripwire_size(names, uuid.size, unit);
+        ck_assert_uint_eq(size % unit, 0);
+        ck_assert_uint_le(size, names);
+        ck_assert_uint_eq(size == 0, names < align_up(3, unit));
+        if (size == 0)
+            continue;
+        memset(bytes, 0xff, sizeof(bytes));
+        tripwire_write(bytes, size, &uuid);
+        assert_no_stream((struct bytes){bytes, size});
+        for (size_t i = 0; i <= sizeof(bytes); i++)
+            ck_assert_int_eq(tripwire_recognize((struct bytes){bytes, i}), i == size);
+    }
+    ck_assert_uint_eq(size, 100);
+    ck_assert(tripwire_read_uuid((struct bytes){bytes, size}, &found, &is_prefix));
+    ck_assert(!is_prefix && found.size == 20 && memcmp(found.bytes, uuid.bytes, 20) == 0);
+    ck_assert_mem_eq(bytes + size - 2, "\n\xff", 2);
+    bytes[size - 1] ^= 1;
+    ck_assert(!tripwire_recognize((struct bytes){bytes, size}));
 }
 END_TEST
 
@@ -155,6 +185,7 @@ int main(void)
     tcase_add_test(all, test_text);
     tcase_add_loop_test(all, test_each_uuid, 1, UUID_SIZE_MAX + 1);
     suite_tests(all, test_short, test_damaged, test_random);
+    tcase_add_loop_test(all, test_unit, 1, 3);
     suite_loops(all, 2, test_mapping);
     tcase_add_test(all, test_signature);
     return suite_main("tripwire", all);

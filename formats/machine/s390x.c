@@ -1,0 +1,201 @@
+/*
+ * s390x (z/Architecture Principles of Operation, chapter 7; the z/Architecture ELF psABI).
+ *
+ * Instructions are 2, 4 or 6 bytes at multiples of 2. An address takes one of 6 bytes (format RIL):
+ * its operand is half the distance from the instruction itself, in 32 bits, so it reaches 4 GiB
+ * either way, but even addresses alone. There is one that makes an address (larl), and there are
+ * those that load, store, compare or prefetch what is there: they are told by 12 bits, which other
+ * instructions have in their midst, too, so that a large range is hit by chance. All is big-endian.
+ *
+ * An object that may be at an odd address is loaded from the GOT (lgrl), as the bounds of sections
+ * are; and gcc adds its distance from the GOT, out of read-only data, to where that is. Those are
+ * seen by the relocation of the slot, or not at all: clang has none of the latter kind.
+ *
+ * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld, which makes larl of lgrl where
+ * the address is even and known), of `makers` below one in the middle:
+ *     makes X in %r2                                                                  br %r14
+ *     stmg %r11,%r15,88(%r15); lgr %r11,%r15  makes X in %r2  lmg %r11,%r15,88(%r11)  br %r14
+ *     ldgr %f0,%r11; lgr %r11,%r15            makes X in %r2  lgdr %r11,%f0           br %r14
+ * where gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
+ */
+#include "formats/machine/machine.h"
+
+#include <elf.h>
+#include <string.h>
+
+#define INSTRUCTION_UNIT 2
+#define RIL_SIZE         6
+
+/* The first byte and the low half of the second one; the high half is a register or a mask. */
+#define OPCODE_LARL  0xc00
+#define OPCODE_BRCL  0xc04
+#define OPCODE_BRASL 0xc05
+#define OPCODE_LGRL  0xc48
+#define OPCODE_BRC   0xa74
+#define OPCODE_BRAS  0xa75
+
+/* ---- accessors ---- */
+
+/* A few bytes of code. */
+struct encoding {
+    const char *bytes;
+    size_t size;
+};
+
+/* What is in front of and behind the instruction that makes the address. */
+struct frame {
+    struct encoding head, tail;
+};
+
+static const struct frame frames[] = {
+    {{"\xeb\xbf\xf0\x58\x00\x24\xb9\x04\x00\xbf", 10}, {"\xeb\xbf\xb0\x58\x00\x04", 6}},
+    {{"\xb3\xc1\x00\x0b\xb9\x04\x00\xbf", 8}, {"\xb3\xcd\x00\xb0", 4}},
+    {{"", 0}, {"", 0}},
+};
+
+static const struct encoding move_result = {"\xb9\x04\x00\x21", 4}; /* lgr %r2,%r1 */
+static const struct encoding ret = {"\x07\xfe", 2};                 /* br %r14 */
+
+/* What code starts at a position with; *position is then behind it. */
+static bool take(struct bytes code, const struct encoding *encoding, uint64_t *position)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code, *position, encoding->size, &part) ||
+        memcmp(part.data, encoding->bytes, encoding->size) != 0)
+        return false;
+    *position += encoding->size;
+    return true;
+}
+
+static unsigned opcode_of(const uint8_t *instruction)
+{
+    return (unsigned)instruction[0] << 4 | (instruction[1] & 0xf);
+}
+
+/* Where the instruction at an address leads, of format RIL. */
+static uint64_t ril_target(const uint8_t *instruction, uint64_t address)
+{
+    return address + 2 * (uint64_t)(int64_t)(int32_t)load_u32(instruction + 2, true);
+}
+
+/* Takes the instruction that makes the address, and what moves it into %r2. */
+static bool take_maker(const struct code *code, uint64_t *position, struct accessor *accessor)
+{
+    struct bytes maker;
+    unsigned opcode, destination;
+
+    if (!bytes_slice(code->bytes, *position, RIL_SIZE, &maker))
+        return false;
+    opcode = opcode_of(maker.data);
+    destination = maker.data[1] >> 4;
+    if ((opcode != OPCODE_LARL && opcode != OPCODE_LGRL) || (destination != 1 && destination != 2))
+        return false;
+    *accessor = (struct accessor){
+        .form = opcode == OPCODE_LGRL ? ACCESSOR_LOAD : ACCESSOR_PC_RELATIVE,
+        .value = ril_target(maker.data, code->address + *position),
+        .patch_offset = (size_t)*position,
+        .patch_size = RIL_SIZE,
+    };
+    *position += RIL_SIZE;
+    return destination == 2 || take(code->bytes, &move_result, position);
+}
+
+static bool decode(const struct code *code, struct accessor *accessor)
+{
+    const struct frame *frame = frames;
+    uint64_t position = 0;
+
+    while (!take(code->bytes, &frame->head, &position))
+        frame++;
+    if (!take_maker(code, &position, accessor) || !take(code->bytes, &frame->tail, &position) ||
+        !take(code->bytes, &ret, &position))
+        return false;
+    accessor->size = (size_t)position;
+    return true;
+}
+
+/* larl, into the register that it was before. */
+static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    uint64_t distance = value - (code->address + accessor->patch_offset);
+    int64_t halves = (int64_t)distance / 2;
+    struct bytes old;
+
+    if (!bytes_slice(code->bytes, accessor->patch_offset, RIL_SIZE, &old))
+        return false;
+    patch[0] = OPCODE_LARL >> 4;
+    patch[1] = (uint8_t)((old.data[1] & 0xf0) | (OPCODE_LARL & 0xf));
+    store_u32(patch + 2, (uint32_t)halves, true);
+    return distance % 2 == 0 && halves == (int32_t)halves;
+}
+
+/* ---- references ---- */
+
+/* Instructions with an operand in memory that is relative to them, but for branches: bits are the
+ * low halves of their second bytes. */
+static bool refers_to_data(unsigned opcode)
+{
+    switch (opcode >> 4) {
+    case 0xc0: /* larl */
+        return opcode == OPCODE_LARL;
+    case 0xc4: /* llhrl, lghrl, lhrl, llghrl, sthrl, lgrl, stgrl, lgfrl, lrl, llgfrl, strl */
+        return (0xf9f4 >> (opcode & 0xf) & 1) != 0;
+    case 0xc6: /* exrl, pfdrl, cghrl, chrl, clghrl, clhrl, cgrl, clgrl, cgfrl, crl, clgfrl, clrl */
+        return (0xf5f5 >> (opcode & 0xf) & 1) != 0;
+    default:
+        return false;
+    }
+}
+
+static bool find_reference(const struct code *code, const struct reference_target *target,
+                           uint64_t *position)
+{
+    uint64_t address = code->address, to;
+
+    for (uint64_t i = align_up(address + *position, INSTRUCTION_UNIT) - address;
+         i + 4 <= code->bytes.size; i += INSTRUCTION_UNIT) {
+        const uint8_t *at = code->bytes.data + i;
+        unsigned opcode = opcode_of(at);
+        bool is_short = opcode == OPCODE_BRC || opcode == OPCODE_BRAS;
+
+        if (!(target->called && (is_short || opcode == OPCODE_BRCL || opcode == OPCODE_BRASL)) &&
+            !refers_to_data(opcode))
+            continue;
+        if (is_short)
+            to = address + i + 2 * (uint64_t)(int64_t)(int16_t)load_u16(at + 2, true);
+        else if (i + RIL_SIZE <= code->bytes.size)
+            to = ril_target(at, address + i);
+        else
+            continue;
+        if (reference_counts(target, to)) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct elf_relocation_types relocations = {
+    .none = R_390_NONE,
+    .relative = R_390_RELATIVE,
+    .absolute = R_390_64,
+    .irelative = R_390_IRELATIVE,
+    .no_address = {R_390_TLS_DTPMOD, R_390_TLS_DTPOFF, R_390_TLS_TPOFF},
+};
+
+const struct machine machine_s390x = {
+    .name = "s390x",
+    .elf_machine = EM_S390,
+    .address_size = 8,
+    .big_endian = true,
+    .page_size = 4096,
+    .address_unit = 2,
+    .relocations = &relocations,
+    .look_ahead = RIL_SIZE,
+    .has_chance_hits = true,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
+};
