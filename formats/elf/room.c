@@ -127,12 +127,11 @@ static bool is_relocated_elsewhere(void *context, const struct elf_relocation *r
 
 /* A symbol in what moves is no harm by itself, as long as no other image can use it: code and
  * pointers are looked at too. That look is only sure of code without absolute addresses. */
-static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t offset)
+static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
 {
     const struct moved_search *search = context;
     unsigned type = GELF_ST_TYPE(symbol->st_info);
 
-    (void)offset;
     if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
         elf_move_of(search->state, symbol->st_value) == NULL)
         return true;
