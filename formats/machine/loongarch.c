@@ -7,7 +7,8 @@
  * words. Absolute addresses begin with lu12i.w, which ori completes to 32 bits, and lu32i.d and
  * lu52i.d to 64. Far functions are called by pcaddu18i and jirl. Compilers may put others between
  * the two: a search looks many instructions ahead, wherever the register still has the first half's
- * value, and takes one whose other half is not found for a reference to all that it may reach.
+ * value, and takes one whose other half is not found for a reference to all that it may reach. At a
+ * fixed address numbers look like addresses, where they are as large.
  *
  * Bodies seen in real images (clang 16 to 22; lld); of the makers one is in the middle:
  *     [addi.d $sp,$sp,-16; st.d $ra,$sp,8; st.d $fp,$sp,0; addi.d $fp,$sp,16]  maker
@@ -441,6 +442,7 @@ const struct machine machine_loongarch64 = {
     .page_size = 4096,
     .address_unit = INSTRUCTION_SIZE,
     .relocations = &relocations,
+    .has_chance_hits = true,
     .look_ahead = LIVE_RANGE + 2 * INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,

@@ -9,8 +9,10 @@
  * near the one that gp holds, GNU ld and lld leave one instruction of the two, relative to that:
  * among small data, throughout an executable.
  *
- * Compressed instructions are read as the long ones that they stand for. Where in code one starts
- * cannot be told from the middle, so every 2 bytes are looked at.
+ * At a fixed address numbers look like addresses, where they are as large. (Those of 64 bits do
+ * not, which an addiw makes.)
+ *
+ * Compressed instructions are read as the long ones that they stand for.
  *
  * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld), each with and without C, and
  * on 32 bits with lw for ld; of the makers one is in the middle:
@@ -633,6 +635,17 @@ static bool refers(const struct search *search, uint64_t offset,
     }
 }
 
+/* Whether no instruction starts there: long ones are known by two bits of their first half. What
+ * follows a half without these is a start; and from there on long ones follow each other. */
+static bool is_inside(struct bytes code, uint64_t position)
+{
+    uint64_t start = position;
+
+    while (start >= SHORT_SIZE && (code.data[start - SHORT_SIZE] & 3) == 3)
+        start -= SHORT_SIZE;
+    return start >= SHORT_SIZE && (position - start) % LONG_SIZE != 0;
+}
+
 static bool find_reference(const struct code *code, bool is_64_bit,
                            const struct reference_target *target, uint64_t *position)
 {
@@ -642,7 +655,7 @@ static bool find_reference(const struct code *code, bool is_64_bit,
     for (uint64_t i = align_up(code->address + *position, SHORT_SIZE) - code->address;
          i < code->bytes.size; i += SHORT_SIZE) {
         if (read_instruction(code->bytes, i, is_64_bit, &instruction) &&
-            refers(&search, i, &instruction)) {
+            refers(&search, i, &instruction) && !is_inside(code->bytes, i)) {
             *position = i;
             return true;
         }
@@ -697,6 +710,7 @@ const struct machine machine_riscv64 = {
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_64,
+    .has_chance_hits = true,
     .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
     .decode_accessor = decode_64,
     .encode_accessor = encode_64,
@@ -710,6 +724,7 @@ const struct machine machine_riscv32 = {
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_32,
+    .has_chance_hits = true,
     .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
     .decode_accessor = decode_32,
     .encode_accessor = encode_32,
