@@ -544,11 +544,12 @@ static void pass_on(struct live_range *range, uint64_t offset,
         live_range_add_all(range, offset);
 }
 
-/* What merely copies the register may be followed by another half that uses the copy. */
-static bool is_second_half(const struct instruction *instruction)
+/* The first half's value may be completed where it is then. */
+static bool copies(const struct instruction *instruction, unsigned base)
 {
-    return !is_add(instruction) || instruction->immediate != 0 ||
-           instruction->rd == instruction->rs1;
+    return (is_add(instruction) && instruction->immediate == 0 && instruction->rs1 == base &&
+            instruction->rd != base) ||
+           (instruction->opcode == OPCODE_STORE && instruction->rs2 == base);
 }
 
 struct search {
@@ -572,14 +573,15 @@ static bool pair_refers(const struct search *search, const struct instruction *i
            reference_counts(search->target, address);
 }
 
-/* Whether the halves behind one that is at `offset` make an address that counts. */
+/* Whether the halves behind one that is at `offset` make an address that counts. What lui makes is
+ * a number where it is all looked at, and nothing completes it. */
 static bool half_refers(const struct search *search, uint64_t offset,
                         const struct instruction *first, uint64_t high)
 {
     uint64_t start = offset + first->size, at;
     struct live_range range = {.start = start};
     struct instruction instruction;
-    bool found = false;
+    bool found = false, is_copied = false;
 
     live_range_add(&range, offset, start);
     do {
@@ -588,16 +590,17 @@ static bool half_refers(const struct search *search, uint64_t offset,
             if (!live_range_has(&range, at) ||
                 !read_instruction(search->code->bytes, at, search->is_64_bit, &instruction))
                 continue;
-            if (adds_to(&instruction, first->rd)) {
-                found |= is_second_half(&instruction);
-                if (pair_refers(search, &instruction, high))
-                    return true;
-            }
+            if (copies(&instruction, first->rd))
+                is_copied = true;
+            else if (adds_to(&instruction, first->rd))
+                found = true;
+            if (adds_to(&instruction, first->rd) && pair_refers(search, &instruction, high))
+                return true;
             if (!overwrites(&instruction, first->rd))
                 pass_on(&range, at, &instruction, first->rd);
         }
     } while (range.grows_behind);
-    return !found;
+    return !found && (first->opcode == OPCODE_AUIPC || is_copied || range.is_left);
 }
 
 /* Whether 12 signed bits more can lead to the target. */
