@@ -112,6 +112,14 @@ static void assert_whole_pages(const char *path)
     elf_file_free(&image);
 }
 
+/* Linkers leave static images no room for another program header, and no table that could make
+ * some: those keep zeros, and only those. */
+static bool check_cut(const struct program *row, const struct trial *trial, struct verdict *verdict)
+{
+    return row->kind == LINK_STATIC || strstr(trial->messages, " bytes of zeros stay") == NULL ||
+           verdict_fail(verdict, "the pages were not cut: %s", trial->messages);
+}
+
 START_TEST(test_row)
 {
     const struct program *row = &rows[_i];
@@ -131,8 +139,8 @@ START_TEST(test_row)
     }
 
     struct verdict verdict = {0};
-    if (trial_check_all(&trial, &verdict) && trial_check_report(&trial, &verdict) &&
-        rounds_are_all()) {
+    if (trial_check_all(&trial, &verdict) && check_cut(row, &trial, &verdict) &&
+        trial_check_report(&trial, &verdict) && rounds_are_all()) {
         trial_check_strip_tools(&trial, &verdict);
     }
     verdict_assert(&verdict, program_describe(row));
