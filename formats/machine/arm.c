@@ -11,8 +11,7 @@
  * GOT (_GLOBAL_OFFSET_TABLE_). Reading pc gives the address of the instruction + 8 in A32, + 4 in
  * T32. So a reference is found at the instruction that brings the number, and what becomes of it
  * where its register is used next: compilers may put others between the two, and a search looks as
- * far ahead as for AArch64. What is added up so hardly ever makes an address by chance. Where code
- * may hold addresses any aligned word is one.
+ * far ahead as for AArch64. What is added up so hardly ever makes an address by chance.
  *
  * An accessor is computed from its first instruction to its return, with the number from its
  * literal or its two halves as what can be changed. Bodies seen in real images (clang 14 and 19;
@@ -146,9 +145,6 @@ static enum operation operation_t16(struct instruction *instruction)
         return bits >> 11 == 0x4800 >> 11 ? LITERAL : ADDRESS;
     case 0x6800 >> 11:
         return (bits & 0x07c0) == 0 ? LOAD : OTHER;
-    case 0xe000 >> 11:
-        instruction->value = pc + sign_extend(bits & 0x7ff, 11) * 2;
-        return BRANCH;
     }
     if ((bits & 0xfe00) == 0x1800)
         return ADD;
@@ -161,14 +157,10 @@ static enum operation operation_t16(struct instruction *instruction)
         instruction->index = instruction->result;
         return ADD;
     }
-    if ((bits & 0xf000) == 0xd000 && (bits >> 8 & 15) < 14) {
-        instruction->value = pc + sign_extend(bits & 0xff, 8) * 2;
-        return BRANCH;
-    }
     return OTHER;
 }
 
-/* b, bl and blx of 4 bytes. */
+/* b, bl and blx of 4 bytes; who calls another function needs these. */
 static enum operation branch_t32(struct instruction *instruction)
 {
     uint32_t bits = instruction->bits, pc = instruction->pc;
@@ -552,9 +544,10 @@ static bool refers_to(const struct reference_target *target, uint32_t address)
 
 /* What is made of a number in a register. */
 struct number {
-    uint8_t where; /* the register */
-    bool may_be_half;
     uint32_t value;
+    uint8_t where; /* the register */
+    bool is_literal;
+    bool is_half; /* the high one comes behind it */
 };
 
 /* Whether the instruction makes an address that counts of the number. */
@@ -570,8 +563,9 @@ static bool makes_address(const struct code *code, const struct instruction *ins
         return false;
     other = instruction->index == number->where ? instruction->base : instruction->index;
     if (other == REGISTER_PC)
-        return refers_to(target, number->value + instruction->pc);
-    return code->base != 0 && refers_to(target, number->value + (uint32_t)code->base);
+        return !number->is_half && refers_to(target, number->value + instruction->pc);
+    return number->is_literal && code->base != 0 &&
+           refers_to(target, number->value + (uint32_t)code->base);
 }
 
 /* Whether the instruction surely puts something else into the register. */
@@ -618,8 +612,9 @@ static bool is_used(const struct code *code, uint64_t offset, struct number numb
     struct instruction instruction;
 
     while (offset < end && read_instruction(code, offset, &instruction)) {
-        if (instruction.operation == HIGH_HALF && number.may_be_half &&
+        if (instruction.operation == HIGH_HALF && !number.is_literal &&
             instruction.result == number.where) {
+            number.is_half = false;
             number.value = (number.value & 0xffff) | instruction.value << 16;
             if (target->absolute && refers_to(target, number.value))
                 return true;
@@ -650,14 +645,16 @@ static bool literal_refers(const struct code *code, uint64_t offset,
                            const struct instruction *instruction,
                            const struct reference_target *target)
 {
-    struct number number = {.where = instruction->result};
+    struct number number = {.where = instruction->result, .is_literal = true};
     /* In front of the view it is no offset. */
     uint64_t literal = offset + (uint64_t)(int64_t)(int32_t)(instruction->value -
                                                              (uint32_t)(code->address + offset));
 
-    return literal_at(code, literal, &number.value) &&
-           may_reach(code, offset, number.value, target) &&
-           is_used(code, offset + instruction->size, number, target);
+    if (!literal_at(code, literal, &number.value))
+        return false;
+    return (target->absolute && refers_to(target, number.value)) ||
+           (may_reach(code, offset, number.value, target) &&
+            is_used(code, offset + instruction->size, number, target));
 }
 
 /* Whether there is a reference at `offset`, in the set that code->is_thumb tells. */
@@ -673,7 +670,10 @@ static bool refers(const struct code *code, uint64_t offset, const struct refere
                literal_refers(code, offset, &instruction, target);
     case LOW_HALF:
         return is_used(code, offset + instruction.size,
-                       (struct number){instruction.result, true, instruction.value}, target);
+                       (struct number){.value = instruction.value,
+                                       .where = instruction.result,
+                                       .is_half = true},
+                       target);
     case ADDRESS:
         return refers_to(target, instruction.value);
     case BRANCH:
@@ -687,17 +687,12 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     struct code a32 = *code, t32 = *code;
-    uint32_t word;
 
     a32.is_thumb = false;
     t32.is_thumb = true;
     for (uint64_t i = align_up(code->address + *position, 2) - code->address; i < code->bytes.size;
          i += 2) {
-        bool is_aligned = (code->address + i) % 4 == 0;
-
-        if ((is_aligned && target->absolute && literal_at(code, i, &word) &&
-             refers_to(target, word)) ||
-            (is_aligned && refers(&a32, i, target)) || refers(&t32, i, target)) {
+        if (((code->address + i) % 4 == 0 && refers(&a32, i, target)) || refers(&t32, i, target)) {
             *position = i;
             return true;
         }
