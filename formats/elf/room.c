@@ -111,7 +111,8 @@ static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxw
 
 struct moved_search {
     const struct elf_state *state;
-    bool is_exported; /* the symbols are those of .dynsym */
+    size_t section;   /* the symbols are of this one, */
+    bool is_exported; /* which is .dynsym */
 };
 
 /* What moves must not be relocated itself. */
@@ -134,7 +135,8 @@ static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t 
 
     (void)offset;
     if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
-        elf_move_of(search->state, symbol->st_value) == NULL)
+        elf_move_of(search->state, symbol->st_value) == NULL ||
+        elf_symbol_is_mark(&search->state->image, search->section, symbol))
         return true;
     if (search->is_exported)
         return false;
@@ -219,6 +221,7 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
     uint64_t from, end = 0;
 
     for (size_t i = 1; i < image->shnum; i++) {
+        search.section = i;
         search.is_exported = image->shdrs[i].sh_type == SHT_DYNSYM;
         if ((image->shdrs[i].sh_type == SHT_SYMTAB || search.is_exported) &&
             !elf_symbols_each(image, i, is_symbol_elsewhere, &search))

@@ -69,6 +69,13 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 /* Calls `visit` for every function of the symbol table, as runtime/symbols.h has it. */
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
 
+/* The name and what follows it in the string table; empty where it is not in there. */
+struct bytes elf_symbol_name(const struct elf_image *image, size_t section, const GElf_Sym *symbol);
+
+/* True for a symbol of the assembler's, where nothing starts: a mapping symbol, which says what
+ * code or data follows ($a, $d, $t, $x), or a label that it kept. */
+bool elf_symbol_is_mark(const struct elf_image *image, size_t section, const GElf_Sym *symbol);
+
 /* True where st_value is an address in the loaded image. In sections that are not loaded (where
  * every __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */
 bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol);

@@ -28,6 +28,27 @@ bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbo
            (image->shdrs[symbol->st_shndx].sh_flags & SHF_ALLOC) != 0;
 }
 
+struct bytes elf_symbol_name(const struct elf_image *image, size_t section, const GElf_Sym *symbol)
+{
+    size_t strings = image->shdrs[section].sh_link;
+    struct bytes all = {0}, name = {0};
+
+    if (strings < image->shnum)
+        all = elf_section_bytes(image, strings);
+    if (symbol->st_name < all.size)
+        bytes_slice(all, symbol->st_name, all.size - symbol->st_name, &name);
+    return name;
+}
+
+bool elf_symbol_is_mark(const struct elf_image *image, size_t section, const GElf_Sym *symbol)
+{
+    struct bytes name = {0};
+
+    if (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE && GELF_ST_BIND(symbol->st_info) == STB_LOCAL)
+        name = elf_symbol_name(image, section, symbol);
+    return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
+}
+
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context)
 {
@@ -320,17 +341,8 @@ struct visiting {
     const struct elf_image *image;
     runtime_symbol_visitor visit;
     void *context;
-    struct bytes names;
+    size_t section;
 };
-
-/* Of the assembler: a mapping symbol, which says what code or data follows ($a, $d, $t, $x), or a
- * label that it kept. No function starts there. */
-static bool is_mark(const struct image_symbol *symbol)
-{
-    struct bytes name = symbol->name;
-
-    return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
-}
 
 /* Functions written in assembler may have no type. */
 static bool visit_function(void *context, const GElf_Sym *symbol, uint64_t offset)
@@ -345,21 +357,18 @@ static bool visit_function(void *context, const GElf_Sym *symbol, uint64_t offse
         symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->shnum ||
         (image->shdrs[symbol->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
         return true;
-    if (symbol->st_name < visiting->names.size)
-        bytes_slice(visiting->names, symbol->st_name, visiting->names.size - symbol->st_name,
-                    &found.name);
-    return (type == STT_NOTYPE && is_mark(&found)) || visiting->visit(visiting->context, &found);
+    found.name = elf_symbol_name(image, visiting->section, symbol);
+    return elf_symbol_is_mark(image, visiting->section, symbol) ||
+           visiting->visit(visiting->context, &found);
 }
 
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context)
 {
     for (size_t i = 1; i < image->shnum; i++) {
-        struct visiting visiting = {image, visit, context, {0}};
+        struct visiting visiting = {image, visit, context, i};
 
         if (image->shdrs[i].sh_type != SHT_SYMTAB)
             continue;
-        if (image->shdrs[i].sh_link < image->shnum)
-            visiting.names = elf_section_bytes(image, image->shdrs[i].sh_link);
         if (!elf_symbols_each(image, i, visit_function, &visiting))
             return false;
     }

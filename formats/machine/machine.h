@@ -143,6 +143,9 @@ extern const struct machine machine_x86_64;
 extern const struct machine machine_i386;
 extern const struct machine machine_aarch64;
 extern const struct machine machine_arm;
+extern const struct machine machine_riscv64;
+extern const struct machine machine_riscv32;
+extern const struct machine machine_loongarch64;
 extern const struct machine machine_s390x;
 
 /* The machine with this ELF number, class and data encoding (ELFCLASS..., ELFDATA...); NULL: none.
