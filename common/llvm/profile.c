@@ -124,6 +124,7 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
         layout->num_bitmap_bytes = (size_t)align_up(end, sizeof(uint32_t));
         end = layout->num_bitmap_bytes + sizeof(uint32_t);
     }
+    layout->fields_size = end;
     /* LLVM aligns records to 8 bytes whatever the pointers' size. */
     layout->record_size = (size_t)align_up(end, sizeof(uint64_t));
     return true;

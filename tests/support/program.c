@@ -249,6 +249,9 @@ static const char *own_runtime(const struct program *program, const char *direct
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         struct command command = {.directory = directory};
         text_list_add(&command.arguments, versioned_tool("clang", program->clang));
+        if (program->target != NULL) {
+            target_add_compile_words(program->target, &command.arguments);
+        }
         text_list_add_format(&command.arguments, "-DPROFILE_RAW_VERSION=%u", program->raw_version);
         finish_compiling(&command, "-O2 -fPIC -c",
                          text_format("%s/elf/%s.c", COVSPLIT_FIXTURE_DIRECTORY, parts[i]),
