@@ -21,6 +21,7 @@ struct live_range {
     uint64_t start; /* where the value is first */
     uint64_t places[LIVE_RANGE / LIVE_RANGE_WORD];
     bool grows_behind; /* a place that the walk has passed became one */
+    bool is_left;      /* the value gets further than is looked */
 };
 
 static inline bool live_range_has(const struct live_range *range, uint64_t place)
@@ -37,6 +38,7 @@ static inline void live_range_add(struct live_range *range, uint64_t from, uint6
 {
     uint64_t distance = place - range->start;
 
+    range->is_left |= distance >= LIVE_RANGE && place > range->start;
     if (distance >= LIVE_RANGE || live_range_has(range, place))
         return;
     range->places[distance / LIVE_RANGE_WORD] |= UINT64_C(1)
@@ -49,6 +51,7 @@ static inline void live_range_add_all(struct live_range *range, uint64_t from)
 {
     for (uint64_t i = 0; i < LIVE_RANGE; i += LIVE_RANGE_UNIT)
         live_range_add(range, from, range->start + i);
+    range->is_left = true;
 }
 
 #endif

@@ -7,7 +7,8 @@
  * words. Absolute addresses begin with lu12i.w, which ori completes to 32 bits, and lu32i.d and
  * lu52i.d to 64. Far functions are called by pcaddu18i and jirl. Compilers may put others between
  * the two: a search looks many instructions ahead, wherever the register still has the first half's
- * value, and takes one whose other half is not found for a reference to all that it may reach.
+ * value, and takes one whose other half is not found for a reference to all that it may reach. At a
+ * fixed address numbers look like addresses, where they are as large.
  *
  * Bodies seen in real images (clang 16 to 22; lld); of the makers one is in the middle:
  *     [addi.d $sp,$sp,-16; st.d $ra,$sp,8; st.d $fp,$sp,0; addi.d $fp,$sp,16]  maker
@@ -34,6 +35,7 @@
 #define REGISTER_FP      22
 
 #define INSTRUCTION_RET  0x4c000020u /* jirl $zero, $ra, 0 */
+#define OR_ZERO          0x00150000u /* or ., ., $zero */
 
 /* The opcodes of instructions with an immediate of 20 bits, and a register: 7 bits. */
 #define OPCODE_20_MASK 0xfe000000u
@@ -329,13 +331,21 @@ static void pass_on(struct live_range *range, uint64_t offset, uint32_t instruct
         live_range_add_all(range, offset);
 }
 
-/* Whether those behind the first half at `offset` make an address that counts. */
+/* The first half's value may be completed where it is then: move, st.d. */
+static bool copies(uint32_t instruction, uint32_t base)
+{
+    return ((instruction & 0xfffffc00) == OR_ZERO && source(instruction) == base) ||
+           ((instruction & OPCODE_12_MASK) == ST_D && destination(instruction) == base);
+}
+
+/* Whether those behind the first half at `offset` make an address that counts. What lu12i.w makes
+ * is a number where it is all looked at, and nothing completes it. */
 static bool half_refers(const struct code *code, uint64_t offset, uint32_t first, uint64_t made,
                         const struct reference_target *target)
 {
     struct live_range range = {.start = offset + INSTRUCTION_SIZE};
     uint32_t base = destination(first), instruction;
-    bool found = false;
+    bool found = false, is_copied = false;
     uint64_t low;
 
     live_range_add(&range, offset, range.start);
@@ -344,6 +354,7 @@ static bool half_refers(const struct code *code, uint64_t offset, uint32_t first
         for (uint64_t at = range.start; at - range.start < LIVE_RANGE; at += INSTRUCTION_SIZE) {
             if (!live_range_has(&range, at) || !instruction_at(code->bytes, at, &instruction))
                 continue;
+            is_copied |= copies(instruction, base);
             if (second_half(instruction, base, &low)) {
                 found = true;
                 if (pair_refers(code, at, first, made + low, target))
@@ -353,7 +364,7 @@ static bool half_refers(const struct code *code, uint64_t offset, uint32_t first
                 pass_on(&range, at, instruction, base);
         }
     } while (range.grows_behind);
-    return !found;
+    return !found && ((first & OPCODE_20_MASK) != LU12I_W || is_copied || range.is_left);
 }
 
 /* Whether a second half may lead to the target: what jirl adds reaches furthest, and what ori adds
@@ -441,6 +452,7 @@ const struct machine machine_loongarch64 = {
     .page_size = 4096,
     .address_unit = INSTRUCTION_SIZE,
     .relocations = &relocations,
+    .has_chance_hits = true,
     .look_ahead = LIVE_RANGE + 2 * INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,

@@ -9,8 +9,10 @@
  * near the one that gp holds, GNU ld and lld leave one instruction of the two, relative to that:
  * among small data, throughout an executable.
  *
- * Compressed instructions are read as the long ones that they stand for. Where in code one starts
- * cannot be told from the middle, so every 2 bytes are looked at.
+ * At a fixed address numbers look like addresses, where they are as large. (Those of 64 bits do
+ * not, which an addiw makes.)
+ *
+ * Compressed instructions are read as the long ones that they stand for.
  *
  * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld), each with and without C, and
  * on 32 bits with lw for ld; of the makers one is in the middle:
@@ -542,11 +544,12 @@ static void pass_on(struct live_range *range, uint64_t offset,
         live_range_add_all(range, offset);
 }
 
-/* What merely copies the register may be followed by another half that uses the copy. */
-static bool is_second_half(const struct instruction *instruction)
+/* The first half's value may be completed where it is then. */
+static bool copies(const struct instruction *instruction, unsigned base)
 {
-    return !is_add(instruction) || instruction->immediate != 0 ||
-           instruction->rd == instruction->rs1;
+    return (is_add(instruction) && instruction->immediate == 0 && instruction->rs1 == base &&
+            instruction->rd != base) ||
+           (instruction->opcode == OPCODE_STORE && instruction->rs2 == base);
 }
 
 struct search {
@@ -570,14 +573,15 @@ static bool pair_refers(const struct search *search, const struct instruction *i
            reference_counts(search->target, address);
 }
 
-/* Whether the halves behind one that is at `offset` make an address that counts. */
+/* Whether the halves behind one that is at `offset` make an address that counts. What lui makes is
+ * a number where it is all looked at, and nothing completes it. */
 static bool half_refers(const struct search *search, uint64_t offset,
                         const struct instruction *first, uint64_t high)
 {
     uint64_t start = offset + first->size, at;
     struct live_range range = {.start = start};
     struct instruction instruction;
-    bool found = false;
+    bool found = false, is_copied = false;
 
     live_range_add(&range, offset, start);
     do {
@@ -586,16 +590,17 @@ static bool half_refers(const struct search *search, uint64_t offset,
             if (!live_range_has(&range, at) ||
                 !read_instruction(search->code->bytes, at, search->is_64_bit, &instruction))
                 continue;
-            if (adds_to(&instruction, first->rd)) {
-                found |= is_second_half(&instruction);
-                if (pair_refers(search, &instruction, high))
-                    return true;
-            }
+            if (copies(&instruction, first->rd))
+                is_copied = true;
+            else if (adds_to(&instruction, first->rd))
+                found = true;
+            if (adds_to(&instruction, first->rd) && pair_refers(search, &instruction, high))
+                return true;
             if (!overwrites(&instruction, first->rd))
                 pass_on(&range, at, &instruction, first->rd);
         }
     } while (range.grows_behind);
-    return !found;
+    return !found && (first->opcode == OPCODE_AUIPC || is_copied || range.is_left);
 }
 
 /* Whether 12 signed bits more can lead to the target. */
@@ -633,6 +638,17 @@ static bool refers(const struct search *search, uint64_t offset,
     }
 }
 
+/* Whether no instruction starts there: long ones are known by two bits of their first half. What
+ * follows a half without these is a start; and from there on long ones follow each other. */
+static bool is_inside(struct bytes code, uint64_t position)
+{
+    uint64_t start = position;
+
+    while (start >= SHORT_SIZE && (code.data[start - SHORT_SIZE] & 3) == 3)
+        start -= SHORT_SIZE;
+    return start >= SHORT_SIZE && (position - start) % LONG_SIZE != 0;
+}
+
 static bool find_reference(const struct code *code, bool is_64_bit,
                            const struct reference_target *target, uint64_t *position)
 {
@@ -642,7 +658,7 @@ static bool find_reference(const struct code *code, bool is_64_bit,
     for (uint64_t i = align_up(code->address + *position, SHORT_SIZE) - code->address;
          i < code->bytes.size; i += SHORT_SIZE) {
         if (read_instruction(code->bytes, i, is_64_bit, &instruction) &&
-            refers(&search, i, &instruction)) {
+            refers(&search, i, &instruction) && !is_inside(code->bytes, i)) {
             *position = i;
             return true;
         }
@@ -697,6 +713,7 @@ const struct machine machine_riscv64 = {
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_64,
+    .has_chance_hits = true,
     .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
     .decode_accessor = decode_64,
     .encode_accessor = encode_64,
@@ -710,6 +727,7 @@ const struct machine machine_riscv32 = {
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_32,
+    .has_chance_hits = true,
     .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
     .decode_accessor = decode_32,
     .encode_accessor = encode_32,
