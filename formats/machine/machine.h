@@ -28,6 +28,8 @@ struct code {
     /* What the machine's base register holds (machine->base_symbol); 0: nothing, no code uses it.
      */
     uint64_t base;
+    /* Where the GOT starts: mold takes that for the symbol's address; 0: there is none. */
+    uint64_t got;
     bool is_thumb; /* of one function: it is T32 code (machine->state_bit) */
 };
 
