@@ -12,10 +12,19 @@ packages=(
     # to test
     check zlib1g-dev clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
-    dpkg-dev
+    dpkg-dev mold musl-tools patchelf dwz
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")
+done
+# for other machines: compilers, C libraries and GNU ld; and what runs their programs
+packages+=(qemu-user)
+for triple in aarch64-linux-gnu arm-linux-gnueabihf i686-linux-gnu powerpc64le-linux-gnu \
+    s390x-linux-gnu mips64el-linux-gnuabi64 riscv64-linux-gnu; do
+    packages+=("gcc-$triple")
+done
+for architecture in arm64 armhf i386 ppc64el s390x mips64el riscv64; do
+    packages+=("libc6-dev-$architecture-cross")
 done
 # npm is often there from elsewhere.
 if ! command -v npm >/dev/null; then

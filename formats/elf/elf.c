@@ -121,6 +121,13 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
 
 /* ---- code ---- */
 
+static uint64_t got_of(const struct elf_image *image)
+{
+    size_t index = elf_section_find(image, ".got", 0);
+
+    return index == NO_INDEX ? 0 : image->shdrs[index].sh_addr;
+}
+
 /* To the end of the segment, or of the symbol where that has a size. */
 static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code)
@@ -138,6 +145,7 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
         left = definition->size;
     *code = (struct code){.address = definition->address,
                           .base = ((const struct elf_state *)planning)->code_base,
+                          .got = got_of(image),
                           .is_thumb = definition->is_thumb};
     return (phdr->p_flags & PF_X) != 0 &&
            elf_bytes_at(image, definition->address, left, &code->bytes);
@@ -154,7 +162,8 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
             continue;
         *code = (struct code){.bytes = elf_section_bytes(image, i),
                               .address = image->shdrs[i].sh_addr,
-                              .base = ((const struct elf_state *)planning)->code_base};
+                              .base = ((const struct elf_state *)planning)->code_base,
+                              .got = got_of(image)};
         return true;
     }
     return false;

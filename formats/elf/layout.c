@@ -125,6 +125,13 @@ static bool crosses_other_segment(const struct elf_image *image, const struct el
     return false;
 }
 
+/* RISC-V's attributes are for tools that read the file: lld says that they are at address 0. */
+static bool is_unloaded(const struct elf_image *image, const GElf_Phdr *phdr)
+{
+    return phdr->p_memsz == 0 ||
+           (image->ehdr.e_machine == EM_RISCV && phdr->p_type == PT_RISCV_ATTRIBUTES);
+}
+
 /* What the other program headers say must agree with the PT_LOAD that holds it: they are mapped by
  * both offset and address. */
 static bool segments_are_consistent(const struct elf_image *image)
@@ -135,7 +142,7 @@ static bool segments_are_consistent(const struct elf_image *image)
                               phdr->p_type == PT_GNU_PROPERTY || phdr->p_type == PT_PHDR;
         size_t load;
 
-        if (phdr->p_type == PT_LOAD || phdr->p_filesz == 0 || phdr->p_memsz == 0)
+        if (phdr->p_type == PT_LOAD || phdr->p_filesz == 0 || is_unloaded(image, phdr))
             continue;
         load = elf_segment_of(image, phdr->p_vaddr, phdr->p_filesz);
         if (load == NO_INDEX || (is_all_in_file && phdr->p_memsz != phdr->p_filesz) ||

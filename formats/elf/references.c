@@ -3,37 +3,98 @@
  * that bytes can go, or move, without anybody missing them.
  *
  * Pointers in data have relocations in a position-independent image; in one at a fixed address any
- * aligned word may be one. The search may see a pointer where there is none, and then something
- * stays that could have gone; it never takes a pointer for none.
+ * aligned word may be one. Slots of the GOT (and of ppc64's TOC) are the linker's, and only code
+ * loads them: lld keeps those that it has made needless by changing the code, so a slot is a
+ * pointer only where code refers to it. The search may see a pointer where there is none, and then
+ * something stays that could have gone; it never takes a pointer for none.
  */
+#include <string.h>
+
 #include "formats/elf/state.h"
 
 /* Data is searched in pieces, and its pages given back. */
 #define PIECE (UINT64_C(1) << 20)
 
+/* Slots of the GOT that lead to what is looked for: more of them cannot be those of bounds alone.
+ */
+#define SLOTS_MAX 16
+
 struct pointer_search {
     const struct elf_image *image;
     const struct image_code *code;
     const struct reference_target *target; /* what may be pointed to */
+    uint64_t code_base;
     uint64_t from;
+    uint64_t slots[SLOTS_MAX];
+    size_t slot_count;
 };
+
+static bool is_got_slot(const struct elf_image *image, uint64_t address)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+
+        if ((shdr->sh_flags & SHF_ALLOC) != 0 && address - shdr->sh_addr < shdr->sh_size &&
+            (strcmp(elf_section_name(image, i), ".got") == 0 ||
+             strcmp(elf_section_name(image, i), ".toc") == 0))
+            return true;
+    }
+    return false;
+}
+
+/* A word that leads to what is looked for. False where that ends the search. */
+static bool add_pointer(struct pointer_search *search, uint64_t address)
+{
+    if (rules_is_accessor_slot(search->code, address))
+        return true;
+    search->from = address;
+    if (search->slot_count == SLOTS_MAX || !is_got_slot(search->image, address))
+        return false;
+    search->slots[search->slot_count++] = address;
+    return true;
+}
 
 static bool pointer_visitor(void *context, const struct elf_relocation *relocation)
 {
     struct pointer_search *search = context;
     const struct reference_target *target = search->target;
 
-    if (relocation->offset - target->first < target->size || !relocation->has_target ||
-        !reference_counts(target, relocation->target) ||
-        rules_is_accessor_slot(search->code, relocation->offset))
-        return true;
-    search->from = relocation->offset;
+    return relocation->offset - target->first < target->size || !relocation->has_target ||
+           !reference_counts(target, relocation->target) || add_pointer(search, relocation->offset);
+}
+
+static bool is_in_slot(const void *context, uint64_t address)
+{
+    const struct pointer_search *search = context;
+
+    for (size_t i = 0; i < search->slot_count; i++) {
+        if (address - search->slots[i] < search->image->sizes.word)
+            return true;
+    }
     return false;
 }
 
+/* Whether code may load one of the slots that were found. */
+static bool is_slot_used(const struct pointer_search *search)
+{
+    struct reference_target target = {.first = UINT64_MAX, .counts = is_in_slot, .context = search};
+    uint64_t last = 0, from;
+
+    if (search->slot_count == 0)
+        return false;
+    /* Code reaches slots by a register that nothing is known of. */
+    if (search->image->machine->base_symbol != NULL && search->code_base == 0)
+        return true;
+    for (size_t i = 0; i < search->slot_count; i++) {
+        target.first = search->slots[i] < target.first ? search->slots[i] : target.first;
+        last = search->slots[i] > last ? search->slots[i] : last;
+    }
+    target.size = last + search->image->sizes.word - target.first;
+    return rules_find_in_code(search->code, &target, &from);
+}
+
 /* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three
- * characters make a likely address. (Of 32-bit images, whose records have other sizes, an address
- * hardly ever looks like text.) */
+ * characters make a likely address. */
 static bool is_short_text(uint64_t word)
 {
     for (; word != 0; word >>= 8) {
@@ -43,16 +104,29 @@ static bool is_short_text(uint64_t word)
     return true;
 }
 
-/* Whether a word may be a pointer to what is looked for. One that could be text must lead to where
- * an object starts: the section itself, or a record of 16 bytes or a multiple. */
+/* Whether a number of an image that is not relocated leads where pointers do, or rather may do so
+ * by chance. In one of 64 bits a text may, unless it leads to where an object starts: the section
+ * itself, or a record of 16 bytes or a multiple. In one of 32 bits, and at addresses as low as
+ * linkers for RISC-V and LoongArch begin with, so many do that only the bounds of a large range
+ * count, as in code (rules_find_reference). */
+#define LOW_ADDRESSES UINT64_C(0x100000)
+
+static bool leads_to_object(const struct pointer_search *search, uint64_t word, uint64_t distance)
+{
+    const struct reference_target *target = search->target;
+    uint64_t window = search->code->bound_window;
+
+    if (search->image->sizes.word == 4 || target->first < LOW_ADDRESSES)
+        return distance < window || target->size - distance <= window;
+    return !is_short_text(word) || (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0);
+}
+
 static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
 {
     const struct reference_target *target = search->target;
     uint64_t distance = word - target->first;
 
-    return distance < target->size &&
-           (search->image->sizes.word != 8 || !is_short_text(word) ||
-            (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0)) &&
+    return distance < target->size && leads_to_object(search, word, distance) &&
            reference_counts(target, word);
 }
 
@@ -67,10 +141,8 @@ static bool find_word_in(struct pointer_search *search, size_t section)
     for (uint64_t i = align_up(shdr->sh_addr, word) - shdr->sh_addr; i + word <= bytes.size;
          i += word) {
         if (may_be_pointer(search, elf_load_word(search->image, bytes.data + i)) &&
-            !rules_is_accessor_slot(search->code, shdr->sh_addr + i)) {
-            search->from = shdr->sh_addr + i;
+            !add_pointer(search, shdr->sh_addr + i))
             return true;
-        }
         if (i - released >= PIECE) {
             input_release_pages(search->image->input, shdr->sh_offset + released, i - released);
             released = i;
@@ -87,9 +159,11 @@ static bool find_word(struct pointer_search *search)
         const GElf_Shdr *shdr = &image->shdrs[i];
         bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
                               shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
+        /* Has those of code, and numbers in bytes. */
+        bool is_unwind_table = strcmp(elf_section_name(image, i), ".eh_frame") == 0;
         bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
 
-        if (holds_pointers && !is_itself && (shdr->sh_flags & SHF_ALLOC) != 0 &&
+        if (holds_pointers && !is_unwind_table && !is_itself && (shdr->sh_flags & SHF_ALLOC) != 0 &&
             (shdr->sh_flags & SHF_EXECINSTR) == 0 && find_word_in(search, i))
             return true;
     }
@@ -100,9 +174,13 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
                       uint64_t *from, const char **reason)
 {
     const struct elf_state *state = (const struct elf_state *)planning;
-    struct pointer_search search = {&state->image, &state->base.code, target, 0};
+    struct pointer_search search = {.image = &state->image,
+                                    .code = &state->base.code,
+                                    .target = target,
+                                    .code_base = state->code_base};
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
-                 (state->image.ehdr.e_type == ET_EXEC && find_word(&search));
+                 (state->image.ehdr.e_type == ET_EXEC && find_word(&search)) ||
+                 is_slot_used(&search);
 
     *from = search.from;
     return found;

@@ -8,27 +8,56 @@
  * register surely has another value: as long as nothing branches. Two instructions hardly ever make
  * an address by chance.
  *
- * Bodies seen in real images (clang 13 to 22; lld for COFF, ld64.lld for Mach-O):
- *     [bti c]  adrp x0, X; add x0, x0, :lo12:X  ret
- *     [bti c]  adr x0, X; nop  (or nop; adr)    ret
+ * Bodies seen in real images. What makes the address is one of the lines below; the instructions in
+ * brackets come and go with compiler options (-mbranch-protection, -mno-omit-leaf-frame-pointer):
+ *     [bti c] [paciasp] [stp x29, x30, [sp, #-16]!; mov x29, sp]
+ *         makes X in x0
+ *     [ldp x29, x30, [sp], #16] [autiasp] ret       (or retaa; with the B key, pacibsp and so on)
+ *
+ *     adrp x0, slot; ldr x0, [x0, :lo12:slot]  clang 14 to 22 and gcc of any level, PIC or not,
+ * since the runtime's symbols are weak: GNU ld, gold; also lld and mold where the section is absent
+ *     adrp x0, X; add x0, x0, :lo12:X          mold makes it of that, and lld for COFF
+ *     nop; adr x0, X  (or adr; nop)            lld makes it of that where the distance allows,
+ *                                              ld64.lld too
+ *     adr x0, page; ldr or add as above        GNU ld's remedy for Cortex-A53's erratum 843419
+ *     adr x0, X;  ldr x0, slot                 -mcmodel=tiny
+ *     movz x0, X; movk x0, ...; (three times)  clang's -mcmodel=large; gcc's loads a literal, as
+ *                                              from a slot
  */
 #include "formats/machine/machine.h"
 
 #include <elf.h>
 
-#define INSTRUCTION_SIZE  4
-#define BODY_SIZE         12 /* adrp, add, ret */
-#define PAGE_SIZE         UINT64_C(4096)
+#define INSTRUCTION_SIZE 4
+#define PAGE_SIZE        UINT64_C(4096)
+/* What a load adds to an address at most: gcc's -fpic reaches slots of the GOT from one page. */
+#define LOW_HALF_MAX        UINT64_C(0xffff)
 
-#define INSTRUCTION_BTI_C 0xd503245fu /* bti c */
-#define INSTRUCTION_NOP   0xd503201fu /* nop */
-#define INSTRUCTION_RET   0xd65f03c0u /* ret */
-#define ADD_X0_X0         0x91000000u /* add x0, x0, #0 */
-#define ADRP_X0           0x90000000u /* adrp x0, . */
+#define INSTRUCTION_BTI_C   0xd503245fu /* bti c */
+#define INSTRUCTION_NOP     0xd503201fu /* nop */
+#define INSTRUCTION_RET     0xd65f03c0u /* ret */
+#define INSTRUCTION_PACIASP 0xd503233fu /* paciasp; with SIGN_KEY_B pacibsp */
+#define INSTRUCTION_AUTIASP 0xd50323bfu /* autiasp; with SIGN_KEY_B autibsp */
+#define SIGN_KEY_B          0x40u
+#define INSTRUCTION_RETAA   0xd65f0bffu /* retaa; with RETURN_KEY_B retab */
+#define RETURN_KEY_B        0x400u
+#define INSTRUCTION_STP     0xa9bf7bfdu /* stp x29, x30, [sp, #-16]! */
+#define INSTRUCTION_FRAME   0x910003fdu /* mov x29, sp */
+#define INSTRUCTION_LDP     0xa8c17bfdu /* ldp x29, x30, [sp], #16 */
+#define ADD_X0_X0           0x91000000u /* add x0, x0, #0 */
+#define LDR_X0_X0           0xf9400000u /* ldr x0, [x0, #0] */
+#define LDR_X0_LITERAL      0x58000000u /* ldr x0, . */
+#define ADRP_X0             0x90000000u /* adrp x0, . */
+#define ADR_X0              0x10000000u /* adr x0, . */
+#define MOVZ_X0             0xd2800000u /* movz x0, #0 */
+#define MOVK_X0             0xf2800000u /* movk x0, #0 */
+#define SHIFT_16            0x00200000u /* of movz and movk: lsl #16 */
+#define IMMEDIATE_PARTS     4           /* of 16 bits */
 
 /* Instructions behind an adrp among which its other half is looked for: that of a load is close,
  * any may be far where compilers have moved the adrp out of a loop. */
 #define LOOK_AHEAD_LOAD 16
+#define JUMPS_MAX       8 /* branches behind an adrp that are followed */
 #define LOOK_AHEAD      512
 
 static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
@@ -69,64 +98,166 @@ static bool is_adr(uint32_t instruction)
     return (instruction & 0x9f000000) == 0x10000000;
 }
 
-/* What a pair of instructions, of which the first is at `address`, leaves in x0. */
-static bool pair_value(uint32_t first, uint32_t second, uint64_t address, uint64_t *value)
+/* ---- accessors ---- */
+
+/* A literal is within 1 MiB of the instruction. */
+static bool is_load_literal(uint32_t instruction)
 {
-    /* Both with x0, and the add without a shift. */
-    if (is_adrp(first) && (first & 0x1f) == 0 && (second & 0xffc003ff) == ADD_X0_X0) {
-        *value = adrp_page(first, address) + (second >> 10 & 0xfff);
-        return true;
-    }
-    /* Linkers for Darwin make this of it where the distance allows. */
-    if (is_adr(first) && (first & 0x1f) == 0 && second == INSTRUCTION_NOP) {
-        *value = address + address_immediate(first);
-        return true;
-    }
+    return (instruction & 0x3b000000) == 0x18000000;
+}
+
+static uint64_t literal_address(uint32_t instruction, uint64_t address)
+{
+    return address + sign_extend(instruction >> 5 & 0x7ffff, 19) * INSTRUCTION_SIZE;
+}
+
+/* The instructions that make the address, of the body whose view starts with them: how, and how
+ * many bytes. False for others. */
+static bool decode_pair(const struct code *code, struct accessor *accessor)
+{
+    uint32_t first, second;
+    uint64_t value, low;
+
+    if (!instruction_at(code->bytes, 0, &first) ||
+        !instruction_at(code->bytes, INSTRUCTION_SIZE, &second))
+        return false;
+    accessor->form = ACCESSOR_PC_RELATIVE;
+    accessor->patch_size = 2 * INSTRUCTION_SIZE;
     if (first == INSTRUCTION_NOP && is_adr(second) && (second & 0x1f) == 0) {
-        *value = address + INSTRUCTION_SIZE + address_immediate(second);
+        accessor->value = code->address + INSTRUCTION_SIZE + address_immediate(second);
         return true;
     }
-    return false;
+    if ((!is_adr(first) && !is_adrp(first)) || (first & 0x1f) != 0)
+        return false;
+    value =
+        is_adr(first) ? code->address + address_immediate(first) : adrp_page(first, code->address);
+    low = second >> 10 & 0xfff;
+    if ((second & 0xffc003ff) == ADD_X0_X0) {
+        accessor->value = value + low;
+        return true;
+    }
+    if ((second & 0xffc003ff) == LDR_X0_X0) {
+        accessor->form = ACCESSOR_LOAD;
+        accessor->value = value + low * 8;
+        return true;
+    }
+    accessor->value = value;
+    return is_adr(first) && second == INSTRUCTION_NOP;
+}
+
+static bool decode_single(const struct code *code, struct accessor *accessor)
+{
+    uint32_t instruction;
+
+    if (!instruction_at(code->bytes, 0, &instruction) || (instruction & 0x1f) != 0)
+        return false;
+    accessor->patch_size = INSTRUCTION_SIZE;
+    if (is_adr(instruction)) {
+        accessor->form = ACCESSOR_PC_RELATIVE;
+        accessor->value = code->address + address_immediate(instruction);
+        return true;
+    }
+    accessor->form = ACCESSOR_LOAD;
+    accessor->value = literal_address(instruction, code->address);
+    return (instruction & 0xff000000) == LDR_X0_LITERAL;
+}
+
+static bool decode_immediate(const struct code *code, struct accessor *accessor)
+{
+    uint32_t instruction;
+
+    accessor->form = ACCESSOR_IMMEDIATE;
+    accessor->patch_size = IMMEDIATE_PARTS * INSTRUCTION_SIZE;
+    accessor->value = 0;
+    for (unsigned i = 0; i < IMMEDIATE_PARTS; i++) {
+        uint32_t opcode = (i == 0 ? MOVZ_X0 : MOVK_X0) + i * SHIFT_16;
+
+        if (!instruction_at(code->bytes, i * INSTRUCTION_SIZE, &instruction) ||
+            (instruction & 0xffe0001f) != opcode)
+            return false;
+        accessor->value |= (uint64_t)(instruction >> 5 & 0xffff) << 16 * i;
+    }
+    return true;
+}
+
+/* Whether the instruction is the next one; *offset is then behind it. */
+static bool take(const struct code *code, uint32_t instruction, uint64_t *offset)
+{
+    uint32_t found;
+
+    if (!instruction_at(code->bytes, *offset, &found) || found != instruction)
+        return false;
+    *offset += INSTRUCTION_SIZE;
+    return true;
+}
+
+/* The return address was signed with a key: it is authenticated before the return, or by it. */
+static bool take_signed_return(const struct code *code, bool is_key_b, uint64_t *offset)
+{
+    return take(code, INSTRUCTION_RETAA | (is_key_b ? RETURN_KEY_B : 0), offset) ||
+           (take(code, INSTRUCTION_AUTIASP | (is_key_b ? SIGN_KEY_B : 0), offset) &&
+            take(code, INSTRUCTION_RET, offset));
 }
 
 static bool decode(const struct code *code, struct accessor *accessor)
 {
-    uint64_t offset = 0, value;
-    uint32_t page, low, last;
+    bool is_key_a, is_key_b, has_frame;
+    uint64_t offset = 0;
+    struct code maker = *code;
 
-    if (!instruction_at(code->bytes, 0, &page))
+    take(code, INSTRUCTION_BTI_C, &offset);
+    is_key_a = take(code, INSTRUCTION_PACIASP, &offset);
+    is_key_b = !is_key_a && take(code, INSTRUCTION_PACIASP | SIGN_KEY_B, &offset);
+    has_frame = take(code, INSTRUCTION_STP, &offset);
+    if (has_frame && !take(code, INSTRUCTION_FRAME, &offset))
         return false;
-    if (page == INSTRUCTION_BTI_C)
-        offset = INSTRUCTION_SIZE;
-    if (!instruction_at(code->bytes, offset, &page) ||
-        !instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &low) ||
-        !instruction_at(code->bytes, offset + 2 * INSTRUCTION_SIZE, &last))
+    maker.address += offset;
+    if (!bytes_slice(code->bytes, offset, code->bytes.size - offset, &maker.bytes) ||
+        (!decode_pair(&maker, accessor) && !decode_single(&maker, accessor) &&
+         !decode_immediate(&maker, accessor)))
         return false;
-    if (last != INSTRUCTION_RET || !pair_value(page, low, code->address + offset, &value))
+    accessor->patch_offset = (size_t)offset;
+    offset += accessor->patch_size;
+    if (has_frame && !take(code, INSTRUCTION_LDP, &offset))
         return false;
-    *accessor = (struct accessor){
-        .form = ACCESSOR_PC_RELATIVE,
-        .value = value,
-        .size = (size_t)offset + BODY_SIZE,
-        .patch_offset = (size_t)offset,
-        .patch_size = 2 * INSTRUCTION_SIZE,
-    };
+    if (is_key_a || is_key_b ? !take_signed_return(code, is_key_b, &offset)
+                             : !take(code, INSTRUCTION_RET, &offset))
+        return false;
+    accessor->size = (size_t)offset;
     return true;
+}
+
+/* The immediate of adr or adrp; false where the distance takes more bits. */
+static bool encode_address(uint32_t opcode, uint64_t distance, uint8_t *patch)
+{
+    uint32_t immediate = (uint32_t)distance & 0x1fffff;
+
+    store_u32(patch, opcode | (immediate & 3) << 29 | (immediate >> 2) << 5, false);
+    return sign_extend(immediate, 21) == distance;
 }
 
 static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
                    uint8_t patch[ACCESSOR_PATCH_MAX])
 {
     uint64_t address = code->address + accessor->patch_offset;
-    uint64_t distance = align_down(value, PAGE_SIZE) - align_down(address, PAGE_SIZE);
-    uint32_t pages = (uint32_t)(distance / PAGE_SIZE) & 0x1fffff;
+    uint64_t pages = (value >> 12) - (address >> 12);
 
-    if (sign_extend(pages, 21) * PAGE_SIZE != distance)
-        return false;
-    store_u32(patch, ADRP_X0 | (pages & 3) << 29 | (pages >> 2) << 5, false);
+    if (accessor->patch_size == INSTRUCTION_SIZE)
+        return encode_address(ADR_X0, value - address, patch);
+    if (accessor->form == ACCESSOR_IMMEDIATE) {
+        for (unsigned i = 0; i < IMMEDIATE_PARTS; i++) {
+            uint32_t opcode = (i == 0 ? MOVZ_X0 : MOVK_X0) + i * SHIFT_16;
+
+            store_u32(patch + i * INSTRUCTION_SIZE,
+                      opcode | (uint32_t)(value >> 16 * i & 0xffff) << 5, false);
+        }
+        return true;
+    }
     store_u32(patch + INSTRUCTION_SIZE, ADD_X0_X0 | (uint32_t)(value % PAGE_SIZE) << 10, false);
-    return true;
+    return encode_address(ADRP_X0, pages, patch);
 }
+
+/* ---- references ---- */
 
 /* The low 12 bits that an add, a load or a store with this base register brings: false for any
  * other instruction. */
@@ -145,6 +276,12 @@ static bool low_half(uint32_t instruction, uint32_t base, uint64_t *low)
     /* The scale is the size, but for vector registers of 128 bits (opc 1x with size 00). */
     *low = immediate << ((instruction & 0xc4800000) == 0x04800000 ? 4 : instruction >> 30);
     return true;
+}
+
+/* b or br: what is behind it is reached from elsewhere. */
+static bool is_jump(uint32_t instruction)
+{
+    return (instruction & 0xfc000000) == 0x14000000 || (instruction & 0xfffffc1f) == 0xd61f0000;
 }
 
 /* Branches, exceptions and the like; but not hints, of which nop and the marks of functions are. */
@@ -185,29 +322,149 @@ static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *target)
     return true;
 }
 
-/* Whether the adrp at `offset` makes an address that counts. */
-static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
-                        const struct reference_target *target)
+/* Where a conditional one (b.cond, cbz, cbnz; their distance is a literal's) leads. */
+static bool is_conditional_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
-    bool found = false, branched = false;
+    if ((instruction & 0xfe000000) != 0x54000000 && (instruction & 0x7e000000) != 0x34000000)
+        return false;
+    *target = literal_address(instruction, address);
+    return true;
+}
+
+/* Whether the instruction stores the register (str, stur, stp) or copies it (mov): compilers do so
+ * with a page that is wanted later. */
+static bool keeps(uint32_t instruction, uint32_t base)
+{
+    bool is_pair = (instruction & 0xfe400000) == 0xa8000000;
+    bool stores = is_pair || (instruction & 0xffc00000) == 0xf9000000 ||
+                  (instruction & 0xffe00c00) == 0xf8000000;
+
+    return (stores && (instruction & 0x1f) == base) ||
+           (is_pair && (instruction >> 10 & 0x1f) == base) ||
+           ((instruction & 0xffe0ffe0) == 0xaa0003e0 && (instruction >> 16 & 0x1f) == base);
+}
+
+/* What became of the page that an adrp made. */
+enum page_use {
+    PAGE_UNUSED, /* no other half was found */
+    PAGE_ELSEWHERE,
+    PAGE_REFERS, /* to an address that counts */
+};
+
+/* The adrp whose other half is looked for. */
+struct page_search {
+    struct bytes code;
+    uint64_t page;
+    uint32_t base; /* its register */
+    const struct reference_target *target;
+    uint64_t jumps[JUMPS_MAX]; /* where branches lead, from the code's start */
+    size_t jump_count;
+};
+
+/* Where branches lead, but for calls. Places in front of the code are far behind it, too. */
+static void note_jump(struct page_search *search, uint32_t instruction, uint64_t offset)
+{
+    uint64_t *to = &search->jumps[search->jump_count];
+
+    if (search->jump_count < JUMPS_MAX &&
+        ((instruction >> 31 == 0 && is_branch(instruction, offset, to)) ||
+         is_conditional_branch(instruction, offset, to)))
+        search->jump_count++;
+}
+
+/* Looks for other halves from `offset` on: what may be reached counts, but only what surely is
+ * tells that there are no others. */
+static enum page_use find_page_use(struct page_search *search, uint64_t offset)
+{
+    bool found = false, branched = false, is_reached = true;
     uint32_t instruction;
     uint64_t low;
 
-    for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
-        if (!instruction_at(code, offset + i * INSTRUCTION_SIZE, &instruction))
+    for (unsigned i = 0; i < LOOK_AHEAD; i++, offset += INSTRUCTION_SIZE) {
+        if (!instruction_at(search->code, offset, &instruction))
             break;
-        if (low_half(instruction, base, &low)) {
-            found = true;
-            if (reference_counts(target, page + low))
-                return true;
+        if (low_half(instruction, search->base, &low)) {
+            found |= is_reached;
+            if (reference_counts(search->target, search->page + low))
+                return PAGE_REFERS;
         }
-        if (is_adrp(instruction) && (instruction & 0x1f) == base)
+        if (is_adrp(instruction) && (instruction & 0x1f) == search->base)
             break;
-        if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, base)))
+        if (!branched && !found && keeps(instruction, search->base))
+            return PAGE_UNUSED;
+        note_jump(search, instruction, offset);
+        is_reached &= instruction != INSTRUCTION_RET && !is_jump(instruction) &&
+                      !overwrites(instruction, search->base);
+        if (!branched && !is_reached)
             break;
         branched |= may_branch(instruction);
     }
-    return !found;
+    return found ? PAGE_ELSEWHERE : PAGE_UNUSED;
+}
+
+/* The whole page counts where nothing tells what of it. */
+static bool page_overlaps(uint64_t page, const struct reference_target *target)
+{
+    return ranges_overlap(page, PAGE_SIZE, target->first, target->size);
+}
+
+/* Whether the adrp at `offset` makes an address that counts. Compilers may leave it in one place,
+ * and its other half behind a branch. */
+static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
+                        const struct reference_target *target)
+{
+    struct page_search search = {.code = code, .page = page, .base = base, .target = target};
+    enum page_use use = find_page_use(&search, offset + INSTRUCTION_SIZE);
+    size_t jump_count = search.jump_count;
+
+    for (size_t i = 0; use == PAGE_UNUSED && i < jump_count; i++)
+        use = find_page_use(&search, search.jumps[i]);
+    return use == PAGE_REFERS || (use == PAGE_UNUSED && page_overlaps(page, target));
+}
+
+/* movz, of 32 or 64 bits */
+static bool is_movz(uint32_t instruction)
+{
+    return (instruction & 0x7f800000) == 0x52800000;
+}
+
+static bool is_movk(uint32_t instruction)
+{
+    return (instruction & 0x7f800000) == 0x72800000;
+}
+
+/* The bits that a movz or movk brings. */
+static uint64_t move_part(uint32_t instruction)
+{
+    return (uint64_t)(instruction >> 5 & 0xffff) << 16 * (instruction >> 21 & 3);
+}
+
+/* Whether the movz at `offset`, with the movk behind it, makes an address that counts. */
+static bool movz_refers(struct bytes code, uint64_t offset, uint32_t movz,
+                        const struct reference_target *target)
+{
+    uint64_t value = move_part(movz);
+    uint32_t instruction;
+
+    for (unsigned i = 1; i <= LOOK_AHEAD_LOAD && !reference_counts(target, value); i++) {
+        if (!instruction_at(code, offset + i * INSTRUCTION_SIZE, &instruction) ||
+            instruction == INSTRUCTION_RET || overwrites(instruction, movz & 0x1f))
+            return false;
+        if (is_movk(instruction) && (instruction & 0x1f) == (movz & 0x1f))
+            value |= move_part(instruction);
+    }
+    return reference_counts(target, value);
+}
+
+/* Addresses that code holds: in its instructions, or in the literals between functions. */
+static bool holds_address(struct bytes code, uint64_t offset, uint32_t instruction,
+                          const struct reference_target *target)
+{
+    uint32_t high;
+
+    return (is_movz(instruction) && movz_refers(code, offset, instruction, target)) ||
+           (instruction_at(code, offset + INSTRUCTION_SIZE, &high) &&
+            reference_counts(target, (uint64_t)high << 32 | instruction));
 }
 
 /* Where the first instruction at or behind a position is: they are aligned in memory. */
@@ -229,14 +486,17 @@ static bool find_reference(const struct code *code, const struct reference_targe
 
         if (is_adrp(instruction)) {
             uint64_t page = adrp_page(instruction, address);
-            refers = size != 0 && page <= first + (size - 1) && first <= page + (PAGE_SIZE - 1) &&
+            refers = size != 0 && page <= first + (size - 1) && first <= page + LOW_HALF_MAX &&
                      adrp_refers(code->bytes, i, page, instruction & 0x1f, target);
         } else if (is_adr(instruction)) {
             refers = reference_counts(target, address + address_immediate(instruction));
-        } else if (target->called && is_branch(instruction, address, &branched_to)) {
+        } else if (is_load_literal(instruction)) {
+            refers = reference_counts(target, literal_address(instruction, address));
+        } else if (target->called && (is_branch(instruction, address, &branched_to) ||
+                                      is_conditional_branch(instruction, address, &branched_to))) {
             refers = reference_counts(target, branched_to);
         }
-        if (refers) {
+        if (refers || (target->absolute && holds_address(code->bytes, i, instruction, target))) {
             *position = i;
             return true;
         }
@@ -276,11 +536,21 @@ static bool follow_jump(const struct code *code, uint64_t *target)
            is_branch(instruction, code->address, target);
 }
 
+static const struct elf_relocation_types relocations = {
+    .none = R_AARCH64_NONE,
+    .relative = R_AARCH64_RELATIVE,
+    .absolute = R_AARCH64_ABS64,
+    .irelative = R_AARCH64_IRELATIVE,
+    .no_address = {R_AARCH64_TLS_DTPMOD, R_AARCH64_TLS_DTPREL, R_AARCH64_TLS_TPREL,
+                   R_AARCH64_TLSDESC},
+};
+
 const struct machine machine_aarch64 = {
-    .name = "AArch64",
+    .name = "aarch64",
     .elf_machine = EM_AARCH64,
     .address_size = 8,
     .page_size = 4096,
+    .relocations = &relocations,
     .look_ahead = (LOOK_AHEAD + 1) * INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,

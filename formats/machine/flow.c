@@ -146,8 +146,8 @@ static bool sweep(struct walk *walk, uint64_t first)
     return false;
 }
 
-bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offset,
-                 unsigned number, uint64_t high, const struct reference_target *target, bool kept)
+bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offset, unsigned number,
+                 uint64_t high, const struct reference_target *target, bool kept)
 {
     struct walk walk = {
         .flow = flow,

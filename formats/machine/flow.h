@@ -1,11 +1,11 @@
 /*
- * Following the high half of an address from the instruction that makes it to those that bring a low
- * half, through the code of a function. For machines whose instructions are 4 bytes.
+ * Following the high half of an address from the instruction that makes it to those that bring a
+ * low half, through the code of a function. For machines whose instructions are 4 bytes.
  *
- * Compilers share one high half among many low ones, move it to where it costs least, copy it, store
- * it on the stack and load it again. And the registers that it was in hold other things soon after,
- * which would seem to lead to all kinds of places. So all ways that lead on from there are gone, and
- * what each instruction does to registers is looked at.
+ * Compilers share one high half among many low ones, move it to where it costs least, copy it,
+ * store it on the stack and load it again. And the registers that it was in hold other things soon
+ * after, which would seem to lead to all kinds of places. So all ways that lead on from there are
+ * gone, and what each instruction does to registers is looked at.
  */
 #ifndef COVSPLIT_FORMATS_MACHINE_FLOW_H
 #define COVSPLIT_FORMATS_MACHINE_FLOW_H
@@ -31,9 +31,9 @@ struct flow_instruction {
     unsigned loaded;
     uint64_t slot; /* where on the stack */
 
-    bool branches;       /* it may go to `to`, an offset in the code */
-    bool goes_anywhere;  /* or to what no instruction tells */
-    bool is_end;         /* nothing goes on behind it */
+    bool branches;      /* it may go to `to`, an offset in the code */
+    bool goes_anywhere; /* or to what no instruction tells */
+    bool is_end;        /* nothing goes on behind it */
     uint64_t to;
 };
 
@@ -48,7 +48,7 @@ struct flow {
 
 /* A high half is in the register behind the instruction at `offset`. True where an address that is
  * made of it counts; or where nothing is seen to be made of it, and it is `kept`. */
-bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offset,
-                 unsigned number, uint64_t high, const struct reference_target *target, bool kept);
+bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offset, unsigned number,
+                 uint64_t high, const struct reference_target *target, bool kept);
 
 #endif

@@ -28,6 +28,8 @@ struct code {
     /* What the machine's base register holds (machine->base_symbol); 0: nothing, no code uses it.
      */
     uint64_t base;
+    /* Where the GOT starts: mold takes that for the symbol's address; 0: there is none. */
+    uint64_t got;
     bool is_thumb; /* of one function: it is T32 code (machine->state_bit) */
 };
 
@@ -111,7 +113,7 @@ struct machine {
     /* Of ELF. NULL: covsplit knows the machine in other formats alone. */
     const struct elf_relocation_types *relocations;
 
-    /* How many bytes from the position of a reference on tell all of it. */
+    /* So many bytes in front of the position of a reference, and from it on, tell all of it. */
     uint64_t look_ahead;
     /* Many numbers in code look like references where there is none, so that only the few
      * addresses that code can have are looked for. */
@@ -145,6 +147,10 @@ struct machine {
 extern const struct machine machine_x86_64;
 extern const struct machine machine_i386;
 extern const struct machine machine_aarch64;
+extern const struct machine machine_arm;
+extern const struct machine machine_riscv64;
+extern const struct machine machine_riscv32;
+extern const struct machine machine_loongarch64;
 extern const struct machine machine_ppc64le;
 extern const struct machine machine_s390x;
 

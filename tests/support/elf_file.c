@@ -1,10 +1,12 @@
 /*
- * The ELF files behind elf_file.h. Tables are used in place: the tests run on the machines whose
- * images they look at.
+ * The ELF files behind elf_file.h. Tables of 64-bit little-endian files are used in place, so that
+ * tests can change them; those of other files are read by libelf.
  */
 #include "tests/support/elf_file.h"
 
 #include <check.h>
+#include <gelf.h>
+#include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,22 +15,63 @@ static bool inside(const struct elf_file *elf, uint64_t offset, uint64_t size)
     return offset <= elf->file.size && size <= elf->file.size - offset;
 }
 
+/* Copies of all headers, in this machine's form. False where one cannot be read. */
+static bool convert(struct elf_file *elf)
+{
+    Elf64_Ehdr header;
+    elf_version(EV_CURRENT);
+    Elf *file = elf_memory((char *)elf->file.data, elf->file.size);
+    if (file == NULL || gelf_getehdr(file, &header) == NULL) {
+        return false;
+    }
+    Elf64_Phdr *segments = calloc(header.e_phnum + 1U, sizeof *segments);
+    Elf64_Shdr *sections = calloc(header.e_shnum + 1U, sizeof *sections);
+    Elf64_Ehdr *copy = calloc(1, sizeof *copy);
+    bool good = segments != NULL && sections != NULL && copy != NULL;
+    for (int i = 0; good && i < header.e_phnum; i++) {
+        good = gelf_getphdr(file, i, &segments[i]) != NULL;
+    }
+    for (size_t i = 0; good && i < header.e_shnum; i++) {
+        good = gelf_getshdr(elf_getscn(file, i), &sections[i]) != NULL;
+    }
+    if (good) {
+        *copy = header;
+        elf->header = copy;
+        elf->segments = segments;
+        elf->sections = sections;
+    }
+    elf_end(file);
+    return good;
+}
+
+static void use_in_place(struct elf_file *elf, const char *path)
+{
+    elf->header = (const Elf64_Ehdr *)(const void *)elf->file.data;
+    if (elf->file.size < sizeof *elf->header ||
+        !inside(elf, elf->header->e_phoff, elf->header->e_phnum * sizeof *elf->segments) ||
+        !inside(elf, elf->header->e_shoff, elf->header->e_shnum * sizeof *elf->sections)) {
+        ck_abort_msg("%s: a header table is outside the file", path);
+    }
+    elf->segments = (const Elf64_Phdr *)(const void *)(elf->file.data + elf->header->e_phoff);
+    elf->sections = (const Elf64_Shdr *)(const void *)(elf->file.data + elf->header->e_shoff);
+}
+
 struct elf_file elf_file_read(const char *path)
 {
     struct elf_file elf = {.file = file_read(path)};
-    elf.header = (const Elf64_Ehdr *)(const void *)elf.file.data;
-    if (elf.file.size < sizeof *elf.header || memcmp(elf.file.data, ELFMAG, SELFMAG) != 0 ||
-        elf.header->e_ident[EI_CLASS] != ELFCLASS64 ||
-        elf.header->e_ident[EI_DATA] != ELFDATA2LSB) {
-        ck_abort_msg("%s is no ELF64 little-endian file", path);
+    if (elf.file.size < EI_NIDENT || memcmp(elf.file.data, ELFMAG, SELFMAG) != 0) {
+        ck_abort_msg("%s is no ELF file", path);
     }
-    if (!inside(&elf, elf.header->e_phoff, elf.header->e_phnum * sizeof *elf.segments) ||
-        !inside(&elf, elf.header->e_shoff, elf.header->e_shnum * sizeof *elf.sections) ||
-        elf.header->e_shstrndx >= elf.header->e_shnum) {
-        ck_abort_msg("%s: a header table is outside the file", path);
+    elf.is_32_bit = elf.file.data[EI_CLASS] == ELFCLASS32;
+    elf.is_big_endian = elf.file.data[EI_DATA] == ELFDATA2MSB;
+    if (!elf.is_32_bit && !elf.is_big_endian) {
+        use_in_place(&elf, path);
+    } else if (!convert(&elf)) {
+        ck_abort_msg("%s: %s", path, elf_errmsg(-1));
     }
-    elf.segments = (const Elf64_Phdr *)(const void *)(elf.file.data + elf.header->e_phoff);
-    elf.sections = (const Elf64_Shdr *)(const void *)(elf.file.data + elf.header->e_shoff);
+    if (elf.header->e_shstrndx >= elf.header->e_shnum) {
+        ck_abort_msg("%s: the section of names is not there", path);
+    }
     const Elf64_Shdr *names = &elf.sections[elf.header->e_shstrndx];
     if (!inside(&elf, names->sh_offset, names->sh_size) || names->sh_size == 0 ||
         elf.file.data[names->sh_offset + names->sh_size - 1] != 0) {
@@ -39,6 +82,11 @@ struct elf_file elf_file_read(const char *path)
 
 void elf_file_free(struct elf_file *elf)
 {
+    if (elf->is_32_bit || elf->is_big_endian) { /* these are copies */
+        free((void *)(uintptr_t)elf->header);
+        free((void *)(uintptr_t)elf->segments);
+        free((void *)(uintptr_t)elf->sections);
+    }
     contents_free(&elf->file);
     *elf = (struct elf_file){0};
 }
@@ -68,6 +116,17 @@ uint64_t elf_file_section_file_size(const struct elf_file *elf, const char *name
     return section != NULL && section->sh_type != SHT_NOBITS ? section->sh_size : 0;
 }
 
+uint64_t elf_file_number(const struct elf_file *elf, uint64_t offset, size_t size)
+{
+    uint64_t value = 0;
+    ck_assert(inside(elf, offset, size));
+    for (size_t i = 0; i < size; i++) {
+        size_t place = elf->is_big_endian ? size - 1 - i : i;
+        value |= (uint64_t)elf->file.data[offset + place] << 8 * i;
+    }
+    return value;
+}
+
 const char *elf_file_build_id(const struct elf_file *elf)
 {
     const Elf64_Shdr *section = elf_file_section(elf, ".note.gnu.build-id");
@@ -76,8 +135,11 @@ const char *elf_file_build_id(const struct elf_file *elf)
         return NULL;
     }
     const uint8_t *note = elf->file.data + section->sh_offset;
-    Elf64_Nhdr header;
-    memcpy(&header, note, sizeof header);
+    const Elf64_Nhdr header = {
+        .n_namesz = (uint32_t)elf_file_number(elf, section->sh_offset, 4),
+        .n_descsz = (uint32_t)elf_file_number(elf, section->sh_offset + 4, 4),
+        .n_type = (uint32_t)elf_file_number(elf, section->sh_offset + 8, 4),
+    };
     uint64_t name_size = (header.n_namesz + UINT64_C(3)) & ~UINT64_C(3);
     if (header.n_type != NT_GNU_BUILD_ID ||
         sizeof header + name_size + header.n_descsz > section->sh_size) {

@@ -12,6 +12,7 @@
 #define CHANGES_MAX   4
 #define HEAD_SIZE     256
 #define PAGE_SIZE_MIN 4096
+#define FUNCTION_SIZE 24
 
 struct mutation {
     struct random_state random;
@@ -77,10 +78,16 @@ static void change_field(struct mutation *mutation, struct field field)
     if (field.offset > mutation->bytes.size || field.size > mutation->bytes.size - field.offset) {
         return;
     }
+    uint8_t *bytes = mutation->bytes.data + field.offset;
+    bool is_big_endian = mutation->elf != NULL && mutation->elf->is_big_endian;
     uint64_t old = 0;
-    memcpy(&old, mutation->bytes.data + field.offset, field.size);
+    for (size_t i = 0; i < field.size; i++) {
+        old |= (uint64_t)bytes[is_big_endian ? field.size - 1 - i : i] << 8 * i;
+    }
     uint64_t value = odd_value(mutation, old);
-    memcpy(mutation->bytes.data + field.offset, &value, field.size);
+    for (size_t i = 0; i < field.size; i++) {
+        bytes[is_big_endian ? field.size - 1 - i : i] = (uint8_t)(value >> 8 * i);
+    }
     char *longer = text_format("%s [%s at %llu: %#llx -> %#llx]", mutation->description, field.what,
                                (unsigned long long)field.offset, (unsigned long long)old,
                                (unsigned long long)value);
@@ -88,13 +95,19 @@ static void change_field(struct mutation *mutation, struct field field)
     mutation->description = longer;
 }
 
-/* Sizes of the fields of a structure, in order; 0 ends the list. */
-static const size_t ehdr_fields[] = {4, 1, 1, 1, 1, 8, 2, 2, 4, 8, 8, 8, 4, 2, 2, 2, 2, 2, 2, 0};
-static const size_t shdr_fields[] = {4, 4, 8, 8, 8, 8, 4, 4, 8, 8, 0};
-static const size_t phdr_fields[] = {4, 4, 8, 8, 8, 8, 8, 8, 0};
-static const size_t dyn_fields[] = {8, 8, 0};
-static const size_t rela_fields[] = {8, 8, 8, 0};
-static const size_t sym_fields[] = {4, 1, 1, 2, 8, 8, 0};
+/* Sizes of the fields of a structure, in order; 0 ends the list. Those of ELF are of files with 64
+ * and with 32 bits. */
+static const size_t ehdr_fields[][20] = {
+    {4, 1, 1, 1, 1, 8, 2, 2, 4, 8, 8, 8, 4, 2, 2, 2, 2, 2, 2},
+    {4, 1, 1, 1, 1, 8, 2, 2, 4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2},
+};
+static const size_t shdr_fields[][11] = {{4, 4, 8, 8, 8, 8, 4, 4, 8, 8},
+                                         {4, 4, 4, 4, 4, 4, 4, 4, 4, 4}};
+static const size_t phdr_fields[][9] = {{4, 4, 8, 8, 8, 8, 8, 8}, {4, 4, 4, 4, 4, 4, 4, 4}};
+static const size_t dyn_fields[][3] = {{8, 8}, {4, 4}};
+static const size_t rela_fields[][4] = {{8, 8, 8}, {4, 4, 4}};
+static const size_t rel_fields[][3] = {{8, 8}, {4, 4}};
+static const size_t sym_fields[][7] = {{4, 1, 1, 2, 8, 8}, {4, 4, 4, 1, 1, 2}};
 static const size_t word_fields[] = {8, 0};
 static const size_t half_fields[] = {4, 0};
 static const size_t byte_fields[] = {1, 0};
@@ -131,28 +144,59 @@ static struct field field_of_section(struct mutation *mutation, const char *name
     return field_of_table(mutation, section->sh_offset, section->sh_size, fields, name);
 }
 
-/* A symbol of the profile runtime or of its sections, or any: the first of a random stretch of the
- * symbol table whose name speaks of profiles. */
-static struct field field_of_symbol(struct mutation *mutation)
+/* Where a symbol is, whose name has that in it: the first of a random stretch of the symbol table.
+ * 0: there is none. */
+static uint64_t find_symbol(struct mutation *mutation, const char *part, const char **name)
 {
     const struct elf_file *elf = mutation->elf;
     const Elf64_Shdr *table = elf_file_section(elf, ".symtab");
     const Elf64_Shdr *names = elf_file_section(elf, ".strtab");
-    if (table == NULL || names == NULL || table->sh_size < sizeof(Elf64_Sym)) {
-        return (struct field){mutation->bytes.size, 0, ".symtab"};
+    if (table == NULL || names == NULL || table->sh_entsize == 0 ||
+        table->sh_size < table->sh_entsize) {
+        return 0;
     }
-    uint64_t count = table->sh_size / sizeof(Elf64_Sym);
+    uint64_t count = table->sh_size / table->sh_entsize;
     uint64_t start = pick(mutation, count);
-    const Elf64_Sym *symbols = (const Elf64_Sym *)(const void *)(elf->file.data + table->sh_offset);
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t index = (start + i) % count;
-        const char *name = (const char *)elf->file.data + names->sh_offset + symbols[index].st_name;
-        if (symbols[index].st_name < names->sh_size && strstr(name, "_prof") != NULL) {
-            return field_of_table(mutation, table->sh_offset + index * sizeof(Elf64_Sym),
-                                  sizeof(Elf64_Sym), sym_fields, name);
+        uint64_t symbol = table->sh_offset + (start + i) % count * table->sh_entsize;
+        uint64_t name_offset = elf_file_number(elf, symbol, sizeof(Elf64_Word));
+        *name = (const char *)elf->file.data + names->sh_offset + name_offset;
+        if (name_offset < names->sh_size && strstr(*name, part) != NULL) {
+            return symbol;
         }
     }
-    return field_of_section(mutation, ".symtab", sym_fields);
+    return 0;
+}
+
+/* A symbol of the profile runtime or of its sections, or any. */
+static struct field field_of_symbol(struct mutation *mutation)
+{
+    const char *name = NULL;
+    const size_t *fields = sym_fields[mutation->elf->is_32_bit];
+    uint64_t symbol = find_symbol(mutation, "_prof", &name);
+    size_t size = mutation->elf->is_32_bit ? sizeof(Elf32_Sym) : sizeof(Elf64_Sym);
+    return symbol != 0 ? field_of_table(mutation, symbol, size, fields, name)
+                       : field_of_section(mutation, ".symtab", fields);
+}
+
+/* The code of a function of the profile runtime's, most of which only return an address. */
+static struct field field_of_function(struct mutation *mutation)
+{
+    const struct elf_file *elf = mutation->elf;
+    const Elf64_Shdr *text = elf_file_section(elf, ".text");
+    const char *name = NULL;
+    uint64_t symbol = find_symbol(mutation, "__llvm_profile_", &name);
+    if (symbol == 0 || text == NULL) {
+        return field_of_section(mutation, ".text", half_fields);
+    }
+    /* An odd address says that the code is of another instruction set. */
+    uint64_t address = elf_file_number(elf, symbol + (elf->is_32_bit ? 4 : 8), 4) & ~UINT64_C(1);
+    if (address - (text->sh_addr & UINT32_MAX) >= text->sh_size) {
+        return (struct field){mutation->bytes.size, 0, name};
+    }
+    uint64_t offset = text->sh_offset + address - (text->sh_addr & UINT32_MAX);
+    return field_of_table(mutation, offset, FUNCTION_SIZE,
+                          pick(mutation, 2) == 0 ? byte_fields : half_fields, name);
 }
 
 /* Any byte of a section that covsplit reads. */
@@ -172,31 +216,39 @@ static struct field field_of_contents(struct mutation *mutation)
 
 static struct field choose_field(struct mutation *mutation)
 {
-    const Elf64_Ehdr *header = mutation->elf->header;
-    switch (pick(mutation, 16)) {
+    const struct elf_file *elf = mutation->elf;
+    const Elf64_Ehdr *header = elf->header;
+    bool half = elf->is_32_bit;
+    switch (pick(mutation, 18)) {
     case 0:
-        return field_of_table(mutation, 0, sizeof *header, ehdr_fields, "ELF header");
+        return field_of_table(mutation, 0, header->e_ehsize, ehdr_fields[half], "ELF header");
     case 1:
     case 2:
     case 3:
-        return field_of_table(mutation, header->e_phoff, header->e_phnum * sizeof(Elf64_Phdr),
-                              phdr_fields, "program header");
+        return field_of_table(mutation, header->e_phoff, header->e_phnum * header->e_phentsize,
+                              phdr_fields[half], "program header");
     case 4:
     case 5:
     case 6:
     case 7:
-        return field_of_table(mutation, header->e_shoff, header->e_shnum * sizeof(Elf64_Shdr),
-                              shdr_fields, "section header");
+        return field_of_table(mutation, header->e_shoff, header->e_shnum * header->e_shentsize,
+                              shdr_fields[half], "section header");
     case 8:
     case 9:
-        return field_of_section(mutation, ".dynamic", dyn_fields);
+        return field_of_section(mutation, ".dynamic", dyn_fields[half]);
     case 10:
-        return field_of_section(mutation, ".rela.dyn", rela_fields);
+        return elf_file_section(elf, ".rel.dyn") != NULL
+                   ? field_of_section(mutation, ".rel.dyn", rel_fields[half])
+                   : field_of_section(mutation, ".rela.dyn", rela_fields[half]);
     case 11:
-        return field_of_section(mutation, ".dynsym", sym_fields);
+        return field_of_section(mutation, ".dynsym", sym_fields[half]);
     case 12:
     case 13:
         return field_of_symbol(mutation);
+    case 14:
+        return field_of_function(mutation);
+    case 15:
+        return field_of_section(mutation, ".got", word_fields);
     default:
         return field_of_contents(mutation);
     }

@@ -3,8 +3,9 @@
  *
  * A mutation changes one to four fields: of the ELF header, of a section or program header, of a
  * dynamic entry, a relocation, a symbol or a note, or bytes of the sections that covsplit looks
- * into. The values are the ones that break parsers: zero, the largest, the file's size, one more
- * or less than before, single bits, noise. The seed decides everything.
+ * into and of the profile runtime's code. The values are the ones that break parsers: zero, the
+ * largest, the file's size, one more or less than before, single bits, noise. The seed decides
+ * everything.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_MUTATION_H
 #define COVSPLIT_TESTS_SUPPORT_MUTATION_H

@@ -2,7 +2,7 @@
  * The raw profiles behind raw_profile.h.
  *
  * The header is an array of 64-bit fields; which field is where depends on the version, so there is
- * one table of field positions for the versions without a bitmap and two for those with one.
+ * one row of field positions for the versions without a bitmap and three for those with one.
  */
 #include "tests/support/raw_profile.h"
 
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define RAW_MAGIC     UINT64_C(0xff6c70726f667281) /* "\377lprofr\201" */
+#define RAW_MAGIC_32  UINT64_C(0xff6c70726f665281) /* "\377lprofR\201" */
 #define VERSION_MASK  UINT64_C(0x00ffffffffffffff)
 #define BYTE_COVERAGE (UINT64_C(1) << 60)
 #define NO_FIELD      0
@@ -21,14 +22,17 @@ struct header_layout {
     unsigned last_version;
     unsigned field_count;
     unsigned record_size;
-    unsigned bitmap_size; /* the field behind it is the padding; NO_FIELD: no bitmap */
+    unsigned record_size_32;        /* of targets with 32 bits */
+    unsigned bitmap_size;           /* the field behind it is the padding; NO_FIELD: no bitmap */
+    unsigned uniform_counter_count; /* the field behind it is the padding; there are none */
     unsigned names_size;
 };
 
 static const struct header_layout layouts[] = {
-    {7, 8, 11, 48, NO_FIELD, 7},
-    {9, 9, 14, 64, 7, 9},
-    {10, 10, 16, 64, 7, 9},
+    {7, 8, 11, 48, 40, NO_FIELD, NO_FIELD, 7},
+    {9, 9, 14, 64, 48, 7, NO_FIELD, 9},
+    {10, 10, 16, 64, 48, 7, NO_FIELD, 9},
+    {11, 11, 19, 72, 56, 7, 9, 12},
 };
 
 enum {
@@ -52,17 +56,43 @@ static const struct header_layout *layout_of(unsigned version)
     return NULL;
 }
 
-uint64_t raw_profile_record_size(unsigned version)
-{
-    const struct header_layout *layout = layout_of(version);
-    return layout != NULL ? layout->record_size : 0;
-}
-
-static uint64_t field(const struct contents *file, unsigned index)
+uint64_t raw_profile_number(const struct raw_profile *profile, const uint8_t *bytes, size_t size)
 {
     uint64_t value = 0;
-    memcpy(&value, file->data + index * sizeof value, sizeof value);
+    for (size_t i = 0; i < size; i++) {
+        size_t place = profile->is_big_endian ? size - 1 - i : i;
+        value |= (uint64_t)bytes[place] << 8 * i;
+    }
     return value;
+}
+
+static uint64_t field(const struct raw_profile *profile, unsigned index)
+{
+    return raw_profile_number(profile, profile->file.data + index * sizeof(uint64_t),
+                              sizeof(uint64_t));
+}
+
+/* The byte order and the size of addresses, which the magic number tells. */
+static bool parse_magic(struct raw_profile *profile)
+{
+    for (int big = 0; big < 2; big++) {
+        profile->is_big_endian = big != 0;
+        uint64_t magic = field(profile, FIELD_MAGIC);
+        profile->is_32_bit = magic == RAW_MAGIC_32;
+        if (magic == RAW_MAGIC || magic == RAW_MAGIC_32) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t raw_profile_record_counters(const struct raw_profile *profile, uint64_t record)
+{
+    /* Behind NameRef and FuncHash and three pointers, or four with one to the bitmap. */
+    uint64_t pointers = layout_of(profile->version)->bitmap_size != NO_FIELD ? 4 : 3;
+    uint64_t position = 2 * sizeof(uint64_t) + pointers * (profile->is_32_bit ? 4 : 8);
+    return (uint32_t)raw_profile_number(
+        profile, profile->data.data + record * profile->record_size + position, sizeof(uint32_t));
 }
 
 /* Takes `size` bytes from *offset on. False where the file ends before. */
@@ -96,24 +126,28 @@ static bool parse_parts(struct raw_profile *profile, const struct header_layout 
 {
     const struct contents *file = &profile->file;
     profile->counter_size = (profile->variants & BYTE_COVERAGE) != 0 ? 1 : 8;
-    uint64_t record_count = field(file, FIELD_RECORD_COUNT);
-    uint64_t counter_count = field(file, FIELD_COUNTER_COUNT);
+    uint64_t record_count = field(profile, FIELD_RECORD_COUNT);
+    uint64_t counter_count = field(profile, FIELD_COUNTER_COUNT);
     if (record_count > file->size || counter_count > file->size) {
         return false;
     }
     uint64_t offset = profile->header_size;
     profile->record_count = record_count;
-    profile->record_size = layout->record_size;
-    bool fits = take(file, &offset, field(file, FIELD_BINARY_IDS_SIZE), &profile->binary_ids) &&
-                take(file, &offset, record_count * layout->record_size, &profile->data) &&
-                skip_padding(profile, &offset, field(file, FIELD_PADDING_AFTER_DATA)) &&
+    profile->record_size = profile->is_32_bit ? layout->record_size_32 : layout->record_size;
+    bool fits = take(file, &offset, field(profile, FIELD_BINARY_IDS_SIZE), &profile->binary_ids) &&
+                take(file, &offset, record_count * profile->record_size, &profile->data) &&
+                skip_padding(profile, &offset, field(profile, FIELD_PADDING_AFTER_DATA)) &&
                 take(file, &offset, counter_count * profile->counter_size, &profile->counters) &&
-                skip_padding(profile, &offset, field(file, FIELD_PADDING_AFTER_COUNTERS));
+                skip_padding(profile, &offset, field(profile, FIELD_PADDING_AFTER_COUNTERS));
     if (fits && layout->bitmap_size != NO_FIELD) {
-        fits = take(file, &offset, field(file, layout->bitmap_size), &profile->bitmap) &&
-               skip_padding(profile, &offset, field(file, layout->bitmap_size + 1));
+        fits = take(file, &offset, field(profile, layout->bitmap_size), &profile->bitmap) &&
+               skip_padding(profile, &offset, field(profile, layout->bitmap_size + 1));
     }
-    return fits && take(file, &offset, field(file, layout->names_size), &profile->names) &&
+    if (fits && layout->uniform_counter_count != NO_FIELD) {
+        fits = field(profile, layout->uniform_counter_count) == 0 &&
+               skip_padding(profile, &offset, field(profile, layout->uniform_counter_count + 1));
+    }
+    return fits && take(file, &offset, field(profile, layout->names_size), &profile->names) &&
            take(file, &offset, file->size - offset, &profile->values);
 }
 
@@ -121,11 +155,11 @@ bool raw_profile_read(const char *path, struct raw_profile *profile, struct verd
 {
     *profile = (struct raw_profile){.file = file_read(path)};
     const struct contents *file = &profile->file;
-    if (file->size < FIELDS_COMMON * sizeof(uint64_t) || field(file, FIELD_MAGIC) != RAW_MAGIC) {
+    if (file->size < FIELDS_COMMON * sizeof(uint64_t) || !parse_magic(profile)) {
         return verdict_fail(verdict, "%s (%zu bytes) is no raw profile", path, file->size);
     }
-    profile->version = (unsigned)(field(file, FIELD_VERSION) & VERSION_MASK);
-    profile->variants = field(file, FIELD_VERSION) & ~VERSION_MASK;
+    profile->version = (unsigned)(field(profile, FIELD_VERSION) & VERSION_MASK);
+    profile->variants = field(profile, FIELD_VERSION) & ~VERSION_MASK;
     const struct header_layout *layout = layout_of(profile->version);
     if (layout == NULL) {
         return verdict_fail(verdict, "%s has the unknown raw version %u", path, profile->version);
@@ -149,9 +183,7 @@ uint64_t raw_profile_total(const struct raw_profile *profile)
         if (profile->counter_size == 1) {
             total += profile->counters.data[at] == 0;
         } else {
-            uint64_t counter = 0;
-            memcpy(&counter, profile->counters.data + at, sizeof counter);
-            total += counter;
+            total += raw_profile_number(profile, profile->counters.data + at, sizeof(uint64_t));
         }
     }
     return total;

@@ -2,7 +2,7 @@
  * A reader of raw profiles (.profraw) of the tests' own.
  *
  * It shares nothing with the code under test: what it knows is LLVM's InstrProfData.inc, raw
- * versions 7 to 10, 64-bit little-endian.
+ * versions 7 to 11, of targets with 64 and with 32 bits, in either byte order.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
 #define COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
@@ -21,6 +21,8 @@ struct part {
 
 struct raw_profile {
     struct contents file;
+    bool is_32_bit;
+    bool is_big_endian;
     unsigned version;  /* without the variant bits */
     uint64_t variants; /* those bits */
     uint64_t header_size;
@@ -43,8 +45,11 @@ void raw_profile_free(struct raw_profile *profile);
 /* The sum of all counters; with single-byte coverage, how many regions were executed. */
 uint64_t raw_profile_total(const struct raw_profile *profile);
 
-/* The size of a record of the data section, for a raw version. */
-uint64_t raw_profile_record_size(unsigned version);
+/* A number of so many bytes, in the profile's byte order. */
+uint64_t raw_profile_number(const struct raw_profile *profile, const uint8_t *bytes, size_t size);
+
+/* NumCounters of a record of the data section, which must be there. */
+uint32_t raw_profile_record_counters(const struct raw_profile *profile, uint64_t record);
 
 /* The raw profiles of a directory, by rising size of the counters. */
 struct profile_set {

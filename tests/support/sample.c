@@ -11,12 +11,19 @@
 
 struct sample sample_create(const char *label, unsigned functions)
 {
+    return sample_create_for(NULL, label, functions);
+}
+
+struct sample sample_create_for(const struct target *target, const char *label, unsigned functions)
+{
     struct program program = {
         .clang = "19",
-        .linker = "bfd",
-        .kind = LINK_PIE,
+        .linker = target != NULL ? "lld" : "bfd",
+        .target = target,
+        .kind = target != NULL && target->is_freestanding ? LINK_STATIC_PIE : LINK_PIE,
         .language = LANGUAGE_C,
         .optimization = "-O1",
+        .link_options = target != NULL ? target_page_option(target) : NULL,
         .functions = functions,
     };
     struct sample sample = {.scratch = scratch_create(label)};

@@ -9,6 +9,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
+#include "tests/support/program.h"
 
 struct trial trial_create(const char *label)
 {
@@ -127,6 +128,66 @@ bool trial_check_deterministic(const struct trial *trial, struct verdict *verdic
     }
     free(again);
     return good;
+}
+
+/* Splits every image into a store and into `directory`. */
+static bool split_into_store(const struct trial *trial, const char *directory,
+                             struct verdict *verdict)
+{
+    bool good = true;
+    directory_create(directory);
+    for (size_t i = 0; i < trial->images.count && good; i++) {
+        char *original = path_join(trial->original, trial->images.items[i]);
+        char *stripped = path_join(directory, trial->images.items[i]);
+        good = covsplit_expect(verdict, 0, NULL, trial->scratch, "split", "--store", "store", "-o",
+                               stripped, original, NULL);
+        free(original);
+        free(stripped);
+    }
+    return good;
+}
+
+/* What llvm-cov exports of the images in a directory. `command` has words in front of it. */
+static const char *export_report(const struct trial *trial, struct command *command,
+                                 const char *directory, const char *indexed)
+{
+    struct text_list *words = &command->arguments;
+    text_list_add(words, versioned_tool("llvm-cov", trial->clang));
+    text_list_add(words, "export");
+    text_list_add_format(words, "-instr-profile=%s", indexed);
+    for (size_t i = 0; i < trial->images.count; i++) {
+        text_list_add_words(words, i == 0 ? "" : "-object");
+        text_list_add_format(words, "%s/%s", directory, trial->images.items[i]);
+    }
+    const char *report = command_run_or_abort(command);
+    command_free(command);
+    return report;
+}
+
+bool trial_check_report(const struct trial *trial, struct verdict *verdict)
+{
+    char *split = path_join(trial->scratch, "report");
+    const char *llvm_profdata = versioned_tool("llvm-profdata", trial->clang);
+    if (!split_into_store(trial, split, verdict) ||
+        !covsplit_expect(verdict, 0, NULL, trial->scratch, "merge", "--store", "store",
+                         "--llvm-profdata", llvm_profdata, "-o", "stripped.profdata",
+                         "profiles-stripped-1", NULL)) {
+        return false;
+    }
+    run_or_abort(trial->scratch, llvm_profdata, "merge", "-o", "original.profdata",
+                 "profiles-original-1", NULL);
+    struct command plain = {.directory = trial->scratch};
+    struct command wrapped =
+        covsplit_command(trial->scratch, "run", "--store", "store", "--", NULL);
+    const char *expected = export_report(trial, &plain, trial->original, "original.profdata");
+    const char *found = export_report(trial, &wrapped, split, "stripped.profdata");
+    free(split);
+    if (strstr(expected, "\"functions\"") == NULL || strcmp(expected, found) != 0) {
+        return verdict_fail(verdict,
+                            "the reports differ.\nThe original:\n%.2000s\nThis one:\n%.2000s",
+                            expected, found);
+    }
+    return true;
 }
 
 bool trial_check_all(struct trial *trial, struct verdict *verdict)

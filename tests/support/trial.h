@@ -20,6 +20,7 @@ struct trial {
     char *original; /* directories */
     char *stripped;
     const char *clang;          /* LLVM version, for the tools */
+    const char *emulator;       /* words in front of the program's; NULL: it runs by itself */
     struct text_list images;    /* file names; the first one is run */
     struct text_list arguments; /* of the program */
     bool numbered_runs;         /* the number of the run is one more argument */
@@ -27,6 +28,7 @@ struct trial {
     int exit_code;       /* that the program should end with */
     bool data_stays;     /* value profiling: the data section must not be touched */
     const char *refusal; /* why names and data must stay, as a message says it; NULL: they go */
+    size_t address_unit; /* of what code can make addresses; 0: any address */
     unsigned differing_permille; /* counters that may differ, for a program with threads */
     const char *messages;        /* what covsplit wrote to standard error, for all images */
 };
@@ -55,6 +57,10 @@ bool trial_check_sizes(const struct trial *trial, struct verdict *verdict);
 
 /* readelf and eu-readelf find nothing wrong that they did not find in the original. */
 bool trial_check_readers(const struct trial *trial, struct verdict *verdict);
+
+/* What llvm-cov exports is equal to the byte: of the original images with the profiles that
+ * trial_check_runs left of them, and of the stripped ones with theirs, by the sidecars. */
+bool trial_check_report(const struct trial *trial, struct verdict *verdict);
 
 /* After strip, llvm-strip and eu-strip the stripped images still run and count the same. */
 bool trial_check_strip_tools(const struct trial *trial, struct verdict *verdict);

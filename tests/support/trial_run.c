@@ -28,6 +28,7 @@ static char *run_once(const struct trial *trial, const char *directory, const ch
     directory_create(work);
     struct command command = {.directory = work};
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%%m.profraw", profiles);
+    text_list_add_words(&command.arguments, trial->emulator != NULL ? trial->emulator : "");
     text_list_add_format(&command.arguments, "%s/%s", directory, trial->images.items[0]);
     for (size_t i = 0; i < trial->arguments.count; i++) {
         text_list_add(&command.arguments, trial->arguments.items[i]);
@@ -109,9 +110,7 @@ static bool check_stub(const struct trial *trial, const char *image,
         return verdict_fail(verdict, "the stub record of %s has %s, not %s", image, found,
                             expected);
     }
-    uint32_t counters = 0;
-    uint64_t position = profile->record_size == 48 ? 40 : 48;
-    memcpy(&counters, profile->data.data + position, sizeof counters);
+    uint32_t counters = raw_profile_record_counters(profile, 0);
     if (counters * profile->counter_size != profile->counters.size) {
         return verdict_fail(verdict, "the stub record of %s has %u counters of %llu", image,
                             counters,
@@ -121,18 +120,22 @@ static bool check_stub(const struct trial *trial, const char *image,
 }
 
 /* The names of a lightweight profile: a chunk that says that it is compressed, with a text for
- * people that is no zlib stream, or without it where the names were shorter. */
+ * people that is no zlib stream, or without it where the names were shorter; and bytes ff behind it
+ * where code can only make addresses that are multiples of a unit. */
 static bool check_names(const struct trial *trial, const char *image,
                         const struct raw_profile *original, const struct raw_profile *stripped,
                         struct verdict *verdict)
 {
     const char *text = text_format("\ncovsplit lightweight profile, UUID %s: use covsplit merge\n",
                                    uuid_of(trial, image));
-    const char *wanted = text_format("\x7f%c%s", (int)strlen(text), text);
-    if (original->names.size < strlen(wanted)) {
-        wanted = original->names.size == 0 ? "" : "\x7f\x01\xff";
+    size_t unit = trial->address_unit != 0 ? trial->address_unit : 1;
+    size_t size = (2 + strlen(text) + unit - 1) / unit * unit;
+    if (original->names.size < size) {
+        text = "\xff";
+        size = original->names.size == 0 ? 0 : (3 + unit - 1) / unit * unit;
     }
-    return parts_equal(stripped->names, (struct part){(const uint8_t *)wanted, strlen(wanted)}) ||
+    const char *wanted = text_format("\x7f%c%s\xff\xff\xff", (int)size - 2, text);
+    return parts_equal(stripped->names, (struct part){(const uint8_t *)wanted, size}) ||
            verdict_fail(verdict, "the names of the profile of %s are no tripwire: %.*s", image,
                         (int)stripped->names.size, (const char *)stripped->names.data);
 }
@@ -147,7 +150,7 @@ static bool check_length(const struct trial *trial, const char *image,
     uint64_t records =
         trial->data_stays || original->record_count == 0 ? original->record_count : 1;
     uint64_t length = stripped->header_size + original->binary_ids.size +
-                      records * raw_profile_record_size(stripped->version) +
+                      records * stripped->record_size +
                       ((original->counters.size + 7) & ~UINT64_C(7)) +
                       ((original->bitmap.size + 7) & ~UINT64_C(7)) + stripped->names.size;
     if (trial->data_stays) {

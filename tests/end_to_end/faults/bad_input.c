@@ -8,6 +8,7 @@
  *
  * Usage: bad_input files
  *        bad_input (images | sidecars | profiles | runs) FIRST COUNT      seeds of the mutations
+ *        bad_input images FIRST COUNT MACHINE      the same for an image of another machine
  *
  * "runs" goes further than the others: a damaged image that still runs, and could be split, must
  * run in the same way afterwards. Whatever in the file was believed then was true, or did not
@@ -36,9 +37,11 @@
 #define SIDECAR_STEP         97
 
 static struct sample sample;
+static const struct target *target; /* NULL: this machine */
+
 static void prepare(void)
 {
-    sample = sample_create("bad", SAMPLE_FUNCTIONS);
+    sample = sample_create_for(target, "bad", SAMPLE_FUNCTIONS);
     sample_split(&sample);
 }
 
@@ -342,10 +345,14 @@ int main(int argument_count, char **arguments)
                     test_truncated_sidecar);
         return suite_main("bad input", files);
     }
-    if (argument_count == 4 && mutation_of(kind) != NULL) {
+    if (argument_count == 5 && strcmp(kind, "images") == 0) {
+        target = target_find(arguments[4]);
+    }
+    if ((argument_count == 4 && mutation_of(kind) != NULL) || target != NULL) {
         hostile_seeds(arguments[2], arguments[3]);
         suite_loops(mutations, hostile_tests(), mutation_of(kind));
         return suite_main("bad input", mutations);
     }
-    return suite_usage(arguments[0], "files | (images | sidecars | profiles | runs) FIRST COUNT");
+    return suite_usage(arguments[0],
+                       "files | (images | sidecars | profiles | runs) FIRST COUNT [MACHINE]");
 }

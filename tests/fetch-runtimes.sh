@@ -1,0 +1,104 @@
+#!/bin/bash
+# Fetches LLVM's profile runtimes for other machines than this one, out of Debian's packages. These
+# are unpacked and never installed: the system's list of architectures stays as it is, and APT gets
+# a configuration, an index and a cache of its own, with the system's sources and keys.
+#
+# The version is the one that the archive has, since it keeps no older ones; APT has checked its
+# signature and the packages' digests. It is in the name of the directory, so that what compilers
+# made with it is told from what they made with another.
+#
+# Usage: fetch-runtimes.sh DIRECTORY
+# Afterwards there is a resource directory of clang's for each of them in it, as in
+# "runtimes/arm64-19", with the profile runtime alone. What is there already is not fetched again.
+set -euo pipefail
+
+# Debian's name of the architecture, and the LLVM versions
+runtimes="
+arm64    14 16 19 22
+armhf    14 19
+i386     14 19
+ppc64el  14 19
+s390x    14 19
+mips64el 14 19
+"
+
+if [ $# -ne 1 ]; then
+    echo "usage: $0 DIRECTORY" >&2
+    exit 2
+fi
+mkdir -p "$1/runtimes"
+cd "$1/runtimes"
+
+# The packages' names, for those runtimes of an architecture that are not there: missing ARCH VERSION...
+missing() {
+    local architecture=$1 version
+    shift
+    for version in "$@"; do
+        if [ ! -e "$architecture-$version" ]; then
+            echo "libclang-rt-$version-dev"
+        fi
+    done
+}
+
+# Indexes of one architecture alone. That some cannot be fetched does not matter as long as the
+# packages are in others.
+update() {
+    local architecture=$1
+    rm -rf "$work/apt"
+    mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial"
+    touch "$work/apt/status"
+    cat >"$work/apt/apt.conf" <<END
+APT::Architecture "$architecture";
+APT::Architectures { "$architecture"; };
+APT::Sandbox::User "root";
+Dir::State::lists "$work/apt/lists";
+Dir::State::status "$work/apt/status";
+Dir::Cache "$work/apt/cache";
+Acquire::Languages "none";
+END
+    APT_CONFIG=$work/apt/apt.conf apt-get update -q >"$work/apt/log" 2>&1 || true
+}
+
+# Unpacks a package, and keeps of it what is wanted: it is there whole or not at all.
+unpack() {
+    local deb=$1 version
+    version=$(basename "$deb" .deb)
+    rm -rf "$work/root" "$work/new"
+    mkdir -p "$work/new/lib/linux"
+    dpkg-deb -x "$deb" "$work/root"
+    mv "$work"/root/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.profile-*.a "$work/new/lib/linux"
+    rm -rf "$version"
+    mv "$work/new" "$version"
+    # libclang-rt-19-dev_VERSION_arm64 becomes arm64-19.
+    local number=${version#libclang-rt-}
+    ln -sfn "$version" "${version##*_}-${number%%-*}"
+}
+
+fetch() {
+    local packages
+    packages=$(missing "$@")
+    if [ -z "$packages" ]; then
+        return
+    fi
+    work=$(mktemp -d "$PWD/fetch-XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    update "$1"
+    # shellcheck disable=SC2086
+    if ! (cd "$work" && APT_CONFIG=$work/apt/apt.conf apt-get download -q $packages >>"$work/apt/log" 2>&1); then
+        cat "$work/apt/log" >&2
+        exit 1
+    fi
+    local deb
+    for deb in "$work"/*.deb; do
+        unpack "$deb"
+    done
+    rm -rf "$work"
+    trap - EXIT
+}
+
+while read -r architecture versions; do
+    if [ -n "$architecture" ]; then
+        # shellcheck disable=SC2086
+        fetch "$architecture" $versions
+    fi
+done <<<"$runtimes"
