@@ -25,6 +25,7 @@ struct walk {
     size_t slot_count;
     uint32_t anywhere; /* what holds it at a jump to anywhere */
     bool found;        /* a low half */
+    bool has_left;     /* it may be used where this does not look */
     bool changed;      /* a mask in front of where the sweep is */
 };
 
@@ -38,8 +39,12 @@ static void join(struct walk *walk, size_t place, uint64_t offset, uint32_t mask
 {
     uint64_t to = (offset - walk->start) / FLOW_INSTRUCTION_SIZE;
 
-    if (offset < walk->start || to >= PLACES || (mask & ~walk->masks[to]) == 0 ||
-        !range_within(offset, FLOW_INSTRUCTION_SIZE, 0, walk->code->bytes.size))
+    if (offset < walk->start || to >= PLACES ||
+        !range_within(offset, FLOW_INSTRUCTION_SIZE, 0, walk->code->bytes.size)) {
+        walk->has_left |= mask != 0;
+        return;
+    }
+    if ((mask & ~walk->masks[to]) == 0)
         return;
     walk->masks[to] |= mask;
     walk->low = to < walk->low ? (size_t)to : walk->low;
@@ -167,5 +172,5 @@ bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offs
         if (sweeps == SWEEPS_MAX || sweep(&walk, offset))
             return true;
     }
-    return kept && !walk.found;
+    return kept && !walk.found && walk.has_left;
 }

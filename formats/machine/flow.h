@@ -47,7 +47,7 @@ struct flow {
 };
 
 /* A high half is in the register behind the instruction at `offset`. True where an address that is
- * made of it counts; or where nothing is seen to be made of it, and it is `kept`. */
+ * made of it counts; or, if it is `kept`, where it leaves the range and no use of it was seen. */
 bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offset, unsigned number,
                  uint64_t high, const struct reference_target *target, bool kept);
 
