@@ -45,7 +45,8 @@ static bool is_got_slot(const struct elf_image *image, uint64_t address)
 /* A word that leads to what is looked for. False where that ends the search. */
 static bool add_pointer(struct pointer_search *search, uint64_t address)
 {
-    if (rules_is_accessor_slot(search->code, address))
+    if (rules_is_accessor_slot(search->code, address) ||
+        (search->image->machine->got_size_max != 0 && is_got_slot(search->image, address)))
         return true;
     search->from = address;
     if (search->slot_count == SLOTS_MAX || !is_got_slot(search->image, address))

@@ -72,7 +72,8 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
     uint32_t before = *mask;
 
     *mask &= ~instruction->overwritten | ON_STACK;
-    if (holds(before, instruction->copied_from) && instruction->copied_to != 0)
+    if ((holds(before, instruction->copied_from) || holds(before, instruction->added_from)) &&
+        instruction->copied_to != 0)
         *mask |= UINT32_C(1) << instruction->copied_to;
     if (holds(before, instruction->stored)) {
         if (!is_slot(walk, instruction->slot)) {
