@@ -134,18 +134,36 @@ static bool step(struct walk *walk, size_t place, uint32_t mask)
     return false;
 }
 
+/* What may hold the high half where a jump to anywhere may lead: a place behind `first`. *killed is
+ * what instructions in front have overwritten. They are of no matter behind the end of a path; but
+ * else the place also follows them, and a register that it uses holds the same on either way. */
+static uint32_t from_anywhere(const struct walk *walk, uint64_t first, uint64_t offset,
+                              uint32_t *killed)
+{
+    struct flow_instruction before = {0}, branch;
+    uint64_t last = offset - FLOW_INSTRUCTION_SIZE;
+
+    if (walk->anywhere == 0 || offset <= first + FLOW_INSTRUCTION_SIZE)
+        return 0;
+    walk->flow->decode(walk->code, last, &before);
+    decode_branch(walk, last, &branch);
+    *killed = branch.is_end ? 0 : *killed | before.overwritten;
+    return walk->anywhere & (~*killed | ON_STACK);
+}
+
 /* One sweep. True where an address counts. */
 static bool sweep(struct walk *walk, uint64_t first)
 {
+    uint32_t killed = 0;
+
     for (size_t place = walk->low; place < walk->end; place++) {
         uint64_t offset = offset_of(walk, place);
-        uint32_t mask = walk->masks[place];
+        uint32_t mask;
 
-        if (walk->anywhere != 0 && offset > first) {
-            if (offset >= walk->code->bytes.size || walk->flow->is_function(walk->code, offset))
-                return false;
-            mask |= walk->anywhere;
-        }
+        if (walk->anywhere != 0 && offset > first &&
+            (offset >= walk->code->bytes.size || walk->flow->is_function(walk->code, offset)))
+            return false;
+        mask = walk->masks[place] | from_anywhere(walk, first, offset, &killed);
         if (mask != 0 && step(walk, place, mask))
             return true;
     }

@@ -40,7 +40,6 @@
 #define RA             31
 
 #define OPCODE_JAL     3
-#define OPCODE_ORI     13
 #define OPCODE_LUI     15
 #define OPCODE_LD      55
 #define OPCODE_SD      63
@@ -59,6 +58,11 @@
 #define CHANGED_BY_CALLS UINT32_C(0x0300fffe)
 
 #define PAGE_UNIT        UINT64_C(0x10000)
+
+/* Compilers have _gp in no more places of a function's stack, and make it in as many instructions
+ * from its start on. */
+#define SLOTS_MAX  8
+#define MAKING_MAX 8
 
 static unsigned opcode_of(uint32_t bits)
 {
@@ -332,10 +336,9 @@ static void decode_flow(const struct code *code, uint64_t offset,
         instruction_at(code->bytes, offset - INSTRUCTION_SIZE, &before) && is_call(before))
         instruction->overwritten |= CHANGED_BY_CALLS;
     decode_copies(bits, instruction);
-    if (adds_low(bits) || opcode_of(bits) == OPCODE_ORI) {
+    if (adds_low(bits)) {
         instruction->base = rs_of(bits);
-        instruction->is_low_or = opcode_of(bits) == OPCODE_ORI;
-        instruction->low = instruction->is_low_or ? bits & 0xffff : low_16(bits);
+        instruction->low = low_16(bits);
     }
     instruction->slot = low_16(bits);
     if (rs_of(bits) == SP && opcode_of(bits) == OPCODE_SD)
@@ -369,6 +372,86 @@ static const struct flow flow = {
 
 /* ---- references ---- */
 
+/* Whether the instruction at an offset adds the low part of the distance that a function which
+ * starts a few instructions before it has added to $25: *to is what holds _gp then. */
+static bool makes_base(const struct code *code, uint64_t offset, unsigned *to)
+{
+    uint32_t bits, first;
+
+    if (!instruction_at(code->bytes, offset, &bits) || opcode_of(bits) != OPCODE_DADDIU)
+        return false;
+    for (uint64_t back = 2; back <= MAKING_MAX; back++) {
+        uint64_t distance = back * INSTRUCTION_SIZE;
+
+        if (offset >= distance && is_function(code, offset - distance) &&
+            instruction_at(code->bytes, offset - distance, &first) && rt_of(first) == rs_of(bits)) {
+            *to = rt_of(bits);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the function starts that has the instruction at an offset: at most so far before it. */
+static uint64_t function_before(const struct code *code, uint64_t offset)
+{
+    uint64_t left = FLOW_RANGE;
+
+    while (offset >= INSTRUCTION_SIZE && left != 0 && !is_function(code, offset)) {
+        offset -= INSTRUCTION_SIZE;
+        left -= INSTRUCTION_SIZE;
+    }
+    return offset;
+}
+
+/* What holds _gp in a function: $28 always, and others that it is made in, copied to, or loaded
+ * into from the stack. */
+struct bases {
+    uint32_t registers; /* a bit each */
+    uint32_t seen;      /* all that were such in the function */
+    uint64_t slots[SLOTS_MAX];
+    size_t slot_count;
+};
+
+static bool is_stored(const struct bases *bases, uint64_t slot)
+{
+    for (size_t i = 0; i < bases->slot_count; i++) {
+        if (bases->slots[i] == slot)
+            return true;
+    }
+    return false;
+}
+
+/* Carries them over the instruction at an offset. What that overwrites is another value for all
+ * that follows; but behind the end of a path other ways lead, on which it may not have been. */
+static void carry_bases(const struct code *code, uint64_t offset, struct bases *bases)
+{
+    struct flow_instruction instruction = {0}, before = {0};
+    uint32_t old;
+    unsigned made;
+
+    if (is_function(code, offset))
+        *bases = (struct bases){.registers = UINT32_C(1) << GP};
+    old = bases->registers;
+    decode_flow(code, offset, &instruction);
+    if (offset >= INSTRUCTION_SIZE)
+        decode_flow(code, offset - INSTRUCTION_SIZE, &before);
+    bases->registers &= ~instruction.overwritten | UINT32_C(1) << GP;
+    if (instruction.copied_from != 0 && instruction.added_from == 0 &&
+        (old >> instruction.copied_from & 1) != 0)
+        bases->registers |= UINT32_C(1) << instruction.copied_to;
+    if (instruction.stored != 0 && (old >> instruction.stored & 1) != 0 &&
+        bases->slot_count < SLOTS_MAX && !is_stored(bases, instruction.slot))
+        bases->slots[bases->slot_count++] = instruction.slot;
+    if (instruction.loaded != 0 && is_stored(bases, instruction.slot))
+        bases->registers |= UINT32_C(1) << instruction.loaded;
+    if (makes_base(code, offset, &made))
+        bases->registers |= UINT32_C(1) << made;
+    bases->seen |= bases->registers;
+    if (before.is_end)
+        bases->registers = bases->seen;
+}
+
 /* Whether 16 bits added to the high half may lead to the target. */
 static bool reaches(uint64_t high, const struct reference_target *target)
 {
@@ -376,14 +459,14 @@ static bool reaches(uint64_t high, const struct reference_target *target)
            high - 0x8000 - target->first < target->size;
 }
 
-/* A load from the GOT: whatever register it goes by, that may hold _gp. */
-static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bits,
+/* A load from the GOT. */
+static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bits, uint32_t bases,
                            const struct reference_target *target)
 {
     uint64_t slot = code->base + low_16(bits), value;
     struct bytes held;
 
-    if (opcode_of(bits) != OPCODE_LD || rs_of(bits) == SP || code->base == 0 ||
+    if (opcode_of(bits) != OPCODE_LD || (bases >> rs_of(bits) & 1) == 0 || code->base == 0 ||
         !bytes_slice(code->got_bytes, slot - code->got, 8, &held))
         return false;
     value = load_u64(held.data, false);
@@ -392,13 +475,15 @@ static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bi
             flow_refers(&flow, code, offset, rt_of(bits), value, target, true));
 }
 
-/* lui, in an image at a fixed address: the low 32 bits. */
+/* lui, in an image at a fixed address: the low 32 bits. One that a function starts with is part of
+ * a distance. */
 static bool refers_by_high_half(const struct code *code, uint64_t offset, uint32_t bits,
                                 const struct reference_target *target)
 {
     uint64_t high = align_down(target->first, UINT64_C(1) << 32) | (uint32_t)high_16(bits);
 
-    return target->absolute && is_lui(bits) && reaches(high, target) &&
+    return target->absolute && is_lui(bits) && !is_function(code, offset) &&
+           reaches(high, target) &&
            (reference_counts(target, high) ||
             flow_refers(&flow, code, offset, rt_of(bits), high, target, false));
 }
@@ -407,10 +492,18 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     uint64_t start = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address, to;
+    struct bases bases = {.registers = UINT32_C(1) << GP};
     uint32_t bits;
 
-    for (uint64_t i = start; instruction_at(code->bytes, i, &bits); i += INSTRUCTION_SIZE) {
-        if (refers_by_slot(code, i, bits, target) || refers_by_high_half(code, i, bits, target) ||
+    for (uint64_t i = function_before(code, start); instruction_at(code->bytes, i, &bits);
+         i += INSTRUCTION_SIZE) {
+        uint32_t registers = bases.registers;
+
+        carry_bases(code, i, &bases);
+        if (i < start)
+            continue;
+        if (refers_by_slot(code, i, bits, registers, target) ||
+            refers_by_high_half(code, i, bits, target) ||
             (rs_of(bits) == GP && adds_low(bits) && code->base != 0 &&
              reference_counts(target, code->base + low_16(bits))) ||
             (target->called && is_branch(bits, code->address + i, &to) &&
