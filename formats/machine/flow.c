@@ -170,8 +170,8 @@ static bool sweep(struct walk *walk, uint64_t first)
     return false;
 }
 
-bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offset, unsigned number,
-                 uint64_t high, const struct reference_target *target, bool kept)
+enum flow_end flow_follow(const struct flow *flow, const struct code *code, uint64_t offset,
+                          unsigned number, uint64_t high, const struct reference_target *target)
 {
     struct walk walk = {
         .flow = flow,
@@ -189,7 +189,7 @@ bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offs
     for (unsigned sweeps = 0; walk.changed; sweeps++) {
         walk.changed = false;
         if (sweeps == SWEEPS_MAX || sweep(&walk, offset))
-            return true;
+            return FLOW_COUNTS;
     }
-    return kept && !walk.found && walk.has_left;
+    return walk.found ? FLOW_ELSEWHERE : walk.has_left ? FLOW_LEFT : FLOW_UNUSED;
 }

@@ -47,9 +47,16 @@ struct flow {
     bool (*is_function)(const struct code *code, uint64_t offset);
 };
 
-/* A high half is in the register behind the instruction at `offset`. True where an address that is
- * made of it counts; or, if it is `kept`, where it leaves the range and no use of it was seen. */
-bool flow_refers(const struct flow *flow, const struct code *code, uint64_t offset, unsigned number,
-                 uint64_t high, const struct reference_target *target, bool kept);
+/* What becomes of a high half. */
+enum flow_end {
+    FLOW_ELSEWHERE, /* addresses are made of it, of which none counts */
+    FLOW_COUNTS,    /* one does, or that cannot be told */
+    FLOW_UNUSED,    /* no address is made of it */
+    FLOW_LEFT,      /* none is seen to be, but it leaves the range */
+};
+
+/* Follows the high half that is in the register behind the instruction at `offset`. */
+enum flow_end flow_follow(const struct flow *flow, const struct code *code, uint64_t offset,
+                          unsigned number, uint64_t high, const struct reference_target *target);
 
 #endif

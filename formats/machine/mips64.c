@@ -464,15 +464,20 @@ static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bi
                            const struct reference_target *target)
 {
     uint64_t slot = code->base + low_16(bits), value;
+    enum flow_end end;
     struct bytes held;
 
     if (opcode_of(bits) != OPCODE_LD || (bases >> rs_of(bits) & 1) == 0 || code->base == 0 ||
         !bytes_slice(code->got_bytes, slot - code->got, 8, &held))
         return false;
     value = load_u64(held.data, false);
-    return reference_counts(target, slot) || reference_counts(target, value) ||
-           (value != 0 && value % PAGE_UNIT == 0 && reaches(value, target) &&
-            flow_refers(&flow, code, offset, rt_of(bits), value, target, true));
+    if (reference_counts(target, slot))
+        return true;
+    if (value == 0 || value % PAGE_UNIT != 0 || !reaches(value, target))
+        return reference_counts(target, value);
+    end = flow_follow(&flow, code, offset, rt_of(bits), value, target);
+    return end == FLOW_COUNTS || end == FLOW_LEFT ||
+           (end == FLOW_UNUSED && reference_counts(target, value));
 }
 
 /* lui, in an image at a fixed address: the low 32 bits. One that a function starts with is part of
@@ -485,7 +490,7 @@ static bool refers_by_high_half(const struct code *code, uint64_t offset, uint32
     return target->absolute && is_lui(bits) && !is_function(code, offset) &&
            reaches(high, target) &&
            (reference_counts(target, high) ||
-            flow_refers(&flow, code, offset, rt_of(bits), high, target, false));
+            flow_follow(&flow, code, offset, rt_of(bits), high, target) == FLOW_COUNTS);
 }
 
 static bool find_reference(const struct code *code, const struct reference_target *target,

@@ -443,9 +443,12 @@ static bool high_half_refers(const struct code *code, uint64_t offset, uint32_t 
                              uint64_t high, const struct reference_target *target)
 {
     bool is_absolute = base_of(addis) == 0;
+    enum flow_end end;
 
-    return (is_absolute && reference_counts(target, high)) ||
-           flow_refers(&flow, code, offset, target_of(addis), high, target, !is_absolute);
+    if (is_absolute && reference_counts(target, high))
+        return true;
+    end = flow_follow(&flow, code, offset, target_of(addis), high, target);
+    return end == FLOW_COUNTS || (end == FLOW_LEFT && !is_absolute);
 }
 
 /* Whether the distance from r2, or the address, that the instruction at `offset` brings leads to
