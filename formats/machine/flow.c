@@ -72,16 +72,19 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
     uint32_t before = *mask;
 
     *mask &= ~instruction->overwritten | ON_STACK;
-    if ((holds(before, instruction->copied_from) || holds(before, instruction->added_from)) &&
-        instruction->copied_to != 0)
+    if (holds(before, instruction->copied_from) && instruction->copied_to != 0)
         *mask |= UINT32_C(1) << instruction->copied_to;
     if (holds(before, instruction->stored)) {
         if (!is_slot(walk, instruction->slot)) {
             if (walk->slot_count == SLOTS_MAX)
                 return false;
             walk->slots[walk->slot_count++] = instruction->slot;
+            walk->changed = true; /* those before it may not be free any more, as below */
         }
         *mask |= ON_STACK;
+    } else if (instruction->stored != 0 && walk->slot_count == 1 &&
+               is_slot(walk, instruction->slot)) {
+        *mask &= ~ON_STACK;
     }
     if ((before & ON_STACK) != 0 && instruction->loaded != 0 && is_slot(walk, instruction->slot))
         *mask |= UINT32_C(1) << instruction->loaded;

@@ -21,7 +21,6 @@
 struct flow_instruction {
     uint32_t overwritten; /* what surely holds something else behind it */
     unsigned copied_from;
-    unsigned added_from; /* another one: copied_to is the sum */
     unsigned copied_to;
 
     unsigned base; /* a register that `low` is added to */

@@ -287,6 +287,11 @@ static unsigned written(uint32_t bits)
     if ((opcode >= 8 && opcode <= OPCODE_LUI) || opcode == OPCODE_DADDIU ||
         (opcode >= 32 && opcode <= 39 && opcode != 34 && opcode != 38) || opcode == OPCODE_LD)
         return rt_of(bits);
+    /* mfc1, dmfc1; ext, dext and their like; mul; seb, seh */
+    if ((opcode == 17 && rs_of(bits) <= 1) || (opcode == 31 && function <= 3))
+        return rt_of(bits);
+    if ((opcode == 28 && function == 2) || (opcode == 31 && function == 0x20))
+        return rd_of(bits);
     return 0;
 }
 
@@ -311,18 +316,6 @@ static bool is_branch(uint32_t bits, uint64_t address, uint64_t *to)
     return is_relative || opcode == 2 || opcode == OPCODE_JAL;
 }
 
-static void decode_copies(uint32_t bits, struct flow_instruction *instruction)
-{
-    /* move; and an index that is added first makes what the low half is added to. */
-    if (is_register(bits, FUNCTION_OR) && rt_of(bits) == 0)
-        instruction->copied_from = rs_of(bits);
-    else if (is_register(bits, FUNCTION_DADDU))
-        instruction->copied_from = rs_of(bits);
-    if (is_register(bits, FUNCTION_DADDU))
-        instruction->added_from = rt_of(bits);
-    instruction->copied_to = rd_of(bits);
-}
-
 static void decode_flow(const struct code *code, uint64_t offset,
                         struct flow_instruction *instruction)
 {
@@ -335,7 +328,10 @@ static void decode_flow(const struct code *code, uint64_t offset,
     if (offset >= INSTRUCTION_SIZE &&
         instruction_at(code->bytes, offset - INSTRUCTION_SIZE, &before) && is_call(before))
         instruction->overwritten |= CHANGED_BY_CALLS;
-    decode_copies(bits, instruction);
+    if (is_register(bits, FUNCTION_OR) && rt_of(bits) == 0) { /* move */
+        instruction->copied_from = rs_of(bits);
+        instruction->copied_to = rd_of(bits);
+    }
     if (adds_low(bits)) {
         instruction->base = rs_of(bits);
         instruction->low = low_16(bits);
@@ -437,8 +433,7 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
     if (offset >= INSTRUCTION_SIZE)
         decode_flow(code, offset - INSTRUCTION_SIZE, &before);
     bases->registers &= ~instruction.overwritten | UINT32_C(1) << GP;
-    if (instruction.copied_from != 0 && instruction.added_from == 0 &&
-        (old >> instruction.copied_from & 1) != 0)
+    if (instruction.copied_from != 0 && (old >> instruction.copied_from & 1) != 0)
         bases->registers |= UINT32_C(1) << instruction.copied_to;
     if (instruction.stored != 0 && (old >> instruction.stored & 1) != 0 &&
         bases->slot_count < SLOTS_MAX && !is_stored(bases, instruction.slot))
