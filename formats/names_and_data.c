@@ -221,7 +221,7 @@ static bool check_records(struct planning *planning)
     const struct profile_record_layout *layout = &planning->record_layout;
     struct bytes records;
 
-    if (data->size == 0 || data->size % layout->record_size != 0 ||
+    if (data->size < layout->record_size || !profile_records_are_whole(layout, data->size) ||
         !bytes_slice(planning->input->bytes, data->offset, data->size, &records))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "its size is not a whole number of records");

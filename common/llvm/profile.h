@@ -64,6 +64,7 @@ uint64_t profile_counter_size(uint64_t raw_version);
 
 struct profile_record_layout {
     size_t record_size;
+    size_t record_end; /* of the last field */
     size_t counter_ptr;
     size_t uniform_counter_ptr; /* 0: the version has none, as below */
     size_t bitmap_ptr;
@@ -81,7 +82,11 @@ struct profile_record_layout {
 bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
                            struct profile_record_layout *layout);
 
-/* True where a record of layout->record_size bytes has value sites. */
+/* True for the size of a section of whole records. Where the compiler has not filled them up to 8
+ * bytes but left that to their alignment (32-bit x86), the last one ends with its last field. */
+bool profile_records_are_whole(const struct profile_record_layout *layout, uint64_t size);
+
+/* True where a record, of layout->record_end bytes at least, has value sites. */
 bool profile_record_has_value_sites(const struct profile_record_layout *layout,
                                     const uint8_t *record, bool big_endian);
 

@@ -120,14 +120,26 @@ static bool fill_in_addresses(struct correlation *correlation, uint64_t counters
     return true;
 }
 
+/* The last record may come without its padding. */
+static bool fill_last_record(struct correlation *correlation, struct error *error)
+{
+    size_t size = correlation->layout.record_size;
+    size_t rest = correlation->data.size % size;
+
+    return rest == 0 || buffer_append_zeros(&correlation->data, size - rest) ||
+           error_out_of_memory(error, sidecar_name(correlation->sidecar), size);
+}
+
 /* Data as it was in the image. */
 static bool load_image_data(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
                             struct error *error)
 {
     const struct sidecar_section *section = sidecar_find(correlation->sidecar, SECTION_DATA);
 
-    if (correlation->data.size % correlation->layout.record_size != 0)
+    if (!profile_records_are_whole(&correlation->layout, correlation->data.size))
         return damaged(correlation->sidecar, "its data are no whole records", error);
+    if (!fill_last_record(correlation, error))
+        return false;
     if (!correlation->layout.relative) {
         correlation->counters_delta = counters;
         return fill_in_addresses(correlation, counters, error);
@@ -204,13 +216,11 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
                             struct error *error)
 {
     const struct profile_record_layout *layout = &correlation->layout;
-    size_t rest = correlation->data.size % layout->record_size;
     struct live_record *records;
     uint64_t live;
 
-    /* The last record may come without its padding. */
-    if (rest != 0 && !buffer_append_zeros(&correlation->data, layout->record_size - rest))
-        return error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
+    if (!fill_last_record(correlation, error))
+        return false;
     records = malloc((size_t)(record_count(correlation) + 1) * sizeof(*records));
     if (records == NULL)
         return error_out_of_memory(error, sidecar_name(correlation->sidecar),
