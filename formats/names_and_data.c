@@ -219,9 +219,10 @@ static bool check_records(struct planning *planning)
 {
     const struct image_section *data = section_of(planning, SECTION_DATA);
     const struct profile_record_layout *layout = &planning->record_layout;
+    uint64_t rest = data->size % layout->record_size;
     struct bytes records;
 
-    if (data->size < layout->record_size || !profile_records_are_whole(layout, data->size) ||
+    if (data->size < layout->record_size || (rest != 0 && rest < layout->fields_size) ||
         !bytes_slice(planning->input->bytes, data->offset, data->size, &records))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "its size is not a whole number of records");

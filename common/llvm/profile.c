@@ -124,17 +124,10 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
         layout->num_bitmap_bytes = (size_t)align_up(end, sizeof(uint32_t));
         end = layout->num_bitmap_bytes + sizeof(uint32_t);
     }
+    layout->fields_size = end;
     /* LLVM aligns records to 8 bytes whatever the pointers' size. */
-    layout->record_end = end;
     layout->record_size = (size_t)align_up(end, sizeof(uint64_t));
     return true;
-}
-
-bool profile_records_are_whole(const struct profile_record_layout *layout, uint64_t size)
-{
-    uint64_t rest = size % layout->record_size;
-
-    return rest == 0 || rest == layout->record_end;
 }
 
 bool profile_record_has_value_sites(const struct profile_record_layout *layout,

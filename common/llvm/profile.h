@@ -55,7 +55,8 @@ uint64_t profile_counter_size(uint64_t raw_version);
  * NameRef and FuncHash are 64 bits wide; pointers have the image's size. CounterPtr and BitmapPtr
  * are addresses in version 7, and distances from the record from 8 on. Fields are aligned as in C,
  * and records to 8 bytes: they have 48, 64 (from 9 on) and 72 bytes where pointers have 8, and 40,
- * 48 and 56 where they have 4.
+ * 48 and 56 where they have 4. The last one of a section may come without the padding at its end
+ * (of i386, where C aligns 64-bit numbers to 4 bytes).
  *
  * UniformCounterPtr and OffloadDeviceWaveSize are for code that runs on a GPU, in waves of threads:
  * where all threads of one take part, that is counted a second time, in the uniform counters. These
@@ -64,7 +65,7 @@ uint64_t profile_counter_size(uint64_t raw_version);
 
 struct profile_record_layout {
     size_t record_size;
-    size_t record_end; /* of the last field */
+    size_t fields_size; /* without the padding behind the last field */
     size_t counter_ptr;
     size_t uniform_counter_ptr; /* 0: the version has none, as below */
     size_t bitmap_ptr;
@@ -82,11 +83,7 @@ struct profile_record_layout {
 bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
                            struct profile_record_layout *layout);
 
-/* True for the size of a section of whole records. Where the compiler has not filled them up to 8
- * bytes but left that to their alignment (32-bit x86), the last one ends with its last field. */
-bool profile_records_are_whole(const struct profile_record_layout *layout, uint64_t size);
-
-/* True where a record, of layout->record_end bytes at least, has value sites. */
+/* True where a record of layout->record_size bytes has value sites. */
 bool profile_record_has_value_sites(const struct profile_record_layout *layout,
                                     const uint8_t *record, bool big_endian);
 

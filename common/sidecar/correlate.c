@@ -82,6 +82,20 @@ static bool damaged(const struct sidecar *sidecar, const char *how, struct error
                      sidecar_name(sidecar), how);
 }
 
+/* The last record may come without its padding. */
+static bool complete_last_record(struct correlation *correlation, struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    size_t rest = correlation->data.size % layout->record_size;
+
+    if (rest == 0)
+        return true;
+    if (rest < layout->fields_size)
+        return damaged(correlation->sidecar, "its data are no whole records", error);
+    return buffer_append_zeros(&correlation->data, layout->record_size - rest) ||
+           error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
+}
+
 /* Reads the section of that kind where there is one. *found tells. */
 static bool load_section(const struct sidecar *sidecar, enum section_kind kind,
                          struct buffer *content, bool *found, struct error *error)
@@ -120,26 +134,12 @@ static bool fill_in_addresses(struct correlation *correlation, uint64_t counters
     return true;
 }
 
-/* The last record may come without its padding. */
-static bool fill_last_record(struct correlation *correlation, struct error *error)
-{
-    size_t size = correlation->layout.record_size;
-    size_t rest = correlation->data.size % size;
-
-    return rest == 0 || buffer_append_zeros(&correlation->data, size - rest) ||
-           error_out_of_memory(error, sidecar_name(correlation->sidecar), size);
-}
-
 /* Data as it was in the image. */
 static bool load_image_data(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
                             struct error *error)
 {
     const struct sidecar_section *section = sidecar_find(correlation->sidecar, SECTION_DATA);
 
-    if (!profile_records_are_whole(&correlation->layout, correlation->data.size))
-        return damaged(correlation->sidecar, "its data are no whole records", error);
-    if (!fill_last_record(correlation, error))
-        return false;
     if (!correlation->layout.relative) {
         correlation->counters_delta = counters;
         return fill_in_addresses(correlation, counters, error);
@@ -219,8 +219,6 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
     struct live_record *records;
     uint64_t live;
 
-    if (!fill_last_record(correlation, error))
-        return false;
     records = malloc((size_t)(record_count(correlation) + 1) * sizeof(*records));
     if (records == NULL)
         return error_out_of_memory(error, sidecar_name(correlation->sidecar),
@@ -256,7 +254,8 @@ static bool load_data(struct correlation *correlation, struct error *error)
     if (correlation->is_binary) {
         if (correlation->layout.num_bitmap_bytes == 0)
             return damaged(sidecar, "its raw profile version has no binary correlation", error);
-        return convert_covdata(correlation, counters_address, bitmap_address, error);
+        return complete_last_record(correlation, error) &&
+               convert_covdata(correlation, counters_address, bitmap_address, error);
     }
     if (!sidecar_facts(sidecar)->has_stub)
         return true;
@@ -264,7 +263,8 @@ static bool load_data(struct correlation *correlation, struct error *error)
         return false;
     if (!correlation->has_data)
         return damaged(sidecar, "it has no data for its stub record", error);
-    return load_image_data(correlation, counters_address, bitmap_address, error);
+    return complete_last_record(correlation, error) &&
+           load_image_data(correlation, counters_address, bitmap_address, error);
 }
 
 /* By the first record, as in profiles. */

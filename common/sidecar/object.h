@@ -57,6 +57,7 @@ struct object_facts {
     uint32_t format_version;
     enum image_format format;
     uint8_t elf_class;
+    uint8_t elf_data;
     uint16_t machine;
     struct uuid uuid;
     uint64_t original_size;

@@ -94,6 +94,7 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
            read_sections(&file, name, facts, error) &&
            (elf_reader_build_id(&file, &facts->uuid) || damaged(name, error));
     facts->elf_class = file.wide ? ELFCLASS64 : ELFCLASS32;
+    facts->elf_data = (uint8_t)file.data_encoding;
     facts->machine = file.header.e_machine;
     return done;
 }

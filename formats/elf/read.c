@@ -14,8 +14,9 @@
 
 #include "common/elf_file/encode.h"
 
-/* More than this is no image: linkers make a few dozen of each, and every one is copied. */
-#define SECTIONS_MAX 65536
+/* More than this is no image: linkers make a few dozen of each, and every one is copied. (Above
+ * 65,279 sections their number is in the first section header, and so is that of .shstrtab.) */
+#define SECTIONS_MAX 262144
 #define SEGMENTS_MAX 1024
 /* How often each byte of the file may be in a section, on average. */
 #define SECTION_OVERLAP_MAX 4

@@ -111,8 +111,7 @@ static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxw
 
 struct moved_search {
     const struct elf_state *state;
-    size_t section;   /* the symbols are of this one, */
-    bool is_exported; /* which is .dynsym */
+    bool is_exported; /* the symbols are those of .dynsym */
 };
 
 /* What moves must not be relocated itself. */
@@ -128,15 +127,14 @@ static bool is_relocated_elsewhere(void *context, const struct elf_relocation *r
 
 /* A symbol in what moves is no harm by itself, as long as no other image can use it: code and
  * pointers are looked at too. That look is only sure of code without absolute addresses. */
-static bool is_symbol_elsewhere(void *context, const GElf_Sym *symbol, uint64_t offset)
+static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
 {
     const struct moved_search *search = context;
     unsigned type = GELF_ST_TYPE(symbol->st_info);
 
-    (void)offset;
     if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
         elf_move_of(search->state, symbol->st_value) == NULL ||
-        elf_symbol_is_mark(&search->state->image, search->section, symbol))
+        elf_symbol_is_mark(&search->state->image, symbol))
         return true;
     if (search->is_exported)
         return false;
@@ -221,7 +219,6 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
     uint64_t from, end = 0;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        search.section = i;
         search.is_exported = image->shdrs[i].sh_type == SHT_DYNSYM;
         if ((image->shdrs[i].sh_type == SHT_SYMTAB || search.is_exported) &&
             !elf_symbols_each(image, i, is_symbol_elsewhere, &search))
@@ -294,30 +291,31 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
                          uint64_t growth)
 {
     const struct elf_image *image = &state->image;
-    size_t smallest = NO_INDEX;
+    size_t smallest = NO_INDEX, first;
     uint64_t end = offset;
     GElf_Sxword tag;
 
     /* The run is contiguous but for alignment, and stays in the segment of the headers. */
     for (size_t i = next_section(image, offset); i != NO_INDEX; i = next_section(image, end)) {
         const GElf_Shdr *shdr = &image->shdrs[i];
+        bool is_table = dynamic_tag_of(image, i, &tag);
+
         if (shdr->sh_offset - end >= MOVE_ALIGNMENT || shdr->sh_addralign > MOVE_ALIGNMENT ||
-            !dynamic_tag_of(image, i, &tag))
+            !(is_table || is_front_section(image, i)))
             break;
-        if (shdr->sh_size >= growth &&
+        if (is_table && shdr->sh_size >= growth &&
             (smallest == NO_INDEX || shdr->sh_size < image->shdrs[smallest].sh_size))
             smallest = i;
         end = shdr->sh_offset + shdr->sh_size;
     }
     if (smallest == NO_INDEX || !is_followed_closely(state, smallest))
         return false;
-    for (size_t i = next_section(image, offset); i != smallest;
-         i = next_section(image, image->shdrs[i].sh_offset + image->shdrs[i].sh_size)) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
-        if (state->move_count == MOVES_MAX)
-            return false;
-        state->moves[state->move_count++] = (struct elf_move){shdr->sh_addr, shdr->sh_size, growth};
-    }
+    /* In front of it is one piece, padding and all: a segment may hold several of its sections. */
+    first = next_section(image, offset);
+    if (first != smallest)
+        state->moves[state->move_count++] =
+            (struct elf_move){image->shdrs[first].sh_addr,
+                              image->shdrs[smallest].sh_addr - image->shdrs[first].sh_addr, growth};
     return move_to_names(state, names_address, image->shdrs[smallest].sh_addr,
                          image->shdrs[smallest].sh_offset, image->shdrs[smallest].sh_size) &&
            edit_replace_by_zeros(&state->base.plan->edits, image->shdrs[smallest].sh_offset,
@@ -352,6 +350,15 @@ void elf_room_forget(struct elf_state *state, size_t edit_count)
     state->headers_growth = 0;
 }
 
+/* What is at `start` shifts until the headers have room up to new_end. */
+static bool shift(struct elf_state *state, const struct image_section *names, uint64_t start,
+                  uint64_t new_end)
+{
+    state->headers_end = start;
+    state->headers_growth = align_up(new_end - start, MOVE_ALIGNMENT);
+    return shift_tables(state, names->address, start, state->headers_growth);
+}
+
 /* Step 1 with what it takes of step 2: everything from `start` to `end` moves. */
 static bool move_front(struct elf_state *state, const struct image_section *names, uint64_t start,
                        uint64_t end)
@@ -368,8 +375,7 @@ static bool move_front_and_shift(struct elf_state *state, const struct image_sec
 {
     if (!move_front(state, names, start, end))
         return false;
-    state->headers_growth = align_up(new_end - state->headers_end, MOVE_ALIGNMENT);
-    return shift_tables(state, names->address, state->headers_end, state->headers_growth);
+    return shift(state, names, state->headers_end, new_end);
 }
 
 /* Where all tables are small (static-pie), none may be large enough to shift the others into: then
@@ -391,6 +397,12 @@ static bool move_front_and_tables(struct elf_state *state, const struct image_se
     return move_front(state, names, start, end);
 }
 
+/* Whether what was planned can be done. */
+static bool is_sound(const struct elf_state *state, const struct image_section *names)
+{
+    return state->moved.size <= names->size && nobody_refers_to_moves(state);
+}
+
 bool elf_room_make(struct elf_state *state, size_t extra)
 {
     const struct elf_image *image = &state->image;
@@ -406,15 +418,17 @@ bool elf_room_make(struct elf_state *state, size_t extra)
     if (index == NO_INDEX || image->shdrs[index].sh_offset != start || names == NULL ||
         names->fate == FATE_STAYS || !names_are_beside_header(state, names))
         return false;
+    if (shift(state, names, start, new_end) && is_sound(state, names))
+        return true;
+    elf_room_forget(state, edit_count);
     for (end = start; index != NO_INDEX && is_front_section(image, index) &&
                       image->shdrs[index].sh_offset - end < MOVE_ALIGNMENT;
          index = next_section(image, end))
         end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
     if (free_end(state, end) < new_end) {
         if (move_front_and_shift(state, names, start, end, new_end))
-            return state->moved.size <= names->size && nobody_refers_to_moves(state);
+            return is_sound(state, names);
         elf_room_forget(state, edit_count);
     }
-    return move_front_and_tables(state, names, start, end, new_end) &&
-           state->moved.size <= names->size && nobody_refers_to_moves(state);
+    return move_front_and_tables(state, names, start, end, new_end) && is_sound(state, names);
 }

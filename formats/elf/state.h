@@ -69,21 +69,31 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 /* Calls `visit` for every function of the symbol table, as runtime/symbols.h has it. */
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
 
+/* An entry of a symbol table. */
+struct elf_symbol {
+    size_t table; /* the section that it is an entry of */
+    GElf_Word st_name;
+    unsigned char st_info;
+    uint64_t st_value;
+    uint64_t st_size;
+    size_t section;  /* its index; SHN_UNDEF: none here; NO_INDEX: no section, as SHN_ABS says */
+    uint64_t offset; /* of the entry in the file */
+};
+
 /* The name and what follows it in the string table; empty where it is not in there. */
-struct bytes elf_symbol_name(const struct elf_image *image, size_t section, const GElf_Sym *symbol);
+struct bytes elf_symbol_name(const struct elf_image *image, const struct elf_symbol *symbol);
 
 /* True for a symbol of the assembler's, where nothing starts: a mapping symbol, which says what
  * code or data follows ($a, $d, $t, $x), or a label that it kept. */
-bool elf_symbol_is_mark(const struct elf_image *image, size_t section, const GElf_Sym *symbol);
+bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *symbol);
 
 /* True where st_value is an address in the loaded image. In sections that are not loaded (where
  * every __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */
-bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol);
+bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol);
 
-/* Calls `visit` for every symbol but the first of the section (SHT_SYMTAB or SHT_DYNSYM);
- * `offset` is the symbol's place in the file. Stops at false and returns it. A table that cannot be
- * read as one gives false too, without a call. */
-typedef bool (*elf_symbol_visitor)(void *context, const GElf_Sym *symbol, uint64_t offset);
+/* Calls `visit` for every symbol but the first of the section (SHT_SYMTAB or SHT_DYNSYM). Stops at
+ * false and returns it. A table that cannot be read as one gives false too. */
+typedef bool (*elf_symbol_visitor)(void *context, const struct elf_symbol *symbol);
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context);
 

@@ -18,19 +18,47 @@
 #define SYMBOLS_IN_PIECE UINT64_C(65536)
 #define STRING_PIECE     (UINT64_C(1) << 20)
 
-bool elf_symbol_has_address(const struct elf_image *image, const GElf_Sym *symbol)
+bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol)
 {
     unsigned type = GELF_ST_TYPE(symbol->st_info);
 
-    if (type == STT_FILE || type == STT_TLS || symbol->st_shndx == SHN_UNDEF)
+    if (type == STT_FILE || type == STT_TLS || symbol->section == SHN_UNDEF)
         return false;
-    return symbol->st_shndx >= image->shnum ||
-           (image->shdrs[symbol->st_shndx].sh_flags & SHF_ALLOC) != 0;
+    return symbol->section >= image->shnum ||
+           (image->shdrs[symbol->section].sh_flags & SHF_ALLOC) != 0;
 }
 
-struct bytes elf_symbol_name(const struct elf_image *image, size_t section, const GElf_Sym *symbol)
+/* ---- reading a table ---- */
+
+/* Where there are more sections than an entry can number, those of all its symbols (gABI:
+ * SHT_SYMTAB_SHNDX); empty: there is no such table. */
+static struct bytes section_numbers(const struct elf_image *image, size_t section)
 {
-    size_t strings = image->shdrs[section].sh_link;
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB_SHNDX && image->shdrs[i].sh_link == section)
+            return elf_section_bytes(image, i);
+    }
+    return (struct bytes){0};
+}
+
+/* The section of symbol `index`. False where it should be in a table, and is not. */
+static bool find_section_of(const struct elf_image *image, const GElf_Sym *symbol,
+                            struct bytes numbers, uint64_t index, size_t *section)
+{
+    struct bytes number;
+
+    *section = symbol->st_shndx < SHN_LORESERVE ? symbol->st_shndx : NO_INDEX;
+    if (symbol->st_shndx != SHN_XINDEX)
+        return true;
+    if (!bytes_slice(numbers, index * sizeof(Elf32_Word), sizeof(Elf32_Word), &number))
+        return false;
+    *section = load_u32(number.data, image->machine->big_endian);
+    return true;
+}
+
+struct bytes elf_symbol_name(const struct elf_image *image, const struct elf_symbol *symbol)
+{
+    size_t strings = image->shdrs[symbol->table].sh_link;
     struct bytes all = {0}, name = {0};
 
     if (strings < image->shnum)
@@ -40,12 +68,12 @@ struct bytes elf_symbol_name(const struct elf_image *image, size_t section, cons
     return name;
 }
 
-bool elf_symbol_is_mark(const struct elf_image *image, size_t section, const GElf_Sym *symbol)
+bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *symbol)
 {
     struct bytes name = {0};
 
     if (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE && GELF_ST_BIND(symbol->st_info) == STB_LOCAL)
-        name = elf_symbol_name(image, section, symbol);
+        name = elf_symbol_name(image, symbol);
     return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
 }
 
@@ -54,6 +82,7 @@ bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_
 {
     const GElf_Shdr *shdr = &image->shdrs[section];
     uint64_t sym = image->sizes.sym, piece = SYMBOLS_IN_PIECE * sym;
+    struct bytes numbers = section_numbers(image, section);
 
     if (shdr->sh_entsize != sym || shdr->sh_offset % image->sizes.word != 0 ||
         shdr->sh_type == SHT_NOBITS)
@@ -65,9 +94,16 @@ bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_
 
         for (uint64_t i = done == 0 ? 1 : 0; i < size / sym; i++) {
             uint64_t offset = start + i * sym;
-            GElf_Sym symbol = elf_load_symbol(image, image->file.data + offset);
+            GElf_Sym entry = elf_load_symbol(image, image->file.data + offset);
+            struct elf_symbol symbol = {.table = section,
+                                        .st_name = entry.st_name,
+                                        .st_info = entry.st_info,
+                                        .st_value = entry.st_value,
+                                        .st_size = entry.st_size,
+                                        .offset = offset};
 
-            if (!visit(context, &symbol, offset))
+            if (!find_section_of(image, &entry, numbers, done / sym + i, &symbol.section) ||
+                !visit(context, &symbol))
                 return false;
         }
         input_release_pages(image->input, start, size);
@@ -205,7 +241,7 @@ struct scan {
 };
 
 /* Where a function's code starts: on some machines a bit of its address says what code it is. */
-static uint64_t function_address(const struct elf_image *image, const GElf_Sym *symbol)
+static uint64_t function_address(const struct elf_image *image, const struct elf_symbol *symbol)
 {
     unsigned type = GELF_ST_TYPE(symbol->st_info);
 
@@ -213,13 +249,12 @@ static uint64_t function_address(const struct elf_image *image, const GElf_Sym *
                                                      : symbol->st_value;
 }
 
-static bool collect_definition(void *context, const GElf_Sym *symbol, uint64_t offset)
+static bool collect_definition(void *context, const struct elf_symbol *symbol)
 {
     struct scan *scan = context;
     const struct name_offset *name;
     uint64_t address = function_address(scan->image, symbol);
 
-    (void)offset;
     if (!elf_symbol_has_address(scan->image, symbol))
         return true;
     name = lookup_name(&scan->names, symbol->st_name);
@@ -231,11 +266,10 @@ static bool collect_definition(void *context, const GElf_Sym *symbol, uint64_t o
     return !scan->too_many;
 }
 
-static bool collect_base(void *context, const GElf_Sym *symbol, uint64_t offset)
+static bool collect_base(void *context, const struct elf_symbol *symbol)
 {
     struct scan *scan = context;
 
-    (void)offset;
     if (elf_symbol_has_address(scan->image, symbol) &&
         lookup_name(&scan->base_names, symbol->st_name) != NULL) {
         scan->has_bases |= scan->code_base != 0 && scan->code_base != symbol->st_value;
@@ -246,12 +280,11 @@ static bool collect_base(void *context, const GElf_Sym *symbol, uint64_t offset)
 
 /* An accessor is shared where a function of another name is at its address: --icf=all folds those
  * that return the same address, and changing one would change the other. */
-static bool mark_shared(void *context, const GElf_Sym *symbol, uint64_t offset)
+static bool mark_shared(void *context, const struct elf_symbol *symbol)
 {
     struct scan *scan = context;
     const struct name_offset *name;
 
-    (void)offset;
     if (!elf_symbol_has_address(scan->image, symbol) || GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
         return true;
     for (size_t i = 0; i < scan->found->count; i++) {
@@ -341,31 +374,28 @@ struct visiting {
     const struct elf_image *image;
     runtime_symbol_visitor visit;
     void *context;
-    size_t section;
 };
 
 /* Functions written in assembler may have no type. */
-static bool visit_function(void *context, const GElf_Sym *symbol, uint64_t offset)
+static bool visit_function(void *context, const struct elf_symbol *symbol)
 {
     const struct visiting *visiting = context;
     const struct elf_image *image = visiting->image;
     unsigned type = GELF_ST_TYPE(symbol->st_info);
     struct image_symbol found = {.address = function_address(image, symbol), .is_function = true};
 
-    (void)offset;
     if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
-        symbol->st_shndx == SHN_UNDEF || symbol->st_shndx >= image->shnum ||
-        (image->shdrs[symbol->st_shndx].sh_flags & SHF_EXECINSTR) == 0)
+        symbol->section == SHN_UNDEF || symbol->section >= image->shnum ||
+        (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) == 0)
         return true;
-    found.name = elf_symbol_name(image, visiting->section, symbol);
-    return elf_symbol_is_mark(image, visiting->section, symbol) ||
-           visiting->visit(visiting->context, &found);
+    found.name = elf_symbol_name(image, symbol);
+    return elf_symbol_is_mark(image, symbol) || visiting->visit(visiting->context, &found);
 }
 
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context)
 {
     for (size_t i = 1; i < image->shnum; i++) {
-        struct visiting visiting = {image, visit, context, i};
+        struct visiting visiting = {image, visit, context};
 
         if (image->shdrs[i].sh_type != SHT_SYMTAB)
             continue;

@@ -204,7 +204,7 @@ static void make_dynamic(struct tables *tables)
 
 /* Section symbols, mapping symbols, and the one object over the ABI note go along with what moved.
  * Others were not allowed there. */
-static bool update_symbol(void *context, const GElf_Sym *symbol, uint64_t offset)
+static bool update_symbol(void *context, const struct elf_symbol *symbol)
 {
     struct elf_state *state = context;
     const struct elf_move *move = elf_move_of(state, symbol->st_value);
@@ -216,7 +216,7 @@ static bool update_symbol(void *context, const GElf_Sym *symbol, uint64_t offset
         return true;
     elf_store_word(&state->image, value, symbol->st_value + move->distance);
     return edit_overwrite_differences(&state->base.plan->edits, state->image.file,
-                                      offset + elf_symbol_value_offset(&state->image),
+                                      symbol->offset + elf_symbol_value_offset(&state->image),
                                       (struct bytes){value, state->image.sizes.word});
 }
 

@@ -514,7 +514,7 @@ static const struct elf_relocation_types relocations = {
 };
 
 const struct machine machine_aarch64 = {
-    .name = "AArch64",
+    .name = "aarch64",
     .elf_machine = EM_AARCH64,
     .address_size = 8,
     .page_size = 4096,

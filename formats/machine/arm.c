@@ -714,7 +714,7 @@ static const struct elf_relocation_types relocations = {
 };
 
 const struct machine machine_arm = {
-    .name = "Arm",
+    .name = "arm",
     .elf_machine = EM_ARM,
     .address_size = 4,
     .page_size = 4096,

@@ -402,7 +402,7 @@ static const struct elf_relocation_types relocations = {
 };
 
 const struct machine machine_loongarch64 = {
-    .name = "LoongArch",
+    .name = "loongarch64",
     .elf_machine = EM_LOONGARCH,
     .address_size = 8,
     .page_size = 4096,

@@ -670,7 +670,7 @@ static const struct elf_relocation_types relocations_32 = {
 };
 
 const struct machine machine_riscv64 = {
-    .name = "RISC-V (64 bits)",
+    .name = "riscv64",
     .elf_machine = EM_RISCV,
     .address_size = 8,
     .page_size = 4096,
@@ -683,7 +683,7 @@ const struct machine machine_riscv64 = {
 };
 
 const struct machine machine_riscv32 = {
-    .name = "RISC-V (32 bits)",
+    .name = "riscv32",
     .elf_machine = EM_RISCV,
     .address_size = 4,
     .page_size = 4096,

@@ -17,7 +17,7 @@ bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_recor
 bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
                       bool big_endian, record_test test)
 {
-    for (uint64_t start = 0; start + layout->record_end <= records.size;
+    for (uint64_t start = 0; start + layout->fields_size <= records.size;
          start += layout->record_size) {
         if (test(layout, records.data + start, big_endian))
             return true;

@@ -50,7 +50,7 @@ static void add_machine(struct report *report, const struct sidecar_facts *facts
 {
     char text[MACHINE_TEXT_MAX];
 
-    report_text(report, "machine", "machine", machine_text(facts->machine, facts->elf_class, text));
+    report_text(report, "machine", "machine", machine_text(facts, text));
 }
 
 static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)
@@ -264,7 +264,8 @@ static bool describe_object(const struct input *input, struct report *report, st
     bool done = object_read(input->bytes, input->path, &facts, error);
 
     if (done) {
-        const struct sidecar_facts image = {.machine = facts.machine, .elf_class = facts.elf_class};
+        const struct sidecar_facts image = {
+            .machine = facts.machine, .elf_class = facts.elf_class, .elf_data = facts.elf_data};
 
         report_text(report, "kind", "kind", "object");
         report_number(report, "format_version", "format version", facts.format_version);

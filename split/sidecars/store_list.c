@@ -53,7 +53,7 @@ static void add_json(struct json_writer *writer, const struct sidecar *sidecar,
     json_string(writer, "uuid", uuid);
     json_string(writer, "image_name", sidecar_image_name(sidecar));
     json_string(writer, "format", image_format_name(facts->format));
-    json_string(writer, "machine", machine_text(facts->machine, facts->elf_class, machine));
+    json_string(writer, "machine", machine_text(facts, machine));
     json_string(writer, "modified", format_date(input->status.st_mtime, date));
     json_number(writer, "original_size", facts->original_size);
     json_number(writer, "stripped_size", facts->stripped_size);
@@ -70,7 +70,7 @@ static void add_row(struct table *table, const struct sidecar *sidecar, const st
     table_cell(table, "%s", uuid);
     table_cell(table, "%s", sidecar_image_name(sidecar));
     table_cell(table, "%s", image_format_name(facts->format));
-    table_cell(table, "%s", machine_text(facts->machine, facts->elf_class, machine));
+    table_cell(table, "%s", machine_text(facts, machine));
     table_cell(table, "%s", format_date(input->status.st_mtime, date));
     table_cell(table, "%s", human_size(facts->original_size, size));
     table_cell(table, "%s", human_size(facts->stripped_size, size));
