@@ -166,6 +166,7 @@ START_TEST(test_described)
     if (programs[_i].machine != NULL) {
         program.target = target_find(programs[_i].machine);
         program.clang = "19";
+        program.linker = "bfd";
     }
     struct application application = application_build(&program, "described", NULL, NULL);
     struct text_list original = run_all(&application, "original");
