@@ -93,6 +93,18 @@ static bool check_counted(struct planning *planning, enum section_kind victim)
 
 /* ---- what names and data have in common ---- */
 
+/* The reason names the version where it is that, and not a variant bit or that there is none. */
+static bool keep_of_unknown_version(struct planning *planning, enum section_kind kind)
+{
+    unsigned version = PROFILE_VERSION(planning->plan->facts.raw_version);
+
+    if (version != 0 && (version < PROFILE_VERSION_MIN || version > PROFILE_VERSION_MAX))
+        return image_plan_keep(planning->plan, kind, PROFILE_VERSION_UNKNOWN, version,
+                               PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
+    return image_plan_keep(planning->plan, kind,
+                           "the version of its raw profiles is not known to covsplit");
+}
+
 /* What can be known at all of the image's profiles. */
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
@@ -102,9 +114,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
         return image_plan_keep(planning->plan, kind,
                                "the version of its raw profiles cannot be told; link with /map and "
                                "give the file with --map");
-    return planning->has_record_layout ||
-           image_plan_keep(planning->plan, kind,
-                           "the version of its raw profiles is not known to covsplit");
+    return planning->has_record_layout || keep_of_unknown_version(planning, kind);
 }
 
 static bool check_references(struct planning *planning, enum section_kind kind)
@@ -209,15 +219,19 @@ static bool check_records(struct planning *planning)
 {
     const struct image_section *data = section_of(planning, SECTION_DATA);
     const struct profile_record_layout *layout = &planning->record_layout;
+    uint64_t rest = data->size % layout->record_size;
     struct bytes records;
 
-    if (data->size == 0 || data->size % layout->record_size != 0 ||
+    if (data->size < layout->record_size || (rest != 0 && rest < layout->fields_size) ||
         !bytes_slice(planning->input->bytes, data->offset, data->size, &records))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "its size is not a whole number of records");
-    if (records_have_value_sites(layout, records, planning->big_endian))
+    if (records_have_one(layout, records, planning->big_endian, profile_record_has_value_sites))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "value profiling is on, and uses it at run time");
+    if (records_have_one(layout, records, planning->big_endian, profile_record_is_of_device))
+        return image_plan_keep(planning->plan, SECTION_DATA,
+                               "its records are of a GPU's code, with uniform counters");
     if (planning->section_index[SECTION_COVDATA] != NO_INDEX)
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "a part of the image was built with -profile-correlate=binary");
@@ -301,7 +315,8 @@ static bool check_first_record(struct planning *planning, uint64_t *offset)
         return image_plan_keep(planning->plan, SECTION_NAMES,
                                "the records beside it are not where expected");
     *offset = (uint64_t)(records.data - planning->input->bytes.data);
-    if (records_have_value_sites(&planning->record_layout, records, planning->big_endian))
+    if (records_have_one(&planning->record_layout, records, planning->big_endian,
+                         profile_record_has_value_sites))
         return true;
     switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, &from,
                                  &reason)) {

@@ -4,7 +4,7 @@
  * A sidecar holds the coverage mapping, profile names and profile data that `covsplit split` took
  * out of an instrumented image, and what brings the image back byte for byte. Its layout is that of
  * an ELF file with zstd-compressed sections (ELF gABI, "Section Compression"). Profiles are LLVM's
- * raw profiles, versions 7 to 10 (LLVM's InstrProfData.inc).
+ * raw profiles, versions 7 to 11 (LLVM's InstrProfData.inc).
  *
  * All sizes, offsets and addresses are in bytes, unless their name says what they count.
  *

@@ -1,10 +1,12 @@
 /*
  * Profile data: "Data" in docs/sidecar-format.md.
  *
- * A record has 48 or 64 bytes, of which next to nothing is new: NameRef is the hash of a name, and
+ * A record has 48 to 72 bytes, of which next to nothing is new: NameRef is the hash of a name, and
  * names come in the order of the records; the counters of a record lie behind those of the one
  * before, so CounterPtr follows from NumCounters; and so on. Each field is a stream, in which
- * numbers are stored as what differs from the expected.
+ * numbers are stored as what differs from the expected. What has no stream is 0: the bytes between
+ * fields, and what only a GPU's code has in its records. Data in which it is not does not come back
+ * as it was, and so is not stored in this form.
  */
 #include <string.h>
 

@@ -29,6 +29,7 @@
 #define VERSION_PADDED_BINARY_IDS 8
 #define VERSION_BITMAP            9
 #define VERSION_VTABLES           10
+#define VERSION_UNIFORM           11
 
 /* TotalSize and NumValueKinds, 32 bits each, in front of each block of value profile data. */
 #define VALUE_DATA_HEADER_SIZE 8
@@ -43,6 +44,9 @@ const struct profile_header_word profile_header_words[PROFILE_HEADER_WORD_COUNT]
     {offsetof(struct profile_header, padding_bytes_after_counters), 0},
     {offsetof(struct profile_header, num_bitmap_bytes), VERSION_BITMAP},
     {offsetof(struct profile_header, padding_bytes_after_bitmap_bytes), VERSION_BITMAP},
+    {offsetof(struct profile_header, num_uniform_counters), VERSION_UNIFORM},
+    {offsetof(struct profile_header, padding_bytes_after_uniform_counters), VERSION_UNIFORM},
+    {offsetof(struct profile_header, uniform_counters_delta), VERSION_UNIFORM},
     {offsetof(struct profile_header, names_size), 0},
     {offsetof(struct profile_header, counters_delta), 0},
     {offsetof(struct profile_header, bitmap_delta), VERSION_BITMAP},
@@ -89,7 +93,7 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
                            struct profile_record_layout *layout)
 {
     unsigned version = PROFILE_VERSION(raw_version);
-    bool has_bitmap = version >= VERSION_BITMAP;
+    bool has_bitmap = version >= VERSION_BITMAP, has_uniform = version >= VERSION_UNIFORM;
     size_t end;
 
     if (version < PROFILE_VERSION_MIN || version > PROFILE_VERSION_MAX ||
@@ -99,16 +103,28 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
     layout->pointer_size = pointer_size;
     layout->relative = version >= VERSION_RELATIVE;
     layout->counter_ptr = 2 * sizeof(uint64_t); /* behind NameRef and FuncHash */
-    layout->bitmap_ptr = has_bitmap ? layout->counter_ptr + pointer_size : 0;
-    /* CounterPtr, BitmapPtr, FunctionPointer, Values */
-    layout->num_counters = layout->counter_ptr + (has_bitmap ? 4 : 3) * pointer_size;
+    end = layout->counter_ptr + pointer_size;
+    if (has_uniform) {
+        layout->uniform_counter_ptr = end;
+        end += pointer_size;
+    }
+    if (has_bitmap) {
+        layout->bitmap_ptr = end;
+        end += pointer_size;
+    }
+    layout->num_counters = end + 2 * pointer_size; /* behind FunctionPointer and Values */
     layout->num_value_sites = layout->num_counters + sizeof(uint32_t);
     layout->value_kinds = version >= VERSION_VTABLES ? 3 : 2;
     end = layout->num_value_sites + layout->value_kinds * sizeof(uint16_t);
+    if (has_uniform) {
+        layout->offload_device_wave_size = end;
+        end += sizeof(uint16_t);
+    }
     if (has_bitmap) {
         layout->num_bitmap_bytes = (size_t)align_up(end, sizeof(uint32_t));
         end = layout->num_bitmap_bytes + sizeof(uint32_t);
     }
+    layout->fields_size = end;
     /* LLVM aligns records to 8 bytes whatever the pointers' size. */
     layout->record_size = (size_t)align_up(end, sizeof(uint64_t));
     return true;
@@ -122,6 +138,16 @@ bool profile_record_has_value_sites(const struct profile_record_layout *layout,
             return true;
     }
     return false;
+}
+
+bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,
+                                 bool big_endian)
+{
+    struct bytes pointer = {record + layout->uniform_counter_ptr, layout->pointer_size};
+
+    return layout->uniform_counter_ptr != 0 &&
+           (!bytes_all_zero(pointer) ||
+            load_u16(record + layout->offload_device_wave_size, big_endian) != 0);
 }
 
 /* ---- recognizing ---- */
@@ -202,8 +228,8 @@ static bool read_header(struct bytes bytes, const char *name, struct profile *pr
     profile->version = PROFILE_VERSION(load_u64(word.data, profile->big_endian));
     if (profile->version < PROFILE_VERSION_MIN || profile->version > PROFILE_VERSION_MAX)
         return error_set(error,
-                         "%s: raw profile version %u, but only %d to %d are known; use the LLVM "
-                         "tools that belong to the compiler",
+                         "%s: " PROFILE_VERSION_UNKNOWN
+                         "; use the LLVM tools that belong to the compiler",
                          name, profile->version, PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
     for (size_t i = 0; i < PROFILE_HEADER_WORD_COUNT; i++) {
         uint64_t value;
@@ -218,6 +244,20 @@ static bool read_header(struct bytes bytes, const char *name, struct profile *pr
     }
     profile->size = position;
     return true;
+}
+
+/* Uniform counters would have to be summed and correlated as counters are; but no image whose
+ * profiles have them can be split. */
+static bool check_uniform_counters(const struct profile *profile, const char *name,
+                                   struct error *error)
+{
+    uint64_t count = profile->header.num_uniform_counters;
+
+    return count == 0 ||
+           error_set(error,
+                     "%s: has %" PRIu64 " uniform counters, as only a GPU's code does, of which "
+                     "covsplit knows too little; give it to LLVM's tools as it is",
+                     name, count);
 }
 
 static bool read_layout(const char *name, struct profile *profile, struct error *error)
@@ -254,6 +294,8 @@ size_t profile_list_parts(struct profile *profile,
         {header->padding_bytes_after_counters, 1, NULL},
         {header->num_bitmap_bytes, 1, &profile->bitmap},
         {header->padding_bytes_after_bitmap_bytes, 1, NULL},
+        /* Without uniform counters, which are refused, padding may still be declared. */
+        {header->padding_bytes_after_uniform_counters, 1, NULL},
         {header->names_size, 1, &profile->names},
         {padding_after(header->names_size, 1), 1, NULL},
         {header->num_vtables, vtable_size, &profile->vtables},
@@ -553,7 +595,8 @@ bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct 
     memset(profile, 0, sizeof(*profile));
     if (offset > file.size || !bytes_slice(file, offset, file.size - offset, &bytes))
         return error_set(error, "%s: cut short; run the program again", name);
-    if (!read_header(bytes, name, profile, error) || !read_layout(name, profile, error) ||
+    if (!read_header(bytes, name, profile, error) ||
+        !check_uniform_counters(profile, name, error) || !read_layout(name, profile, error) ||
         !place_parts(bytes, name, profile, error) || !check_binary_ids(profile, name, error) ||
         !place_value_data(bytes, name, profile, error))
         return false;

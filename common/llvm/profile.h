@@ -3,7 +3,7 @@
  *
  * A raw profile is a header of 64-bit words, the binary IDs, and then copies of the sections of the
  * image: data records, counters, bitmap, names, and the value profile data behind them. The layout
- * depends on the version (7 to 10: LLVM 13 to 22), on the pointer size and on the byte order of the
+ * depends on the version (7 to 11: LLVM 13 to 23), on the pointer size and on the byte order of the
  * machine that wrote it; all of that is in the first 16 bytes. Several profiles may follow each
  * other in one file, with zero bytes between.
  *
@@ -21,7 +21,10 @@
 #include "common/base/uuid.h"
 
 #define PROFILE_VERSION_MIN 7
-#define PROFILE_VERSION_MAX 10
+#define PROFILE_VERSION_MAX 11
+
+/* The reason why nothing is done with another one: its number, and the two above. */
+#define PROFILE_VERSION_UNKNOWN "raw profile version %u; this covsplit knows %d to %d"
 
 /* Bytes of a UUID that the stub record of a split image holds: NameRef and FuncHash. */
 #define PROFILE_STUB_UUID_SIZE UUID_STUB_SIZE
@@ -47,18 +50,30 @@ uint64_t profile_counter_size(uint64_t raw_version);
  *     9      NameRef FuncHash CounterPtr BitmapPtr FunctionPointer Values NumCounters:32
  *            NumValueSites[2]:16 NumBitmapBytes:32
  *     10     as 9 with NumValueSites[3]:16
+ *     11     as 10 with UniformCounterPtr behind CounterPtr, and OffloadDeviceWaveSize:16 behind
+ *            NumValueSites
  * NameRef and FuncHash are 64 bits wide; pointers have the image's size. CounterPtr and BitmapPtr
- * are addresses in version 7, and distances from the record from 8 on. */
-#define PROFILE_RECORD_SIZE_MAX 64
+ * are addresses in version 7, and distances from the record from 8 on. Fields are aligned as in C,
+ * and records to 8 bytes: they have 48, 64 (from 9 on) and 72 bytes where pointers have 8, and 40,
+ * 48 and 56 where they have 4. The last one of a section may come without the padding at its end
+ * (of i386, where C aligns 64-bit numbers to 4 bytes).
+ *
+ * UniformCounterPtr and OffloadDeviceWaveSize are for code that runs on a GPU, in waves of threads:
+ * where all threads of one take part, that is counted a second time, in the uniform counters. These
+ * have a section of their own, __llvm_prf_ucnts. In a program for a CPU both fields are 0. */
+#define PROFILE_RECORD_SIZE_MAX 72
 
 struct profile_record_layout {
     size_t record_size;
+    size_t fields_size; /* without the padding behind the last field */
     size_t counter_ptr;
-    size_t bitmap_ptr; /* 0: the version has none */
+    size_t uniform_counter_ptr; /* 0: the version has none, as below */
+    size_t bitmap_ptr;
     size_t num_counters;
     size_t num_value_sites;
     size_t value_kinds;
-    size_t num_bitmap_bytes; /* 0: the version has none */
+    size_t offload_device_wave_size;
+    size_t num_bitmap_bytes;
     size_t pointer_size;
     bool relative; /* CounterPtr and BitmapPtr are distances from the record */
 };
@@ -72,6 +87,10 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
 bool profile_record_has_value_sites(const struct profile_record_layout *layout,
                                     const uint8_t *record, bool big_endian);
 
+/* True where it is one of a GPU's code: with uniform counters, or waves of threads. */
+bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,
+                                 bool big_endian);
+
 /* The words of the header, in the order of the file and under the names that LLVM's
  * InstrProfData.inc has now; those that a version does not have are 0. */
 struct profile_header {
@@ -82,8 +101,11 @@ struct profile_header {
     uint64_t padding_bytes_before_counters;
     uint64_t num_counters;
     uint64_t padding_bytes_after_counters;
-    uint64_t num_bitmap_bytes;                 /* from version 9 */
-    uint64_t padding_bytes_after_bitmap_bytes; /* from version 9 */
+    uint64_t num_bitmap_bytes;                     /* from version 9 */
+    uint64_t padding_bytes_after_bitmap_bytes;     /* from version 9 */
+    uint64_t num_uniform_counters;                 /* from version 11: of a GPU's code, else 0 */
+    uint64_t padding_bytes_after_uniform_counters; /* from version 11 */
+    uint64_t uniform_counters_delta;               /* from version 11 */
     uint64_t names_size;
     uint64_t counters_delta;
     uint64_t bitmap_delta; /* from version 9 */
@@ -96,7 +118,7 @@ struct profile_header {
 /* One profile. Views the bytes that it was parsed from. */
 struct profile {
     struct profile_header header;
-    unsigned version; /* 7 to 10 */
+    unsigned version; /* 7 to 11 */
     bool is_64_bit;
     bool big_endian;
     struct profile_record_layout layout; /* of its data records */

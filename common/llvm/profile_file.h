@@ -17,7 +17,7 @@ struct profile_header_word {
     unsigned since; /* the version it came with */
 };
 
-#define PROFILE_HEADER_WORD_COUNT 16
+#define PROFILE_HEADER_WORD_COUNT 19
 
 /* In the order of the file. */
 extern const struct profile_header_word profile_header_words[PROFILE_HEADER_WORD_COUNT];

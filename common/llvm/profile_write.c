@@ -53,6 +53,7 @@ void profile_set_padding(struct profile *profile)
     header->padding_bytes_before_counters = 0;
     header->padding_bytes_after_counters = (0 - profile->counters.size) % sizeof(uint64_t);
     header->padding_bytes_after_bitmap_bytes = (0 - profile->bitmap.size) % sizeof(uint64_t);
+    header->padding_bytes_after_uniform_counters = 0;
 }
 
 uint64_t profile_written_size(const struct profile *profile)

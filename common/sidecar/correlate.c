@@ -82,6 +82,20 @@ static bool damaged(const struct sidecar *sidecar, const char *how, struct error
                      sidecar_name(sidecar), how);
 }
 
+/* The last record may come without its padding. */
+static bool complete_last_record(struct correlation *correlation, struct error *error)
+{
+    const struct profile_record_layout *layout = &correlation->layout;
+    size_t rest = correlation->data.size % layout->record_size;
+
+    if (rest == 0)
+        return true;
+    if (rest < layout->fields_size)
+        return damaged(correlation->sidecar, "its data are no whole records", error);
+    return buffer_append_zeros(&correlation->data, layout->record_size - rest) ||
+           error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
+}
+
 /* Reads the section of that kind where there is one. *found tells. */
 static bool load_section(const struct sidecar *sidecar, enum section_kind kind,
                          struct buffer *content, bool *found, struct error *error)
@@ -126,8 +140,6 @@ static bool load_image_data(struct correlation *correlation, uint64_t counters, 
 {
     const struct sidecar_section *section = sidecar_find(correlation->sidecar, SECTION_DATA);
 
-    if (correlation->data.size % correlation->layout.record_size != 0)
-        return damaged(correlation->sidecar, "its data are no whole records", error);
     if (!correlation->layout.relative) {
         correlation->counters_delta = counters;
         return fill_in_addresses(correlation, counters, error);
@@ -204,13 +216,9 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
                             struct error *error)
 {
     const struct profile_record_layout *layout = &correlation->layout;
-    size_t rest = correlation->data.size % layout->record_size;
     struct live_record *records;
     uint64_t live;
 
-    /* The last record may come without its padding. */
-    if (rest != 0 && !buffer_append_zeros(&correlation->data, layout->record_size - rest))
-        return error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
     records = malloc((size_t)(record_count(correlation) + 1) * sizeof(*records));
     if (records == NULL)
         return error_out_of_memory(error, sidecar_name(correlation->sidecar),
@@ -246,7 +254,8 @@ static bool load_data(struct correlation *correlation, struct error *error)
     if (correlation->is_binary) {
         if (correlation->layout.num_bitmap_bytes == 0)
             return damaged(sidecar, "its raw profile version has no binary correlation", error);
-        return convert_covdata(correlation, counters_address, bitmap_address, error);
+        return complete_last_record(correlation, error) &&
+               convert_covdata(correlation, counters_address, bitmap_address, error);
     }
     if (!sidecar_facts(sidecar)->has_stub)
         return true;
@@ -254,7 +263,8 @@ static bool load_data(struct correlation *correlation, struct error *error)
         return false;
     if (!correlation->has_data)
         return damaged(sidecar, "it has no data for its stub record", error);
-    return load_image_data(correlation, counters_address, bitmap_address, error);
+    return complete_last_record(correlation, error) &&
+           load_image_data(correlation, counters_address, bitmap_address, error);
 }
 
 /* By the first record, as in profiles. */

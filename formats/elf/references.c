@@ -93,8 +93,7 @@ static bool is_slot_used(const struct pointer_search *search)
 }
 
 /* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three
- * characters make a likely address. (Of 32-bit images, whose records have other sizes, an address
- * hardly ever looks like text.) */
+ * characters make a likely address. */
 static bool is_short_text(uint64_t word)
 {
     for (; word != 0; word >>= 8) {
@@ -104,16 +103,26 @@ static bool is_short_text(uint64_t word)
     return true;
 }
 
-/* Whether a word may be a pointer to what is looked for. One that could be text must lead to where
- * an object starts: the section itself, or a record of 16 bytes or a multiple. */
+/* Whether a number of an image that is not relocated leads where pointers do, or rather may do so
+ * by chance. In one of 64 bits a text may, unless it leads to where an object starts: the section
+ * itself, or a record of 16 bytes or a multiple. In one of 32 bits so many do that only the bounds
+ * of a large range count, as in code (rules_find_reference). */
+static bool leads_to_object(const struct pointer_search *search, uint64_t word, uint64_t distance)
+{
+    const struct reference_target *target = search->target;
+    uint64_t window = search->code->bound_window;
+
+    if (search->image->sizes.word == 4)
+        return distance < window || target->size - distance <= window;
+    return !is_short_text(word) || (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0);
+}
+
 static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
 {
     const struct reference_target *target = search->target;
     uint64_t distance = word - target->first;
 
-    return distance < target->size &&
-           (search->image->sizes.word != 8 || !is_short_text(word) ||
-            (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0)) &&
+    return distance < target->size && leads_to_object(search, word, distance) &&
            reference_counts(target, word);
 }
 
@@ -146,9 +155,11 @@ static bool find_word(struct pointer_search *search)
         const GElf_Shdr *shdr = &image->shdrs[i];
         bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
                               shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
+        /* Has those of code, and numbers in bytes. */
+        bool is_unwind_table = strcmp(elf_section_name(image, i), ".eh_frame") == 0;
         bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
 
-        if (holds_pointers && !is_itself && (shdr->sh_flags & SHF_ALLOC) != 0 &&
+        if (holds_pointers && !is_unwind_table && !is_itself && (shdr->sh_flags & SHF_ALLOC) != 0 &&
             (shdr->sh_flags & SHF_EXECINSTR) == 0 && find_word_in(search, i))
             return true;
     }

@@ -133,7 +133,8 @@ static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
     unsigned type = GELF_ST_TYPE(symbol->st_info);
 
     if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
-        elf_move_of(search->state, symbol->st_value) == NULL)
+        elf_move_of(search->state, symbol->st_value) == NULL ||
+        elf_symbol_is_mark(&search->state->image, symbol))
         return true;
     if (search->is_exported)
         return false;
@@ -312,9 +313,9 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
     /* In front of it is one piece, padding and all: a segment may hold several of its sections. */
     first = next_section(image, offset);
     if (first != smallest)
-        state->moves[state->move_count++] = (struct elf_move){
-            image->shdrs[first].sh_addr,
-            image->shdrs[smallest].sh_addr - image->shdrs[first].sh_addr, growth};
+        state->moves[state->move_count++] =
+            (struct elf_move){image->shdrs[first].sh_addr,
+                              image->shdrs[smallest].sh_addr - image->shdrs[first].sh_addr, growth};
     return move_to_names(state, names_address, image->shdrs[smallest].sh_addr,
                          image->shdrs[smallest].sh_offset, image->shdrs[smallest].sh_size) &&
            edit_replace_by_zeros(&state->base.plan->edits, image->shdrs[smallest].sh_offset,

@@ -71,6 +71,7 @@ bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor vis
 
 /* An entry of a symbol table. */
 struct elf_symbol {
+    size_t table; /* the section that it is an entry of */
     GElf_Word st_name;
     unsigned char st_info;
     uint64_t st_value;
@@ -78,6 +79,13 @@ struct elf_symbol {
     size_t section;  /* its index; SHN_UNDEF: none here; NO_INDEX: no section, as SHN_ABS says */
     uint64_t offset; /* of the entry in the file */
 };
+
+/* The name and what follows it in the string table; empty where it is not in there. */
+struct bytes elf_symbol_name(const struct elf_image *image, const struct elf_symbol *symbol);
+
+/* True for a symbol of the assembler's, where nothing starts: a mapping symbol, which says what
+ * code or data follows ($a, $d, $t, $x), or a label that it kept. */
+bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *symbol);
 
 /* True where st_value is an address in the loaded image. In sections that are not loaded (where
  * every __covrec_ symbol is) it is an offset from 0, and for TLS an offset too. */

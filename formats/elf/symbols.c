@@ -56,6 +56,27 @@ static bool find_section_of(const struct elf_image *image, const GElf_Sym *symbo
     return true;
 }
 
+struct bytes elf_symbol_name(const struct elf_image *image, const struct elf_symbol *symbol)
+{
+    size_t strings = image->shdrs[symbol->table].sh_link;
+    struct bytes all = {0}, name = {0};
+
+    if (strings < image->shnum)
+        all = elf_section_bytes(image, strings);
+    if (symbol->st_name < all.size)
+        bytes_slice(all, symbol->st_name, all.size - symbol->st_name, &name);
+    return name;
+}
+
+bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *symbol)
+{
+    struct bytes name = {0};
+
+    if (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE && GELF_ST_BIND(symbol->st_info) == STB_LOCAL)
+        name = elf_symbol_name(image, symbol);
+    return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
+}
+
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context)
 {
@@ -74,7 +95,8 @@ bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_
         for (uint64_t i = done == 0 ? 1 : 0; i < size / sym; i++) {
             uint64_t offset = start + i * sym;
             GElf_Sym entry = elf_load_symbol(image, image->file.data + offset);
-            struct elf_symbol symbol = {.st_name = entry.st_name,
+            struct elf_symbol symbol = {.table = section,
+                                        .st_name = entry.st_name,
                                         .st_info = entry.st_info,
                                         .st_value = entry.st_value,
                                         .st_size = entry.st_size,
@@ -352,17 +374,7 @@ struct visiting {
     const struct elf_image *image;
     runtime_symbol_visitor visit;
     void *context;
-    struct bytes names;
 };
-
-/* Of the assembler: a mapping symbol, which says what code or data follows ($a, $d, $t, $x), or a
- * label that it kept. No function starts there. */
-static bool is_mark(const struct image_symbol *symbol)
-{
-    struct bytes name = symbol->name;
-
-    return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
-}
 
 /* Functions written in assembler may have no type. */
 static bool visit_function(void *context, const struct elf_symbol *symbol)
@@ -376,21 +388,17 @@ static bool visit_function(void *context, const struct elf_symbol *symbol)
         symbol->section == SHN_UNDEF || symbol->section >= image->shnum ||
         (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) == 0)
         return true;
-    if (symbol->st_name < visiting->names.size)
-        bytes_slice(visiting->names, symbol->st_name, visiting->names.size - symbol->st_name,
-                    &found.name);
-    return (type == STT_NOTYPE && is_mark(&found)) || visiting->visit(visiting->context, &found);
+    found.name = elf_symbol_name(image, symbol);
+    return elf_symbol_is_mark(image, symbol) || visiting->visit(visiting->context, &found);
 }
 
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context)
 {
     for (size_t i = 1; i < image->shnum; i++) {
-        struct visiting visiting = {image, visit, context, {0}};
+        struct visiting visiting = {image, visit, context};
 
         if (image->shdrs[i].sh_type != SHT_SYMTAB)
             continue;
-        if (image->shdrs[i].sh_link < image->shnum)
-            visiting.names = elf_section_bytes(image, image->shdrs[i].sh_link);
         if (!elf_symbols_each(image, i, visit_function, &visiting))
             return false;
     }

@@ -202,7 +202,8 @@ static void make_dynamic(struct tables *tables)
 
 /* ---- symbols ---- */
 
-/* Section symbols, and the one object over the ABI note, go along with what moved. */
+/* Section symbols, mapping symbols, and the one object over the ABI note go along with what moved.
+ * Others were not allowed there. */
 static bool update_symbol(void *context, const struct elf_symbol *symbol)
 {
     struct elf_state *state = context;
@@ -211,7 +212,7 @@ static bool update_symbol(void *context, const struct elf_symbol *symbol)
     uint8_t value[8];
 
     if (move == NULL || !elf_symbol_has_address(&state->image, symbol) ||
-        (type != STT_SECTION && type != STT_OBJECT))
+        (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
         return true;
     elf_store_word(&state->image, value, symbol->st_value + move->distance);
     return edit_overwrite_differences(&state->base.plan->edits, state->image.file,

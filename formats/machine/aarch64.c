@@ -55,6 +55,7 @@
 /* Instructions behind an adrp among which its other half is looked for: that of a load is close,
  * any may be far where compilers have moved the adrp out of a loop. */
 #define LOOK_AHEAD_LOAD 16
+#define JUMPS_MAX       8 /* branches behind an adrp that are followed */
 #define LOOK_AHEAD      512
 
 static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
@@ -329,32 +330,48 @@ enum page_use {
     PAGE_REFERS, /* to an address that counts */
 };
 
-/* Looks for other halves from the instruction behind `offset` on. *jump is where the first branch
- * leads that is surely taken, from the code's start; else 0. */
-static enum page_use find_page_use(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
-                                   const struct reference_target *target, uint64_t *jump)
+/* The adrp whose other half is looked for. */
+struct page_search {
+    struct bytes code;
+    uint64_t page;
+    uint32_t base; /* its register */
+    const struct reference_target *target;
+    uint64_t jumps[JUMPS_MAX]; /* where branches lead, from the code's start */
+    size_t jump_count;
+};
+
+/* Where branches lead, but for calls. Places in front of the code are far behind it, too. */
+static void note_jump(struct page_search *search, uint32_t instruction, uint64_t offset)
+{
+    uint64_t *to = &search->jumps[search->jump_count];
+
+    if (search->jump_count < JUMPS_MAX &&
+        ((instruction >> 31 == 0 && is_branch(instruction, offset, to)) ||
+         is_conditional_branch(instruction, offset, to)))
+        search->jump_count++;
+}
+
+/* Looks for other halves from `offset` on. */
+static enum page_use find_page_use(struct page_search *search, uint64_t offset)
 {
     bool found = false, branched = false;
     uint32_t instruction;
     uint64_t low;
 
-    *jump = 0;
-    for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
-        if (!instruction_at(code, offset + i * INSTRUCTION_SIZE, &instruction))
+    for (unsigned i = 0; i < LOOK_AHEAD; i++, offset += INSTRUCTION_SIZE) {
+        if (!instruction_at(search->code, offset, &instruction))
             break;
-        if (low_half(instruction, base, &low)) {
+        if (low_half(instruction, search->base, &low)) {
             found = true;
-            if (reference_counts(target, page + low))
+            if (reference_counts(search->target, search->page + low))
                 return PAGE_REFERS;
         }
-        if (is_adrp(instruction) && (instruction & 0x1f) == base)
+        if (is_adrp(instruction) && (instruction & 0x1f) == search->base)
             break;
-        if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, base)))
+        if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, search->base)))
             break;
-        /* b, not bl; offsets from the code's start may wrap around, and are no place in it then */
-        if (!branched && instruction >> 31 == 0)
-            is_branch(instruction, offset + i * INSTRUCTION_SIZE, jump);
         branched |= may_branch(instruction);
+        note_jump(search, instruction, offset);
     }
     return found ? PAGE_ELSEWHERE : PAGE_UNUSED;
 }
@@ -364,11 +381,12 @@ static enum page_use find_page_use(struct bytes code, uint64_t offset, uint64_t 
 static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
                         const struct reference_target *target)
 {
-    uint64_t jump, next;
-    enum page_use use = find_page_use(code, offset, page, base, target, &jump);
+    struct page_search search = {.code = code, .page = page, .base = base, .target = target};
+    enum page_use use = find_page_use(&search, offset + INSTRUCTION_SIZE);
+    size_t jump_count = search.jump_count;
 
-    if (use == PAGE_UNUSED && jump != 0)
-        use = find_page_use(code, jump - INSTRUCTION_SIZE, page, base, target, &next);
+    for (size_t i = 0; use == PAGE_UNUSED && i < jump_count; i++)
+        use = find_page_use(&search, search.jumps[i]);
     return use != PAGE_ELSEWHERE;
 }
 

@@ -9,6 +9,10 @@ static const struct machine *const machines[] = {
     &machine_x86_64,
     &machine_i386,
     &machine_aarch64,
+    &machine_arm,
+    &machine_riscv64,
+    &machine_riscv32,
+    &machine_loongarch64,
     &machine_s390x,
 };
 

@@ -108,7 +108,7 @@ struct machine {
     /* Of ELF. NULL: covsplit knows the machine in other formats alone. */
     const struct elf_relocation_types *relocations;
 
-    /* How many bytes from the position of a reference on tell all of it. */
+    /* So many bytes in front of the position of a reference, and from it on, tell all of it. */
     uint64_t look_ahead;
     /* Many numbers in code look like references where there is none, so that only the few
      * addresses that code can have are looked for. */
@@ -142,6 +142,10 @@ struct machine {
 extern const struct machine machine_x86_64;
 extern const struct machine machine_i386;
 extern const struct machine machine_aarch64;
+extern const struct machine machine_arm;
+extern const struct machine machine_riscv64;
+extern const struct machine machine_riscv32;
+extern const struct machine machine_loongarch64;
 extern const struct machine machine_s390x;
 
 /* The machine with this ELF number, class and data encoding (ELFCLASS..., ELFDATA...); NULL: none.

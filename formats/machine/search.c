@@ -4,36 +4,36 @@
  * Code forms addresses in instructions, which are recognized by their encoding wherever they may
  * start, so that no disassembly can get out of step. The search may see a reference where there is
  * none, and then something stays that could have gone; it never takes a reference for none. So
- * pieces overlap by more than the instructions that make one address can lie apart.
+ * pieces overlap, on both sides, by more than what makes one address can lie apart.
  */
 #include "formats/machine/search.h"
 
 #define PIECE_SIZE (UINT64_C(1) << 20)
-/* A reference so far behind the start of a piece has all of its first instruction in it. */
-#define PREFIX_MAX UINT64_C(16)
 
 bool code_search(const struct code_search *search, const struct code *code,
                  code_search_visitor visit, void *context)
 {
     const struct machine *machine = search->machine;
     uint64_t offset = (uint64_t)(code->bytes.data - search->input->bytes.data);
-    uint64_t size_max = PIECE_SIZE + PREFIX_MAX + machine->look_ahead;
+    uint64_t around = machine->look_ahead;
 
     for (uint64_t start = 0; start < code->bytes.size; start += PIECE_SIZE) {
-        uint64_t left = code->bytes.size - start, position = 0;
+        uint64_t before = start < around ? start : around, position = before;
+        uint64_t left = code->bytes.size - start;
+        uint64_t size = before + (left < PIECE_SIZE + around ? left : PIECE_SIZE + around);
         struct code piece = *code;
 
-        piece.bytes = (struct bytes){code->bytes.data + start, left < size_max ? left : size_max};
-        piece.address += start;
+        piece.bytes = (struct bytes){code->bytes.data + start - before, size};
+        piece.address += start - before;
 
-        /* What starts further on is found in the next piece, with all that follows it. */
+        /* What is further on is found in the next piece, with all that tells of it. */
         while (machine->find_reference(&piece, &search->target, &position) &&
-               (position < PIECE_SIZE + PREFIX_MAX || piece.bytes.size == left)) {
+               position < before + PIECE_SIZE) {
             if (!visit(context, piece.address + position))
                 return false;
             position++;
         }
-        input_release_pages(search->input, offset + start, piece.bytes.size);
+        input_release_pages(search->input, offset + start - before, size);
     }
     return true;
 }

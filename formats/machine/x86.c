@@ -7,13 +7,23 @@
  * bytes lead somewhere, they count only behind the opcode of an instruction that makes, loads or
  * compares, and a large range is still hit by chance.
  *
- * i386 (COFF) has no operands relative to %eip but those of calls and jumps. Its addresses are
- * immediates, each of which has a base relocation: only calls are searched for.
+ * i386 has no operands relative to %eip but those of calls and jumps. Its addresses are immediates
+ * and displacements: any four bytes may be one where code may hold addresses. (COFF has a base
+ * relocation for each, and only calls are searched for.) Position-independent code of ELF finds out
+ * where it is by a call, adds the distance to the GOT (_GLOBAL_OFFSET_TABLE_), and keeps that in
+ * some register, from which data is a displacement of 4 bytes away. Fields of structures look the
+ * same, so that a range near the GOT is hit by chance.
  *
- * Bodies seen in real images (clang 13 to 22, GNU ld and lld), where the instructions in brackets
- * come and go with compiler options; of `makers` below one is in the middle:
+ * Bodies seen in real images (clang 13 to 22, GNU ld and lld; i386 in ELF: clang 14 and 19, gcc,
+ * and gold and mold, too), where the instructions in brackets come and go with compiler options; of
+ * `makers` below one is in the middle:
  *     [endbr64] [push %rbp; mov %rsp,%rbp]  makes X in %rax  [pop %rbp]  ret
- *     [endbr32] [push %ebp; mov %esp,%ebp]  mov $X,%eax      [pop %ebp]  ret
+ *     [endbr32] [push %ebp; mov %esp,%ebp]  makes X in %eax  [pop %ebp]  ret
+ * In position-independent code for i386 this is in front of what makes X:
+ *     call 1f; 1: pop %eax; add $GOT-1b,%eax    clang
+ *     call __x86.get_pc_thunk.ax; add $...,%eax  gcc; believed where the sum is the GOT's address
+ * and then lld has `mov slot-GOT(%eax),%eax`, the others make `lea X-GOT(%eax),%eax` or, not PIC or
+ * of a symbol that is 0, GNU ld `mov $X,%eax` of it. Without PIC clang has `lea X,%eax` at -O0.
  */
 #include "formats/machine/machine.h"
 
@@ -46,8 +56,19 @@ static const struct maker makers_64[] = {
 };
 
 static const struct maker makers_32[] = {
-    {{"\xb8", 1}, 4, ACCESSOR_IMMEDIATE, false}, /* mov $imm32,%eax */
+    {{"\xb8", 1}, 4, ACCESSOR_IMMEDIATE, false},     /* mov $imm32,%eax */
+    {{"\xc7\xc0", 2}, 4, ACCESSOR_IMMEDIATE, false}, /* the same, where 6 bytes were */
+    {{"\x8d\x05", 2}, 4, ACCESSOR_IMMEDIATE, false}, /* lea disp32,%eax */
+    {{"\x8b\x05", 2}, 4, ACCESSOR_LOAD, false},      /* mov disp32,%eax */
     {{NULL, 0}, 0, 0, false},
+};
+
+/* Where %eax has the address of the GOT. */
+static const struct maker makers_got[] = {
+    {{"\x8d\x80", 2}, 4, ACCESSOR_PC_RELATIVE, false}, /* lea disp32(%eax),%eax */
+    {{"\x8b\x80", 2}, 4, ACCESSOR_LOAD, false},        /* mov disp32(%eax),%eax */
+    {{"\xb8", 1}, 4, ACCESSOR_IMMEDIATE, false},       /* mov $imm32,%eax */
+    {{"\xc7\xc0", 2}, 4, ACCESSOR_IMMEDIATE, false},   {{NULL, 0}, 0, 0, false},
 };
 
 static const struct encoding endbr64 = {"\xf3\x0f\x1e\xfa", 4};
@@ -93,27 +114,42 @@ static bool take_operand(struct bytes code, const struct maker *maker, uint64_t 
     return true;
 }
 
-static bool decode(const struct code *code, const struct encoding *endbr,
-                   const struct encoding *frame, const struct maker *maker,
-                   struct accessor *accessor)
-{
-    uint64_t position = 0, start, value;
+/* What stands around the instruction that makes the address. */
+struct body {
+    const struct maker *maker; /* those that are possible: the one that it is */
+    bool has_frame;
+    bool has_base; /* operands are relative to `base`, else to the next instruction */
+    uint64_t base;
+};
 
-    take(code->bytes, endbr, &position);
-    while (frame->size != 0 && !take(code->bytes, frame, &position))
+static void take_front(struct bytes code, const struct encoding *endbr,
+                       const struct encoding *frame, struct body *body, uint64_t *position)
+{
+    take(code, endbr, position);
+    while (frame->size != 0 && !take(code, frame, position))
         frame++;
-    start = position;
+    body->has_frame = frame->size != 0;
+}
+
+static bool decode_rest(const struct code *code, struct body *body, uint64_t position,
+                        struct accessor *accessor)
+{
+    const struct maker *maker = body->maker;
+    uint64_t start = position, value;
+
     while (maker->operand_size != 0 && !take(code->bytes, &maker->opcode, &position))
         maker++;
     if (maker->operand_size == 0 || !take_operand(code->bytes, maker, &position, &value))
         return false;
+    if (maker->form != ACCESSOR_IMMEDIATE)
+        value += body->has_base ? body->base : code->address + position;
     *accessor = (struct accessor){
         .form = maker->form,
-        .value = maker->form == ACCESSOR_IMMEDIATE ? value : code->address + position + value,
+        .value = value,
         .patch_offset = (size_t)start,
         .patch_size = (size_t)(position - start),
     };
-    if ((frame->size != 0 && !take(code->bytes, &pop_frame, &position)) ||
+    if ((body->has_frame && !take(code->bytes, &pop_frame, &position)) ||
         !take(code->bytes, &ret, &position))
         return false;
     accessor->size = (size_t)position;
@@ -122,23 +158,61 @@ static bool decode(const struct code *code, const struct encoding *endbr,
 
 static bool decode_64(const struct code *code, struct accessor *accessor)
 {
-    return decode(code, &endbr64, frames_64, makers_64, accessor);
+    struct body body = {.maker = makers_64};
+    uint64_t position = 0;
+
+    take_front(code->bytes, &endbr64, frames_64, &body, &position);
+    return decode_rest(code, &body, position, accessor);
+}
+
+/* What %eax is made to hold by finding out where the code is: false where it does not. */
+static bool take_base(const struct code *code, uint64_t *position, uint64_t *base)
+{
+    static const struct encoding call = {"\xe8", 1}, pop = {"\x58", 1};
+    static const struct maker adds[] = {
+        {{"\x81\xc0", 2}, 4, 0, false}, /* add $imm32,%eax */
+        {{"\x05", 1}, 4, 0, false},
+    };
+    struct maker operand = {.operand_size = 4};
+    uint64_t here, distance, to, at = *position;
+
+    if (!take(code->bytes, &call, &at) || !take_operand(code->bytes, &operand, &at, &distance))
+        return false;
+    here = at;
+    to = distance;
+    if (distance == 0 && !take(code->bytes, &pop, &at))
+        return false;
+    if ((!take(code->bytes, &adds[0].opcode, &at) && !take(code->bytes, &adds[1].opcode, &at)) ||
+        !take_operand(code->bytes, &operand, &at, &distance))
+        return false;
+    *base = (code->address + here + distance) & UINT32_MAX;
+    *position = at;
+    return to == 0 || (code->base != 0 && *base == code->base);
 }
 
 static bool decode_32(const struct code *code, struct accessor *accessor)
 {
-    return decode(code, &endbr32, frames_32, makers_32, accessor);
+    struct body body = {.maker = makers_32, .has_base = true};
+    uint64_t position = 0;
+
+    take_front(code->bytes, &endbr32, frames_32, &body, &position);
+    if (take_base(code, &position, &body.base))
+        body.maker = makers_got;
+    if (!decode_rest(code, &body, position, accessor))
+        return false;
+    accessor->value &= UINT32_MAX;
+    return true;
 }
 
-/* The operand changes; and a load of a slot becomes a lea of the address itself, from which it
- * differs in one opcode byte. */
-static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
-                   uint8_t patch[ACCESSOR_PATCH_MAX])
+/* The operand changes as much as the value does; and a load of a slot becomes a lea of the address
+ * itself, from which it differs in the opcode, in front of the ModRM byte. */
+static bool encode(const struct code *code, bool is_64_bit, const struct accessor *accessor,
+                   uint64_t value, uint8_t patch[ACCESSOR_PATCH_MAX])
 {
     size_t size = accessor->patch_size;
-    uint64_t next = code->address + accessor->patch_offset + size;
     uint8_t *operand = patch + size - 4;
     struct bytes old;
+    uint64_t moved;
 
     if (!bytes_slice(code->bytes, accessor->patch_offset, size, &old))
         return false;
@@ -147,12 +221,24 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
         store_u64(patch + 2, value, false);
         return true;
     }
-    if (accessor->form != ACCESSOR_IMMEDIATE) {
-        patch[1] = 0x8d; /* lea */
-        value -= next;
-    }
-    store_u32(operand, (uint32_t)value, false);
-    return size == 5 ? value <= UINT32_MAX : value == (uint64_t)(int64_t)(int32_t)value;
+    if (accessor->form == ACCESSOR_LOAD)
+        patch[size - 6] = 0x8d; /* lea */
+    moved = (uint64_t)(int64_t)(int32_t)load_u32(operand, false) + (value - accessor->value);
+    store_u32(operand, (uint32_t)moved, false);
+    return !is_64_bit || size == 5 ? value <= UINT32_MAX
+                                   : moved == (uint64_t)(int64_t)(int32_t)moved;
+}
+
+static bool encode_64(const struct code *code, const struct accessor *accessor, uint64_t value,
+                      uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    return encode(code, true, accessor, value, patch);
+}
+
+static bool encode_32(const struct code *code, const struct accessor *accessor, uint64_t value,
+                      uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    return encode(code, false, accessor, value, patch);
 }
 
 /* ---- references ---- */
@@ -202,9 +288,19 @@ static bool is_call(const uint8_t *field, uint64_t before)
            (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
 }
 
+/* A displacement from a register, which may be the one with the address of the GOT, but is not %esp
+ * (ModRM mod 10, without or with a SIB byte). */
+static bool is_displacement(const uint8_t *field, uint64_t before)
+{
+    if (before >= 3 && (field[-2] & 0xc7) == 0x84 && (field[-1] & 7) != 4)
+        return true;
+    return before >= 2 && (field[-1] & 0xc0) == 0x80 && (field[-1] & 7) != 4;
+}
+
 /* Who is looked for, in code that is loaded at `address`. */
 struct search {
     uint64_t address;
+    uint64_t base; /* code->base */
     const struct reference_target *target;
     bool is_64_bit;
 };
@@ -215,6 +311,7 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
     const struct reference_target *target = search->target;
     uint32_t value = load_u32(field, false);
     uint64_t distant = search->address + place + 4 + (uint64_t)(int64_t)(int32_t)value;
+    uint64_t from_base = (uint32_t)(search->base + value);
 
     /* The distance check comes first: it is false nearly always, and cheap. */
     if (distant - target->first < target->size &&
@@ -222,8 +319,11 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
          (target->called && is_call(field, place))) &&
         reference_counts(target, distant))
         return true;
+    if (search->base != 0 && from_base - target->first < target->size &&
+        is_displacement(field, place) && reference_counts(target, from_base))
+        return true;
     return target->absolute && (uint64_t)value - target->first < target->size &&
-           (value == target->first || is_immediate(field, place)) &&
+           (value == target->first || !search->is_64_bit || is_immediate(field, place)) &&
            reference_counts(target, value);
 }
 
@@ -263,6 +363,8 @@ static bool block_may_refer(const struct search *search, const uint8_t *fields, 
         found |= is_less(values + every_fourth + (distance + i), size);
         if (target->absolute)
             found |= is_less(values - (uint32_t)target->first, size);
+        if (search->base != 0)
+            found |= is_less(values + (uint32_t)(search->base - target->first), size);
     }
     memcpy(halves, &found, sizeof(halves));
     return (halves[0] | halves[1]) != 0 || target->size > UINT32_MAX;
@@ -271,7 +373,7 @@ static bool block_may_refer(const struct search *search, const uint8_t *fields, 
 static bool find_reference(const struct code *code, bool is_64_bit,
                            const struct reference_target *target, uint64_t *position)
 {
-    const struct search search = {code->address, target, is_64_bit};
+    const struct search search = {code->address, is_64_bit ? 0 : code->base, target, is_64_bit};
     const uint8_t *data = code->bytes.data;
     uint64_t end, next;
 
@@ -353,13 +455,22 @@ const struct machine machine_x86_64 = {
     .address_size = 8,
     .page_size = 4096,
     .relocations = &relocations_64,
-    .look_ahead = 4,
+    .look_ahead = 8,
     .has_chance_hits = true,
     .decode_accessor = decode_64,
-    .encode_accessor = encode,
+    .encode_accessor = encode_64,
     .find_reference = find_reference_64,
     .find_load = find_load_64,
     .follow_jump = follow_jump_64,
+};
+
+static const struct elf_relocation_types relocations_32 = {
+    .none = R_386_NONE,
+    .relative = R_386_RELATIVE,
+    .absolute = R_386_32,
+    .irelative = R_386_IRELATIVE,
+    .no_address = {R_386_TLS_DTPMOD32, R_386_TLS_DTPOFF32, R_386_TLS_TPOFF, R_386_TLS_TPOFF32,
+                   R_386_TLS_DESC, R_386_SIZE32},
 };
 
 const struct machine machine_i386 = {
@@ -367,10 +478,12 @@ const struct machine machine_i386 = {
     .elf_machine = EM_386,
     .address_size = 4,
     .page_size = 4096,
-    .look_ahead = 4,
+    .base_symbol = "_GLOBAL_OFFSET_TABLE_",
+    .relocations = &relocations_32,
+    .look_ahead = 8,
     .has_chance_hits = true,
     .decode_accessor = decode_32,
-    .encode_accessor = encode,
+    .encode_accessor = encode_32,
     .find_reference = find_reference_32,
     .follow_jump = follow_jump_32,
 };

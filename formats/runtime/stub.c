@@ -14,12 +14,12 @@ bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_recor
     return profile_record_layout(raw_version, pointer_size, layout);
 }
 
-bool records_have_value_sites(const struct profile_record_layout *layout, struct bytes records,
-                              bool big_endian)
+bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
+                      bool big_endian, record_test test)
 {
-    for (uint64_t start = 0; start + layout->record_size <= records.size;
+    for (uint64_t start = 0; start + layout->fields_size <= records.size;
          start += layout->record_size) {
-        if (profile_record_has_value_sites(layout, records.data + start, big_endian))
+        if (test(layout, records.data + start, big_endian))
             return true;
     }
     return false;

@@ -28,10 +28,12 @@
  */
 bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_record_layout *layout);
 
-/* True where any of the records has value sites: the image collects value profiles then, and its
- * data is live. The size must be a multiple of the record size. */
-bool records_have_value_sites(const struct profile_record_layout *layout, struct bytes records,
-                              bool big_endian);
+typedef bool (*record_test)(const struct profile_record_layout *layout, const uint8_t *record,
+                            bool big_endian);
+
+/* True where the test is of any of the records. Their size must be a multiple of a record's. */
+bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
+                      bool big_endian, record_test test);
 
 /* Addresses and sizes in the image. bitmap_size is 0 where there is no bitmap. */
 struct stub_place {

@@ -124,7 +124,7 @@ static const struct {
     unsigned raw_version;
     unsigned first, last;
 } releases[] = {
-    {7, 13, 13}, {8, 14, 17}, {9, 18, 18}, {10, 19, 39}, /* so far */
+    {7, 13, 13}, {8, 14, 17}, {9, 18, 18}, {10, 19, 22}, {11, 23, 39}, /* so far */
 };
 
 static void release_range(unsigned raw_version, unsigned *first, unsigned *last)

@@ -163,12 +163,13 @@ struct outcome program_run(const char *directory, const char *name)
 
 const char *program_describe(const struct program *program)
 {
-    return text_format("%sclang-%s %s %s %s %s %s %s %s",
-                       program->target != NULL ? text_format("%s ", program->target->name) : "",
-                       program->clang, program->linker, kind_names[program->kind],
-                       program->language == LANGUAGE_CXX ? "C++" : "C", program->optimization,
-                       or_empty(program->instrumentation), or_empty(program->compile_options),
-                       or_empty(program->link_options));
+    return text_format(
+        "%sclang-%s %s %s %s %s %s %s %s%s",
+        program->target != NULL ? text_format("%s ", program->target->name) : "", program->clang,
+        program->linker, kind_names[program->kind], program->language == LANGUAGE_CXX ? "C++" : "C",
+        program->optimization, or_empty(program->instrumentation),
+        or_empty(program->compile_options), or_empty(program->link_options),
+        program->raw_version != 0 ? text_format(" raw version %u", program->raw_version) : "");
 }
 
 static const char *compiler_of(const struct program *program)
@@ -189,31 +190,78 @@ static const char *position_option(enum link_kind kind)
     }
 }
 
-/* Compiles one source into OBJECT in the directory. */
-static void compile(const struct program *program, const char *directory, const char *source,
-                    const char *object)
+/* The compiler with the options of the program, but for the instrumentation. */
+static struct command compile_command(const struct program *program, const char *directory)
 {
     struct command command = {.directory = directory};
-    struct text_list *words = &command.arguments;
-    text_list_add(words, compiler_of(program));
+    text_list_add(&command.arguments, compiler_of(program));
     if (program->target != NULL) {
-        target_add_compile_words(program->target, words);
+        target_add_compile_words(program->target, &command.arguments);
     }
-    text_list_add(words, program->optimization);
-    text_list_add(words, position_option(program->kind));
-    text_list_add_words(words, instrumentation_of(program));
-    text_list_add_words(words, or_empty(program->compile_options));
-    text_list_add(words, "-c");
-    text_list_add(words, source);
-    text_list_add(words, "-o");
-    text_list_add(words, object);
-    command_run_or_abort(&command);
-    command_free(&command);
+    text_list_add(&command.arguments, program->optimization);
+    text_list_add(&command.arguments, position_option(program->kind));
+    return command;
 }
 
-/* Links the inputs, words of a text, into OUTPUT in the directory. */
-static void link_image(const struct program *program, const char *directory, const char *kind,
-                       const char *inputs, const char *output)
+static void finish_compiling(struct command *command, const char *options, const char *source,
+                             const char *object)
+{
+    text_list_add_words(&command->arguments, options);
+    text_list_add(&command->arguments, source);
+    text_list_add(&command->arguments, "-o");
+    text_list_add(&command->arguments, object);
+    command_run_or_abort(command);
+    command_free(command);
+}
+
+/* By way of LLVM IR, in which the records get the layout of the version. */
+static void compile_rewritten(const struct program *program, const char *directory,
+                              const char *source, const char *object)
+{
+    const char *before = text_format("%s.ll", object), *after = text_format("%s.new.ll", object);
+    struct command command = compile_command(program, directory);
+    text_list_add_words(&command.arguments, instrumentation_of(program));
+    text_list_add_words(&command.arguments, or_empty(program->compile_options));
+    finish_compiling(&command, "-S -emit-llvm", source, before);
+    run_or_abort(directory, COVSPLIT_FIXTURE_DIRECTORY "/../support/raw_version_ir.py", before,
+                 after, text_format("%u", program->wave_size), NULL);
+    command = compile_command(program, directory);
+    finish_compiling(&command, "-w -c", after, object);
+}
+
+void program_compile(const struct program *program, const char *directory, const char *source,
+                     const char *object)
+{
+    if (program->raw_version != 0) {
+        compile_rewritten(program, directory, source, object);
+        return;
+    }
+    struct command command = compile_command(program, directory);
+    text_list_add_words(&command.arguments, instrumentation_of(program));
+    text_list_add_words(&command.arguments, or_empty(program->compile_options));
+    finish_compiling(&command, "-c", source, object);
+}
+
+/* Compiles the profile runtime of the tests' own, and gives the words to link it. */
+static const char *own_runtime(const struct program *program, const char *directory)
+{
+    static const char *const parts[] = {"profile_runtime", "profile_writer"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        struct command command = {.directory = directory};
+        text_list_add(&command.arguments, versioned_tool("clang", program->clang));
+        if (program->target != NULL) {
+            target_add_compile_words(program->target, &command.arguments);
+        }
+        text_list_add_format(&command.arguments, "-DPROFILE_RAW_VERSION=%u", program->raw_version);
+        finish_compiling(&command, "-O2 -fPIC -c",
+                         text_format("%s/elf/%s.c", COVSPLIT_FIXTURE_DIRECTORY, parts[i]),
+                         text_format("%s.o", parts[i]));
+    }
+    return "profile_runtime.o profile_writer.o";
+}
+
+void program_link(const struct program *program, const char *directory, const char *kind,
+                  const char *inputs, const char *output)
 {
     struct command command = {.directory = directory};
     struct text_list *words = &command.arguments;
@@ -224,7 +272,8 @@ static void link_image(const struct program *program, const char *directory, con
         text_list_add_format(words, "-fuse-ld=%s", program->linker);
     }
     text_list_add_words(words, kind);
-    text_list_add_words(words, instrumentation_of(program));
+    text_list_add_words(words, program->raw_version != 0 ? own_runtime(program, directory)
+                                                         : instrumentation_of(program));
     text_list_add_format(words, "-Wl,--build-id=%s",
                          program->build_id != NULL ? program->build_id : "sha1");
     text_list_add_words(words, inputs);
@@ -247,9 +296,9 @@ void program_build(const struct program *program, const char *directory)
     source_generate(path_join(directory, second), program->language, "second", functions + 20);
     const char *main_source =
         path_join(COVSPLIT_FIXTURE_DIRECTORY, cxx ? "program.cc" : "program.c");
-    compile(program, directory, main_source, "main.o");
-    compile(program, directory, first, "first.o");
-    compile(program, directory, second, "second.o");
+    program_compile(program, directory, main_source, "main.o");
+    program_compile(program, directory, first, "first.o");
+    program_compile(program, directory, second, "second.o");
 
     static const char *const link_options[] = {
         [LINK_PIE] = "-pie",
@@ -260,8 +309,8 @@ void program_build(const struct program *program, const char *directory)
     };
     const char *inputs = "main.o first.o second.o";
     if (program->kind == LINK_SHARED) {
-        link_image(program, directory, "-shared", "second.o", PROGRAM_LIBRARY);
+        program_link(program, directory, "-shared", "second.o", PROGRAM_LIBRARY);
         inputs = "main.o first.o " PROGRAM_LIBRARY " -Wl,-rpath,$ORIGIN";
     }
-    link_image(program, directory, link_options[program->kind], inputs, PROGRAM_NAME);
+    program_link(program, directory, link_options[program->kind], inputs, PROGRAM_NAME);
 }

@@ -44,6 +44,10 @@ struct program {
     const char *link_options;
     const char *build_id; /* NULL: sha1; otherwise for -Wl,--build-id= */
     unsigned functions;   /* in each generated source; 0: PROGRAM_FUNCTIONS */
+    unsigned raw_version; /* of its profiles, 11 or above, as no packaged compiler writes them yet:
+                             with rewritten records and a runtime of the tests' own (only with
+                             clang 19 and 22, and %m in names of profiles); 0: the compiler's */
+    unsigned wave_size;   /* with raw_version: its records are as those of a GPU's code */
 };
 
 /* So many that names and data have a whole page each, wherever they begin (the matrix asserts it):
@@ -64,6 +68,13 @@ void program_build(const struct program *program, const char *directory);
  * into `directory` as "app". */
 void program_build_own(const struct program *program, const char *main_source,
                        const char *directory);
+
+/* The two steps of it: SOURCE to OBJECT, and INPUTS (words, as KIND, for the linker) to OUTPUT, all
+ * in the directory. */
+void program_compile(const struct program *program, const char *directory, const char *source,
+                     const char *object);
+void program_link(const struct program *program, const char *directory, const char *kind,
+                  const char *inputs, const char *output);
 
 /* Runs directory/NAME, which leaves its profile as NAME.profraw. */
 struct outcome program_run(const char *directory, const char *name);

@@ -2,7 +2,7 @@
  * The raw profiles behind raw_profile.h.
  *
  * The header is an array of 64-bit fields; which field is where depends on the version, so there is
- * one table of field positions for the versions without a bitmap and two for those with one.
+ * one row of field positions for the versions without a bitmap and three for those with one.
  */
 #include "tests/support/raw_profile.h"
 
@@ -22,15 +22,17 @@ struct header_layout {
     unsigned last_version;
     unsigned field_count;
     unsigned record_size;
-    unsigned record_size_32; /* of targets with 32 bits */
-    unsigned bitmap_size;    /* the field behind it is the padding; NO_FIELD: no bitmap */
+    unsigned record_size_32;        /* of targets with 32 bits */
+    unsigned bitmap_size;           /* the field behind it is the padding; NO_FIELD: no bitmap */
+    unsigned uniform_counter_count; /* the field behind it is the padding; there are none */
     unsigned names_size;
 };
 
 static const struct header_layout layouts[] = {
-    {7, 8, 11, 48, 40, NO_FIELD, 7},
-    {9, 9, 14, 64, 48, 7, 9},
-    {10, 10, 16, 64, 48, 7, 9},
+    {7, 8, 11, 48, 40, NO_FIELD, NO_FIELD, 7},
+    {9, 9, 14, 64, 48, 7, NO_FIELD, 9},
+    {10, 10, 16, 64, 48, 7, NO_FIELD, 9},
+    {11, 11, 19, 72, 56, 7, 9, 12},
 };
 
 enum {
@@ -140,6 +142,10 @@ static bool parse_parts(struct raw_profile *profile, const struct header_layout 
     if (fits && layout->bitmap_size != NO_FIELD) {
         fits = take(file, &offset, field(profile, layout->bitmap_size), &profile->bitmap) &&
                skip_padding(profile, &offset, field(profile, layout->bitmap_size + 1));
+    }
+    if (fits && layout->uniform_counter_count != NO_FIELD) {
+        fits = field(profile, layout->uniform_counter_count) == 0 &&
+               skip_padding(profile, &offset, field(profile, layout->uniform_counter_count + 1));
     }
     return fits && take(file, &offset, field(profile, layout->names_size), &profile->names) &&
            take(file, &offset, file->size - offset, &profile->values);

@@ -2,7 +2,7 @@
  * A reader of raw profiles (.profraw) of the tests' own.
  *
  * It shares nothing with the code under test: what it knows is LLVM's InstrProfData.inc, raw
- * versions 7 to 10, of targets with 64 and with 32 bits, in either byte order.
+ * versions 7 to 11, of targets with 64 and with 32 bits, in either byte order.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
 #define COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H

@@ -275,6 +275,8 @@ class Record:
         self.add("NameRef", 8)
         self.add("FuncHash", 8)
         self.add("CounterPtr", pointer)
+        if version >= 11:
+            self.add("UniformCounterPtr", pointer)
         if version >= 9:
             self.add("BitmapPtr", pointer)
         self.add("FunctionPointer", pointer)
@@ -283,6 +285,8 @@ class Record:
         self.kinds = 3 if version >= 10 else 2
         for kind in range(self.kinds):
             self.add("NumValueSites%d" % kind, 2)
+        if version >= 11:
+            self.add("OffloadDeviceWaveSize", 2)
         if version >= 9:
             self.end += -self.end % 4
             self.add("NumBitmapBytes", 4)
@@ -393,7 +397,7 @@ def decode_data(sidecar, streams, size):
                 expected[name] += values[number] * unit + (offset if relative else 0)
         packed = bytearray(record.end)
         for name, (place, width) in record.fields.items():
-            value = values[name] % 256 ** width
+            value = values.get(name, 0) % 256 ** width
             packed[place:place + width] = value.to_bytes(width, sidecar.byte_order())
         section += packed
     return section + streams[13]

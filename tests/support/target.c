@@ -12,12 +12,58 @@
  * counters, so that llvm-profdata refuses the profiles of any image that it links. lld knows s390x
  * from version 18 on. */
 const struct target target_table[] = {
-    {"aarch64", "aarch64-linux-gnu", "arm64", "qemu-aarch64", "14 16 19 22", "14 16 19 22", true},
-    {"arm", "arm-linux-gnueabihf", "armhf", "qemu-arm", "14 19", "14 19", true},
-    {"i386", "i686-linux-gnu", "i386", "qemu-i386", "14 19", "14 19", false},
-    {"ppc64le", "powerpc64le-linux-gnu", "ppc64el", "qemu-ppc64le", "14 19", "14 19", true},
-    {"s390x", "s390x-linux-gnu", "s390x", "qemu-s390x", "14 19", "19", false},
-    {"mips64el", "mips64el-linux-gnuabi64", "mips64el", "qemu-mips64el", NULL, "14 19", true},
+    {
+        .name = "aarch64",
+        .triple = "aarch64-linux-gnu",
+        .architecture = "arm64",
+        .emulator = "qemu-aarch64",
+        .bfd_clangs = "14 16 19 22",
+        .lld_clangs = "14 16 19 22",
+        .has_large_pages = true,
+    },
+    {
+        .name = "arm",
+        .triple = "arm-linux-gnueabihf",
+        .architecture = "armhf",
+        .emulator = "qemu-arm",
+        .bfd_clangs = "14 19",
+        .lld_clangs = "14 19",
+        .has_large_pages = true,
+    },
+    {
+        .name = "i386",
+        .triple = "i686-linux-gnu",
+        .architecture = "i386",
+        .emulator = "qemu-i386",
+        .bfd_clangs = "14 19",
+        .lld_clangs = "14 19",
+    },
+    {
+        .name = "ppc64le",
+        .triple = "powerpc64le-linux-gnu",
+        .architecture = "ppc64el",
+        .emulator = "qemu-ppc64le",
+        .bfd_clangs = "14 19",
+        .lld_clangs = "14 19",
+        .has_large_pages = true,
+    },
+    {
+        .name = "s390x",
+        .triple = "s390x-linux-gnu",
+        .architecture = "s390x",
+        .emulator = "qemu-s390x",
+        .bfd_clangs = "14 19",
+        .lld_clangs = "19",
+        .address_unit = 2,
+    },
+    {
+        .name = "mips64el",
+        .triple = "mips64el-linux-gnuabi64",
+        .architecture = "mips64el",
+        .emulator = "qemu-mips64el",
+        .lld_clangs = "14 19",
+        .has_large_pages = true,
+    },
 };
 
 const size_t target_count = sizeof target_table / sizeof *target_table;

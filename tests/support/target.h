@@ -21,6 +21,7 @@ struct target {
     /* The LLVM versions whose runtime there is, by the linker that links it: words. NULL: none. */
     const char *bfd_clangs;
     const char *lld_clangs;
+    size_t address_unit; /* of what its code can make addresses; 0: any address */
     /* Linkers align segments to larger pages than 4 KiB, unless they are told. */
     bool has_large_pages;
 };

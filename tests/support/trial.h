@@ -28,6 +28,7 @@ struct trial {
     int exit_code;       /* that the program should end with */
     bool data_stays;     /* value profiling: the data section must not be touched */
     const char *refusal; /* why names and data must stay, as a message says it; NULL: they go */
+    size_t address_unit; /* of what code can make addresses; 0: any address */
     unsigned differing_permille; /* counters that may differ, for a program with threads */
     const char *messages;        /* what covsplit wrote to standard error, for all images */
 };

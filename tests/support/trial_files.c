@@ -27,13 +27,15 @@ static bool is_removed(const struct trial *trial, const char *name)
  * no reader knows. */
 static bool is_rest(const struct elf_file *stripped, const char *name)
 {
-    static const uint8_t record[16] = {[12] = 0xff, 0xff, 0xff, 0x7f};
+    const uint64_t version = 0x7fffffff;
     const Elf64_Shdr *section = elf_file_section(stripped, name);
     if (strcmp(name, "__llvm_covmap") != 0) {
         return elf_file_section_file_size(stripped, name) == 0;
     }
-    return elf_file_section_file_size(stripped, name) == sizeof record &&
-           memcmp(stripped->file.data + section->sh_offset, record, sizeof record) == 0;
+    return elf_file_section_file_size(stripped, name) == 16 &&
+           elf_file_number(stripped, section->sh_offset, 8) == 0 &&
+           elf_file_number(stripped, section->sh_offset + 8, 4) == 0 &&
+           elf_file_number(stripped, section->sh_offset + 12, 4) == version;
 }
 
 static bool check_size(const struct trial *trial, const char *image,

@@ -120,18 +120,22 @@ static bool check_stub(const struct trial *trial, const char *image,
 }
 
 /* The names of a lightweight profile: a chunk that says that it is compressed, with a text for
- * people that is no zlib stream, or without it where the names were shorter. */
+ * people that is no zlib stream, or without it where the names were shorter; and bytes ff behind it
+ * where code can only make addresses that are multiples of a unit. */
 static bool check_names(const struct trial *trial, const char *image,
                         const struct raw_profile *original, const struct raw_profile *stripped,
                         struct verdict *verdict)
 {
     const char *text = text_format("\ncovsplit lightweight profile, UUID %s: use covsplit merge\n",
                                    uuid_of(trial, image));
-    const char *wanted = text_format("\x7f%c%s", (int)strlen(text), text);
-    if (original->names.size < strlen(wanted)) {
-        wanted = original->names.size == 0 ? "" : "\x7f\x01\xff";
+    size_t unit = trial->address_unit != 0 ? trial->address_unit : 1;
+    size_t size = (2 + strlen(text) + unit - 1) / unit * unit;
+    if (original->names.size < size) {
+        text = "\xff";
+        size = original->names.size == 0 ? 0 : (3 + unit - 1) / unit * unit;
     }
-    return parts_equal(stripped->names, (struct part){(const uint8_t *)wanted, strlen(wanted)}) ||
+    const char *wanted = text_format("\x7f%c%s\xff\xff\xff", (int)size - 2, text);
+    return parts_equal(stripped->names, (struct part){(const uint8_t *)wanted, size}) ||
            verdict_fail(verdict, "the names of the profile of %s are no tripwire: %.*s", image,
                         (int)stripped->names.size, (const char *)stripped->names.data);
 }

@@ -22,10 +22,11 @@
 #define NAMES            "names of functions"
 #define ID               "build-id"
 
-/* Versions 7 to 10 in each of the four forms; behind them 8 to 10 of COFF images, in 64 and 32
+/* Versions 7 to 11 in each of the four forms; behind them 8 to 11 of COFF images, in 64 and 32
  * bits. */
-#define FORMS         16
-#define WINDOWS_FORMS 6
+#define VERSIONS      5
+#define FORMS         (VERSIONS * 4)
+#define WINDOWS_FORMS 8
 
 static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = ID;
 
@@ -60,9 +61,9 @@ static void add_section(struct image *image, enum section_kind kind, uint64_t ad
 /* Everything but the sidecar itself, so that a test can change something. */
 static struct image describe(int form)
 {
-    struct image image = {.full = {.raw_version = 7 + (unsigned)form % 4,
-                                   .is_32_bit = (form & 4) != 0,
-                                   .big_endian = (form & 8) != 0,
+    struct image image = {.full = {.raw_version = 7 + (unsigned)form % VERSIONS,
+                                   .is_32_bit = (form / VERSIONS & 1) != 0,
+                                   .big_endian = (form / VERSIONS & 2) != 0,
                                    .bitmap = true,
                                    .records = RECORDS,
                                    .counters_each = EACH,
@@ -73,8 +74,8 @@ static struct image describe(int form)
 
     if (form >= FORMS) {
         image.full.windows = true;
-        image.full.raw_version = 8 + (unsigned)(form - FORMS) % 3;
-        image.full.is_32_bit = form - FORMS >= 3;
+        image.full.raw_version = 8 + (unsigned)(form - FORMS) % 4;
+        image.full.is_32_bit = form - FORMS >= 4;
         image.full.big_endian = false;
     }
     image.light = image.full;
@@ -291,7 +292,7 @@ END_TEST
 /* In version 7 of an image that can be loaded anywhere, the file has no addresses. */
 static struct image describe_relocated(int shape, struct profile_record_layout *layout)
 {
-    struct image image = describe(shape * 4);
+    struct image image = describe(shape * VERSIONS);
 
     ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, layout));
     for (size_t i = 0; i < RECORDS; i++)
@@ -491,7 +492,7 @@ int main(void)
     TCase *all = tcase_create("all");
     suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_tripwire, test_without_binary_id,
                 test_changed_stub, test_names_only);
-    suite_loops(all, FORMS / 4, test_addresses_by_relocation, test_addresses_unknown);
+    suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);
     suite_loops(all, FORMS, test_binary);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges);
     suite_loops(all, FORMS, test_other_builds, test_hostile);

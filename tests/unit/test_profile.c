@@ -2,6 +2,9 @@
  * Raw profiles: made by hand for every version, pointer size and byte order, then cut short and
  * mutated.
  */
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +21,7 @@ struct recipe {
     uint64_t num_data;
     uint64_t num_counters;
     uint64_t num_bitmap_bytes;
+    uint64_t uniform_padding; /* behind uniform counters, of which there are none */
     uint64_t names_size;
     uint64_t num_vtables;
     uint64_t vnames_size;
@@ -93,6 +97,11 @@ static void put_header(struct buffer *profile, const struct recipe *recipe)
         put_64(profile, recipe, recipe->num_bitmap_bytes);
         put_64(profile, recipe, -recipe->num_bitmap_bytes % 8);
     }
+    if (recipe->version >= 11) {
+        put_64(profile, recipe, 0);
+        put_64(profile, recipe, recipe->uniform_padding);
+        put_64(profile, recipe, 0);
+    }
     put_64(profile, recipe, recipe->names_size);
     put_64(profile, recipe, COUNTERS_DELTA);
     if (recipe->version >= 9)
@@ -114,12 +123,16 @@ static void put_record(struct buffer *profile, const struct recipe *recipe, bool
         store_u16(sites, 1, recipe->big_endian);
     put_filled(profile, 16, STUB_BYTE);
     put_pointer(profile, recipe, COUNTERS_DELTA);
+    if (recipe->version >= 11)
+        put_pointer(profile, recipe, 0);
     if (recipe->version >= 9)
         put_pointer(profile, recipe, 0);
     put_pointer(profile, recipe, 0);
     put_pointer(profile, recipe, 0);
     put_32(profile, recipe, covers_all ? (uint32_t)recipe->num_counters : 1);
     ck_assert(buffer_append(profile, sites, 2 * kinds));
+    if (recipe->version >= 11)
+        put_filled(profile, 2, 0);
     if (recipe->version >= 9) {
         ck_assert(buffer_append_zeros(profile, -profile->size % 4));
         put_32(profile, recipe, covers_all ? (uint32_t)recipe->num_bitmap_bytes : 0);
@@ -150,6 +163,7 @@ static void make(const struct recipe *recipe, struct buffer *profile)
     ck_assert(buffer_append_zeros(profile, -counters_size(recipe) % 8));
     put_filled(profile, (size_t)recipe->num_bitmap_bytes, 2);
     ck_assert(buffer_append_zeros(profile, -recipe->num_bitmap_bytes % 8));
+    ck_assert(buffer_append_zeros(profile, (size_t)recipe->uniform_padding));
     put_filled(profile, (size_t)recipe->names_size, 3);
     ck_assert(buffer_append_zeros(profile, -recipe->names_size % 8));
     put_filled(profile, (size_t)recipe->num_vtables * (recipe->is_64_bit ? 24 : 16), 4);
@@ -181,6 +195,8 @@ static struct recipe ordinary(unsigned version, bool is_64_bit, bool big_endian)
         recipe.num_vtables = 3;
         recipe.vnames_size = 9;
     }
+    if (version >= 11)
+        recipe.uniform_padding = 8;
     return recipe;
 }
 
@@ -237,8 +253,8 @@ START_TEST(test_record_sizes)
         unsigned version;
         size_t pointer_size, record_size;
     } sizes[] = {
-        {7, 8, 48}, {8, 8, 48}, {9, 8, 64}, {10, 8, 64},
-        {7, 4, 40}, {8, 4, 40}, {9, 4, 48}, {10, 4, 48},
+        {7, 8, 48}, {8, 8, 48}, {9, 8, 64}, {10, 8, 64}, {11, 8, 72},
+        {7, 4, 40}, {8, 4, 40}, {9, 4, 48}, {10, 4, 48}, {11, 4, 56},
     };
     struct profile_record_layout layout;
 
@@ -249,8 +265,73 @@ START_TEST(test_record_sizes)
         ck_assert_uint_eq(layout.record_size, sizes[i].record_size);
     }
     ck_assert(!profile_record_layout(6, 8, &layout));
-    ck_assert(!profile_record_layout(11, 8, &layout));
+    ck_assert(!profile_record_layout(12, 8, &layout));
     ck_assert(!profile_record_layout(8, 2, &layout));
+}
+END_TEST
+
+/* The record of version 11, as C lays it out. */
+struct record_64 {
+    uint64_t name_ref, func_hash;
+    uint64_t counter_ptr, uniform_counter_ptr, bitmap_ptr, function_pointer, values;
+    uint32_t num_counters;
+    uint16_t num_value_sites[3];
+    uint16_t offload_device_wave_size;
+    uint32_t num_bitmap_bytes;
+};
+
+struct record_32 {
+    uint64_t name_ref, func_hash;
+    uint32_t counter_ptr, uniform_counter_ptr, bitmap_ptr, function_pointer, values;
+    uint32_t num_counters;
+    uint16_t num_value_sites[3];
+    uint16_t offload_device_wave_size;
+    uint32_t num_bitmap_bytes;
+} __attribute__((aligned(8)));
+
+#define EXPECT_FIELD(layout, record, field)                                                        \
+    ck_assert_uint_eq((layout).field, offsetof(struct record, field))
+#define EXPECT_FIELDS(layout, record)                                                              \
+    EXPECT_FIELD(layout, record, counter_ptr);                                                     \
+    EXPECT_FIELD(layout, record, uniform_counter_ptr);                                             \
+    EXPECT_FIELD(layout, record, bitmap_ptr);                                                      \
+    EXPECT_FIELD(layout, record, num_counters);                                                    \
+    EXPECT_FIELD(layout, record, num_value_sites);                                                 \
+    EXPECT_FIELD(layout, record, offload_device_wave_size);                                        \
+    EXPECT_FIELD(layout, record, num_bitmap_bytes);                                                \
+    ck_assert_uint_eq((layout).record_size, sizeof(struct record))
+
+START_TEST(test_record_of_version_11)
+{
+    struct profile_record_layout layout;
+
+    ck_assert(profile_record_layout(11, 8, &layout));
+    EXPECT_FIELDS(layout, record_64);
+    ck_assert(profile_record_layout(11, 4, &layout));
+    EXPECT_FIELDS(layout, record_32);
+    ck_assert(profile_record_layout(10, 8, &layout));
+    ck_assert_uint_eq(layout.uniform_counter_ptr, 0);
+    ck_assert_uint_eq(layout.offload_device_wave_size, 0);
+}
+END_TEST
+
+START_TEST(test_records_of_devices)
+{
+    uint8_t record[PROFILE_RECORD_SIZE_MAX];
+    struct profile_record_layout layout;
+
+    ck_assert(profile_record_layout(10, 8, &layout));
+    memset(record, 0xff, sizeof(record));
+    ck_assert(!profile_record_is_of_device(&layout, record, false));
+    ck_assert(profile_record_layout(11, 8, &layout));
+    memset(record + layout.uniform_counter_ptr, 0, layout.pointer_size);
+    memset(record + layout.offload_device_wave_size, 0, sizeof(uint16_t));
+    ck_assert(!profile_record_is_of_device(&layout, record, false));
+    store_u16(record + layout.offload_device_wave_size, 64, false);
+    ck_assert(profile_record_is_of_device(&layout, record, false));
+    store_u16(record + layout.offload_device_wave_size, 0, false);
+    record[layout.uniform_counter_ptr + 7] = 1;
+    ck_assert(profile_record_is_of_device(&layout, record, false));
 }
 END_TEST
 
@@ -483,15 +564,16 @@ START_TEST(test_impossible_sizes)
 {
     static const uint64_t values[] = {
         1, UINT64_MAX, UINT64_MAX / 2, UINT64_MAX - 1000, UINT64_C(1) << 61, UINT64_C(1) << 32};
-    struct recipe recipe = ordinary(10, true, false);
+    struct recipe recipe = ordinary(_i == 0 ? 10 : 11, true, false);
     struct buffer file = {0};
+    size_t deltas = _i == 0 ? 10 : 13;
 
     make(&recipe, &file);
     /* The words from BinaryIdsSize to NamesSize, and those of the vtables. */
-    for (size_t word = 2; word < 15; word++) {
+    for (size_t word = 2; word < deltas + 5; word++) {
         uint64_t old = load_u64(file.data + 8 * word, false);
 
-        if (word >= 10 && word < 13)
+        if (word >= deltas && word < deltas + 3)
             continue;
         for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
             struct profile profile;
@@ -520,8 +602,8 @@ START_TEST(test_bad_headers)
     expect_bad((struct bytes){file.data, 12}, "cut short");
     store_u64(file.data + 8, 6, false);
     expect_bad(buffer_view(&file), "raw profile version 6");
-    store_u64(file.data + 8, 11, false);
-    expect_bad(buffer_view(&file), "raw profile version 11");
+    store_u64(file.data + 8, 12, false);
+    expect_bad(buffer_view(&file), "raw profile version 12; this covsplit knows 7 to 11; ");
     store_u64(file.data + 8, 8, false);
     store_u64(file.data + 80, 2, false);
     expect_bad(buffer_view(&file), "last value kind 2");
@@ -533,6 +615,28 @@ START_TEST(test_bad_headers)
     store_u64(file.data + 88, UINT64_MAX, false);
     expect_bad(buffer_view(&file), "binary ID");
     buffer_free(&file);
+}
+END_TEST
+
+/* Wherever they would be: it is their number that is refused. */
+START_TEST(test_uniform_counters)
+{
+    static const uint64_t counts[] = {1, 5, UINT64_C(1) << 61, UINT64_MAX};
+
+    for (int index = 0; index < 4; index++) {
+        struct recipe recipe = ordinary(11, (index & 1) != 0, (index & 2) != 0);
+        struct buffer file = {0};
+        char text[64];
+
+        make(&recipe, &file);
+        parse_good(&file);
+        for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+            store_u64(file.data + 9 * sizeof(uint64_t), counts[i], recipe.big_endian);
+            snprintf(text, sizeof(text), "has %" PRIu64 " uniform counters", counts[i]);
+            expect_bad(buffer_view(&file), text);
+        }
+        buffer_free(&file);
+    }
 }
 END_TEST
 
@@ -585,14 +689,15 @@ int main(void)
 {
     TCase *layout = tcase_create("layout");
     suite_loops(layout, SHAPES, test_every_shape);
-    suite_tests(layout, test_record_sizes, test_byte_coverage, test_variant_names,
-                test_several_profiles, test_too_many_zeros);
+    suite_tests(layout, test_record_sizes, test_record_of_version_11, test_records_of_devices,
+                test_byte_coverage, test_variant_names, test_several_profiles, test_too_many_zeros);
     TCase *identity = tcase_create("identity");
     suite_loops(identity, SHAPES, test_lightweight, test_not_lightweight, test_binary_ids,
                 test_uuids);
     TCase *damage = tcase_create("damage");
     suite_loops(damage, SHAPES, test_every_truncation_fails);
-    suite_tests(damage, test_impossible_sizes, test_bad_headers);
+    suite_loops(damage, 2, test_impossible_sizes);
+    suite_tests(damage, test_bad_headers, test_uniform_counters);
     suite_loops(damage, SHAPES, test_random_mutations);
     tcase_add_test(damage, test_recognizes_only_profiles);
     return suite_main("profile", layout, identity, damage);

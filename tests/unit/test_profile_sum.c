@@ -14,16 +14,17 @@
 #define LIMIT (UINT64_MAX - 2)
 #define BYTES PROFILE_VARIANT_BYTE_COVERAGE
 
-/* Versions 7 to 10 in each of the four forms; behind them 8 to 10 as Windows has them, in 64 and 32
+/* Versions 7 to 11 in each of the four forms; behind them 8 to 11 as Windows has them, in 64 and 32
  * bits. */
-#define FORMS         16
-#define WINDOWS_FORMS 6
+#define VERSIONS      5
+#define FORMS         (VERSIONS * 4)
+#define WINDOWS_FORMS 8
 
 static struct profile_recipe form(int index)
 {
-    struct profile_recipe recipe = {.raw_version = 7 + (unsigned)index % 4,
-                                    .is_32_bit = (index & 4) != 0,
-                                    .big_endian = (index & 8) != 0,
+    struct profile_recipe recipe = {.raw_version = 7 + (unsigned)index % VERSIONS,
+                                    .is_32_bit = (index / VERSIONS & 1) != 0,
+                                    .big_endian = (index / VERSIONS & 2) != 0,
                                     .bitmap = true,
                                     .records = 5,
                                     .counters_each = 3,
@@ -33,8 +34,8 @@ static struct profile_recipe form(int index)
 
     if (index >= FORMS) {
         recipe.windows = true;
-        recipe.raw_version = 8 + (unsigned)(index - FORMS) % 3;
-        recipe.is_32_bit = index - FORMS >= 3;
+        recipe.raw_version = 8 + (unsigned)(index - FORMS) % 4;
+        recipe.is_32_bit = index - FORMS >= 4;
         recipe.big_endian = false;
     }
     return recipe;

@@ -51,14 +51,13 @@ static void take_names(struct subject *subject, struct maker *maker)
     subject->context.names = &subject->names;
 }
 
-static void make_data(struct subject *subject, uint64_t seed)
+static void make_data_of(struct subject *subject, uint64_t seed, uint64_t raw_version)
 {
-    static const uint64_t versions[] = {7, 8, 9, 10, 10 | PROFILE_VARIANT_BYTE_COVERAGE};
     struct maker maker = maker_start(seed);
 
     *subject = (struct subject){
         .transform = transform_for(SECTION_DATA, false),
-        .context = {.raw_version = versions[seed % 5],
+        .context = {.raw_version = raw_version,
                     .pointer_size = seed % 3 == 0 ? 4 : 8,
                     .big_endian = seed % 7 == 0,
                     .threads = 2},
@@ -67,6 +66,18 @@ static void make_data(struct subject *subject, uint64_t seed)
     subject->section = maker_data(&maker, subject->context.raw_version,
                                   subject->context.pointer_size, subject->context.big_endian);
     take_names(subject, &maker);
+}
+
+static void make_data(struct subject *subject, uint64_t seed)
+{
+    static const uint64_t versions[] = {7, 8, 9, 10, 10 | PROFILE_VARIANT_BYTE_COVERAGE};
+
+    make_data_of(subject, seed, versions[seed % 5]);
+}
+
+static void make_data_11(struct subject *subject, uint64_t seed)
+{
+    make_data_of(subject, seed, seed % 5 == 0 ? 11 | PROFILE_VARIANT_BYTE_COVERAGE : 11);
 }
 
 static void make_covmap(struct subject *subject, uint64_t seed)
@@ -106,8 +117,8 @@ static void make_covfun_blocks(struct subject *subject, uint64_t seed)
 typedef void (*subject_maker)(struct subject *subject, uint64_t seed);
 
 /* The last one has no streams of its own. */
-static const subject_maker makers[] = {make_names, make_data, make_covmap, make_covfun,
-                                       make_covfun_blocks};
+static const subject_maker makers[] = {make_names,  make_data,   make_data_11,
+                                       make_covmap, make_covfun, make_covfun_blocks};
 
 #define MAKERS ((int)(sizeof(makers) / sizeof(makers[0])))
 
@@ -195,6 +206,28 @@ START_TEST(test_changed_section)
         subject.section.size = (size_t)random_below(&random, subject.section.size);
         if (subject.section.size != 0)
             comes_back(&subject);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
+/* What only a GPU's code has in its records has no stream: such data is stored otherwise. */
+START_TEST(test_data_of_device)
+{
+    for (uint64_t seed = 0; seed < 40; seed++) {
+        struct profile_record_layout layout;
+        struct subject subject;
+
+        make_data_11(&subject, seed);
+        ck_assert(profile_record_layout(subject.context.raw_version, subject.context.pointer_size,
+                                        &layout));
+        if (comes_back(&subject)) {
+            subject.section.data[layout.offload_device_wave_size] ^= 64;
+            ck_assert(!comes_back(&subject));
+            subject.section.data[layout.offload_device_wave_size] ^= 64;
+            subject.section.data[layout.uniform_counter_ptr] ^= 1;
+            ck_assert(!comes_back(&subject));
+        }
         free_subject(&subject);
     }
 }
@@ -437,6 +470,7 @@ static const struct {
     const char *digest;
 } forms[] = {
     {make_data, "ba1d80a89b169bc65ea855caa6ad3c0c"},
+    {make_data_11, "fb0c0ecc53a7d5cac7c95b3c46ebeeb9"},
     {make_covfun, "ae53bcd3f8937489434d49acf871541b"},
 };
 
@@ -513,6 +547,6 @@ int main(void)
     suite_loops(sections, MAKERS, test_recall);
     suite_loops(damage, MAKERS - 1, test_changed_parts);
     TCase *names = suite_case("names", 60, NULL);
-    suite_tests(names, test_distinct_names, test_mappings_are_taken_apart);
+    suite_tests(names, test_distinct_names, test_mappings_are_taken_apart, test_data_of_device);
     return suite_main("compact", sections, damage, names);
 }

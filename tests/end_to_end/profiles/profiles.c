@@ -110,6 +110,22 @@ static const struct variant variants[] = {
      .binary = true,
      .program = {CXX_PROGRAM(LINK_PIE, "-O1"),
                  .compile_options = "-mllvm -profile-correlate=binary -fcoverage-mcdc"}},
+
+    {.clangs = "22", .program = {C_PROGRAM(LINK_PIE, "-O1"), .raw_version = 11}},
+    {.clangs = "22", .program = {CXX_PROGRAM(LINK_SHARED, "-O0"), .raw_version = 11}},
+    {.clangs = "22",
+     .program = {CXX_PROGRAM(LINK_SHARED, "-O1"), .raw_version = 11,
+                 .compile_options = "-fcoverage-mcdc"}},
+    {.clangs = "22", .program = {C_PROGRAM(LINK_STATIC, "-O1"), .raw_version = 11}},
+    {.clangs = "22",
+     .byte_coverage = true,
+     .program = {C_PROGRAM(LINK_NO_PIE, "-O1"), .raw_version = 11,
+                 .compile_options = "-mllvm -enable-single-byte-coverage=true"}},
+    {.clangs = "22",
+     .no_coverage = true,
+     .program = {C_PROGRAM(LINK_PIE, "-O2"), .raw_version = 11,
+                 .instrumentation = "-fprofile-generate",
+                 .compile_options = "-mllvm -disable-vp=true"}},
 };
 
 #define VARIANT_COUNT (sizeof variants / sizeof *variants)
@@ -308,7 +324,9 @@ static void check_reports(const struct application *application, const char *exp
 START_TEST(test_variant)
 {
     variant = &chosen[_i];
-    profdata = versioned_tool("llvm-profdata", variant->program.clang);
+    profdata = variant->program.raw_version != 0
+                   ? COVSPLIT_FIXTURE_DIRECTORY "/../support/llvm_profdata_11.py"
+                   : versioned_tool("llvm-profdata", variant->program.clang);
     struct application application = application_build(&variant->program, "profiles", NULL, NULL);
     struct text_list original = run_all(&application, "original");
     struct text_list split = run_all(&application, "split");

@@ -1,8 +1,14 @@
 # Profiles of split images, with their sidecars and without.
-add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire)
+add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions)
 add_run(merge-files merge_files)
 add_run(bad-profile-sums-1 profiles_bad 1 ${half})
 add_run(bad-profile-sums-2 profiles_bad ${middle} ${half})
+
+# Versions that no packaged compiler writes: of the records in one's LLVM IR, the tests make them.
+if(22 IN_LIST COVSPLIT_TEST_CLANGS)
+  add_run(raw-versions-bfd raw_versions 22 bfd)
+  add_run(raw-versions-lld raw_versions 22 lld)
+endif()
 
 # What is in a profile does not depend on the linker: each compiler comes with one.
 set(linker bfd)

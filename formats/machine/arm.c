@@ -1,0 +1,728 @@
+/*
+ * Arm, 32 bits (Arm Architecture Reference Manual for A-profile, AArch32; ELF for the Arm
+ * Architecture), little-endian, with both instruction sets: A32, of 4 bytes at multiples of 4, and
+ * T32, of 2 or 4 bytes at multiples of 2. Functions of both call each other: the lowest bit of a
+ * function's address tells which set it is in. A search does not know what it reads, and takes each
+ * place for both.
+ *
+ * No instruction holds an address. It is a word behind the function (a literal), which an
+ * instruction loads relative to pc, or two halves in movw and movt; and in position-independent
+ * code it is no address but a distance, to which another instruction adds pc or the address of the
+ * GOT (_GLOBAL_OFFSET_TABLE_). Reading pc gives the address of the instruction + 8 in A32, + 4 in
+ * T32. So a reference is found at the instruction that brings the number, and what becomes of it
+ * where its register is used next: compilers may put others between the two, and a search looks as
+ * far ahead as for AArch64. What is added up so hardly ever makes an address by chance. Where code
+ * may hold addresses any aligned word is one.
+ *
+ * An accessor is computed from its first instruction to its return, with the number from its
+ * literal or its two halves as what can be changed. Bodies seen in real images (clang 14 and 19;
+ * GNU ld, gold, lld, mold), of which none changes in linking: ldr r0, [pc, #4]; ldr r0, [pc, r0];
+ * bx lr; .word slot - .    A32, PIC ldr r0, [pc, #4]; add r0, pc; ldr r0, [r0]; bx lr; .word T32,
+ * PIC with `add r0, pc, r0` or without the second ldr              where the symbol is not weak
+ *     movw r0, X; movt r0, X; bx lr                                both, not PIC, from Armv7 on
+ *     ldr r0, [pc]; bx lr; .word X                                 both, not PIC, older; -Os of gcc
+ * and what gcc makes, in both sets, with the distance of the slot from the GOT:
+ *     [push {fp}; add fp, sp, #0]  (-O0)   or   [sub sp, #8 ... str r3, [sp, #4] ... add sp, #8]
+ *     ldr r3, =GOT - .; ldr r2, =slot - GOT; add r3, pc, r3; ldr r3, [r3, r2]; mov r0, r3; bx lr
+ */
+#include "formats/machine/machine.h"
+
+#include <elf.h>
+#include <string.h>
+
+#define REGISTER_PC 15
+
+/* How far a literal can be from the instruction that loads it, what pc adds included. */
+#define LITERAL_REACH UINT64_C(4112)
+/* Bytes behind an instruction that brings a number within which it is used. */
+#define LOOK_AHEAD UINT64_C(2048)
+
+/* ---- instructions ---- */
+
+/* What matters of both sets. */
+enum operation {
+    OTHER,
+    LITERAL,   /* result = the word at `value` */
+    LOW_HALF,  /* result = value (movw) */
+    HIGH_HALF, /* the high half of result = value (movt) */
+    ADD,       /* result = base + index */
+    LOAD_SUM,  /* result = the word at base + index */
+    USE_SUM,   /* another load, or a store, at base + index */
+    LOAD,      /* result = the word at base */
+    MOVE,      /* result = base */
+    ADDRESS,   /* result = value (adr) */
+    BRANCH,    /* to value; calls, too */
+};
+
+struct instruction {
+    enum operation operation;
+    uint32_t bits; /* of 4 bytes in T32, the first halfword is the high one */
+    uint32_t size;
+    uint32_t pc; /* what reading pc gives */
+    uint32_t value;
+    uint8_t result;
+    uint8_t base;
+    uint8_t index;
+    bool is_conditional;
+};
+
+static uint32_t sign_extend(uint32_t value, unsigned bits)
+{
+    uint32_t sign = UINT32_C(1) << (bits - 1);
+
+    return (value ^ sign) - sign;
+}
+
+static uint32_t add_or_subtract(uint32_t from, uint32_t distance, bool add)
+{
+    return add ? from + distance : from - distance;
+}
+
+static void set_registers(struct instruction *instruction, uint32_t result, uint32_t base,
+                          uint32_t index)
+{
+    instruction->result = result & 15;
+    instruction->base = base & 15;
+    instruction->index = index & 15;
+}
+
+/* The 8 bits of an immediate, turned right by twice what is in front of them. */
+static uint32_t turned_immediate(uint32_t bits)
+{
+    uint32_t by = bits >> 7 & 0x1e;
+
+    return by == 0 ? bits & 0xff : (bits & 0xff) >> by | (bits & 0xff) << (32 - by);
+}
+
+/* Any condition but the one that is none, of which only blx is looked at. */
+static enum operation operation_a32(struct instruction *instruction)
+{
+    uint32_t bits = instruction->bits, pc = instruction->pc;
+
+    set_registers(instruction, bits >> 12, bits >> 16, bits);
+    if ((bits & 0x0f7f0000) == 0x051f0000) {
+        instruction->value = add_or_subtract(pc, bits & 0xfff, (bits >> 23 & 1) != 0);
+        return LITERAL;
+    }
+    if ((bits & 0x0fb00000) == 0x03000000) {
+        instruction->value = (bits >> 4 & 0xf000) | (bits & 0xfff);
+        return (bits & 0x00400000) == 0 ? LOW_HALF : HIGH_HALF;
+    }
+    if ((bits & 0x0fe00ff0) == 0x00800000)
+        return ADD;
+    if ((bits & 0x0f800ff0) == 0x07800000) /* of words and bytes */
+        return (bits & 0x00700000) == 0x00100000 ? LOAD_SUM : USE_SUM;
+    if ((bits & 0x0fc00f90) == 0x01800090 && (bits & 0x60) != 0) /* of halfwords and the like */
+        return USE_SUM;
+    if ((bits & 0x0ff00fff) == 0x05900000)
+        return LOAD;
+    if ((bits & 0x0fff0ff0) == 0x01a00000) {
+        instruction->base = instruction->index;
+        return MOVE;
+    }
+    if ((bits & 0x0fff0000) == 0x028f0000 || (bits & 0x0fff0000) == 0x024f0000) {
+        instruction->value = add_or_subtract(pc, turned_immediate(bits), (bits >> 23 & 1) != 0);
+        return ADDRESS;
+    }
+    if ((bits & 0x0e000000) == 0x0a000000) {
+        instruction->value = pc + sign_extend(bits & 0xffffff, 24) * 4;
+        if (bits >> 28 == 15) /* blx */
+            instruction->value += bits >> 23 & 2;
+        return BRANCH;
+    }
+    return OTHER;
+}
+
+static enum operation operation_t16(struct instruction *instruction)
+{
+    uint32_t bits = instruction->bits, pc = instruction->pc;
+
+    set_registers(instruction, bits & 7, bits >> 3 & 7, bits >> 6 & 7);
+    switch (bits >> 11) {
+    case 0x4800 >> 11:
+    case 0xa000 >> 11:
+        instruction->result = bits >> 8 & 7;
+        instruction->value = (pc & ~3u) + (bits & 0xff) * 4;
+        return bits >> 11 == 0x4800 >> 11 ? LITERAL : ADDRESS;
+    case 0x6800 >> 11:
+        return (bits & 0x07c0) == 0 ? LOAD : OTHER;
+    case 0xe000 >> 11:
+        instruction->value = pc + sign_extend(bits & 0x7ff, 11) * 2;
+        return BRANCH;
+    }
+    if ((bits & 0xfe00) == 0x1800)
+        return ADD;
+    if ((bits & 0xf000) == 0x5000)
+        return (bits & 0x0e00) == 0x0800 ? LOAD_SUM : USE_SUM;
+    if ((bits & 0xfd00) == 0x4400) { /* of all registers: add, and mov */
+        set_registers(instruction, (bits & 7) | (bits >> 4 & 8), bits >> 3, bits >> 3);
+        if ((bits & 0x0200) != 0)
+            return MOVE;
+        instruction->index = instruction->result;
+        return ADD;
+    }
+    if ((bits & 0xf000) == 0xd000 && (bits >> 8 & 15) < 14) {
+        instruction->value = pc + sign_extend(bits & 0xff, 8) * 2;
+        return BRANCH;
+    }
+    return OTHER;
+}
+
+/* b, bl and blx of 4 bytes. */
+static enum operation branch_t32(struct instruction *instruction)
+{
+    uint32_t bits = instruction->bits, pc = instruction->pc;
+    uint32_t sign = bits >> 26 & 1, j1 = bits >> 13 & 1, j2 = bits >> 11 & 1;
+    uint32_t high = bits >> 16 & 0x3ff, low = bits & 0x7ff;
+
+    if ((bits & 0x5000) == 0) { /* with a condition */
+        uint32_t distance = sign << 20 | j2 << 19 | j1 << 18 | (high & 0x3f) << 12 | low << 1;
+
+        instruction->value = pc + sign_extend(distance, 21);
+        return (bits & 0x03800000) == 0x03800000 ? OTHER : BRANCH;
+    }
+    instruction->value =
+        ((bits & 0x5000) == 0x4000 ? pc & ~3u : pc) + /* blx */
+        sign_extend(
+            sign << 24 | (j1 ^ sign ^ 1) << 23 | (j2 ^ sign ^ 1) << 22 | high << 12 | low << 1, 25);
+    return BRANCH;
+}
+
+static enum operation operation_t32(struct instruction *instruction)
+{
+    uint32_t bits = instruction->bits, pc = instruction->pc;
+    uint32_t immediate = (bits >> 15 & 0x800) | (bits >> 4 & 0x700) | (bits & 0xff);
+
+    set_registers(instruction, bits >> 12, bits >> 16, bits);
+    if ((bits & 0xff7f0000) == 0xf85f0000) {
+        instruction->value = add_or_subtract(pc & ~3u, bits & 0xfff, (bits >> 23 & 1) != 0);
+        return LITERAL;
+    }
+    if ((bits & 0xfe000ff0) == 0xf8000000) /* without a shift */
+        return (bits & 0x01f00000) == 0x00500000 ? LOAD_SUM : USE_SUM;
+    if ((bits & 0xf800d000) == 0xf0009000 || (bits & 0xf800c000) == 0xf000c000 ||
+        (bits & 0xf800d000) == 0xf0008000)
+        return branch_t32(instruction);
+    instruction->result = bits >> 8 & 15;
+    if ((bits & 0xfb708000) == 0xf2400000) {
+        instruction->value = (bits >> 4 & 0xf000) | immediate;
+        return (bits & 0x00800000) == 0 ? LOW_HALF : HIGH_HALF;
+    }
+    if ((bits & 0xfbff8000) == 0xf20f0000 || (bits & 0xfbff8000) == 0xf2af0000) {
+        instruction->value = add_or_subtract(pc & ~3u, immediate, (bits >> 23 & 1) == 0);
+        return ADDRESS;
+    }
+    return (bits & 0xffe0f0f0) == 0xeb000000 ? ADD : OTHER;
+}
+
+static bool read_a32(const struct code *code, uint64_t offset, struct instruction *instruction)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code->bytes, offset, 4, &part))
+        return false;
+    instruction->size = 4;
+    instruction->bits = load_u32(part.data, false);
+    instruction->pc = (uint32_t)(code->address + offset) + 8;
+    instruction->is_conditional = instruction->bits >> 28 < 14;
+    instruction->operation = operation_a32(instruction);
+    if (instruction->bits >> 28 == 15 && instruction->operation != BRANCH)
+        instruction->operation = OTHER;
+    return true;
+}
+
+static bool read_t32(const struct code *code, uint64_t offset, struct instruction *instruction)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code->bytes, offset, 2, &part))
+        return false;
+    instruction->bits = load_u16(part.data, false);
+    instruction->size = instruction->bits >= 0xe800 ? 4 : 2;
+    instruction->pc = (uint32_t)(code->address + offset) + 4;
+    instruction->is_conditional = false;
+    if (instruction->size == 2) {
+        instruction->operation = operation_t16(instruction);
+        return true;
+    }
+    if (!bytes_slice(code->bytes, offset, 4, &part))
+        return false;
+    instruction->bits = instruction->bits << 16 | load_u16(part.data + 2, false);
+    instruction->operation = operation_t32(instruction);
+    return true;
+}
+
+static bool read_instruction(const struct code *code, uint64_t offset,
+                             struct instruction *instruction)
+{
+    return code->is_thumb ? read_t32(code, offset, instruction)
+                          : read_a32(code, offset, instruction);
+}
+
+static bool literal_at(const struct code *code, uint64_t offset, uint32_t *word)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code->bytes, offset, 4, &part))
+        return false;
+    *word = load_u32(part.data, false);
+    return true;
+}
+
+/* ---- accessors ---- */
+
+/* Instructions that may be around those that make the address: `pushed` bytes are on the stack
+ * then. Returns are those that leave the function. */
+struct frame_instruction {
+    uint32_t bits;
+    int pushed;
+    bool is_return;
+};
+
+static const struct frame_instruction frames_a32[] = {
+    {0xe12fff1e, 0, true},   /* bx lr */
+    {0xe1a0f00e, 0, true},   /* mov pc, lr */
+    {0xe52db004, 4, false},  /* push {fp} */
+    {0xe28db000, 0, false},  /* add fp, sp, #0 */
+    {0xe28bd000, 0, false},  /* add sp, fp, #0 */
+    {0xe49db004, -4, false}, /* pop {fp} */
+    {0xe92d4800, 8, false},  /* push {fp, lr} */
+    {0xe1a0b00d, 0, false},  /* mov fp, sp */
+    {0xe8bd8800, -8, true},  /* pop {fp, pc} */
+    {0xe24dd008, 8, false},  /* sub sp, sp, #8 */
+    {0xe58d3004, 0, false},  /* str r3, [sp, #4] */
+    {0xe28dd008, -8, false}, /* add sp, sp, #8 */
+    {0, 0, false},
+};
+
+static const struct frame_instruction frames_t32[] = {
+    {0x4770, 0, true},       /* bx lr */
+    {0xbf00, 0, false},      /* nop */
+    {0xb480, 4, false},      /* push {r7} */
+    {0xaf00, 0, false},      /* add r7, sp, #0 */
+    {0x46bd, 0, false},      /* mov sp, r7 */
+    {0xf85d7b04, -4, false}, /* ldr r7, [sp], #4 */
+    {0xbc80, -4, false},     /* pop {r7} */
+    {0xb580, 8, false},      /* push {r7, lr} */
+    {0x466f, 0, false},      /* mov r7, sp */
+    {0xbd80, -8, true},      /* pop {r7, pc} */
+    {0xb082, 8, false},      /* sub sp, #8 */
+    {0x9301, 0, false},      /* str r3, [sp, #4] */
+    {0xb002, -8, false},     /* add sp, #8 */
+    {0, 0, false},
+};
+
+/* What a register holds: a number, or what the slot at that address holds. */
+struct content {
+    bool is_known;
+    bool has_pc;  /* pc was added */
+    bool is_half; /* only its low half is */
+    bool is_pair; /* the operand is movw and movt, not a literal */
+    bool is_loaded;
+    uint32_t value;
+    uint32_t number;  /* that of the literal or of the two halves in it */
+    uint64_t operand; /* where in the body that is */
+    uint64_t load;    /* where in the body the slot is loaded */
+};
+
+/* Those that may have a part in it: r0 to r3. */
+#define CONTENTS         4
+#define INSTRUCTIONS_MAX 16
+
+struct computation {
+    const struct code *code;
+    uint64_t offset;
+    uint64_t end; /* of what is known to belong to the body */
+    int pushed;
+    struct content contents[CONTENTS];
+};
+
+/* What the register holds; that of pc has no operand. NULL where it is not known. */
+static const struct content *content_of(const struct computation *computation, unsigned number,
+                                        const struct content *pc)
+{
+    if (number == REGISTER_PC)
+        return pc;
+    return number < CONTENTS && computation->contents[number].is_known
+               ? &computation->contents[number]
+               : NULL;
+}
+
+static bool compute_sum(const struct computation *computation,
+                        const struct instruction *instruction, struct content *result)
+{
+    struct content pc = {.is_known = true, .has_pc = true, .value = instruction->pc};
+    const struct content *base = content_of(computation, instruction->base, &pc);
+    const struct content *index = content_of(computation, instruction->index, &pc);
+
+    if (base == NULL || index == NULL || base->is_half || index->is_half || base->is_loaded ||
+        index->is_loaded || (base == &pc && index == &pc))
+        return false;
+    *result = index == &pc ? *base : *index;
+    result->value = base->value + index->value;
+    result->has_pc = base->has_pc || index->has_pc;
+    return true;
+}
+
+/* The number that movt completes is the one of the movw in front of it. */
+static bool compute_half(const struct computation *computation,
+                         const struct instruction *instruction, struct content *result)
+{
+    *result = computation->contents[instruction->result % CONTENTS];
+    result->value |= instruction->value << 16;
+    result->number = result->value;
+    if (!result->is_known || !result->is_half || result->operand + 4 != computation->offset)
+        return false;
+    result->is_half = false;
+    result->is_pair = true;
+    return true;
+}
+
+static bool compute(struct computation *computation, const struct instruction *instruction)
+{
+    uint64_t literal = (instruction->value - computation->code->address) & UINT32_MAX;
+    struct content result = {.is_known = true, .operand = computation->offset};
+    bool is_known = false;
+
+    switch (instruction->operation) {
+    case LITERAL:
+        result.operand = literal;
+        is_known = literal_at(computation->code, literal, &result.value);
+        result.number = result.value;
+        if (computation->end < literal + 4)
+            computation->end = literal + 4;
+        break;
+    case LOW_HALF:
+        result.is_half = true;
+        result.value = instruction->value;
+        is_known = true;
+        break;
+    case HIGH_HALF:
+        is_known = compute_half(computation, instruction, &result);
+        break;
+    case ADD:
+    case LOAD_SUM:
+        is_known = compute_sum(computation, instruction, &result);
+        break;
+    case LOAD:
+    case MOVE:
+        result = computation->contents[instruction->base % CONTENTS];
+        is_known = instruction->base < CONTENTS && result.is_known && !result.is_half &&
+                   (instruction->operation == MOVE || !result.is_loaded);
+        break;
+    default:
+        break;
+    }
+    if (instruction->operation == LOAD || instruction->operation == LOAD_SUM) {
+        result.is_loaded = true;
+        result.load = computation->offset;
+    }
+    if (!is_known || instruction->result >= CONTENTS || instruction->is_conditional)
+        return false;
+    computation->contents[instruction->result] = result;
+    return true;
+}
+
+/* Computes the body to its return: what it returns. */
+static bool compute_body(const struct code *code, struct computation *computation,
+                         struct content *result)
+{
+    *computation = (struct computation){.code = code};
+    for (unsigned i = 0; i < INSTRUCTIONS_MAX; i++) {
+        const struct frame_instruction *frame = code->is_thumb ? frames_t32 : frames_a32;
+        struct instruction instruction;
+
+        if (!read_instruction(code, computation->offset, &instruction))
+            return false;
+        while (frame->bits != 0 && frame->bits != instruction.bits)
+            frame++;
+        if (frame->bits == 0 && !compute(computation, &instruction))
+            return false;
+        computation->offset += instruction.size;
+        computation->pushed += frame->pushed;
+        if (!frame->is_return)
+            continue;
+        *result = computation->contents[0];
+        if (computation->end < computation->offset)
+            computation->end = computation->offset;
+        return computation->pushed == 0 && result->is_known && !result->is_half;
+    }
+    return false;
+}
+
+static bool decode(const struct code *code, struct accessor *accessor)
+{
+    struct computation computation;
+    struct content result;
+    uint64_t first, last;
+
+    if (!compute_body(code, &computation, &result))
+        return false;
+    first = result.operand;
+    last = result.operand + (result.is_pair ? 8 : 4);
+    if (result.is_loaded && result.load < first)
+        first = result.load;
+    *accessor = (struct accessor){
+        .form = result.is_loaded ? ACCESSOR_LOAD
+                : result.has_pc  ? ACCESSOR_PC_RELATIVE
+                                 : ACCESSOR_IMMEDIATE,
+        .value = result.value,
+        .size = (size_t)computation.end,
+        .patch_offset = (size_t)first,
+        .patch_size = (size_t)(last - first),
+    };
+    /* A literal that is loaded from is behind the code. */
+    return last - first <= ACCESSOR_PATCH_MAX && (!result.is_loaded || result.load == first);
+}
+
+/* The halves of movw and movt. */
+static void encode_pair(uint8_t *at, uint32_t value, bool is_thumb)
+{
+    for (unsigned i = 0; i < 2; i++, at += 4, value >>= 16) {
+        if (is_thumb) {
+            store_u16(at,
+                      (uint16_t)((load_u16(at, false) & ~0x040fu) | (value >> 12 & 15) |
+                                 (value >> 1 & 0x400)),
+                      false);
+            store_u16(at + 2,
+                      (uint16_t)((load_u16(at + 2, false) & ~0x70ffu) | (value << 4 & 0x7000) |
+                                 (value & 0xff)),
+                      false);
+        } else {
+            store_u32(
+                at, (load_u32(at, false) & ~0x000f0fffu) | (value << 4 & 0xf0000) | (value & 0xfff),
+                false);
+        }
+    }
+}
+
+/* A load of what is at an address becomes what makes the address: an addition, or a move. */
+static void encode_load(uint8_t *at, const struct instruction *load)
+{
+    bool is_sum = load->operation == LOAD_SUM;
+
+    if (load->size == 2) {
+        store_u16(at,
+                  (uint16_t)(is_sum ? 0x1800 | (load->bits & 0x1ff) : 0x4600 | (load->bits & 0x3f)),
+                  false);
+        return;
+    }
+    store_u32(at,
+              is_sum ? 0xe0800000 | (load->bits & 0x000ff00f)
+                     : 0xe1a00000 | (load->bits & 0xf000) | load->base,
+              false);
+}
+
+static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    struct computation computation;
+    struct instruction load;
+    struct content result;
+    struct bytes old;
+    uint8_t *operand;
+    uint32_t number;
+
+    if (!compute_body(code, &computation, &result) ||
+        !bytes_slice(code->bytes, accessor->patch_offset, accessor->patch_size, &old))
+        return false;
+    memcpy(patch, old.data, old.size);
+    operand = patch + (result.operand - accessor->patch_offset);
+    number = result.number + (uint32_t)value - result.value;
+    if (result.is_pair)
+        encode_pair(operand, number, code->is_thumb);
+    else
+        store_u32(operand, number, false);
+    if (result.is_loaded) {
+        if (!read_instruction(code, result.load, &load) || (load.size == 4 && code->is_thumb))
+            return false;
+        encode_load(patch + (result.load - accessor->patch_offset), &load);
+    }
+    return value <= UINT32_MAX;
+}
+
+/* ---- references ---- */
+
+/* Functions are pointed to with the bit of their set. */
+static bool refers_to(const struct reference_target *target, uint32_t address)
+{
+    return reference_counts(target, address) ||
+           (target->called && reference_counts(target, address & ~1u));
+}
+
+/* What is made of a number in a register. */
+struct number {
+    uint8_t where; /* the register */
+    bool may_be_half;
+    uint32_t value;
+};
+
+/* Whether the instruction makes an address that counts of the number. */
+static bool makes_address(const struct code *code, const struct instruction *instruction,
+                          const struct number *number, const struct reference_target *target)
+{
+    unsigned other;
+
+    if (instruction->operation != ADD && instruction->operation != LOAD_SUM &&
+        instruction->operation != USE_SUM)
+        return false;
+    if (instruction->base != number->where && instruction->index != number->where)
+        return false;
+    other = instruction->index == number->where ? instruction->base : instruction->index;
+    if (other == REGISTER_PC)
+        return refers_to(target, number->value + instruction->pc);
+    return code->base != 0 && refers_to(target, number->value + (uint32_t)code->base);
+}
+
+/* Whether the instruction surely puts something else into the register. */
+static bool overwrites(const struct instruction *instruction, unsigned where)
+{
+    switch (instruction->operation) {
+    case LITERAL:
+    case LOW_HALF:
+    case ADD:
+    case LOAD_SUM:
+    case LOAD:
+    case MOVE:
+    case ADDRESS:
+        return instruction->result == where && !instruction->is_conditional;
+    default:
+        return false;
+    }
+}
+
+/* bx lr; mov pc, lr; and what pops pc. */
+static bool is_return(const struct code *code, const struct instruction *instruction)
+{
+    uint32_t bits = instruction->bits;
+
+    if (!code->is_thumb)
+        return bits == 0xe12fff1e || bits == 0xe1a0f00e || (bits & 0xffff8000) == 0xe8bd8000;
+    return bits == 0x4770 || (bits & 0xff00) == 0xbd00 || (bits & 0xffff8000) == 0xe8bd8000;
+}
+
+/* What may make the instructions behind it, or the next ones (it), not run. */
+static bool may_branch(const struct code *code, const struct instruction *instruction)
+{
+    return instruction->operation == BRANCH ||
+           (code->is_thumb && instruction->size == 2 &&
+            ((instruction->bits & 0xff00) == 0xbf00 || (instruction->bits & 0xf500) == 0xb100));
+}
+
+/* Whether the instructions from `offset` on make an address that counts of the number. */
+static bool is_used(const struct code *code, uint64_t offset, struct number number,
+                    const struct reference_target *target)
+{
+    uint64_t end = offset + LOOK_AHEAD;
+    bool branched = false;
+    struct instruction instruction;
+
+    while (offset < end && read_instruction(code, offset, &instruction)) {
+        if (instruction.operation == HIGH_HALF && number.may_be_half &&
+            instruction.result == number.where) {
+            number.value = (number.value & 0xffff) | instruction.value << 16;
+            if (target->absolute && refers_to(target, number.value))
+                return true;
+        }
+        if (makes_address(code, &instruction, &number, target))
+            return true;
+        if (!branched && (overwrites(&instruction, number.where) || is_return(code, &instruction)))
+            return false;
+        branched |= may_branch(code, &instruction);
+        offset += instruction.size;
+    }
+    return false;
+}
+
+/* Most numbers are too far from the target for what can be added to them within reach. */
+static bool may_reach(const struct code *code, uint64_t offset, uint32_t value,
+                      const struct reference_target *target)
+{
+    const uint64_t reach = LOOK_AHEAD + 16;
+    uint32_t distance = value - (uint32_t)target->first;
+    uint32_t from_pc = distance + (uint32_t)(code->address + offset + reach);
+    uint32_t from_base = distance + (uint32_t)code->base;
+
+    return from_pc <= target->size + reach || (code->base != 0 && from_base <= target->size);
+}
+
+static bool literal_refers(const struct code *code, uint64_t offset,
+                           const struct instruction *instruction,
+                           const struct reference_target *target)
+{
+    struct number number = {.where = instruction->result};
+    /* In front of the view it is no offset. */
+    uint64_t literal = offset + (uint64_t)(int64_t)(int32_t)(instruction->value -
+                                                             (uint32_t)(code->address + offset));
+
+    return literal_at(code, literal, &number.value) &&
+           may_reach(code, offset, number.value, target) &&
+           is_used(code, offset + instruction->size, number, target);
+}
+
+/* Whether there is a reference at `offset`, in the set that code->is_thumb tells. */
+static bool refers(const struct code *code, uint64_t offset, const struct reference_target *target)
+{
+    struct instruction instruction;
+
+    if (!read_instruction(code, offset, &instruction))
+        return false;
+    switch (instruction.operation) {
+    case LITERAL:
+        return reference_counts(target, instruction.value) ||
+               literal_refers(code, offset, &instruction, target);
+    case LOW_HALF:
+        return is_used(code, offset + instruction.size,
+                       (struct number){instruction.result, true, instruction.value}, target);
+    case ADDRESS:
+        return refers_to(target, instruction.value);
+    case BRANCH:
+        return target->called && reference_counts(target, instruction.value);
+    default:
+        return false;
+    }
+}
+
+static bool find_reference(const struct code *code, const struct reference_target *target,
+                           uint64_t *position)
+{
+    struct code a32 = *code, t32 = *code;
+    uint32_t word;
+
+    a32.is_thumb = false;
+    t32.is_thumb = true;
+    for (uint64_t i = align_up(code->address + *position, 2) - code->address; i < code->bytes.size;
+         i += 2) {
+        bool is_aligned = (code->address + i) % 4 == 0;
+
+        if ((is_aligned && target->absolute && literal_at(code, i, &word) &&
+             refers_to(target, word)) ||
+            (is_aligned && refers(&a32, i, target)) || refers(&t32, i, target)) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct elf_relocation_types relocations = {
+    .none = R_ARM_NONE,
+    .relative = R_ARM_RELATIVE,
+    .absolute = R_ARM_ABS32,
+    .irelative = R_ARM_IRELATIVE,
+    .no_address = {R_ARM_TLS_DTPMOD32, R_ARM_TLS_DTPOFF32, R_ARM_TLS_TPOFF32, R_ARM_TLS_DESC},
+};
+
+const struct machine machine_arm = {
+    .name = "Arm",
+    .elf_machine = EM_ARM,
+    .address_size = 4,
+    .page_size = 4096,
+    .state_bit = 1,
+    .base_symbol = "_GLOBAL_OFFSET_TABLE_",
+    .relocations = &relocations,
+    .look_ahead = LITERAL_REACH,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
+};

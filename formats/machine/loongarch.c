@@ -1,0 +1,415 @@
+/*
+ * LoongArch of 64 bits (LoongArch Reference Manual, volume 1; ABI for the LoongArch Architecture).
+ *
+ * Instructions are 4 bytes at multiples of 4. An address takes two of them: pcalau12i makes that of
+ * a page of 4 KiB, and the 12 signed bits of an addi.d, a load or a store bring the rest. pcaddu12i
+ * adds such a step to its own address instead; pcaddi alone reaches what is at most 2 MiB away, in
+ * words. Absolute addresses begin with lu12i.w, which ori completes to 32 bits, and lu32i.d and
+ * lu52i.d to 64. Functions are far calls' by pcaddu18i and jirl. Compilers may put others between
+ * the two: a search looks many instructions ahead, and takes a first half whose other one is not
+ * found for a reference to all that it may reach. It ends where the register surely has another
+ * value: as long as nothing branches.
+ *
+ * Bodies seen in real images (clang 16 to 22; lld); of the makers one is in the middle:
+ *     [addi.d $sp,$sp,-16; st.d $ra,$sp,8; st.d $fp,$sp,0; addi.d $fp,$sp,16]  maker
+ *            [ld.d $fp,$sp,0; ld.d $ra,$sp,8; addi.d $sp,$sp,16]  ret
+ *     pcalau12i $a0,X; ld.d $a0,$a0,X      the GOT: what compilers make
+ *     pcalau12i $a0,X; addi.d $a0,$a0,X    relaxed by lld, from 20 on
+ *     pcaddi $a0,X                         relaxed where X is near and at a multiple of 4
+ * So addresses that code makes are multiples of 4, and what an accessor is to return must be.
+ */
+#include "formats/machine/instruction.h"
+#include "formats/machine/machine.h"
+
+#include <elf.h>
+
+#define INSTRUCTION_SIZE 4
+#define PAGE_SIZE        UINT64_C(4096)
+#define BODY_FRAME       8 /* instructions of a body before and behind those that make the address */
+
+#define REGISTER_ZERO    0
+#define REGISTER_RA      1
+#define REGISTER_SP      3
+#define REGISTER_A0      4
+#define REGISTER_FP      22
+
+#define INSTRUCTION_RET  0x4c000020u /* jirl $zero, $ra, 0 */
+
+/* The opcodes of instructions with an immediate of 20 bits, and a register: 7 bits. */
+#define OPCODE_20_MASK 0xfe000000u
+#define LU12I_W        0x14000000u
+#define LU32I_D        0x16000000u
+#define PCADDI         0x18000000u
+#define PCALAU12I      0x1a000000u
+#define PCADDU12I      0x1c000000u
+#define PCADDU18I      0x1e000000u
+
+/* Those of 12 bits, and two registers: 10 bits. */
+#define OPCODE_12_MASK 0xffc00000u
+#define ADDI_W         0x02800000u
+#define ADDI_D         0x02c00000u
+#define LU52I_D        0x03000000u
+#define ORI            0x03800000u
+#define LD_B           0x28000000u
+#define LD_D           0x28c00000u
+#define ST_B           0x29000000u
+#define ST_D           0x29c00000u
+#define LD_BU          0x2a000000u
+#define LD_WU          0x2a800000u
+#define XVST           0x2cc00000u
+
+/* Those of jumps: 6 bits. */
+#define OPCODE_JUMP_MASK 0xfc000000u
+#define JIRL             0x4c000000u
+#define B                0x50000000u
+#define BL               0x54000000u
+
+/* Instructions behind a first half among which the other one is looked for: any may be far where
+ * compilers have moved the first out of a loop. */
+#define LOOK_AHEAD 512
+
+/* ---- instructions ---- */
+
+static uint32_t destination(uint32_t instruction)
+{
+    return instruction & 0x1f;
+}
+
+static uint32_t source(uint32_t instruction)
+{
+    return instruction >> 5 & 0x1f;
+}
+
+static uint64_t immediate_12(uint32_t instruction)
+{
+    return signed_field(instruction >> 10 & 0xfff, 12);
+}
+
+static uint64_t immediate_20(uint32_t instruction)
+{
+    return signed_field(instruction >> 5 & 0xfffff, 20);
+}
+
+/* What an instruction that starts an address makes: false for others. */
+static bool first_half(uint32_t instruction, uint64_t address, uint64_t *made)
+{
+    uint64_t immediate = immediate_20(instruction);
+
+    switch (instruction & OPCODE_20_MASK) {
+    case LU12I_W:
+        *made = immediate * PAGE_SIZE;
+        return true;
+    case PCALAU12I:
+        *made = align_down(address, PAGE_SIZE) + immediate * PAGE_SIZE;
+        return true;
+    case PCADDU12I:
+        *made = address + immediate * PAGE_SIZE;
+        return true;
+    case PCADDU18I:
+        *made = address + (immediate << 18);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_pcaddi(uint32_t instruction)
+{
+    return (instruction & OPCODE_20_MASK) == PCADDI;
+}
+
+static uint64_t pcaddi_address(uint32_t instruction, uint64_t address)
+{
+    return address + immediate_20(instruction) * INSTRUCTION_SIZE;
+}
+
+/* ---- accessors ---- */
+
+/* Saves, restores and makes the frame: leaves $a0 alone. */
+static bool is_frame(uint32_t instruction)
+{
+    uint32_t rd = destination(instruction);
+
+    if (source(instruction) != REGISTER_SP)
+        return false;
+    switch (instruction & OPCODE_12_MASK) {
+    case ADDI_D:
+        return rd == REGISTER_SP || rd == REGISTER_FP;
+    case LD_D:
+    case ST_D:
+        return rd == REGISTER_RA || rd == REGISTER_FP;
+    default:
+        return false;
+    }
+}
+
+/* Of the instruction at *offset, or the first behind it that is none of the frame. */
+static bool skip_frame(struct bytes code, uint64_t *offset, uint32_t *instruction)
+{
+    uint64_t end = *offset + BODY_FRAME * INSTRUCTION_SIZE;
+
+    while (instruction_at(code, *offset, instruction)) {
+        if (!is_frame(*instruction) || *offset == end)
+            return true;
+        *offset += INSTRUCTION_SIZE;
+    }
+    return false;
+}
+
+/* Whether an instruction adds its immediate to $a0, and leaves the result there. */
+static bool completes_a0(uint32_t instruction, uint32_t opcode)
+{
+    return (instruction & (OPCODE_12_MASK | 0x3ff)) == (opcode | REGISTER_A0 << 5 | REGISTER_A0);
+}
+
+/* The instructions that make the address in $a0, at `offset`: their value, form and size. */
+static bool take_maker(const struct code *code, uint64_t offset, uint32_t first,
+                       struct accessor *accessor)
+{
+    uint64_t address = code->address + offset, made;
+    uint32_t second;
+
+    accessor->patch_offset = (size_t)offset;
+    accessor->patch_size = INSTRUCTION_SIZE;
+    accessor->form = ACCESSOR_PC_RELATIVE;
+    if (destination(first) != REGISTER_A0)
+        return false;
+    if (is_pcaddi(first)) {
+        accessor->value = pcaddi_address(first, address);
+        return true;
+    }
+    if ((first & OPCODE_20_MASK) != PCALAU12I || !first_half(first, address, &made) ||
+        !instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &second))
+        return false;
+    accessor->value = made + immediate_12(second);
+    accessor->patch_size += INSTRUCTION_SIZE;
+    if (completes_a0(second, LD_D))
+        accessor->form = ACCESSOR_LOAD;
+    else if (!completes_a0(second, ADDI_D))
+        return false;
+    return true;
+}
+
+static bool decode(const struct code *code, struct accessor *accessor)
+{
+    struct accessor decoded = {0};
+    uint64_t offset = 0;
+    uint32_t instruction;
+
+    if (!skip_frame(code->bytes, &offset, &instruction) ||
+        !take_maker(code, offset, instruction, &decoded))
+        return false;
+    offset += decoded.patch_size;
+    if (!skip_frame(code->bytes, &offset, &instruction) || instruction != INSTRUCTION_RET)
+        return false;
+    decoded.size = (size_t)offset + INSTRUCTION_SIZE;
+    *accessor = decoded;
+    return true;
+}
+
+/* `unit` is what the 20 bits count. */
+static bool put_20(uint8_t *to, uint32_t opcode, uint64_t distance, uint64_t unit)
+{
+    uint32_t field = (uint32_t)(distance / unit) & 0xfffff;
+
+    store_u32(to, opcode | field << 5 | REGISTER_A0, false);
+    return signed_field(field, 20) * unit == distance;
+}
+
+static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    uint64_t address = code->address + accessor->patch_offset;
+    uint64_t page = align_down(value + PAGE_SIZE / 2, PAGE_SIZE);
+
+    if (accessor->patch_size == INSTRUCTION_SIZE)
+        return put_20(patch, PCADDI, value - address, INSTRUCTION_SIZE);
+    store_u32(patch + INSTRUCTION_SIZE,
+              ADDI_D | (uint32_t)(value % PAGE_SIZE) << 10 | REGISTER_A0 << 5 | REGISTER_A0, false);
+    return put_20(patch, PCALAU12I, page - align_down(address, PAGE_SIZE), PAGE_SIZE);
+}
+
+/* ---- references ---- */
+
+/* What the second half of an address adds: false for instructions that are none. */
+static bool second_half(uint32_t instruction, uint32_t base, uint64_t *low)
+{
+    uint32_t opcode = instruction & OPCODE_12_MASK;
+
+    if (source(instruction) != base)
+        return false;
+    if ((instruction & OPCODE_JUMP_MASK) == JIRL) {
+        *low = signed_field(instruction >> 10 & 0xffff, 16) * INSTRUCTION_SIZE;
+        return true;
+    }
+    *low = opcode == ORI ? immediate_12(instruction) & 0xfff : immediate_12(instruction);
+    /* Loads and stores of all sizes, and preld. */
+    return opcode == ORI || opcode == ADDI_D || opcode == ADDI_W ||
+           (opcode >= LD_B && opcode <= XVST);
+}
+
+/* The upper half of what begins with lu12i.w, where an instruction behind it makes that. Else it is
+ * told by the 32 bits below: an image may have one at any address. */
+static bool upper_half_counts(struct bytes code, uint64_t offset, uint32_t base, uint64_t address)
+{
+    uint32_t instruction;
+
+    return !instruction_at(code, offset, &instruction) ||
+           (instruction & (OPCODE_20_MASK | 0x1f)) != (LU32I_D | base) ||
+           (immediate_20(instruction) & 0xfffff) == (address >> 32 & 0xfffff);
+}
+
+/* Whether an instruction, with the first half `made` of an address, refers to the target. */
+static bool pair_refers(const struct code *code, uint64_t offset, uint32_t first, uint64_t address,
+                        const struct reference_target *target)
+{
+    uint32_t instruction;
+
+    if (!instruction_at(code->bytes, offset, &instruction) ||
+        ((instruction & OPCODE_JUMP_MASK) == JIRL && !target->called))
+        return false;
+    if ((first & OPCODE_20_MASK) != LU12I_W)
+        return reference_counts(target, address);
+    address = target->first + (uint32_t)(address - target->first);
+    return reference_counts(target, address) &&
+           upper_half_counts(code->bytes, offset + INSTRUCTION_SIZE, destination(instruction),
+                             address);
+}
+
+/* Whether the instruction surely puts another value into the register; of those that do only the
+ * ones that compilers make most are known. */
+static bool overwrites(uint32_t instruction, uint32_t base)
+{
+    uint32_t opcode = instruction & OPCODE_12_MASK;
+    bool loads = (opcode >= LD_B && opcode <= LD_D) || (opcode >= LD_BU && opcode <= LD_WU);
+    bool adds = opcode == ADDI_D || opcode == ADDI_W || opcode == ORI;
+    /* Arithmetic on registers, but for what only traps. */
+    bool calculates = instruction >= 0x00100000 && instruction < 0x002a0000;
+
+    return destination(instruction) == base && (loads || adds || calculates);
+}
+
+/* beqz to bgeu: all jumps and branches. */
+static bool may_branch(uint32_t instruction)
+{
+    return instruction >= 0x40000000 && instruction < 0x70000000;
+}
+
+/* Whether those behind the first half at `offset` make an address that counts. */
+static bool half_refers(const struct code *code, uint64_t offset, uint32_t first, uint64_t made,
+                        const struct reference_target *target)
+{
+    uint32_t base = destination(first), instruction;
+    bool found = false, branched = false;
+    uint64_t low, other;
+
+    for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
+        uint64_t at = offset + i * INSTRUCTION_SIZE;
+
+        if (!instruction_at(code->bytes, at, &instruction))
+            break;
+        if (second_half(instruction, base, &low)) {
+            found = true;
+            if (pair_refers(code, at, first, made + low, target))
+                return true;
+        }
+        if (destination(instruction) == base &&
+            (first_half(instruction, 0, &other) || is_pcaddi(instruction)))
+            break;
+        if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, base)))
+            break;
+        branched |= may_branch(instruction);
+    }
+    return !found;
+}
+
+/* Whether a second half may lead to the target: what jirl adds reaches furthest, and what ori adds
+ * is not signed. */
+static bool may_reach(uint32_t first, uint64_t made, const struct reference_target *target)
+{
+    uint64_t reach = (first & OPCODE_20_MASK) == PCADDU18I ? UINT64_C(0x20000) : PAGE_SIZE;
+    uint64_t lowest = made - reach;
+    uint64_t behind = lowest - target->first, before = target->first - lowest;
+
+    if ((first & OPCODE_20_MASK) == LU12I_W) {
+        behind &= UINT32_MAX;
+        before &= UINT32_MAX;
+    }
+    return behind < target->size || before < 2 * reach;
+}
+
+static bool refers(const struct code *code, uint64_t offset, uint32_t instruction,
+                   const struct reference_target *target)
+{
+    uint64_t address = code->address + offset, made;
+    uint32_t jump = instruction & OPCODE_JUMP_MASK;
+
+    if (jump == B || jump == BL) {
+        uint64_t distance = (instruction >> 10 & 0xffff) | (instruction & 0x3ff) << 16;
+
+        return target->called &&
+               reference_counts(target, address + signed_field(distance, 26) * INSTRUCTION_SIZE);
+    }
+    if (is_pcaddi(instruction))
+        return reference_counts(target, pcaddi_address(instruction, address));
+    if (!first_half(instruction, address, &made))
+        return false;
+    switch (instruction & OPCODE_20_MASK) {
+    case LU12I_W:
+        if (!target->absolute)
+            return false;
+        break;
+    case PCADDU18I:
+        if (!target->called)
+            return false;
+        break;
+    default:
+        break;
+    }
+    return target->size != 0 && may_reach(instruction, made, target) &&
+           half_refers(code, offset, instruction, made, target);
+}
+
+static bool find_reference(const struct code *code, const struct reference_target *target,
+                           uint64_t *position)
+{
+    uint32_t instruction;
+
+    for (uint64_t i = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address;
+         instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
+        if (refers(code, i, instruction, target)) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Some headers do not have them. */
+#ifndef R_LARCH_TLS_DESC64
+#define R_LARCH_TLS_DESC32 13
+#define R_LARCH_TLS_DESC64 14
+#endif
+
+static const struct elf_relocation_types relocations = {
+    .none = R_LARCH_NONE,
+    .relative = R_LARCH_RELATIVE,
+    .absolute = R_LARCH_64,
+    .irelative = R_LARCH_IRELATIVE,
+    .no_address = {R_LARCH_TLS_DTPMOD32, R_LARCH_TLS_DTPMOD64, R_LARCH_TLS_DTPREL32,
+                   R_LARCH_TLS_DTPREL64, R_LARCH_TLS_TPREL32, R_LARCH_TLS_TPREL64,
+                   R_LARCH_TLS_DESC32, R_LARCH_TLS_DESC64},
+};
+
+const struct machine machine_loongarch64 = {
+    .name = "LoongArch",
+    .elf_machine = EM_LOONGARCH,
+    .address_size = 8,
+    .page_size = 4096,
+    .address_unit = INSTRUCTION_SIZE,
+    .relocations = &relocations,
+    .look_ahead = (LOOK_AHEAD + 1) * INSTRUCTION_SIZE,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
+};

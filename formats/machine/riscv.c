@@ -1,0 +1,696 @@
+/*
+ * RISC-V of 64 and 32 bits (The RISC-V Instruction Set Manual, volume I; RISC-V psABI).
+ *
+ * Instructions are 4 bytes, or 2 where they are compressed (C), at multiples of 2. An address takes
+ * two of them: auipc makes one 4 KiB steps away, or lui one at such a step, and the 12 signed bits
+ * of an addi, a load or a store bring the rest. Compilers may put others between the two: a search
+ * looks many instructions ahead, and takes a first half whose other one is not found for a
+ * reference to all that it may reach. It ends where the register surely has another value: as long
+ * as nothing branches. Where an address is near the one that gp holds, GNU ld and lld leave one
+ * instruction of the two, relative to that: among small data, throughout an executable.
+ *
+ * Compressed instructions are read as the long ones that they stand for. Where in code one starts
+ * cannot be told from the middle, so every 2 bytes are looked at.
+ *
+ * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld), each with and without C, and
+ * on 32 bits with lw for ld; of the makers one is in the middle:
+ *     [lpad] [addi sp,sp,-16; sd ra,8(sp); sd s0,0(sp); addi s0,sp,16]  maker
+ *            [ld ra,8(sp); ld s0,0(sp); addi sp,sp,16]  ret
+ *     auipc a0,X; addi a0,a0,X     at any address, of code model medany
+ *     auipc a0,X; ld a0,X(a0)      the GOT: position-independent code, and weak symbols since 17
+ *     lui a0,X;   addi a0,a0,X     at a fixed address, of code model medlow
+ *     c.lui a0,X; addi a0,a0,X     the same, below 128 KiB
+ *     addi a0,gp,X                 the same, near gp
+ * gcc without optimization makes the address in a5, and ends in mv a0,a5. It saves no ra.
+ *
+ * A body that is one instruction reaches just what is 2 KiB around gp.
+ */
+#include "formats/machine/instruction.h"
+#include "formats/machine/machine.h"
+
+#include <elf.h>
+
+#define LONG_SIZE  4
+#define SHORT_SIZE 2
+#define BODY_FRAME 8 /* instructions of a body before and behind those that make the address */
+
+/* Instructions behind a first half among which the other one is looked for: any may be far where
+ * compilers have moved the first out of a loop. */
+#define LOOK_AHEAD 512
+
+enum { REGISTER_ZERO, REGISTER_RA, REGISTER_SP, REGISTER_GP, REGISTER_S0 = 8, REGISTER_A0 = 10 };
+
+enum opcode {
+    OPCODE_NONE, /* of what does not matter here */
+    OPCODE_LOAD = 0x03,
+    OPCODE_LOAD_FP = 0x07,
+    OPCODE_OP_IMM = 0x13,
+    OPCODE_AUIPC = 0x17,
+    OPCODE_OP_IMM_32 = 0x1b,
+    OPCODE_STORE = 0x23,
+    OPCODE_STORE_FP = 0x27,
+    OPCODE_AMO = 0x2f,
+    OPCODE_OP = 0x33,
+    OPCODE_LUI = 0x37,
+    OPCODE_OP_32 = 0x3b,
+    OPCODE_BRANCH = 0x63,
+    OPCODE_JALR = 0x67,
+    OPCODE_JAL = 0x6f,
+    OPCODE_SYSTEM = 0x73,
+};
+
+/* Of loads and stores: the size. */
+enum { FUNCTION_ADD = 0, FUNCTION_WORD = 2, FUNCTION_DOUBLE = 3 };
+
+struct instruction {
+    enum opcode opcode;
+    unsigned function; /* funct3, of loads and stores, OP-IMM and OP-IMM-32 */
+    unsigned rd;       /* where there is none: 0, the register that has no value to lose */
+    unsigned rs1;
+    unsigned rs2;
+    uint64_t immediate; /* signed; of auipc and lui with the 12 bits below it */
+    unsigned size;
+};
+
+/* ---- instructions ---- */
+
+/* `count` bits of a number from bit `from` on, as those from bit `to` on of another. */
+static uint64_t bits(uint32_t number, unsigned from, unsigned count, unsigned to)
+{
+    return (uint64_t)(number >> from & ((1u << count) - 1)) << to;
+}
+
+static struct instruction read_long(uint32_t code)
+{
+    struct instruction read = {
+        .opcode = code & 0x7f,
+        .function = code >> 12 & 7,
+        .rd = code >> 7 & 0x1f,
+        .rs1 = code >> 15 & 0x1f,
+        .rs2 = code >> 20 & 0x1f,
+        .immediate = signed_field(code >> 20, 12),
+        .size = LONG_SIZE,
+    };
+
+    switch (read.opcode) {
+    case OPCODE_AUIPC:
+    case OPCODE_LUI:
+        read.immediate = signed_field(code & 0xfffff000, 32);
+        break;
+    case OPCODE_STORE:
+    case OPCODE_STORE_FP:
+        read.immediate = signed_field(bits(code, 25, 7, 5) | bits(code, 7, 5, 0), 12);
+        read.rd = REGISTER_ZERO;
+        break;
+    case OPCODE_JAL:
+        read.immediate = signed_field(bits(code, 31, 1, 20) | bits(code, 12, 8, 12) |
+                                          bits(code, 20, 1, 11) | bits(code, 21, 10, 1),
+                                      21);
+        break;
+    case OPCODE_BRANCH:
+        read.rd = REGISTER_ZERO;
+        break;
+    default:
+        break;
+    }
+    return read;
+}
+
+/* The registers x8 to x15, which three bits tell. */
+static unsigned short_register(uint32_t code, unsigned from)
+{
+    return 8 + (code >> from & 7);
+}
+
+/* Quadrant 0: loads and stores, and addresses on the stack. */
+static struct instruction read_quadrant_0(uint32_t code, bool is_64_bit)
+{
+    uint64_t offset = bits(code, 10, 3, 3);
+    uint64_t word = offset | bits(code, 6, 1, 2) | bits(code, 5, 1, 6);
+    uint64_t two_words = offset | bits(code, 5, 2, 6);
+    struct instruction read = {.size = SHORT_SIZE};
+    unsigned other = short_register(code, 2), function = code >> 13 & 7;
+    bool is_store = (function & 4) != 0;
+
+    read.rs1 = short_register(code, 7);
+    read.function = FUNCTION_WORD;
+    read.immediate = word;
+    switch (function & 3) {
+    case 0: /* c.addi4spn; or of Zcb, whose offsets are 0 to 3 */
+        if (is_store || code == 0)
+            return (struct instruction){.size = SHORT_SIZE};
+        read.opcode = OPCODE_OP_IMM;
+        read.function = FUNCTION_ADD;
+        read.rs1 = REGISTER_SP;
+        read.immediate =
+            bits(code, 11, 2, 4) | bits(code, 7, 4, 6) | bits(code, 6, 1, 2) | bits(code, 5, 1, 3);
+        break;
+    case 2: /* c.lw, c.sw */
+        read.opcode = is_store ? OPCODE_STORE : OPCODE_LOAD;
+        break;
+    default:
+        if ((function & 3) == 1 || is_64_bit) {
+            read.function = FUNCTION_DOUBLE;
+            read.immediate = two_words;
+        }
+        if ((function & 3) == 3 && is_64_bit) /* c.ld, c.sd */
+            read.opcode = is_store ? OPCODE_STORE : OPCODE_LOAD;
+        else /* c.fld, c.fsd; c.flw, c.fsw */
+            read.opcode = is_store ? OPCODE_STORE_FP : OPCODE_LOAD_FP;
+        break;
+    }
+    read.rs2 = is_store ? other : REGISTER_ZERO;
+    read.rd = is_store || read.opcode == OPCODE_LOAD_FP ? REGISTER_ZERO : other;
+    return read;
+}
+
+/* Quadrant 1: immediates, and jumps. */
+static struct instruction read_quadrant_1(uint32_t code, bool is_64_bit)
+{
+    unsigned function = code >> 13 & 7;
+    uint64_t immediate = signed_field(bits(code, 12, 1, 5) | bits(code, 2, 5, 0), 6);
+    struct instruction read = {.rd = code >> 7 & 0x1f, .immediate = immediate, .size = SHORT_SIZE};
+
+    switch (function) {
+    case 0: /* c.addi */
+    case 2: /* c.li */
+        read.opcode = OPCODE_OP_IMM;
+        read.rs1 = function == 0 ? read.rd : REGISTER_ZERO;
+        return read;
+    case 3:
+        if (read.rd == REGISTER_SP) { /* c.addi16sp */
+            read.opcode = OPCODE_OP_IMM;
+            read.rs1 = REGISTER_SP;
+            read.immediate =
+                signed_field(bits(code, 12, 1, 9) | bits(code, 6, 1, 4) | bits(code, 5, 1, 6) |
+                                 bits(code, 3, 2, 7) | bits(code, 2, 1, 5),
+                             10);
+            return read;
+        }
+        read.opcode = OPCODE_LUI;
+        read.immediate = immediate << 12;
+        return read;
+    case 4: /* calculates */
+        read.opcode = OPCODE_OP;
+        read.rd = short_register(code, 7);
+        return read;
+    case 6:
+    case 7:
+        read.opcode = OPCODE_BRANCH;
+        read.rd = REGISTER_ZERO;
+        return read;
+    default:
+        break;
+    }
+    if (function == 1 && is_64_bit) { /* c.addiw */
+        read.opcode = OPCODE_OP_IMM_32;
+        read.rs1 = read.rd;
+        return read;
+    }
+    /* c.jal, c.j */
+    read.opcode = OPCODE_JAL;
+    read.rd = function == 1 ? REGISTER_RA : REGISTER_ZERO;
+    read.immediate = signed_field(
+        bits(code, 12, 1, 11) | bits(code, 11, 1, 4) | bits(code, 9, 2, 8) | bits(code, 8, 1, 10) |
+            bits(code, 7, 1, 6) | bits(code, 6, 1, 7) | bits(code, 3, 3, 1) | bits(code, 2, 1, 5),
+        12);
+    return read;
+}
+
+/* Quadrant 2: the stack, moves, and jumps to registers. */
+static struct instruction read_quadrant_2(uint32_t code, bool is_64_bit)
+{
+    unsigned function = code >> 13 & 7, rd = code >> 7 & 0x1f, rs2 = code >> 2 & 0x1f;
+    struct instruction read = {.rs1 = REGISTER_SP, .function = FUNCTION_WORD, .size = SHORT_SIZE};
+    bool is_double = function % 4 == 3 && is_64_bit;
+
+    if (is_double)
+        read.function = FUNCTION_DOUBLE;
+    if (function == 0) { /* c.slli */
+        read.opcode = OPCODE_OP;
+        read.rd = rd;
+    } else if (function == 4 && rs2 == 0) { /* c.jr, c.jalr, or c.ebreak */
+        read.opcode = rd == 0 ? OPCODE_SYSTEM : OPCODE_JALR;
+        read.rd = rd != 0 && (code >> 12 & 1) != 0 ? REGISTER_RA : REGISTER_ZERO;
+        read.rs1 = rd;
+    } else if (function == 4) { /* c.mv, as an addi; c.add */
+        read.opcode = (code >> 12 & 1) == 0 ? OPCODE_OP_IMM : OPCODE_OP;
+        read.function = FUNCTION_ADD;
+        read.rd = rd;
+        read.rs1 = rs2;
+    } else if (function == 2 || (function == 3 && is_64_bit)) { /* c.lwsp, c.ldsp */
+        read.opcode = OPCODE_LOAD;
+        read.rd = rd;
+        read.immediate =
+            bits(code, 12, 1, 5) | (is_double ? bits(code, 5, 2, 3) | bits(code, 2, 3, 6)
+                                              : bits(code, 4, 3, 2) | bits(code, 2, 2, 6));
+    } else if (function == 6 || (function == 7 && is_64_bit)) { /* c.swsp, c.sdsp */
+        read.opcode = OPCODE_STORE;
+        read.rs2 = rs2;
+        read.immediate = is_double ? bits(code, 10, 3, 3) | bits(code, 7, 3, 6)
+                                   : bits(code, 9, 4, 2) | bits(code, 7, 2, 6);
+    }
+    return read;
+}
+
+static bool read_instruction(struct bytes code, uint64_t offset, bool is_64_bit,
+                             struct instruction *instruction)
+{
+    struct bytes part;
+    uint32_t first;
+
+    if (!bytes_slice(code, offset, SHORT_SIZE, &part))
+        return false;
+    first = load_u16(part.data, false);
+    switch (first & 3) {
+    case 0:
+        *instruction = read_quadrant_0(first, is_64_bit);
+        return true;
+    case 1:
+        *instruction = read_quadrant_1(first, is_64_bit);
+        return true;
+    case 2:
+        *instruction = read_quadrant_2(first, is_64_bit);
+        return true;
+    default:
+        if (!instruction_at(code, offset, &first))
+            return false;
+        *instruction = read_long(first);
+        return true;
+    }
+}
+
+/* Addresses of 32 bits wrap. */
+static uint64_t wrap(uint64_t address, bool is_64_bit)
+{
+    return is_64_bit ? address : address & UINT32_MAX;
+}
+
+/* ---- accessors ---- */
+
+/* Saves, restores and makes the frame: leaves a0 and a5 alone. */
+static bool is_frame(const struct instruction *instruction)
+{
+    bool is_word =
+        instruction->function == FUNCTION_WORD || instruction->function == FUNCTION_DOUBLE;
+
+    if (instruction->rs1 != REGISTER_SP)
+        return false;
+    switch (instruction->opcode) {
+    case OPCODE_OP_IMM:
+        return instruction->function == FUNCTION_ADD &&
+               (instruction->rd == REGISTER_SP || instruction->rd == REGISTER_S0);
+    case OPCODE_LOAD:
+        return is_word && (instruction->rd == REGISTER_RA || instruction->rd == REGISTER_S0);
+    case OPCODE_STORE:
+        return is_word && (instruction->rs2 == REGISTER_RA || instruction->rs2 == REGISTER_S0);
+    default:
+        return false;
+    }
+}
+
+/* Reads on behind an instruction. */
+struct body {
+    struct bytes code;
+    uint64_t offset; /* of the instruction */
+    struct instruction instruction;
+    bool is_64_bit;
+};
+
+static bool next(struct body *body)
+{
+    body->offset += body->instruction.size;
+    return read_instruction(body->code, body->offset, body->is_64_bit, &body->instruction);
+}
+
+static bool skip_frame(struct body *body)
+{
+    for (unsigned i = 0; i < BODY_FRAME && is_frame(&body->instruction); i++) {
+        if (!next(body))
+            return false;
+    }
+    return true;
+}
+
+static bool is_add(const struct instruction *instruction)
+{
+    return instruction->opcode == OPCODE_OP_IMM && instruction->function == FUNCTION_ADD;
+}
+
+static bool is_word_load(const struct instruction *instruction, bool is_64_bit)
+{
+    return instruction->opcode == OPCODE_LOAD &&
+           instruction->function == (is_64_bit ? FUNCTION_DOUBLE : FUNCTION_WORD);
+}
+
+/* The instructions that make the address, from *body on: in which register that then is. */
+static bool take_maker(struct body *body, const struct code *code, struct accessor *accessor,
+                       unsigned *rd)
+{
+    struct instruction first = body->instruction;
+    uint64_t address = code->address + body->offset;
+
+    accessor->patch_offset = (size_t)body->offset;
+    accessor->form = ACCESSOR_PC_RELATIVE;
+    *rd = first.rd;
+    if (is_add(&first) && first.rs1 == REGISTER_GP && first.size == LONG_SIZE && code->base != 0) {
+        accessor->value = code->base + first.immediate;
+    } else if (first.opcode == OPCODE_AUIPC || first.opcode == OPCODE_LUI) {
+        if (!next(body) || body->instruction.rs1 != first.rd || first.rd == REGISTER_ZERO ||
+            body->instruction.size != LONG_SIZE)
+            return false;
+        *rd = body->instruction.rd;
+        accessor->value = (first.opcode == OPCODE_AUIPC ? address : 0) + first.immediate +
+                          body->instruction.immediate;
+        if (is_word_load(&body->instruction, body->is_64_bit))
+            accessor->form = ACCESSOR_LOAD;
+        else if (!is_add(&body->instruction))
+            return false;
+        else if (first.opcode == OPCODE_LUI)
+            accessor->form = ACCESSOR_IMMEDIATE;
+    } else {
+        return false;
+    }
+    accessor->value = wrap(accessor->value, body->is_64_bit);
+    accessor->patch_size = (size_t)(body->offset + body->instruction.size - accessor->patch_offset);
+    return *rd != REGISTER_ZERO && next(body);
+}
+
+static bool decode(const struct code *code, bool is_64_bit, struct accessor *accessor)
+{
+    struct body body = {.code = code->bytes, .is_64_bit = is_64_bit};
+    struct accessor decoded = {0};
+    unsigned rd;
+
+    if (!next(&body))
+        return false;
+    /* lpad: where indirect jumps may lead, which is an auipc of no register. */
+    if (body.instruction.opcode == OPCODE_AUIPC && body.instruction.rd == REGISTER_ZERO &&
+        !next(&body))
+        return false;
+    if (!skip_frame(&body) || !take_maker(&body, code, &decoded, &rd))
+        return false;
+    if (rd != REGISTER_A0) {
+        if (!is_add(&body.instruction) || body.instruction.rd != REGISTER_A0 ||
+            body.instruction.rs1 != rd || body.instruction.immediate != 0 || !next(&body))
+            return false;
+    }
+    if (!skip_frame(&body) || body.instruction.opcode != OPCODE_JALR ||
+        body.instruction.rd != REGISTER_ZERO || body.instruction.rs1 != REGISTER_RA ||
+        body.instruction.immediate != 0)
+        return false;
+    decoded.size = (size_t)body.offset + body.instruction.size;
+    *accessor = decoded;
+    return true;
+}
+
+static void put_add(uint8_t *to, unsigned rd, unsigned rs1, uint64_t immediate)
+{
+    store_u32(to, OPCODE_OP_IMM | rd << 7 | rs1 << 15 | ((uint32_t)immediate & 0xfff) << 20, false);
+}
+
+/* Puts a value, or a distance, into the pair that is there: a load becomes an addi. */
+static bool put_pair(const struct body *body, uint64_t value, uint8_t *patch)
+{
+    const struct instruction *first = &body->instruction;
+    uint64_t low = signed_field(value & 0xfff, 12), high = wrap(value - low, body->is_64_bit);
+    struct instruction second;
+
+    if (!read_instruction(body->code, body->offset + first->size, body->is_64_bit, &second))
+        return false;
+    put_add(patch + first->size, second.rd, second.rs1, low);
+    if (first->size == SHORT_SIZE) { /* c.lui, which cannot have 0 */
+        store_u16(
+            patch,
+            (uint16_t)(0x6001 | first->rd << 7 | (high >> 17 & 1) << 12 | (high >> 12 & 0x1f) << 2),
+            false);
+        return high != 0 && wrap(signed_field(high & 0x3ffff, 18), body->is_64_bit) == high;
+    }
+    store_u32(patch, first->opcode | first->rd << 7 | (uint32_t)high, false);
+    return wrap(signed_field(high & UINT32_MAX, 32), body->is_64_bit) == high;
+}
+
+static bool encode(const struct code *code, bool is_64_bit, const struct accessor *accessor,
+                   uint64_t value, uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    struct body body = {
+        .code = code->bytes, .offset = accessor->patch_offset, .is_64_bit = is_64_bit};
+    uint64_t distance = wrap(value - code->base, is_64_bit);
+
+    if (!next(&body))
+        return false;
+    switch (body.instruction.opcode) {
+    case OPCODE_AUIPC:
+        return put_pair(&body, value - (code->address + body.offset), patch);
+    case OPCODE_LUI:
+        return put_pair(&body, value, patch);
+    default:
+        put_add(patch, body.instruction.rd, REGISTER_GP, distance);
+        return wrap(signed_field(distance & 0xfff, 12), is_64_bit) == distance;
+    }
+}
+
+static bool decode_64(const struct code *code, struct accessor *accessor)
+{
+    return decode(code, true, accessor);
+}
+
+static bool decode_32(const struct code *code, struct accessor *accessor)
+{
+    return decode(code, false, accessor);
+}
+
+static bool encode_64(const struct code *code, const struct accessor *accessor, uint64_t value,
+                      uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    return encode(code, true, accessor, value, patch);
+}
+
+static bool encode_32(const struct code *code, const struct accessor *accessor, uint64_t value,
+                      uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    return encode(code, false, accessor, value, patch);
+}
+
+/* ---- references ---- */
+
+/* Whether an instruction adds its immediate to a register: to make an address, to reach one, or to
+ * go there. */
+static bool adds_to(const struct instruction *instruction, unsigned base)
+{
+    if (instruction->rs1 != base)
+        return false;
+    switch (instruction->opcode) {
+    case OPCODE_LOAD:
+    case OPCODE_STORE:
+    case OPCODE_JALR:
+        return true;
+    case OPCODE_LOAD_FP:
+    case OPCODE_STORE_FP: /* others are of vectors, and have no immediate */
+        return instruction->function >= 1 && instruction->function <= 4;
+    case OPCODE_OP_IMM:
+    case OPCODE_OP_IMM_32:
+        return instruction->function == FUNCTION_ADD;
+    default:
+        return false;
+    }
+}
+
+static bool overwrites(const struct instruction *instruction, unsigned base)
+{
+    switch (instruction->opcode) {
+    case OPCODE_LOAD:
+    case OPCODE_OP_IMM:
+    case OPCODE_OP_IMM_32:
+    case OPCODE_AMO:
+    case OPCODE_OP:
+    case OPCODE_OP_32:
+    case OPCODE_JAL:
+    case OPCODE_JALR:
+        return instruction->rd == base;
+    default:
+        return false;
+    }
+}
+
+static bool may_branch(const struct instruction *instruction)
+{
+    return instruction->opcode == OPCODE_BRANCH || instruction->opcode == OPCODE_JAL ||
+           instruction->opcode == OPCODE_JALR || instruction->opcode == OPCODE_SYSTEM;
+}
+
+static bool is_return(const struct instruction *instruction)
+{
+    return instruction->opcode == OPCODE_JALR && instruction->rd == REGISTER_ZERO &&
+           instruction->rs1 == REGISTER_RA;
+}
+
+static bool is_first_half(const struct instruction *instruction)
+{
+    return instruction->opcode == OPCODE_AUIPC || instruction->opcode == OPCODE_LUI;
+}
+
+/* Linkers fill in only what is long. And what merely copies the register may be followed by another
+ * half that uses the copy. */
+static bool is_second_half(const struct instruction *instruction)
+{
+    return instruction->size == LONG_SIZE && (!is_add(instruction) || instruction->immediate != 0 ||
+                                              instruction->rd == instruction->rs1);
+}
+
+struct search {
+    const struct code *code;
+    const struct reference_target *target;
+    bool is_64_bit;
+};
+
+/* Whether the halves behind one that is at `offset` make an address that counts of its `high`. */
+static bool half_refers(const struct search *search, uint64_t offset,
+                        const struct instruction *first, uint64_t high)
+{
+    struct body body = {.code = search->code->bytes,
+                        .offset = offset,
+                        .instruction = *first,
+                        .is_64_bit = search->is_64_bit};
+    const struct instruction *instruction = &body.instruction;
+    bool found = false, branched = false;
+
+    for (unsigned i = 0; i < LOOK_AHEAD && next(&body); i++) {
+        if (adds_to(instruction, first->rd)) {
+            uint64_t address = wrap(high + instruction->immediate, search->is_64_bit);
+            /* Start-up code, which sets gp. What is reached from there is seen by itself. */
+            bool sets_base = is_add(instruction) && instruction->rd == REGISTER_GP &&
+                             address == search->code->base;
+
+            found |= is_second_half(instruction);
+            if (!sets_base && (instruction->opcode != OPCODE_JALR || search->target->called) &&
+                reference_counts(search->target, address))
+                return true;
+        }
+        if (is_first_half(instruction) && instruction->rd == first->rd)
+            break;
+        if (!branched && (is_return(instruction) || overwrites(instruction, first->rd)))
+            break;
+        branched |= may_branch(instruction);
+    }
+    return !found;
+}
+
+/* Whether 12 signed bits more can lead to the target. */
+static bool may_reach(uint64_t high, const struct reference_target *target, bool is_64_bit)
+{
+    uint64_t lowest = wrap(high - 0x800, is_64_bit);
+
+    return target->size != 0 && (lowest - target->first < target->size ||
+                                 wrap(target->first - lowest, is_64_bit) < 0x1000);
+}
+
+static bool refers(const struct search *search, uint64_t offset,
+                   const struct instruction *instruction)
+{
+    const struct reference_target *target = search->target;
+    uint64_t base = search->code->base, high;
+
+    switch (instruction->opcode) {
+    case OPCODE_JAL:
+        return target->called && reference_counts(target, wrap(search->code->address + offset +
+                                                                   instruction->immediate,
+                                                               search->is_64_bit));
+    case OPCODE_AUIPC:
+    case OPCODE_LUI:
+        if (instruction->rd == REGISTER_ZERO ||
+            (instruction->opcode == OPCODE_LUI && !target->absolute))
+            return false;
+        high = instruction->opcode == OPCODE_LUI ? 0 : search->code->address + offset;
+        high = wrap(high + instruction->immediate, search->is_64_bit);
+        return may_reach(high, target, search->is_64_bit) &&
+               half_refers(search, offset, instruction, high);
+    default:
+        return base != 0 && adds_to(instruction, REGISTER_GP) &&
+               (instruction->opcode != OPCODE_JALR || target->called) &&
+               reference_counts(target, wrap(base + instruction->immediate, search->is_64_bit));
+    }
+}
+
+static bool find_reference(const struct code *code, bool is_64_bit,
+                           const struct reference_target *target, uint64_t *position)
+{
+    const struct search search = {code, target, is_64_bit};
+    struct instruction instruction;
+
+    for (uint64_t i = align_up(code->address + *position, SHORT_SIZE) - code->address;
+         i < code->bytes.size; i += SHORT_SIZE) {
+        if (read_instruction(code->bytes, i, is_64_bit, &instruction) &&
+            refers(&search, i, &instruction)) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool find_reference_64(const struct code *code, const struct reference_target *target,
+                              uint64_t *position)
+{
+    return find_reference(code, true, target, position);
+}
+
+static bool find_reference_32(const struct code *code, const struct reference_target *target,
+                              uint64_t *position)
+{
+    return find_reference(code, false, target, position);
+}
+
+/* ---- the machines ---- */
+
+#ifndef R_RISCV_TLSDESC
+#define R_RISCV_TLSDESC 12
+#endif
+
+#define NO_ADDRESS                                                                                 \
+    {                                                                                              \
+        R_RISCV_TLS_DTPMOD32, R_RISCV_TLS_DTPMOD64, R_RISCV_TLS_DTPREL32, R_RISCV_TLS_DTPREL64,    \
+            R_RISCV_TLS_TPREL32, R_RISCV_TLS_TPREL64, R_RISCV_TLSDESC                              \
+    }
+
+static const struct elf_relocation_types relocations_64 = {
+    .none = R_RISCV_NONE,
+    .relative = R_RISCV_RELATIVE,
+    .absolute = R_RISCV_64,
+    .irelative = R_RISCV_IRELATIVE,
+    .no_address = NO_ADDRESS,
+};
+
+static const struct elf_relocation_types relocations_32 = {
+    .none = R_RISCV_NONE,
+    .relative = R_RISCV_RELATIVE,
+    .absolute = R_RISCV_32,
+    .irelative = R_RISCV_IRELATIVE,
+    .no_address = NO_ADDRESS,
+};
+
+const struct machine machine_riscv64 = {
+    .name = "RISC-V (64 bits)",
+    .elf_machine = EM_RISCV,
+    .address_size = 8,
+    .page_size = 4096,
+    .base_symbol = "__global_pointer$",
+    .relocations = &relocations_64,
+    .look_ahead = (LOOK_AHEAD + 1) * LONG_SIZE,
+    .decode_accessor = decode_64,
+    .encode_accessor = encode_64,
+    .find_reference = find_reference_64,
+};
+
+const struct machine machine_riscv32 = {
+    .name = "RISC-V (32 bits)",
+    .elf_machine = EM_RISCV,
+    .address_size = 4,
+    .page_size = 4096,
+    .base_symbol = "__global_pointer$",
+    .relocations = &relocations_32,
+    .look_ahead = (LOOK_AHEAD + 1) * LONG_SIZE,
+    .decode_accessor = decode_32,
+    .encode_accessor = encode_32,
+    .find_reference = find_reference_32,
+};

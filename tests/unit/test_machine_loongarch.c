@@ -1,0 +1,105 @@
+/*
+ * LoongArch: bodies of accessors, and references, as clang and lld make them.
+ */
+#include "tests/unit/machine_suite.h"
+
+static const struct machine_body known[] = {
+    {&machine_loongarch64, "pcalau12i and addi.d",
+     "\x24\x00\x00\x1a\x84\x00\xc1\x02\x20\x00\x00\x4c", 12, ACCESSOR_PC_RELATIVE,
+     MACHINE_ADDRESS + 0x1040, false},
+    {&machine_loongarch64, "pcalau12i, backwards",
+     "\xe4\xff\xff\x1b\x84\xfc\xff\x02\x20\x00\x00\x4c", 12, ACCESSOR_PC_RELATIVE,
+     MACHINE_ADDRESS - 0x1001, false},
+    {&machine_loongarch64, "pcalau12i and ld.d", "\x04\x02\x00\x1a\x84\xc0\xff\x28\x20\x00\x00\x4c",
+     12, ACCESSOR_LOAD, MACHINE_ADDRESS + 0xfff0, false},
+    {&machine_loongarch64, "pcaddi", "\xa4\xff\xff\x19\x20\x00\x00\x4c", 8, ACCESSOR_PC_RELATIVE,
+     MACHINE_ADDRESS - 12, false},
+    {&machine_loongarch64, "a frame",
+     "\x63\xc0\xff\x02\x61\x20\xc0\x29\x76\x00\xc0\x29\x76\x40\xc0\x02\x24\x00\x00\x1a\x84\x00\xc1"
+     "\x28\x76\x00\xc0\x28\x61\x20\xc0\x28\x63\x40\xc0\x02\x20\x00\x00\x4c",
+     40, ACCESSOR_LOAD, MACHINE_ADDRESS + 0x1040, false},
+    {&machine_loongarch64, "a frame, and pcaddi",
+     "\x63\xc0\xff\x02\x61\x20\xc0\x29\x76\x00\xc0\x29\x76\x40\xc0\x02\x84\x00\x00\x18\x76\x00\xc0"
+     "\x28\x61\x20\xc0\x28\x63\x40\xc0\x02\x20\x00\x00\x4c",
+     36, ACCESSOR_PC_RELATIVE, MACHINE_ADDRESS + 0x20, false},
+};
+
+static const struct machine_body unknown[] = {
+    {&machine_loongarch64, "another register", "\x25\x00\x00\x1a\xa5\x00\xc1\x02\x20\x00\x00\x4c",
+     12, 0, 0, false},
+    {&machine_loongarch64, "pcaddi of another register", "\x25\x00\x00\x18\x20\x00\x00\x4c", 8, 0,
+     0, false},
+    {&machine_loongarch64, "an add to another register",
+     "\x24\x00\x00\x1a\xa4\x00\xc1\x02\x20\x00\x00\x4c", 12, 0, 0, false},
+    {&machine_loongarch64, "no return", "\x24\x00\x00\x1a\x84\x00\xc1\x02\x00\x00\x40\x03", 12, 0,
+     0, false},
+    {&machine_loongarch64, "a return to another register",
+     "\x24\x00\x00\x1a\x84\x00\xc1\x02\x80\x01\x00\x4c", 12, 0, 0, false},
+    {&machine_loongarch64, "arithmetic behind it",
+     "\x24\x00\x00\x1a\x84\x00\xc1\x02\x84\x20\xc0\x02\x20\x00\x00\x4c", 16, 0, 0, false},
+    {&machine_loongarch64, "a load of 32 bits", "\x24\x00\x00\x1a\x84\x00\x81\x28\x20\x00\x00\x4c",
+     12, 0, 0, false},
+    {&machine_loongarch64, "pcaddu12i", "\x24\x00\x00\x1c\x84\x00\xc1\x02\x20\x00\x00\x4c", 12, 0,
+     0, false},
+    {&machine_loongarch64, "a far address",
+     "\x24\x00\x00\x1a\x05\x00\xc1\x02\x05\x00\x00\x16\xa5\x00\x00\x03\x84\x94\x10\x00\x20\x00\x00"
+     "\x4c",
+     24, 0, 0, false},
+    {&machine_loongarch64, "a call", "\x00\x40\x00\x54\x20\x00\x00\x4c", 8, 0, 0, false},
+    {&machine_loongarch64, "nothing but zeros", "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+     12, 0, 0, false},
+};
+
+static const struct machine_reference references[] = {
+    {&machine_loongarch64, "addi.d", "\x0c\x02\x00\x1a\x84\x81\xc0\x02\x20\x00\x00\x4c", 12,
+     MACHINE_ADDRESS + 0x10020, false, false},
+    {&machine_loongarch64, "ld.d", "\x0c\x02\x00\x1a\x84\x81\xff\x28\x20\x00\x00\x4c", 12,
+     MACHINE_ADDRESS + 0xffe0, false, false},
+    {&machine_loongarch64, "st.b", "\x0c\x02\x00\x1a\x84\x7d\x3f\x29\x20\x00\x00\x4c", 12,
+     MACHINE_ADDRESS + 0xffdf, false, false},
+    {&machine_loongarch64, "ld.hu", "\x0c\x02\x00\x1a\x84\x89\x40\x2a\x20\x00\x00\x4c", 12,
+     MACHINE_ADDRESS + 0x10022, false, false},
+    {&machine_loongarch64, "fst.d", "\x0c\x02\x00\x1a\x80\xa1\xc0\x2b\x20\x00\x00\x4c", 12,
+     MACHINE_ADDRESS + 0x10028, false, false},
+    {&machine_loongarch64, "vld", "\x0c\x02\x00\x1a\x80\xc1\x00\x2c\x20\x00\x00\x4c", 12,
+     MACHINE_ADDRESS + 0x10030, false, false},
+    {&machine_loongarch64, "xvst", "\x0c\x02\x00\x1a\x80\xc1\xc0\x2c\x20\x00\x00\x4c", 12,
+     MACHINE_ADDRESS + 0x10030, false, false},
+    {&machine_loongarch64, "pcaddu12i",
+     "\x00\x00\x40\x03\x0c\x02\x00\x1c\x84\x81\xc0\x02\x20\x00\x00\x4c", 16,
+     MACHINE_ADDRESS + 0x10024, false, false},
+    {&machine_loongarch64, "pcaddi", "\x0c\x01\x08\x18\x20\x00\x00\x4c", 8,
+     MACHINE_ADDRESS + 0x10020, false, false},
+    {&machine_loongarch64, "others between",
+     "\x0c\x02\x00\x1a\xc5\x04\xc0\x02\x6c\x00\xc0\x29\x84\x81\xc0\x02\x20\x00\x00\x4c", 20,
+     MACHINE_ADDRESS + 0x10020, false, false},
+    {&machine_loongarch64, "a branch between",
+     "\x0c\x02\x00\x1a\x80\x08\x00\x40\x0c\x00\xc0\x02\x84\x81\xc0\x28\x20\x00\x00\x4c", 20,
+     MACHINE_ADDRESS + 0x10020, false, false},
+    {&machine_loongarch64, "a second store",
+     "\x0c\x02\x00\x1a\x84\xc1\xe0\x29\x85\x81\xc0\x29\x20\x00\x00\x4c", 16,
+     MACHINE_ADDRESS + 0x10020, false, false},
+    {&machine_loongarch64, "ori", "\xac\x68\x24\x14\x8c\xe1\xa9\x03\x20\x00\x00\x4c", 12,
+     0x12345a78, true, false},
+    {&machine_loongarch64, "lu32i.d",
+     "\xac\x68\x24\x15\x8c\xe1\xa9\x03\x4c\x02\x00\x16\x8c\x01\x00\x03\x20\x00\x00\x4c", 20,
+     UINT64_C(0x1292345a78), true, false},
+    {&machine_loongarch64, "lu32i.d behind others",
+     "\xac\x68\x24\x15\x8c\xe1\xa9\x03\xa4\x00\x15\x00\x4c\x02\x00\x16\x20\x00\x00\x4c", 20,
+     UINT64_C(0x1292345a78), true, false},
+    {&machine_loongarch64, "b", "\xfe\xe3\xbc\x52", 4, MACHINE_ADDRESS - 0x54320, false, true},
+    {&machine_loongarch64, "bl", "\x01\x20\x43\x55", 4, MACHINE_ADDRESS + 0x54320, false, true},
+    {&machine_loongarch64, "far call", "\x21\x00\x00\x1e\x21\xe0\xfc\x4f", 8,
+     MACHINE_ADDRESS + 0x3fce0, false, true},
+    {&machine_loongarch64, "far jump", "\x2c\x00\x00\x1e\x80\x21\x03\x4c", 8,
+     MACHINE_ADDRESS + 0x40320, false, true},
+};
+
+int main(void)
+{
+    static const struct machine_suite suite = {
+        "LoongArch", MACHINE_TABLE(known), MACHINE_TABLE(unknown), MACHINE_TABLE(references), 0,
+    };
+
+    return machine_suite_main(&suite);
+}
