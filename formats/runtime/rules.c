@@ -145,6 +145,19 @@ bool rules_rewrite(const struct image_code *image, enum runtime_symbol symbol, u
     return true;
 }
 
+bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
+                     struct code *body)
+{
+    struct accessor accessor;
+    size_t end;
+
+    if (!decode(image, definition, body, &accessor))
+        return false;
+    /* The address may be in a literal pool behind the code. */
+    end = accessor.patch_offset + accessor.patch_size;
+    return bytes_slice(body->bytes, 0, end > accessor.size ? end : accessor.size, &body->bytes);
+}
+
 /* ---- searches ---- */
 
 bool rules_is_inside_accessor(const struct image_code *image, uint64_t address)

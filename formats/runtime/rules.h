@@ -99,6 +99,10 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
                                          uint64_t size, bool is_bound, uint64_t *from,
                                          const char **reason);
 
+/* All that belongs to the body of the definition; false where it cannot be decoded. */
+bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
+                     struct code *body);
+
 /* True where the address is in a body of the runtime's functions. */
 bool rules_is_inside_accessor(const struct image_code *image, uint64_t address);
 
