@@ -380,6 +380,7 @@ const struct format elf_format = {
     .name = "ELF",
     .id = IMAGE_ELF,
     .state_size = sizeof(struct elf_state),
+    .has_archived = true,
     .code =
         {
             .folding_advice = "link without --icf=all",
@@ -390,6 +391,7 @@ const struct format elf_format = {
             .is_start_of_section = is_start_of_section,
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,
+            .means_other_end = elf_means_other_end,
             .each_symbol = each_symbol,
         },
     .recognize = recognize,

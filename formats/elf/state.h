@@ -115,6 +115,7 @@ bool elf_retained_silence(struct elf_state *state);
 /* elf/references.c, as code_operations has them. */
 bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
                       uint64_t *from, const char **reason);
+bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from);
 bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value);
 
 /* elf/layout.c and elf/write.c, as struct format has them. What is written is checked to hold

@@ -39,6 +39,9 @@ struct code_operations {
      * *reason then says why, and is NULL otherwise. */
     bool (*find_pointer)(const struct planning *planning, const struct reference_target *target,
                          uint64_t *from, const char **reason);
+    /* Whether code at `from` means another section's end by the address, where one ends. NULL: none
+     * ever does. */
+    bool (*means_other_end)(const struct planning *planning, uint64_t address, uint64_t from);
     runtime_symbols_each each_symbol;
 };
 
