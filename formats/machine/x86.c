@@ -294,7 +294,7 @@ static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
 {
     uint8_t opcode = before >= 1 ? end[-1] : 0;
 
-    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10) ||   /* calculates; no adc of bytes */
+    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10) ||    /* calculates; no adc of bytes */
            (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d || /* test, mov, lea */
            opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||   /* imul, shifts */
            (opcode & 0xfd) == 0xd1 || (opcode & 0xfe) == 0xc6 || (opcode & 0xf8) == 0xd8 ||
