@@ -354,7 +354,8 @@ struct page_search {
     struct bytes code;
     uint64_t page;
     uint64_t reach; /* of other halves */
-    uint32_t base;  /* its register */
+    bool may_be_kept;
+    uint32_t base; /* its register */
     const struct reference_target *target;
     uint64_t jumps[JUMPS_MAX]; /* where branches lead, from the code's start */
     size_t jump_count;
@@ -390,8 +391,7 @@ static enum page_use find_page_use(struct page_search *search, uint64_t offset)
         }
         if (is_adrp(instruction) && (instruction & 0x1f) == search->base)
             break;
-        /* Who keeps the page of the GOT wants one of its many slots, and that again. */
-        if (!branched && !found && search->reach == PAGE_SIZE && keeps(instruction, search->base))
+        if (!branched && !found && search->may_be_kept && keeps(instruction, search->base))
             return PAGE_UNUSED;
         note_jump(search, instruction, offset);
         is_reached &= instruction != INSTRUCTION_RET && !is_jump(instruction) &&
@@ -414,12 +414,16 @@ static bool adrp_refers(const struct code *code, uint64_t offset, uint32_t instr
     struct page_search search = {.code = code->bytes,
                                  .page = adrp_page(instruction, code->address + offset),
                                  .reach = PAGE_SIZE,
+                                 .may_be_kept = true,
                                  .base = instruction & 0x1f,
                                  .target = target};
     enum page_use use;
 
-    if (code->got != 0 && search.page == align_down(code->got, PAGE_SIZE))
+    if (code->got != 0 && search.page == align_down(code->got, PAGE_SIZE)) {
         search.reach = REACH_IN_GOT;
+        /* Who keeps this page wants one of the many slots, and that again. */
+        search.may_be_kept = target->first < code->got;
+    }
     if (!ranges_overlap(search.page, search.reach, target->first, target->size))
         return false;
     use = find_page_use(&search, offset + INSTRUCTION_SIZE);

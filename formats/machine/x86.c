@@ -294,7 +294,7 @@ static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
 {
     uint8_t opcode = before >= 1 ? end[-1] : 0;
 
-    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10) ||   /* calculates; no adc of bytes */
+    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10) ||    /* calculates; no adc of bytes */
            (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d || /* test, mov, lea */
            opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||   /* imul, shifts */
            (opcode & 0xfd) == 0xd1 || (opcode & 0xfe) == 0xc6 || (opcode & 0xf8) == 0xd8 ||
@@ -302,14 +302,18 @@ static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
            opcode == 0xff || (before >= 2 && end[-2] == 0x0f); /* push, call; two bytes */
 }
 
-/* A displacement from a register, which may be the one with the address of the GOT, but is not %esp
- * (ModRM mod 10, without or with a SIB byte). */
+/* A displacement from a register, which may be the one with the address of the GOT but is not %esp
+ * (ModRM mod 10, without or with a SIB byte); or from none, which is added later (mod 00, r/m 101,
+ * or a SIB byte with base 101). */
 static bool is_displacement(const uint8_t *field, uint64_t before)
 {
-    if (before < 2 || (field[-1] & 7) == 4)
-        return false;
-    return ((field[-1] & 0xc0) == 0x80 && ends_in_opcode_32(field - 1, before - 1)) ||
-           ((field[-2] & 0xc7) == 0x84 && ends_in_opcode_32(field - 2, before - 2));
+    uint8_t last = before >= 2 ? field[-1] : 0, sib_front = before >= 2 ? field[-2] : 0;
+    bool is_plain = ((last & 0xc0) == 0x80 && (last & 7) != 4) || (last & 0xc7) == 0x05;
+    bool has_sib = ((sib_front & 0xc7) == 0x84 && (last & 7) != 4) ||
+                   ((sib_front & 0xc7) == 0x04 && (last & 7) == 5);
+
+    return (is_plain && ends_in_opcode_32(field - 1, before - 1)) ||
+           (has_sib && ends_in_opcode_32(field - 2, before - 2));
 }
 
 /* Who is looked for, in code that is loaded at `address`. */
