@@ -254,10 +254,21 @@ static const char *own_runtime(const struct program *program, const char *direct
         }
         text_list_add_format(&command.arguments, "-DPROFILE_RAW_VERSION=%u", program->raw_version);
         finish_compiling(&command, "-O2 -fPIC -c",
-                         text_format("%s/elf/%s.c", COVSPLIT_FIXTURE_DIRECTORY, parts[i]),
+                         text_format("%s/freestanding/%s.c", COVSPLIT_FIXTURE_DIRECTORY, parts[i]),
                          text_format("%s.o", parts[i]));
     }
     return "profile_runtime.o profile_writer.o";
+}
+
+/* What brings the profile runtime into a link: compilers know where theirs is. */
+static const char *runtime_of(const struct program *program, const char *directory)
+{
+    if (program->raw_version != 0) {
+        return own_runtime(program, directory);
+    }
+    return program->target != NULL
+               ? target_build_runtime(program->target, program->clang, directory)
+               : instrumentation_of(program);
 }
 
 void program_link(const struct program *program, const char *directory, const char *kind,
@@ -272,8 +283,7 @@ void program_link(const struct program *program, const char *directory, const ch
         text_list_add_format(words, "-fuse-ld=%s", program->linker);
     }
     text_list_add_words(words, kind);
-    text_list_add_words(words, program->raw_version != 0 ? own_runtime(program, directory)
-                                                         : instrumentation_of(program));
+    text_list_add_words(words, runtime_of(program, directory));
     text_list_add_format(words, "-Wl,--build-id=%s",
                          program->build_id != NULL ? program->build_id : "sha1");
     text_list_add_words(words, inputs);
