@@ -282,6 +282,13 @@ static bool is_jump(uint32_t instruction)
     return (instruction & 0xfc000000) == 0x14000000 || (instruction & 0xfffffc1f) == 0xd61f0000;
 }
 
+/* What functions start with: bti c; paciasp, pacibsp; stp x29, x30, [sp, #-...]! */
+static bool starts_function(uint32_t instruction)
+{
+    return instruction == INSTRUCTION_BTI_C || (instruction & ~SIGN_KEY_B) == INSTRUCTION_PACIASP ||
+           (instruction & 0xffe07fff) == 0xa9a07bfd;
+}
+
 /* Branches, exceptions and the like; but not hints, of which nop and the marks of functions are. */
 static bool may_branch(uint32_t instruction)
 {
@@ -389,7 +396,8 @@ static enum page_use find_page_use(struct page_search *search, uint64_t offset)
                 reference_counts(search->target, search->page + low))
                 return PAGE_REFERS;
         }
-        if (is_adrp(instruction) && (instruction & 0x1f) == search->base)
+        if ((is_adrp(instruction) && (instruction & 0x1f) == search->base) ||
+            (!is_reached && starts_function(instruction)))
             break;
         if (!branched && !found && search->may_be_kept && keeps(instruction, search->base))
             return PAGE_UNUSED;
