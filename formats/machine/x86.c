@@ -303,17 +303,18 @@ static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
 }
 
 /* A displacement from a register, which may be the one with the address of the GOT but is not %esp
- * (ModRM mod 10, without or with a SIB byte); or from none, which is added later (mod 00, r/m 101,
- * or a SIB byte with base 101). */
+ * (ModRM mod 10, without or with a SIB byte; or that register is the index, base 101); or what it
+ * is added to later, by a lea without registers (mod 00, r/m 101). */
 static bool is_displacement(const uint8_t *field, uint64_t before)
 {
-    uint8_t last = before >= 2 ? field[-1] : 0, sib_front = before >= 2 ? field[-2] : 0;
-    bool is_plain = ((last & 0xc0) == 0x80 && (last & 7) != 4) || (last & 0xc7) == 0x05;
-    bool has_sib = ((sib_front & 0xc7) == 0x84 && (last & 7) != 4) ||
-                   ((sib_front & 0xc7) == 0x04 && (last & 7) == 5);
+    uint8_t last = before >= 2 ? field[-1] : 0, front = before >= 2 ? field[-2] : 0;
+    bool is_plain = (last & 0xc0) == 0x80 && (last & 7) != 4;
+    bool has_sib =
+        ((front & 0xc7) == 0x84 && (last & 7) != 4) || ((front & 0xc7) == 0x04 && (last & 7) == 5);
 
     return (is_plain && ends_in_opcode_32(field - 1, before - 1)) ||
-           (has_sib && ends_in_opcode_32(field - 2, before - 2));
+           (has_sib && ends_in_opcode_32(field - 2, before - 2)) ||
+           (front == 0x8d && (last & 0xc7) == 0x05);
 }
 
 /* Who is looked for, in code that is loaded at `address`. */
