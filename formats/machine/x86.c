@@ -288,8 +288,8 @@ static bool is_call(const uint8_t *field, uint64_t before)
            (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
 }
 
-/* Whether the bytes before `end` are an opcode of i386 with a ModRM byte, of those that compilers
- * use: not add to a byte, as zeros are everywhere, and adc and sbb of bytes. */
+/* Whether the bytes before `end` are an opcode of i386 with a ModRM byte there, of those that
+ * compilers use: not add to a byte, as zeros are everywhere, and adc and sbb of bytes. */
 static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
 {
     uint8_t opcode = before >= 1 ? end[-1] : 0;
@@ -298,8 +298,9 @@ static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
            (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d ||             /* test, mov, lea */
            opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||               /* imul, shifts */
            (opcode & 0xfd) == 0xd1 || (opcode & 0xfe) == 0xc6 || (opcode & 0xf8) == 0xd8 ||
-           (opcode & 0xfe) == 0xf6 ||                          /* x87; not, test, div */
-           opcode == 0xff || (before >= 2 && end[-2] == 0x0f); /* push, call; two bytes */
+           (opcode & 0xfe) == 0xf6 ||                     /* x87; not, test, div */
+           (opcode == 0xff && (end[0] & 0x38) != 0x38) || /* push, call */
+           (before >= 2 && end[-2] == 0x0f);              /* of two bytes */
 }
 
 /* A displacement from a register, which may be the one with the address of the GOT but is not %esp
