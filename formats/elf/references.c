@@ -105,14 +105,17 @@ static bool is_short_text(uint64_t word)
 
 /* Whether a number of an image that is not relocated leads where pointers do, or rather may do so
  * by chance. In one of 64 bits a text may, unless it leads to where an object starts: the section
- * itself, or a record of 16 bytes or a multiple. In one of 32 bits so many do that only the bounds
- * of a large range count, as in code (rules_find_reference). */
+ * itself, or a record of 16 bytes or a multiple. In one of 32 bits, and at addresses as low as
+ * linkers for RISC-V and LoongArch begin with, so many do that only the bounds of a large range
+ * count, as in code (rules_find_reference). */
+#define LOW_ADDRESSES UINT64_C(0x100000)
+
 static bool leads_to_object(const struct pointer_search *search, uint64_t word, uint64_t distance)
 {
     const struct reference_target *target = search->target;
     uint64_t window = search->code->bound_window;
 
-    if (search->image->sizes.word == 4)
+    if (search->image->sizes.word == 4 || target->first < LOW_ADDRESSES)
         return distance < window || target->size - distance <= window;
     return !is_short_text(word) || (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0);
 }

@@ -288,13 +288,28 @@ static bool is_call(const uint8_t *field, uint64_t before)
            (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
 }
 
+/* Whether the bytes before `end` are an opcode of i386 with a ModRM byte, of those that compilers
+ * use. */
+static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
+{
+    uint8_t opcode = before >= 1 ? end[-1] : 0;
+
+    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10) ||   /* calculates; no adc of bytes */
+           (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d || /* test, mov, lea */
+           opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||   /* imul, shifts */
+           (opcode & 0xfd) == 0xd1 || (opcode & 0xfe) == 0xc6 || (opcode & 0xf8) == 0xd8 ||
+           (opcode & 0xfe) == 0xf6 ||                          /* x87; not, test, div */
+           opcode == 0xff || (before >= 2 && end[-2] == 0x0f); /* push, call; two bytes */
+}
+
 /* A displacement from a register, which may be the one with the address of the GOT, but is not %esp
  * (ModRM mod 10, without or with a SIB byte). */
 static bool is_displacement(const uint8_t *field, uint64_t before)
 {
-    if (before >= 3 && (field[-2] & 0xc7) == 0x84 && (field[-1] & 7) != 4)
-        return true;
-    return before >= 2 && (field[-1] & 0xc0) == 0x80 && (field[-1] & 7) != 4;
+    if (before < 2 || (field[-1] & 7) == 4)
+        return false;
+    return ((field[-1] & 0xc0) == 0x80 && ends_in_opcode_32(field - 1, before - 1)) ||
+           ((field[-2] & 0xc7) == 0x84 && ends_in_opcode_32(field - 2, before - 2));
 }
 
 /* Who is looked for, in code that is loaded at `address`. */
