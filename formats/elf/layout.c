@@ -74,10 +74,10 @@ static bool notes_follow(const struct elf_image *image, uint64_t offset)
     return false;
 }
 
-/* The mapping leaves a tripwire: a record that no reader takes. */
-static bool cut_unloaded(struct elf_state *state, const struct image_section *section)
+/* All of the section goes but what is left at its start. */
+static bool cut_unloaded(struct elf_state *state, const struct image_section *section,
+                         struct bytes rest)
 {
-    struct bytes rest = planning_rest(&state->base, section->kind, section->size);
     uint64_t start = section->offset + rest.size, end = section->offset + section->size;
     uint64_t alignment = alignment_behind(state, end);
     uint64_t cut = align_down(padding_end(state, end) - start, alignment);
@@ -85,6 +85,25 @@ static bool cut_unloaded(struct elf_state *state, const struct image_section *se
     if (notes_follow(&state->image, end))
         cut = 0;
     return planning_empty(&state->base, section, rest, start, start + cut);
+}
+
+/* The mapping leaves a tripwire: a record that no reader takes. */
+static bool empty_unloaded(struct elf_state *state, const struct image_section *section)
+{
+    return cut_unloaded(state, section,
+                        planning_rest(&state->base, section->kind, section->size));
+}
+
+static bool cut_retained_relocations(struct elf_state *state)
+{
+    for (size_t i = 1; i < state->image.shnum; i++) {
+        struct image_section section = {.offset = state->image.shdrs[i].sh_offset,
+                                        .size = state->image.shdrs[i].sh_size};
+
+        if (elf_retained_goes(state, i) && !cut_unloaded(state, &section, (struct bytes){0}))
+            return false;
+    }
+    return true;
 }
 
 /* ---- holes ---- */
@@ -336,8 +355,8 @@ bool elf_layout(struct planning *planning, struct error *error)
 
         if (section->fate == FATE_STAYS)
             continue;
-        done = section->loaded ? empty_loaded(state, section) : cut_unloaded(state, section);
+        done = section->loaded ? empty_loaded(state, section) : empty_unloaded(state, section);
     }
-    return (done && reserve_headers(state)) ||
+    return (done && cut_retained_relocations(state) && reserve_headers(state)) ||
            error_out_of_memory(error, planning->input->path, plan->edits.literals.size);
 }

@@ -31,7 +31,7 @@ bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_recor
 typedef bool (*record_test)(const struct profile_record_layout *layout, const uint8_t *record,
                             bool big_endian);
 
-/* True where the test is of any of the records. Their size must be a multiple of a record's. */
+/* True where the test is of any of the records, which must be whole. */
 bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
                       bool big_endian, record_test test);
 

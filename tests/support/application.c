@@ -15,7 +15,9 @@
 struct application application_build(const struct program *program, const char *label,
                                      const char *options, void (*assert_said)(const char *errors))
 {
-    struct application application = {.scratch = scratch_create(label)};
+    struct application application = {
+        .scratch = scratch_create(label),
+        .emulator = program->target != NULL ? target_emulator(program->target) : ""};
     char *original = path_join(application.scratch, "original");
     directory_create(original);
     directory_create(path_join(application.scratch, "split"));
@@ -40,6 +42,7 @@ void application_run_once(const struct application *application, const char *ima
                           const char *profile)
 {
     struct command command = {.directory = application->scratch};
+    text_list_add_words(&command.arguments, application->emulator);
     text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, images,
                          PROGRAM_NAME);
     text_list_add_format(&command.arguments, "%u", run);

@@ -12,6 +12,7 @@
 struct application {
     char *scratch; /* where its commands run: directories and files are named relative to it */
     struct text_list images;
+    const char *emulator; /* the words that run them; empty: this machine does */
 };
 
 /* Builds the program and splits its images, with so many options (words; NULL: none). `assert_said`

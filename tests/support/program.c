@@ -259,7 +259,7 @@ static const char *own_runtime(const struct program *program, const char *direct
         }
         text_list_add_format(&command.arguments, "-DPROFILE_RAW_VERSION=%u", program->raw_version);
         finish_compiling(&command, "-O2 -fPIC -c",
-                         text_format("%s/elf/%s.c", COVSPLIT_FIXTURE_DIRECTORY, parts[i]),
+                         text_format("%s/freestanding/%s.c", COVSPLIT_FIXTURE_DIRECTORY, parts[i]),
                          text_format("%s.o", parts[i]));
     }
     return "profile_runtime.o profile_writer.o";

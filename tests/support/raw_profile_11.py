@@ -56,7 +56,8 @@ class Profile:
         require(not any(self.take(size)), "padding is not zero")
 
     def layout(self):
-        """Of a record: as C has it, in which here nothing needs padding but the end."""
+        """Of a record: as C has it, in which here nothing needs padding but the end. What is there
+        is of no meaning: behind the last record it may be of another section."""
         return self.order + "".join(form.replace("P", self.pointer) for _, form in RECORD)
 
     def record_size(self):
@@ -82,9 +83,7 @@ class Profile:
         require(header["ValueKindLast"] == 2, "other value kinds")
 
     def record(self, content):
-        size = struct.calcsize(self.layout())
-        require(not any(content[size:]), "the end of a record is not zero")
-        values = list(struct.unpack(self.layout(), content[:size]))
+        values = list(struct.unpack_from(self.layout(), content))
         return {name: [values.pop(0) for _ in range(3)] if form == "3H" else values.pop(0)
                 for name, form in RECORD}
 

@@ -489,7 +489,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = tcase_create("all");
+    TCase *all = suite_case("all", 60, NULL);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_tripwire, test_without_binary_id,
                 test_changed_stub, test_names_only);
     suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);

@@ -268,6 +268,31 @@ START_TEST(test_profile)
 }
 END_TEST
 
+/* Profiles of version 11, and what is refused: another version, and what only a GPU's code has. */
+START_TEST(test_versions)
+{
+    struct profile_recipe recipe = full_recipe;
+    covsplit_error *error = NULL;
+    covsplit_profile *profile;
+    struct buffer file;
+
+    recipe.raw_version = 11;
+    file = profile_make(&recipe);
+    profile = covsplit_profile_open_memory(file.data, file.size, "it", &error);
+    ck_assert_ptr_nonnull(profile);
+    ck_assert_uint_eq(covsplit_profile_raw_version(profile), 11);
+    ck_assert_uint_eq(covsplit_profile_counter_count(profile), RECORDS * EACH);
+    covsplit_profile_close(profile);
+    store_u64(file.data + 9 * sizeof(uint64_t), 3, false);
+    ck_assert_ptr_null(covsplit_profile_open_memory(file.data, file.size, "it", &error));
+    assert_message(error, "it: has 3 uniform counters");
+    store_u64(file.data + 8, 12, false);
+    ck_assert_ptr_null(covsplit_profile_open_memory(file.data, file.size, "it", &error));
+    assert_message(error, "it: raw profile version 12; this covsplit knows 7 to 11; ");
+    buffer_free(&file);
+}
+END_TEST
+
 /* Several profiles in one file, with zeros between; then something that is none. */
 START_TEST(test_concatenated)
 {
@@ -412,7 +437,7 @@ END_TEST
 int main(void)
 {
     TCase *all = tcase_create("all");
-    suite_tests(all, test_sections, test_functions, test_profile, test_concatenated, test_store,
-                test_threads);
+    suite_tests(all, test_sections, test_functions, test_profile, test_versions, test_concatenated,
+                test_store, test_threads);
     return suite_main("reader_profiles", all);
 }

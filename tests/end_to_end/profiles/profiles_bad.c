@@ -31,7 +31,7 @@
 #define PEAK_RUNS 8
 #define NOISE_KIB 512
 
-/* What is damaged: profiles of one program built in three ways. */
+/* What is damaged: profiles of one program built in four ways. */
 static const struct program programs[] = {
     {.clang = "19",
      .linker = "bfd",
@@ -53,6 +53,14 @@ static const struct program programs[] = {
      .optimization = "-O1",
      .instrumentation = "-fprofile-generate",
      .functions = FUNCTIONS},
+    {.clang = "22",
+     .linker = "bfd",
+     .kind = LINK_PIE,
+     .language = LANGUAGE_C,
+     .optimization = "-O1",
+     .compile_options = "-fcoverage-mcdc",
+     .functions = FUNCTIONS,
+     .raw_version = 11},
 };
 
 #define PROGRAM_COUNT (sizeof programs / sizeof *programs)

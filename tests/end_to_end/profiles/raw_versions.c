@@ -152,13 +152,22 @@ START_TEST(test_described)
         enum link_kind kind;
         enum language language;
         const char *options;
+        const char *machine; /* NULL: this one */
     } programs[] = {
-        {LINK_PIE, LANGUAGE_C, NULL},
-        {LINK_SHARED, LANGUAGE_CXX, "-fcoverage-mcdc"},
-        {LINK_STATIC, LANGUAGE_C, "-fcoverage-mcdc"},
+        {LINK_PIE, LANGUAGE_C, NULL, NULL},
+        {LINK_SHARED, LANGUAGE_CXX, "-fcoverage-mcdc", NULL},
+        {LINK_STATIC, LANGUAGE_C, "-fcoverage-mcdc", NULL},
+        /* Pointers of 4 bytes, and the other byte order. */
+        {LINK_PIE, LANGUAGE_C, "-fcoverage-mcdc", "i386"},
+        {LINK_SHARED, LANGUAGE_C, "-fcoverage-mcdc", "s390x"},
     };
     struct program program =
         program_of(programs[_i].kind, programs[_i].language, programs[_i].options);
+    if (programs[_i].machine != NULL) {
+        program.target = target_find(programs[_i].machine);
+        program.clang = "19";
+        program.linker = "bfd";
+    }
     struct application application = application_build(&program, "described", NULL, NULL);
     struct text_list original = run_all(&application, "original");
     struct text_list split = run_all(&application, "split");
@@ -294,7 +303,7 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *test_case = suite_case("all", 300, NULL);
     suite_loops(test_case, 2, test_to_the_byte);
-    suite_loops(test_case, 3, test_described);
+    suite_loops(test_case, 5, test_described);
     suite_tests(test_case, test_changed_headers, test_image_of_another_version,
                 test_records_of_a_gpu);
     return suite_main(text_format("raw versions clang-%s %s", clang_version, linker_name),

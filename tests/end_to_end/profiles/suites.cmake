@@ -8,6 +8,7 @@ add_run(bad-profile-sums-2 profiles_bad ${middle} ${half})
 if(22 IN_LIST COVSPLIT_TEST_CLANGS)
   add_run(raw-versions-bfd raw_versions 22 bfd)
   add_run(raw-versions-lld raw_versions 22 lld)
+  set_tests_properties(raw-versions-bfd raw-versions-lld PROPERTIES FIXTURES_REQUIRED runtimes)
 endif()
 
 # What is in a profile does not depend on the linker: each compiler comes with one.
