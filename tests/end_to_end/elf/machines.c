@@ -2,7 +2,7 @@
  * The machines other than this one: every kind of image, by every compiler and linker that there is
  * for each; split, run in an emulator, joined and checked in every way, and the reports compared.
  *
- * Usage: machines MACHINE | machines --list
+ * Usage: machines MACHINE [--list]
  *
  * The rows are a product: {PIE, non-PIE, shared library and program, static} x {GNU ld, lld, where
  * it knows the machine} x {LLVM versions with a runtime for it}; {static-PIE, static} where no C
@@ -164,18 +164,34 @@ START_TEST(test_row)
 }
 END_TEST
 
+static void list_rows(void)
+{
+    for (size_t i = 0; i < row_count; i++) {
+        suite_list_row("ELF", rows[i].target->name,
+                       rows[i].target->architecture != NULL
+                           ? "run in an emulator"
+                           : "run in an emulator, with a runtime of our own",
+                       rows[i].linker, rows[i].clang, program_kind(&rows[i]));
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
     const char *name;
+    bool is_list = suite_is_list(&argument_count, arguments);
     suite_arguments(argument_count, arguments, "MACHINE", &name);
     const struct target *target = target_find(name);
     if (target == NULL) {
         return suite_usage(arguments[0], "MACHINE");
     }
-    if (rounds_are_all()) {
+    if (is_list || rounds_are_all()) {
         add_all_rows(target);
     } else {
         add_diagonal(target);
+    }
+    if (is_list) {
+        list_rows();
+        return EXIT_SUCCESS;
     }
     TCase *test_case = suite_case("rows", 600, NULL);
     suite_loops(test_case, row_count, test_row);
