@@ -379,11 +379,11 @@ static void note_jump(struct page_search *search, uint32_t instruction, uint64_t
         search->jump_count++;
 }
 
-/* Looks for other halves from `offset` on: what may be reached counts, but only what surely is
- * tells that there are no others. */
+/* Looks for other halves from `offset` on. What follows a jump may still be reached, to the end of
+ * the function; but where the register was overwritten, no half tells that there are no others. */
 static enum page_use find_page_use(struct page_search *search, uint64_t offset)
 {
-    bool found = false, branched = false, is_reached = true;
+    bool found = false, branched = false, has_left = false, is_lost = false;
     uint32_t instruction;
     uint64_t low;
 
@@ -391,20 +391,20 @@ static enum page_use find_page_use(struct page_search *search, uint64_t offset)
         if (!instruction_at(search->code, offset, &instruction))
             break;
         if (low_half(instruction, search->base, &low)) {
-            found |= is_reached;
-            if (low < (is_reached ? search->reach : PAGE_SIZE) &&
+            found |= !is_lost;
+            if (low < (has_left || is_lost ? PAGE_SIZE : search->reach) &&
                 reference_counts(search->target, search->page + low))
                 return PAGE_REFERS;
         }
         if ((is_adrp(instruction) && (instruction & 0x1f) == search->base) ||
-            (!is_reached && starts_function(instruction)))
+            (has_left && starts_function(instruction)))
             break;
         if (!branched && !found && search->may_be_kept && keeps(instruction, search->base))
             return PAGE_UNUSED;
         note_jump(search, instruction, offset);
-        is_reached &= instruction != INSTRUCTION_RET && !is_jump(instruction) &&
-                      !overwrites(instruction, search->base);
-        if (!branched && !is_reached)
+        has_left |= instruction == INSTRUCTION_RET || is_jump(instruction);
+        is_lost |= overwrites(instruction, search->base);
+        if (!branched && (has_left || is_lost))
             break;
         branched |= may_branch(instruction);
     }

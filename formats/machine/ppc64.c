@@ -3,11 +3,11 @@
  *
  * Instructions are 4 bytes at multiples of 4. Data is reached by r2, the TOC pointer, which holds
  * one address (.TOC.) for all code that is linked with one table of contents: 16 bits of an
- * instruction are added to it, or an addis brings the high half and another instruction the low one.
- * The addis may be far in front of the others that use it, and its result be copied, or stored and
- * loaded again, in between: a search follows it for many instructions, and takes one whose other
- * half is not found for a reference to all that it may reach. Where what is referred to is close to
- * the TOC, GNU ld makes a nop of the addis.
+ * instruction are added to it, or an addis brings the high half and another instruction the low
+ * one. The addis may be far in front of the others that use it, and its result be copied, or stored
+ * and loaded again, in between: a search follows it for many instructions, and takes one whose
+ * other half is not found for a reference to all that it may reach. Where what is referred to is
+ * close to the TOC, GNU ld makes a nop of the addis.
  *
  * A function has two entries. By the global one it is called with its own address in r12, of which
  * its first two instructions make r2; calls from the image itself go to the local one behind them.
@@ -142,8 +142,8 @@ static bool global_entry(const struct code *code, uint64_t offset, uint64_t *bas
         !instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &second))
         return false;
     if ((is_addis(first, 2, 12) || is_addis(first, 2, 0)) && is_addi(second, 2, 2)) {
-        *base = (base_of(first) == 12 ? code->address + offset : 0) + high_16(first) +
-                low_16(second);
+        *base =
+            (base_of(first) == 12 ? code->address + offset : 0) + high_16(first) + low_16(second);
         return true;
     }
     if (first == LD_2_12 && second == ADD_2_12) {
@@ -164,18 +164,17 @@ static bool prefixed_at(struct bytes code, uint64_t offset, uint32_t *prefix, ui
                         uint64_t *immediate)
 {
     if (!instruction_at(code, offset, prefix) || opcode_of(*prefix) != OPCODE_PREFIX ||
-        (*prefix >> 24 & 1) != 0 ||
-        !instruction_at(code, offset + INSTRUCTION_SIZE, suffix))
+        (*prefix >> 24 & 1) != 0 || !instruction_at(code, offset + INSTRUCTION_SIZE, suffix))
         return false;
     *immediate = (uint64_t)(*prefix & 0x3ffff) << 16 | (*suffix & 0xffff);
     *immediate = (*immediate ^ UINT64_C(1) << 33) - (UINT64_C(1) << 33);
     return true;
 }
 
-#define PREFIX_RELATIVE   (1u << 20) /* R: to the instruction */
-#define PREFIX_PADDI      0x06000000u
-#define PREFIX_PLD        0x04000000u
-#define OPCODE_PLD        OPCODE_LXSD
+#define PREFIX_RELATIVE (1u << 20) /* R: to the instruction */
+#define PREFIX_PADDI    0x06000000u
+#define PREFIX_PLD      0x04000000u
+#define OPCODE_PLD      OPCODE_LXSD
 
 /* ---- accessors ---- */
 
@@ -352,7 +351,8 @@ static unsigned written(uint32_t instruction)
     case 235:
     case 266:
         return target_of(instruction);
-    case 24: /* logic: slw, cntlzw, sld, and, cntlzd, xor, or, srw, srd, srawi, extsh, extsb, extsw */
+    case 24: /* logic: slw, cntlzw, sld, and, cntlzd, xor, or, srw, srd, srawi, extsh, extsb, extsw
+              */
     case 26:
     case 27:
     case 28:
@@ -381,9 +381,9 @@ static bool is_call(uint32_t instruction)
 static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
 {
     bool is_short = opcode_of(instruction) == OPCODE_BC;
-    uint64_t distance = is_short ? low_16(instruction & 0xfffc)
-                                 : ((instruction & 0x3fffffc) ^ UINT64_C(0x2000000)) -
-                                       UINT64_C(0x2000000);
+    uint64_t distance =
+        is_short ? low_16(instruction & 0xfffc)
+                 : ((instruction & 0x3fffffc) ^ UINT64_C(0x2000000)) - UINT64_C(0x2000000);
 
     if (!is_short && opcode_of(instruction) != OPCODE_B)
         return false;
@@ -409,13 +409,12 @@ static uint64_t joined_behind(uint32_t instruction, uint64_t offset, uint64_t jo
 /* Nothing goes on behind it. */
 static bool ends_path(uint32_t instruction)
 {
-    return instruction == BLR ||
-           (opcode_of(instruction) == OPCODE_B && !is_call(instruction));
+    return instruction == BLR || (opcode_of(instruction) == OPCODE_B && !is_call(instruction));
 }
 
 /* Where a high half is, once an addis has made it. */
 struct holders {
-    uint32_t registers;       /* a bit each */
+    uint32_t registers;        /* a bit each */
     uint64_t slots[SLOTS_MAX]; /* of the stack: distances from r1 */
     size_t slot_count;
     bool is_unread; /* no slot was loaded yet */

@@ -28,7 +28,7 @@
 #define INSTRUCTION_UNIT 2
 /* So many bytes behind a place in code, all ways through it have met. */
 #define SYNCHRONIZE 128
-#define RIL_SIZE         6
+#define RIL_SIZE    6
 
 /* The first byte and the low half of the second one; the high half is a register or a mask. */
 #define OPCODE_LARL  0xc00
@@ -216,7 +216,6 @@ const struct machine machine_s390x = {
     .address_unit = 2,
     .relocations = &relocations,
     .look_ahead = RIL_SIZE,
-    .has_chance_hits = true,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,
