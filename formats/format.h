@@ -52,6 +52,7 @@ struct format {
     /* The runtime has a marker of its own in front of a section's contents and one behind: a record
      * of zeros each for data, a zero byte each for all else (COFF). */
     bool has_markers;
+    bool has_archived; /* it may have sections of SECTION_ARCHIVED */
     struct code_operations code;
 
     bool (*recognize)(struct bytes bytes);

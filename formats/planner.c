@@ -53,12 +53,15 @@ static bool find_sections(struct planning *planning, struct error *error)
 
     for (unsigned i = 1; i <= SECTION_KIND_MAX; i++) {
         enum section_kind kind = (enum section_kind)i;
-        size_t index = format->find_section(planning, kind, NO_INDEX);
+        bool is_archived = (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0;
+        size_t index = is_archived && !format->has_archived
+                           ? NO_INDEX
+                           : format->find_section(planning, kind, NO_INDEX);
 
         planning->section_index[kind] = index;
         if (index == NO_INDEX)
             continue;
-        if (format->find_section(planning, kind, index) != NO_INDEX)
+        if (!is_archived && format->find_section(planning, kind, index) != NO_INDEX)
             return error_set(error,
                              "%s: the image has two sections %s; link it so that there is one",
                              planning->input->path, format->section_name(kind));
@@ -258,8 +261,9 @@ static void pair_mapping(struct image_plan *plan)
 }
 
 /* Coverage mapping is of no use without names. Where all of it goes to the sidecar and names stay
- * in the image, the sidecar gets a copy, so that reports need nothing else. Joining does not need
- * it: no edit and no range is of it. */
+ * in the image, the sidecar gets a copy, so that reports need nothing else; and one of what is
+ * archived, for when the image is not at hand. Joining does not need it: no edit and no range is of
+ * it. */
 static void plan_copies(struct image_plan *plan)
 {
     const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);
@@ -269,9 +273,9 @@ static void plan_copies(struct image_plan *plan)
     for (size_t i = 0; i < plan->section_count; i++) {
         struct image_section *section = &plan->sections[i];
 
-        section->copied = mapping_goes && section->fate == FATE_STAYS &&
-                          (SECTION_BIT(section->kind) & names) != 0 && section->size != 0 &&
-                          !section->encoded;
+        section->copied =
+            section->fate == FATE_STAYS && section->size != 0 && !section->encoded &&
+            (SECTION_BIT(section->kind) & (SECTION_ARCHIVED | (mapping_goes ? names : 0))) != 0;
     }
 }
 

@@ -20,6 +20,9 @@
 /* Small writes are gathered up to this size, and files are copied in pieces of it. */
 #define PIECE_SIZE       ((size_t)1 << 20)
 
+/* Zeros are left out of the file where there are so many in a row. */
+#define HOLE_BLOCK       ((uint64_t)1 << 16)
+
 #define TEMPORARY_MARK   ".covsplit-"
 #define TEMPORARY_RANDOM 6 /* the X of mkostemp */
 
@@ -193,12 +196,51 @@ static bool write_all(int fd, const char *path, const uint8_t *data, size_t size
     return true;
 }
 
+/* The bytes at the start that are zeros, or that are not, in whole blocks. */
+static struct bytes next_run(struct bytes view, bool *is_zero)
+{
+    struct bytes block, run = {view.data, 0};
+
+    while (run.size < view.size) {
+        uint64_t left = view.size - run.size, size = left < HOLE_BLOCK ? left : HOLE_BLOCK;
+        bool zero;
+
+        block = (struct bytes){view.data + run.size, size};
+        zero = size == HOLE_BLOCK && bytes_all_zero(block);
+        if (run.size == 0)
+            *is_zero = zero;
+        else if (zero != *is_zero)
+            break;
+        run.size += size;
+    }
+    return run;
+}
+
+/* Zeros become holes: an image of gigabytes may have few bytes else, and should take no more of the
+ * disk once it is split. */
+static bool write_sparse(struct output *output, struct bytes view, struct error *error)
+{
+    while (view.size != 0) {
+        bool is_zero = false;
+        struct bytes run = next_run(view, &is_zero);
+        off_t end = is_zero ? lseek(output->fd, (off_t)run.size, SEEK_CUR) : 0;
+
+        if (is_zero && (end < 0 || ftruncate(output->fd, end) != 0))
+            return error_set_errno(error, errno, "%s: cannot be written", output->path);
+        if (!is_zero && !write_all(output->fd, output->path, run.data, (size_t)run.size, error))
+            return false;
+        view.data += run.size;
+        view.size -= run.size;
+    }
+    return true;
+}
+
 static bool flush_pending(struct output *output, struct error *error)
 {
-    size_t size = output->pending.size;
+    struct bytes pending = buffer_view(&output->pending);
 
     output->pending.size = 0;
-    return write_all(output->fd, output->path, output->pending.data, size, error);
+    return write_sparse(output, pending, error);
 }
 
 bool output_write(struct output *output, struct bytes view, struct error *error)
@@ -209,8 +251,7 @@ bool output_write(struct output *output, struct bytes view, struct error *error)
             return error_out_of_memory(error, output->path, view.size);
         return true;
     }
-    return flush_pending(output, error) &&
-           write_all(output->fd, output->path, view.data, (size_t)view.size, error);
+    return flush_pending(output, error) && write_sparse(output, view, error);
 }
 
 bool output_sink(void *output, struct bytes part, struct error *error)

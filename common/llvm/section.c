@@ -18,6 +18,8 @@ static const struct {
     [SECTION_COVDATA] = {"__llvm_covdata", "covdata"},
     [SECTION_COUNTERS] = {"__llvm_prf_cnts", "counters"},
     [SECTION_BITMAP] = {"__llvm_prf_bits", "bitmap"},
+    [SECTION_XRAY_MAP] = {"xray_instr_map", "xray_instr_map"},
+    [SECTION_XRAY_INDEX] = {"xray_fn_idx", "xray_fn_idx"},
 };
 
 const char *section_kind_name(enum section_kind kind)

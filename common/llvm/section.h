@@ -18,15 +18,22 @@ enum section_kind {
     SECTION_COVDATA = 6,  /* __llvm_covdata: data under -profile-correlate=binary */
     SECTION_COUNTERS = 7, /* __llvm_prf_cnts: never removed; its place and size are recorded */
     SECTION_BITMAP = 8,   /* __llvm_prf_bits: likewise */
+    /* Never removed: a program that XRay instruments patches itself by them. Copied. */
+    SECTION_XRAY_MAP = 9,    /* xray_instr_map */
+    SECTION_XRAY_INDEX = 10, /* xray_fn_idx */
 };
 
-#define SECTION_KIND_MAX 8
+#define SECTION_KIND_MAX 10
 
 /* Sets of kinds are bit masks. */
 #define SECTION_BIT(kind) (1u << (kind))
 #define SECTION_REMOVABLE                                                                          \
     (SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_NAMES) |      \
      SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVNAMES) | SECTION_BIT(SECTION_COVDATA))
+/* Those that are copied whenever the image has them. */
+#define SECTION_ARCHIVED (SECTION_BIT(SECTION_XRAY_MAP) | SECTION_BIT(SECTION_XRAY_INDEX))
+/* Those whose contents a sidecar may have. */
+#define SECTION_STORED (SECTION_REMOVABLE | SECTION_ARCHIVED)
 
 /* The ELF name, which is also the canonical one in sidecars: "__llvm_covmap". NULL for a number
  * that is no kind. */

@@ -232,7 +232,7 @@ static bool take_removed(struct decoder *decoder, struct bytes description)
     if (description.size != REMOVED_SIZE)
         return refuse(decoder, "the note of a section has a wrong size");
     kind = load_u32(description.data, decoder->big);
-    if (kind == 0 || kind > SECTION_KIND_MAX || (SECTION_BIT(kind) & SECTION_REMOVABLE) == 0)
+    if (kind == 0 || kind > SECTION_KIND_MAX || (SECTION_BIT(kind) & SECTION_STORED) == 0)
         return refuse(decoder, "the note of a section names no section");
     removed = &decoder->notes->removed[kind];
     if (removed->present)

@@ -11,6 +11,7 @@
  *   __llvm_covdata                 as in the image: for llvm-profdata merge --binary-file
  *   __llvm_covnames                like __llvm_prf_names
  *   __llvm_prf_cnts, _bits         SHT_NOBITS with address and size: likewise
+ *   xray_instr_map, xray_fn_idx    as in the image, with their addresses but not as loaded ones
  *   .debug_str                     one string
  *   .shstrtab
  *

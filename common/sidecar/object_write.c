@@ -110,6 +110,17 @@ static bool add_streamed(struct object_writer *writer, const struct sidecar_sect
     return true;
 }
 
+/* The same, with its address: entries of XRay's tables are relative to where they are. */
+static bool add_placed(struct object_writer *writer, const struct sidecar_section *source)
+{
+    size_t index = writer->elf.section_count;
+
+    if (!add_streamed(writer, source))
+        return false;
+    writer->elf.sections[index].header.sh_addr = source->address;
+    return true;
+}
+
 static bool add_names(struct object_writer *writer, const struct sidecar_section *source)
 {
     struct elf_writer_section *section =
@@ -162,7 +173,8 @@ static bool add_all(struct object_writer *writer)
         {SECTION_COVMAP, add_streamed}, {SECTION_COVFUN, add_streamed},
         {SECTION_NAMES, add_names},     {SECTION_COVDATA, add_streamed},
         {SECTION_COVNAMES, add_names},  {SECTION_COUNTERS, add_place},
-        {SECTION_BITMAP, add_place},
+        {SECTION_BITMAP, add_place},    {SECTION_XRAY_MAP, add_placed},
+        {SECTION_XRAY_INDEX, add_placed},
     };
 
     if (!elf_writer_start(&writer->elf, &sidecar_facts(writer->sidecar)->uuid, writer->error) ||

@@ -176,7 +176,7 @@ static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
     content->packed.name = sidecar->name;
     content->packed.what = out->name;
     sidecar->section_count++;
-    if ((SECTION_BIT(kind) & SECTION_REMOVABLE) != 0) {
+    if ((SECTION_BIT(kind) & SECTION_STORED) != 0) {
         const struct sidecar_note_content *note = &sidecar->notes.removed[kind];
 
         if (!read_content(sidecar, file, section, note, content, &out->alignment, error))

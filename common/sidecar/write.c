@@ -119,7 +119,7 @@ static bool add_compact(struct writer *writer, struct elf_writer_section *sectio
 
 static bool add_section(struct writer *writer, const struct sidecar_section_source *source)
 {
-    bool stays = (SECTION_BIT(source->kind) & SECTION_REMOVABLE) == 0;
+    bool stays = (SECTION_BIT(source->kind) & SECTION_STORED) == 0;
     struct progress progress = {writer, source->image_offset, writer->source->image != NULL};
     struct elf_writer_section *section =
         elf_writer_add(&writer->elf, section_kind_name(source->kind),
@@ -277,7 +277,7 @@ static bool source_is_sound(const struct sidecar_source *source)
 
         if (section_kind_name(section->kind) == NULL)
             return false;
-        removed = (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0;
+        removed = (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
         if ((seen & SECTION_BIT(section->kind)) != 0 ||
             (section->alignment != 0 && !is_power_of_two(section->alignment)) ||
             section->content.size != (removed ? section->size : 0))

@@ -121,6 +121,13 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
 
 /* ---- code ---- */
 
+static uint64_t got_of(const struct elf_image *image)
+{
+    size_t index = elf_section_find(image, ".got", 0);
+
+    return index == NO_INDEX ? 0 : image->shdrs[index].sh_addr;
+}
+
 /* To the end of the segment, or of the symbol where that has a size. */
 static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code)
@@ -138,6 +145,7 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
         left = definition->size;
     *code = (struct code){.address = definition->address,
                           .base = ((const struct elf_state *)planning)->code_base,
+                          .got = got_of(image),
                           .is_thumb = definition->is_thumb};
     return (phdr->p_flags & PF_X) != 0 &&
            elf_bytes_at(image, definition->address, left, &code->bytes);
@@ -154,7 +162,8 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
             continue;
         *code = (struct code){.bytes = elf_section_bytes(image, i),
                               .address = image->shdrs[i].sh_addr,
-                              .base = ((const struct elf_state *)planning)->code_base};
+                              .base = ((const struct elf_state *)planning)->code_base,
+                              .got = got_of(image)};
         return true;
     }
     return false;
@@ -217,22 +226,6 @@ static bool is_alone(struct elf_state *state, enum section_kind kind)
     return true;
 }
 
-/* Contents that nothing loads can go if nothing else describes them. */
-static bool check_unloaded(struct elf_state *state, enum section_kind kind)
-{
-    size_t index = state->base.section_index[kind];
-
-    for (size_t i = 1; i < state->image.shnum; i++) {
-        const GElf_Shdr *shdr = &state->image.shdrs[i];
-
-        if ((shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL) && shdr->sh_info == index &&
-            shdr->sh_size != 0)
-            return image_plan_keep(state->base.plan, kind,
-                                   "relocations apply to it; link without --emit-relocs");
-    }
-    return is_alone(state, kind);
-}
-
 static bool check_section(struct planning *planning, struct image_section *section,
                           struct error *error)
 {
@@ -250,34 +243,21 @@ static bool check_section(struct planning *planning, struct image_section *secti
                                           "whom it is used"
                                         : "it is not loaded into memory");
     else if (!is_loaded_kind)
-        check_unloaded(state_of(planning), section->kind);
+        is_alone(state_of(planning), section->kind);
     return true;
 }
 
+/* BOLT writes functions anew at other addresses, and leaves the old ones for code that nobody runs:
+ * who refers to what cannot be told. */
+#define BOLT_NOTE ".note.bolt_info"
+
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
+    if (elf_section_find(image_of(planning), BOLT_NOTE, 0) != NO_INDEX)
+        return image_plan_keep(planning->plan, kind,
+                               "BOLT has moved the image's code; run covsplit before BOLT");
     return planning->code.symbols.are_told ||
            image_plan_keep(planning->plan, kind, "no symbol table: run covsplit before strip");
-}
-
-/* Relocations that the linker kept (--emit-relocs) would be applied again by a tool that moves
- * code, and undo what is changed here: in code, or in the section itself. */
-static bool has_retained_relocations(const struct elf_state *state, size_t section)
-{
-    const struct elf_image *image = &state->image;
-
-    for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
-
-        if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
-            (shdr->sh_flags & SHF_ALLOC) != 0 || shdr->sh_size == 0)
-            continue;
-        if (shdr->sh_info == section ||
-            (shdr->sh_info < image->shnum &&
-             (image->shdrs[shdr->sh_info].sh_flags & SHF_EXECINSTR) != 0))
-            return true;
-    }
-    return false;
 }
 
 /* The bytes that the section header tells of in the file are those that the program has at the
@@ -302,9 +282,10 @@ static bool check_claims(struct planning *planning, enum section_kind kind)
         return image_plan_keep(planning->plan, kind, "it is not loaded as covsplit expects");
     if (!is_alone(state, kind))
         return false;
-    return !has_retained_relocations(state, index) ||
+    return elf_retained_is_known(&state->image) ||
            image_plan_keep(planning->plan, kind,
-                           "the image has retained relocations; link without --emit-relocs");
+                           "the image has retained relocations in a form that covsplit does not "
+                           "know; link without --emit-relocs");
 }
 
 static bool check_first_record(struct planning *planning)
@@ -408,6 +389,7 @@ const struct format elf_format = {
     .name = "ELF",
     .id = IMAGE_ELF,
     .state_size = sizeof(struct elf_state),
+    .has_archived = true,
     .code =
         {
             .folding_advice = "link without --icf=all",
@@ -418,6 +400,7 @@ const struct format elf_format = {
             .is_start_of_section = is_start_of_section,
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,
+            .means_other_end = elf_means_other_end,
             .each_symbol = each_symbol,
         },
     .recognize = recognize,

@@ -74,10 +74,10 @@ static bool notes_follow(const struct elf_image *image, uint64_t offset)
     return false;
 }
 
-/* The mapping leaves a tripwire: a record that no reader takes. */
-static bool cut_unloaded(struct elf_state *state, const struct image_section *section)
+/* All of the section goes but what is left at its start. */
+static bool cut_unloaded(struct elf_state *state, const struct image_section *section,
+                         struct bytes rest)
 {
-    struct bytes rest = planning_rest(&state->base, section->kind, section->size);
     uint64_t start = section->offset + rest.size, end = section->offset + section->size;
     uint64_t alignment = alignment_behind(state, end);
     uint64_t cut = align_down(padding_end(state, end) - start, alignment);
@@ -85,6 +85,25 @@ static bool cut_unloaded(struct elf_state *state, const struct image_section *se
     if (notes_follow(&state->image, end))
         cut = 0;
     return planning_empty(&state->base, section, rest, start, start + cut);
+}
+
+/* The mapping leaves a tripwire: a record that no reader takes. */
+static bool empty_unloaded(struct elf_state *state, const struct image_section *section)
+{
+    return cut_unloaded(state, section,
+                        planning_rest(&state->base, section->kind, section->size));
+}
+
+static bool cut_retained_relocations(struct elf_state *state)
+{
+    for (size_t i = 1; i < state->image.shnum; i++) {
+        struct image_section section = {.offset = state->image.shdrs[i].sh_offset,
+                                        .size = state->image.shdrs[i].sh_size};
+
+        if (elf_retained_goes(state, i) && !cut_unloaded(state, &section, (struct bytes){0}))
+            return false;
+    }
+    return true;
 }
 
 /* ---- holes ---- */
@@ -125,6 +144,13 @@ static bool crosses_other_segment(const struct elf_image *image, const struct el
     return false;
 }
 
+/* RISC-V's attributes are for tools that read the file: lld says that they are at address 0. */
+static bool is_unloaded(const struct elf_image *image, const GElf_Phdr *phdr)
+{
+    return phdr->p_memsz == 0 ||
+           (image->ehdr.e_machine == EM_RISCV && phdr->p_type == PT_RISCV_ATTRIBUTES);
+}
+
 /* What the other program headers say must agree with the PT_LOAD that holds it: they are mapped by
  * both offset and address. */
 static bool segments_are_consistent(const struct elf_image *image)
@@ -135,7 +161,7 @@ static bool segments_are_consistent(const struct elf_image *image)
                               phdr->p_type == PT_GNU_PROPERTY || phdr->p_type == PT_PHDR;
         size_t load;
 
-        if (phdr->p_type == PT_LOAD || phdr->p_filesz == 0 || phdr->p_memsz == 0)
+        if (phdr->p_type == PT_LOAD || phdr->p_filesz == 0 || is_unloaded(image, phdr))
             continue;
         load = elf_segment_of(image, phdr->p_vaddr, phdr->p_filesz);
         if (load == NO_INDEX || (is_all_in_file && phdr->p_memsz != phdr->p_filesz) ||
@@ -329,8 +355,8 @@ bool elf_layout(struct planning *planning, struct error *error)
 
         if (section->fate == FATE_STAYS)
             continue;
-        done = section->loaded ? empty_loaded(state, section) : cut_unloaded(state, section);
+        done = section->loaded ? empty_loaded(state, section) : empty_unloaded(state, section);
     }
-    return (done && reserve_headers(state)) ||
+    return (done && cut_retained_relocations(state) && reserve_headers(state)) ||
            error_out_of_memory(error, planning->input->path, plan->edits.literals.size);
 }

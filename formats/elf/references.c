@@ -12,6 +12,8 @@
 
 #include "formats/elf/state.h"
 
+#include <string.h>
+
 /* Data is searched in pieces, and its pages given back. */
 #define PIECE (UINT64_C(1) << 20)
 
@@ -105,14 +107,17 @@ static bool is_short_text(uint64_t word)
 
 /* Whether a number of an image that is not relocated leads where pointers do, or rather may do so
  * by chance. In one of 64 bits a text may, unless it leads to where an object starts: the section
- * itself, or a record of 16 bytes or a multiple. In one of 32 bits so many do that only the bounds
- * of a large range count, as in code (rules_find_reference). */
+ * itself, or a record of 16 bytes or a multiple. In one of 32 bits, and at addresses as low as
+ * linkers for RISC-V and LoongArch begin with, so many do that only the bounds of a large range
+ * count, as in code (rules_find_reference). */
+#define LOW_ADDRESSES UINT64_C(0x100000)
+
 static bool leads_to_object(const struct pointer_search *search, uint64_t word, uint64_t distance)
 {
     const struct reference_target *target = search->target;
     uint64_t window = search->code->bound_window;
 
-    if (search->image->sizes.word == 4)
+    if (search->image->sizes.word == 4 || target->first < LOW_ADDRESSES)
         return distance < window || target->size - distance <= window;
     return !is_short_text(word) || (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0);
 }
@@ -180,6 +185,60 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
 
     *from = search.from;
     return found;
+}
+
+/* ---- bounds that two sections share ---- */
+
+/* XRay's runtime takes the bounds of its own sections, which the linker places in front of names,
+ * in this function. */
+#define XRAY_READER "__xray_init"
+
+struct function_search {
+    const char *name;
+    struct bytes names;
+    uint64_t address; /* of code */
+};
+
+/* Stops at the function of that name that has the code. */
+static bool is_other_function(void *context, const struct elf_symbol *symbol)
+{
+    const struct function_search *search = context;
+    struct bytes name;
+
+    return GELF_ST_TYPE(symbol->st_info) != STT_FUNC ||
+           search->address - symbol->st_value >= symbol->st_size ||
+           !bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) ||
+           memcmp(name.data, search->name, (size_t)name.size) != 0;
+}
+
+static bool xray_section_ends_at(const struct elf_image *image, uint64_t address)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        enum section_kind kind;
+
+        if (section_kind_of_name(elf_section_name(image, i), &kind) &&
+            (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0 &&
+            shdr->sh_addr + shdr->sh_size == address)
+            return true;
+    }
+    return false;
+}
+
+bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from)
+{
+    const struct elf_image *image = &((const struct elf_state *)planning)->image;
+    struct function_search search = {.name = XRAY_READER, .address = from};
+    size_t table = 1;
+
+    if (!xray_section_ends_at(image, address))
+        return false;
+    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
+        table++;
+    if (table == image->shnum || image->shdrs[table].sh_link >= image->shnum)
+        return false;
+    search.names = elf_section_bytes(image, image->shdrs[table].sh_link);
+    return !elf_symbols_each(image, table, is_other_function, &search);
 }
 
 /* ---- slots ---- */

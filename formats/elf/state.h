@@ -3,7 +3,8 @@
  *
  * elf.c describes and checks sections; layout.c finds the pages to cut, with room.c, which makes
  * room for the program headers that this takes; write.c writes the tables of the stripped image.
- * references.c looks for pointers, relocations.c reads and takes out dynamic relocations.
+ * references.c looks for pointers, relocations.c reads and takes out dynamic relocations, and
+ * retained.c those that the linker left for other tools.
  */
 #ifndef COVSPLIT_FORMATS_ELF_STATE_H
 #define COVSPLIT_FORMATS_ELF_STATE_H
@@ -97,11 +98,24 @@ typedef bool (*elf_symbol_visitor)(void *context, const struct elf_symbol *symbo
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context);
 
+/* ---- elf/retained.c ---- */
+
+/* False where the image has retained relocations that cannot be read. */
+bool elf_retained_is_known(const struct elf_image *image);
+
+/* True for a section of retained relocations that goes, with the one that it is of. */
+bool elf_retained_goes(const struct elf_state *state, size_t section);
+
+/* Adds the edits that make all others say nothing of what is rewritten. False where there is no
+ * memory. */
+bool elf_retained_silence(struct elf_state *state);
+
 /* ---- the other steps ---- */
 
 /* elf/references.c, as code_operations has them. */
 bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
                       uint64_t *from, const char **reason);
+bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from);
 bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value);
 
 /* elf/layout.c and elf/write.c, as struct format has them. What is written is checked to hold

@@ -144,6 +144,8 @@ static void make_section_headers(struct tables *tables)
         } else if (old->sh_offset != 0) {
             shdr->sh_offset = map_offset(state, old->sh_offset);
         }
+        if (elf_retained_goes(state, i))
+            shdr->sh_size = 0;
         if ((old->sh_type == SHT_RELA || old->sh_type == SHT_REL) && table != NULL &&
             old->sh_addr == table->d_un.d_ptr && (old->sh_flags & SHF_ALLOC) != 0 &&
             old->sh_size >= changes->table_removed)
@@ -401,7 +403,7 @@ static bool make_tables(struct tables *tables)
 static bool add_edits(struct tables *tables)
 {
     return plan_elf_header(tables->state) && plan_program_headers(tables) && plan_others(tables) &&
-           plan_symbols(tables->state);
+           plan_symbols(tables->state) && elf_retained_silence(tables->state);
 }
 
 bool elf_write(struct planning *planning, struct error *error)

@@ -28,8 +28,10 @@
 
 #include <elf.h>
 
-#define INSTRUCTION_SIZE    4
-#define PAGE_SIZE           UINT64_C(4096)
+#define INSTRUCTION_SIZE 4
+#define PAGE_SIZE        UINT64_C(4096)
+/* What a load adds to an address at most: gcc's -fpic reaches slots of the GOT from one page. */
+#define LOW_HALF_MAX        UINT64_C(0xffff)
 
 #define INSTRUCTION_BTI_C   0xd503245fu /* bti c */
 #define INSTRUCTION_NOP     0xd503201fu /* nop */
@@ -276,6 +278,12 @@ static bool low_half(uint32_t instruction, uint32_t base, uint64_t *low)
     return true;
 }
 
+/* b or br: what is behind it is reached from elsewhere. */
+static bool is_jump(uint32_t instruction)
+{
+    return (instruction & 0xfc000000) == 0x14000000 || (instruction & 0xfffffc1f) == 0xd61f0000;
+}
+
 /* Branches, exceptions and the like; but not hints, of which nop and the marks of functions are. */
 static bool may_branch(uint32_t instruction)
 {
@@ -323,6 +331,19 @@ static bool is_conditional_branch(uint32_t instruction, uint64_t address, uint64
     return true;
 }
 
+/* Whether the instruction stores the register (str, stur, stp) or copies it (mov): compilers do so
+ * with a page that is wanted later. */
+static bool keeps(uint32_t instruction, uint32_t base)
+{
+    bool is_pair = (instruction & 0xfe400000) == 0xa8000000;
+    bool stores = is_pair || (instruction & 0xffc00000) == 0xf9000000 ||
+                  (instruction & 0xffe00c00) == 0xf8000000;
+
+    return (stores && (instruction & 0x1f) == base) ||
+           (is_pair && (instruction >> 10 & 0x1f) == base) ||
+           ((instruction & 0xffe0ffe0) == 0xaa0003e0 && (instruction >> 16 & 0x1f) == base);
+}
+
 /* What became of the page that an adrp made. */
 enum page_use {
     PAGE_UNUSED, /* no other half was found */
@@ -351,10 +372,11 @@ static void note_jump(struct page_search *search, uint32_t instruction, uint64_t
         search->jump_count++;
 }
 
-/* Looks for other halves from `offset` on. */
+/* Looks for other halves from `offset` on: what may be reached counts, but only what surely is
+ * tells that there are no others. */
 static enum page_use find_page_use(struct page_search *search, uint64_t offset)
 {
-    bool found = false, branched = false;
+    bool found = false, branched = false, is_reached = true;
     uint32_t instruction;
     uint64_t low;
 
@@ -362,18 +384,28 @@ static enum page_use find_page_use(struct page_search *search, uint64_t offset)
         if (!instruction_at(search->code, offset, &instruction))
             break;
         if (low_half(instruction, search->base, &low)) {
-            found = true;
+            found |= is_reached;
             if (reference_counts(search->target, search->page + low))
                 return PAGE_REFERS;
         }
         if (is_adrp(instruction) && (instruction & 0x1f) == search->base)
             break;
-        if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, search->base)))
+        if (!branched && !found && keeps(instruction, search->base))
+            return PAGE_UNUSED;
+        note_jump(search, instruction, offset);
+        is_reached &= instruction != INSTRUCTION_RET && !is_jump(instruction) &&
+                      !overwrites(instruction, search->base);
+        if (!branched && !is_reached)
             break;
         branched |= may_branch(instruction);
-        note_jump(search, instruction, offset);
     }
     return found ? PAGE_ELSEWHERE : PAGE_UNUSED;
+}
+
+/* The whole page counts where nothing tells what of it. */
+static bool page_overlaps(uint64_t page, const struct reference_target *target)
+{
+    return ranges_overlap(page, PAGE_SIZE, target->first, target->size);
 }
 
 /* Whether the adrp at `offset` makes an address that counts. Compilers may leave it in one place,
@@ -387,7 +419,7 @@ static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint3
 
     for (size_t i = 0; use == PAGE_UNUSED && i < jump_count; i++)
         use = find_page_use(&search, search.jumps[i]);
-    return use != PAGE_ELSEWHERE;
+    return use == PAGE_REFERS || (use == PAGE_UNUSED && page_overlaps(page, target));
 }
 
 /* movz, of 32 or 64 bits */
@@ -454,7 +486,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
 
         if (is_adrp(instruction)) {
             uint64_t page = adrp_page(instruction, address);
-            refers = size != 0 && page <= first + (size - 1) && first <= page + (PAGE_SIZE - 1) &&
+            refers = size != 0 && page <= first + (size - 1) && first <= page + LOW_HALF_MAX &&
                      adrp_refers(code->bytes, i, page, instruction & 0x1f, target);
         } else if (is_adr(instruction)) {
             refers = reference_counts(target, address + address_immediate(instruction));

@@ -11,8 +11,8 @@
  * GOT (_GLOBAL_OFFSET_TABLE_). Reading pc gives the address of the instruction + 8 in A32, + 4 in
  * T32. So a reference is found at the instruction that brings the number, and what becomes of it
  * where its register is used next: compilers may put others between the two, and a search looks as
- * far ahead as for AArch64. What is added up so hardly ever makes an address by chance. Where code
- * may hold addresses any aligned word is one.
+ * far ahead as for AArch64. Any register may have the GOT's address, and code of one set looks like
+ * any other code in the other one, so that sums lead to a large range by chance.
  *
  * An accessor is computed from its first instruction to its return, with the number from its
  * literal or its two halves as what can be changed. Bodies seen in real images (clang 14 and 19;
@@ -51,7 +51,7 @@ enum operation {
     LOAD,      /* result = the word at base */
     MOVE,      /* result = base */
     ADDRESS,   /* result = value (adr) */
-    BRANCH,    /* to value; calls, too */
+    BRANCH,    /* to value, also with is_call */
 };
 
 struct instruction {
@@ -64,6 +64,7 @@ struct instruction {
     uint8_t base;
     uint8_t index;
     bool is_conditional;
+    bool is_call;
 };
 
 static uint32_t sign_extend(uint32_t value, unsigned bits)
@@ -125,6 +126,7 @@ static enum operation operation_a32(struct instruction *instruction)
         return ADDRESS;
     }
     if ((bits & 0x0e000000) == 0x0a000000) {
+        instruction->is_call = bits >> 28 == 15 || (bits & 0x01000000) != 0;
         instruction->value = pc + sign_extend(bits & 0xffffff, 24) * 4;
         if (bits >> 28 == 15) /* blx */
             instruction->value += bits >> 23 & 2;
@@ -146,9 +148,6 @@ static enum operation operation_t16(struct instruction *instruction)
         return bits >> 11 == 0x4800 >> 11 ? LITERAL : ADDRESS;
     case 0x6800 >> 11:
         return (bits & 0x07c0) == 0 ? LOAD : OTHER;
-    case 0xe000 >> 11:
-        instruction->value = pc + sign_extend(bits & 0x7ff, 11) * 2;
-        return BRANCH;
     }
     if ((bits & 0xfe00) == 0x1800)
         return ADD;
@@ -161,14 +160,10 @@ static enum operation operation_t16(struct instruction *instruction)
         instruction->index = instruction->result;
         return ADD;
     }
-    if ((bits & 0xf000) == 0xd000 && (bits >> 8 & 15) < 14) {
-        instruction->value = pc + sign_extend(bits & 0xff, 8) * 2;
-        return BRANCH;
-    }
     return OTHER;
 }
 
-/* b, bl and blx of 4 bytes. */
+/* b, bl and blx of 4 bytes; who calls another function needs these. */
 static enum operation branch_t32(struct instruction *instruction)
 {
     uint32_t bits = instruction->bits, pc = instruction->pc;
@@ -181,6 +176,7 @@ static enum operation branch_t32(struct instruction *instruction)
         instruction->value = pc + sign_extend(distance, 21);
         return (bits & 0x03800000) == 0x03800000 ? OTHER : BRANCH;
     }
+    instruction->is_call = (bits & 0x4000) != 0;
     instruction->value =
         ((bits & 0x5000) == 0x4000 ? pc & ~3u : pc) + /* blx */
         sign_extend(
@@ -225,6 +221,7 @@ static bool read_a32(const struct code *code, uint64_t offset, struct instructio
     instruction->bits = load_u32(part.data, false);
     instruction->pc = (uint32_t)(code->address + offset) + 8;
     instruction->is_conditional = instruction->bits >> 28 < 14;
+    instruction->is_call = false;
     instruction->operation = operation_a32(instruction);
     if (instruction->bits >> 28 == 15 && instruction->operation != BRANCH)
         instruction->operation = OTHER;
@@ -241,6 +238,7 @@ static bool read_t32(const struct code *code, uint64_t offset, struct instructio
     instruction->size = instruction->bits >= 0xe800 ? 4 : 2;
     instruction->pc = (uint32_t)(code->address + offset) + 4;
     instruction->is_conditional = false;
+    instruction->is_call = false;
     if (instruction->size == 2) {
         instruction->operation = operation_t16(instruction);
         return true;
@@ -550,28 +548,34 @@ static bool refers_to(const struct reference_target *target, uint32_t address)
            (target->called && reference_counts(target, address & ~1u));
 }
 
-/* What is made of a number in a register. */
+/* A number in a register. */
 struct number {
-    uint8_t where; /* the register */
-    bool may_be_half;
     uint32_t value;
+    uint8_t where; /* the register */
+    bool is_literal;
+    bool is_half;     /* the high one comes behind it */
+    bool is_distance; /* pc was added to it */
 };
 
-/* Whether the instruction makes an address that counts of the number. */
-static bool makes_address(const struct code *code, const struct instruction *instruction,
-                          const struct number *number, const struct reference_target *target)
+/* The register that the instruction adds to that of the number; false where it adds none. */
+static bool is_added(const struct instruction *instruction, const struct number *number,
+                     unsigned *other)
 {
-    unsigned other;
-
     if (instruction->operation != ADD && instruction->operation != LOAD_SUM &&
         instruction->operation != USE_SUM)
         return false;
-    if (instruction->base != number->where && instruction->index != number->where)
-        return false;
-    other = instruction->index == number->where ? instruction->base : instruction->index;
-    if (other == REGISTER_PC)
-        return refers_to(target, number->value + instruction->pc);
-    return code->base != 0 && refers_to(target, number->value + (uint32_t)code->base);
+    *other = instruction->index == number->where ? instruction->base : instruction->index;
+    return instruction->base == number->where || instruction->index == number->where;
+}
+
+/* Whether a number that is added to some register makes an address that counts: any may have that
+ * of the GOT. */
+static bool refers_from_got(const struct code *code, const struct number *number,
+                            const struct reference_target *target)
+{
+    return number->is_literal && !number->is_distance &&
+           ((code->base != 0 && refers_to(target, number->value + (uint32_t)code->base)) ||
+            (code->got != 0 && refers_to(target, number->value + (uint32_t)code->got)));
 }
 
 /* Whether the instruction surely puts something else into the register. */
@@ -585,7 +589,7 @@ static bool overwrites(const struct instruction *instruction, unsigned where)
     case LOAD:
     case MOVE:
     case ADDRESS:
-        return instruction->result == where && !instruction->is_conditional;
+        return instruction->result == where;
     default:
         return false;
     }
@@ -601,32 +605,55 @@ static bool is_return(const struct code *code, const struct instruction *instruc
     return bits == 0x4770 || (bits & 0xff00) == 0xbd00 || (bits & 0xffff8000) == 0xe8bd8000;
 }
 
-/* What may make the instructions behind it, or the next ones (it), not run. */
+/* How many instructions behind it run on a condition (it). */
+static unsigned conditions(const struct code *code, const struct instruction *instruction)
+{
+    uint32_t mask = instruction->bits & 15;
+
+    if (!code->is_thumb || (instruction->bits & ~0xffu) != 0xbf00 || mask == 0)
+        return 0;
+    return (mask & 1) != 0 ? 4 : (mask & 2) != 0 ? 3 : (mask & 4) != 0 ? 2 : 1;
+}
+
 static bool may_branch(const struct code *code, const struct instruction *instruction)
 {
-    return instruction->operation == BRANCH ||
-           (code->is_thumb && instruction->size == 2 &&
-            ((instruction->bits & 0xff00) == 0xbf00 || (instruction->bits & 0xf500) == 0xb100));
+    bool is_compare = code->is_thumb && instruction->size == 2 &&
+                      ((instruction->bits & 0xf500) == 0xb100 || /* cbz, cbnz */
+                       (instruction->bits & 0xf000) == 0xd000);  /* b with a condition */
+
+    return is_compare || (instruction->operation == BRANCH && !instruction->is_call);
 }
 
 /* Whether the instructions from `offset` on make an address that counts of the number. */
-static bool is_used(const struct code *code, uint64_t offset, struct number number,
+static bool is_used(const struct code *code, uint64_t offset, struct number *number,
                     const struct reference_target *target)
 {
     uint64_t end = offset + LOOK_AHEAD;
+    unsigned conditional = 0, other;
     bool branched = false;
     struct instruction instruction;
 
     while (offset < end && read_instruction(code, offset, &instruction)) {
-        if (instruction.operation == HIGH_HALF && number.may_be_half &&
-            instruction.result == number.where) {
-            number.value = (number.value & 0xffff) | instruction.value << 16;
-            if (target->absolute && refers_to(target, number.value))
+        instruction.is_conditional |= conditional != 0;
+        conditional = conditional != 0 ? conditional - 1 : conditions(code, &instruction);
+        if (instruction.operation == HIGH_HALF && !number->is_literal &&
+            instruction.result == number->where) {
+            number->is_half = false;
+            number->value = (number->value & 0xffff) | instruction.value << 16;
+            if (target->absolute && refers_to(target, number->value))
                 return true;
         }
-        if (makes_address(code, &instruction, &number, target))
+        if (!is_added(&instruction, number, &other)) {
+            /* It may be any other instruction. */
+        } else if (other == REGISTER_PC) {
+            if (!number->is_half && refers_to(target, number->value + instruction.pc))
+                return true;
+            number->is_distance |= !branched;
+        } else if (refers_from_got(code, number, target)) {
             return true;
-        if (!branched && (overwrites(&instruction, number.where) || is_return(code, &instruction)))
+        }
+        if (!branched && !instruction.is_conditional &&
+            (overwrites(&instruction, number->where) || is_return(code, &instruction)))
             return false;
         branched |= may_branch(code, &instruction);
         offset += instruction.size;
@@ -641,29 +668,35 @@ static bool may_reach(const struct code *code, uint64_t offset, uint32_t value,
     const uint64_t reach = LOOK_AHEAD + 16;
     uint32_t distance = value - (uint32_t)target->first;
     uint32_t from_pc = distance + (uint32_t)(code->address + offset + reach);
-    uint32_t from_base = distance + (uint32_t)code->base;
 
-    return from_pc <= target->size + reach || (code->base != 0 && from_base <= target->size);
+    return from_pc <= target->size + reach ||
+           (code->base != 0 && distance + (uint32_t)code->base <= target->size) ||
+           (code->got != 0 && distance + (uint32_t)code->got <= target->size);
 }
 
 static bool literal_refers(const struct code *code, uint64_t offset,
                            const struct instruction *instruction,
                            const struct reference_target *target)
 {
-    struct number number = {.where = instruction->result};
+    struct number number = {.where = instruction->result, .is_literal = true};
+    bool is_address;
     /* In front of the view it is no offset. */
     uint64_t literal = offset + (uint64_t)(int64_t)(int32_t)(instruction->value -
                                                              (uint32_t)(code->address + offset));
 
-    return literal_at(code, literal, &number.value) &&
-           may_reach(code, offset, number.value, target) &&
-           is_used(code, offset + instruction->size, number, target);
+    if (!literal_at(code, literal, &number.value))
+        return false;
+    is_address = target->absolute && refers_to(target, number.value);
+    return ((is_address || may_reach(code, offset, number.value, target)) &&
+            is_used(code, offset + instruction->size, &number, target)) ||
+           (is_address && !number.is_distance);
 }
 
 /* Whether there is a reference at `offset`, in the set that code->is_thumb tells. */
 static bool refers(const struct code *code, uint64_t offset, const struct reference_target *target)
 {
     struct instruction instruction;
+    struct number number;
 
     if (!read_instruction(code, offset, &instruction))
         return false;
@@ -672,8 +705,9 @@ static bool refers(const struct code *code, uint64_t offset, const struct refere
         return reference_counts(target, instruction.value) ||
                literal_refers(code, offset, &instruction, target);
     case LOW_HALF:
-        return is_used(code, offset + instruction.size,
-                       (struct number){instruction.result, true, instruction.value}, target);
+        number = (struct number){
+            .value = instruction.value, .where = instruction.result, .is_half = true};
+        return is_used(code, offset + instruction.size, &number, target);
     case ADDRESS:
         return refers_to(target, instruction.value);
     case BRANCH:
@@ -687,17 +721,12 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     struct code a32 = *code, t32 = *code;
-    uint32_t word;
 
     a32.is_thumb = false;
     t32.is_thumb = true;
     for (uint64_t i = align_up(code->address + *position, 2) - code->address; i < code->bytes.size;
          i += 2) {
-        bool is_aligned = (code->address + i) % 4 == 0;
-
-        if ((is_aligned && target->absolute && literal_at(code, i, &word) &&
-             refers_to(target, word)) ||
-            (is_aligned && refers(&a32, i, target)) || refers(&t32, i, target)) {
+        if (((code->address + i) % 4 == 0 && refers(&a32, i, target)) || refers(&t32, i, target)) {
             *position = i;
             return true;
         }
@@ -722,6 +751,7 @@ const struct machine machine_arm = {
     .base_symbol = "_GLOBAL_OFFSET_TABLE_",
     .relocations = &relocations,
     .look_ahead = LITERAL_REACH,
+    .has_chance_hits = true,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

@@ -5,10 +5,10 @@
  * a page of 4 KiB, and the 12 signed bits of an addi.d, a load or a store bring the rest. pcaddu12i
  * adds such a step to its own address instead; pcaddi alone reaches what is at most 2 MiB away, in
  * words. Absolute addresses begin with lu12i.w, which ori completes to 32 bits, and lu32i.d and
- * lu52i.d to 64. Functions are far calls' by pcaddu18i and jirl. Compilers may put others between
- * the two: a search looks many instructions ahead, and takes a first half whose other one is not
- * found for a reference to all that it may reach. It ends where the register surely has another
- * value: as long as nothing branches.
+ * lu52i.d to 64. Far functions are called by pcaddu18i and jirl. Compilers may put others between
+ * the two: a search looks many instructions ahead, wherever the register still has the first half's
+ * value, and takes one whose other half is not found for a reference to all that it may reach. At a
+ * fixed address numbers look like addresses, where they are as large.
  *
  * Bodies seen in real images (clang 16 to 22; lld); of the makers one is in the middle:
  *     [addi.d $sp,$sp,-16; st.d $ra,$sp,8; st.d $fp,$sp,0; addi.d $fp,$sp,16]  maker
@@ -19,6 +19,7 @@
  * So addresses that code makes are multiples of 4, and what an accessor is to return must be.
  */
 #include "formats/machine/instruction.h"
+#include "formats/machine/live_range.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -34,6 +35,7 @@
 #define REGISTER_FP      22
 
 #define INSTRUCTION_RET  0x4c000020u /* jirl $zero, $ra, 0 */
+#define OR_ZERO          0x00150000u /* or ., ., $zero */
 
 /* The opcodes of instructions with an immediate of 20 bits, and a register: 7 bits. */
 #define OPCODE_20_MASK 0xfe000000u
@@ -60,13 +62,14 @@
 
 /* Those of jumps: 6 bits. */
 #define OPCODE_JUMP_MASK 0xfc000000u
+#define BEQZ             0x40000000u
+#define BNEZ             0x44000000u
+#define BCEQZ            0x48000000u
 #define JIRL             0x4c000000u
 #define B                0x50000000u
 #define BL               0x54000000u
-
-/* Instructions behind a first half among which the other one is looked for: any may be far where
- * compilers have moved the first out of a loop. */
-#define LOOK_AHEAD 512
+#define BEQ              0x58000000u
+#define BGEU             0x6c000000u
 
 /* ---- instructions ---- */
 
@@ -285,42 +288,83 @@ static bool overwrites(uint32_t instruction, uint32_t base)
     bool adds = opcode == ADDI_D || opcode == ADDI_W || opcode == ORI;
     /* Arithmetic on registers, but for what only traps. */
     bool calculates = instruction >= 0x00100000 && instruction < 0x002a0000;
+    uint64_t made;
 
-    return destination(instruction) == base && (loads || adds || calculates);
+    return destination(instruction) == base &&
+           (loads || adds || calculates || first_half(instruction, 0, &made) ||
+            is_pcaddi(instruction));
 }
 
-/* beqz to bgeu: all jumps and branches. */
-static bool may_branch(uint32_t instruction)
+/* Called functions leave them alone, and so does who unwinds the stack: handlers of exceptions, to
+ * which nothing jumps, have their values. */
+static bool is_saved(uint32_t base)
 {
-    return instruction >= 0x40000000 && instruction < 0x70000000;
+    return base >= REGISTER_FP;
 }
 
-/* Whether those behind the first half at `offset` make an address that counts. */
+/* Adds where the register has its value behind an instruction that leaves it alone. */
+static void pass_on(struct live_range *range, uint64_t offset, uint32_t instruction, uint32_t base)
+{
+    uint64_t low = instruction >> 10 & 0xffff, distance = 0;
+    uint32_t opcode = instruction & OPCODE_JUMP_MASK;
+    bool is_call = opcode == BL || (opcode == JIRL && destination(instruction) != REGISTER_ZERO);
+
+    switch (opcode) {
+    case BEQZ:
+    case BNEZ:
+    case BCEQZ:
+        distance = signed_field(low | (instruction & 0x1f) << 16, 21);
+        break;
+    case B:
+        distance = signed_field(low | (instruction & 0x3ff) << 16, 26);
+        break;
+    default:
+        if (opcode >= BEQ && opcode <= BGEU)
+            distance = signed_field(low, 16);
+        break;
+    }
+    if (opcode != B && (opcode != JIRL || is_call))
+        live_range_add(range, offset, offset + INSTRUCTION_SIZE);
+    if (distance != 0)
+        live_range_add(range, offset, offset + distance * INSTRUCTION_SIZE);
+    if (is_call ? is_saved(base) : opcode == JIRL && instruction != INSTRUCTION_RET)
+        live_range_add_all(range, offset);
+}
+
+/* The first half's value may be completed where it is then: move, st.d. */
+static bool copies(uint32_t instruction, uint32_t base)
+{
+    return ((instruction & 0xfffffc00) == OR_ZERO && source(instruction) == base) ||
+           ((instruction & OPCODE_12_MASK) == ST_D && destination(instruction) == base);
+}
+
+/* Whether those behind the first half at `offset` make an address that counts. What lu12i.w makes
+ * is a number where it is all looked at, and nothing completes it. */
 static bool half_refers(const struct code *code, uint64_t offset, uint32_t first, uint64_t made,
                         const struct reference_target *target)
 {
+    struct live_range range = {.start = offset + INSTRUCTION_SIZE};
     uint32_t base = destination(first), instruction;
-    bool found = false, branched = false;
-    uint64_t low, other;
+    bool found = false, is_copied = false;
+    uint64_t low;
 
-    for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
-        uint64_t at = offset + i * INSTRUCTION_SIZE;
-
-        if (!instruction_at(code->bytes, at, &instruction))
-            break;
-        if (second_half(instruction, base, &low)) {
-            found = true;
-            if (pair_refers(code, at, first, made + low, target))
-                return true;
+    live_range_add(&range, offset, range.start);
+    do {
+        range.grows_behind = false;
+        for (uint64_t at = range.start; at - range.start < LIVE_RANGE; at += INSTRUCTION_SIZE) {
+            if (!live_range_has(&range, at) || !instruction_at(code->bytes, at, &instruction))
+                continue;
+            is_copied |= copies(instruction, base);
+            if (second_half(instruction, base, &low)) {
+                found = true;
+                if (pair_refers(code, at, first, made + low, target))
+                    return true;
+            }
+            if (!overwrites(instruction, base))
+                pass_on(&range, at, instruction, base);
         }
-        if (destination(instruction) == base &&
-            (first_half(instruction, 0, &other) || is_pcaddi(instruction)))
-            break;
-        if (!branched && (instruction == INSTRUCTION_RET || overwrites(instruction, base)))
-            break;
-        branched |= may_branch(instruction);
-    }
-    return !found;
+    } while (range.grows_behind);
+    return !found && ((first & OPCODE_20_MASK) != LU12I_W || is_copied || range.is_left);
 }
 
 /* Whether a second half may lead to the target: what jirl adds reaches furthest, and what ori adds
@@ -408,7 +452,8 @@ const struct machine machine_loongarch64 = {
     .page_size = 4096,
     .address_unit = INSTRUCTION_SIZE,
     .relocations = &relocations,
-    .look_ahead = (LOOK_AHEAD + 1) * INSTRUCTION_SIZE,
+    .has_chance_hits = true,
+    .look_ahead = LIVE_RANGE + 2 * INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

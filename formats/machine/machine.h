@@ -28,6 +28,8 @@ struct code {
     /* What the machine's base register holds (machine->base_symbol); 0: nothing, no code uses it.
      */
     uint64_t base;
+    /* Where the GOT starts: mold takes that for the symbol's address; 0: there is none. */
+    uint64_t got;
     bool is_thumb; /* of one function: it is T32 code (machine->state_bit) */
 };
 
@@ -105,6 +107,9 @@ struct machine {
     /* Code reaches data by a register that holds one address throughout the image (of the GOT, the
      * TOC, or among small data): what ELF linkers call that address. NULL: there is none. */
     const char *base_symbol;
+    /* How far behind the start of a function calls may lead that need not set that register: it has
+     * a second entry there. 0: it has none. */
+    uint64_t local_entry;
     /* Of ELF. NULL: covsplit knows the machine in other formats alone. */
     const struct elf_relocation_types *relocations;
 
@@ -146,6 +151,7 @@ extern const struct machine machine_arm;
 extern const struct machine machine_riscv64;
 extern const struct machine machine_riscv32;
 extern const struct machine machine_loongarch64;
+extern const struct machine machine_ppc64le;
 extern const struct machine machine_s390x;
 
 /* The machine with this ELF number, class and data encoding (ELFCLASS..., ELFDATA...); NULL: none.

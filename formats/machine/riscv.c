@@ -4,13 +4,15 @@
  * Instructions are 4 bytes, or 2 where they are compressed (C), at multiples of 2. An address takes
  * two of them: auipc makes one 4 KiB steps away, or lui one at such a step, and the 12 signed bits
  * of an addi, a load or a store bring the rest. Compilers may put others between the two: a search
- * looks many instructions ahead, and takes a first half whose other one is not found for a
- * reference to all that it may reach. It ends where the register surely has another value: as long
- * as nothing branches. Where an address is near the one that gp holds, GNU ld and lld leave one
- * instruction of the two, relative to that: among small data, throughout an executable.
+ * looks many instructions ahead, wherever the register still has the first half's value, and takes
+ * one whose other half is not found for a reference to all that it may reach. Where an address is
+ * near the one that gp holds, GNU ld and lld leave one instruction of the two, relative to that:
+ * among small data, throughout an executable.
  *
- * Compressed instructions are read as the long ones that they stand for. Where in code one starts
- * cannot be told from the middle, so every 2 bytes are looked at.
+ * At a fixed address numbers look like addresses, where they are as large. (Those of 64 bits do
+ * not, which an addiw makes.)
+ *
+ * Compressed instructions are read as the long ones that they stand for.
  *
  * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld), each with and without C, and
  * on 32 bits with lw for ld; of the makers one is in the middle:
@@ -26,6 +28,7 @@
  * A body that is one instruction reaches just what is 2 KiB around gp.
  */
 #include "formats/machine/instruction.h"
+#include "formats/machine/live_range.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -33,10 +36,6 @@
 #define LONG_SIZE  4
 #define SHORT_SIZE 2
 #define BODY_FRAME 8 /* instructions of a body before and behind those that make the address */
-
-/* Instructions behind a first half among which the other one is looked for: any may be far where
- * compilers have moved the first out of a loop. */
-#define LOOK_AHEAD 512
 
 enum { REGISTER_ZERO, REGISTER_RA, REGISTER_SP, REGISTER_GP, REGISTER_S0 = 8, REGISTER_A0 = 10 };
 
@@ -108,6 +107,9 @@ static struct instruction read_long(uint32_t code)
                                       21);
         break;
     case OPCODE_BRANCH:
+        read.immediate = signed_field(bits(code, 31, 1, 12) | bits(code, 7, 1, 11) |
+                                          bits(code, 25, 6, 5) | bits(code, 8, 4, 1),
+                                      13);
         read.rd = REGISTER_ZERO;
         break;
     default:
@@ -198,6 +200,10 @@ static struct instruction read_quadrant_1(uint32_t code, bool is_64_bit)
     case 7:
         read.opcode = OPCODE_BRANCH;
         read.rd = REGISTER_ZERO;
+        read.immediate =
+            signed_field(bits(code, 12, 1, 8) | bits(code, 10, 2, 3) | bits(code, 5, 2, 6) |
+                             bits(code, 3, 2, 1) | bits(code, 2, 1, 5),
+                         9);
         return read;
     default:
         break;
@@ -475,10 +481,10 @@ static bool encode_32(const struct code *code, const struct accessor *accessor, 
 /* ---- references ---- */
 
 /* Whether an instruction adds its immediate to a register: to make an address, to reach one, or to
- * go there. */
+ * go there. Linkers fill in none that is compressed. */
 static bool adds_to(const struct instruction *instruction, unsigned base)
 {
-    if (instruction->rs1 != base)
+    if (instruction->rs1 != base || instruction->size != LONG_SIZE)
         return false;
     switch (instruction->opcode) {
     case OPCODE_LOAD:
@@ -501,9 +507,11 @@ static bool overwrites(const struct instruction *instruction, unsigned base)
     switch (instruction->opcode) {
     case OPCODE_LOAD:
     case OPCODE_OP_IMM:
+    case OPCODE_AUIPC:
     case OPCODE_OP_IMM_32:
     case OPCODE_AMO:
     case OPCODE_OP:
+    case OPCODE_LUI:
     case OPCODE_OP_32:
     case OPCODE_JAL:
     case OPCODE_JALR:
@@ -513,29 +521,35 @@ static bool overwrites(const struct instruction *instruction, unsigned base)
     }
 }
 
-static bool may_branch(const struct instruction *instruction)
+/* Called functions leave them alone, and so does who unwinds the stack: handlers of exceptions, to
+ * which nothing jumps, have their values. */
+static bool is_saved(unsigned base)
 {
-    return instruction->opcode == OPCODE_BRANCH || instruction->opcode == OPCODE_JAL ||
-           instruction->opcode == OPCODE_JALR || instruction->opcode == OPCODE_SYSTEM;
+    return base == REGISTER_S0 || base == 9 || (base >= 18 && base <= 27);
 }
 
-static bool is_return(const struct instruction *instruction)
+/* Adds where the register has its value behind an instruction that leaves it alone. */
+static void pass_on(struct live_range *range, uint64_t offset,
+                    const struct instruction *instruction, unsigned base)
 {
-    return instruction->opcode == OPCODE_JALR && instruction->rd == REGISTER_ZERO &&
-           instruction->rs1 == REGISTER_RA;
+    bool is_jump = instruction->opcode == OPCODE_JAL || instruction->opcode == OPCODE_JALR;
+    bool is_call = is_jump && instruction->rd != REGISTER_ZERO;
+    bool is_return = instruction->opcode == OPCODE_JALR && instruction->rs1 == REGISTER_RA;
+
+    if (!is_jump || is_call)
+        live_range_add(range, offset, offset + instruction->size);
+    if (instruction->opcode == OPCODE_BRANCH || (instruction->opcode == OPCODE_JAL && !is_call))
+        live_range_add(range, offset, offset + instruction->immediate);
+    if (is_call ? is_saved(base) : instruction->opcode == OPCODE_JALR && !is_return)
+        live_range_add_all(range, offset);
 }
 
-static bool is_first_half(const struct instruction *instruction)
+/* The first half's value may be completed where it is then. */
+static bool copies(const struct instruction *instruction, unsigned base)
 {
-    return instruction->opcode == OPCODE_AUIPC || instruction->opcode == OPCODE_LUI;
-}
-
-/* Linkers fill in only what is long. And what merely copies the register may be followed by another
- * half that uses the copy. */
-static bool is_second_half(const struct instruction *instruction)
-{
-    return instruction->size == LONG_SIZE && (!is_add(instruction) || instruction->immediate != 0 ||
-                                              instruction->rd == instruction->rs1);
+    return (is_add(instruction) && instruction->immediate == 0 && instruction->rs1 == base &&
+            instruction->rd != base) ||
+           (instruction->opcode == OPCODE_STORE && instruction->rs2 == base);
 }
 
 struct search {
@@ -544,36 +558,49 @@ struct search {
     bool is_64_bit;
 };
 
-/* Whether the halves behind one that is at `offset` make an address that counts of its `high`. */
+/* Whether an instruction makes an address that counts of the first half's `high`. */
+static bool pair_refers(const struct search *search, const struct instruction *instruction,
+                        uint64_t high)
+{
+    uint64_t address = wrap(high + instruction->immediate, search->is_64_bit);
+
+    /* Start-up code sets gp. What is reached from there is seen by itself. */
+    if (is_add(instruction) && instruction->rd == REGISTER_GP && address == search->code->base)
+        return false;
+    /* Numbers are made by an addiw, which cannot be relocated. */
+    return instruction->opcode != OPCODE_OP_IMM_32 &&
+           (instruction->opcode != OPCODE_JALR || search->target->called) &&
+           reference_counts(search->target, address);
+}
+
+/* Whether the halves behind one that is at `offset` make an address that counts. What lui makes is
+ * a number where it is all looked at, and nothing completes it. */
 static bool half_refers(const struct search *search, uint64_t offset,
                         const struct instruction *first, uint64_t high)
 {
-    struct body body = {.code = search->code->bytes,
-                        .offset = offset,
-                        .instruction = *first,
-                        .is_64_bit = search->is_64_bit};
-    const struct instruction *instruction = &body.instruction;
-    bool found = false, branched = false;
+    uint64_t start = offset + first->size, at;
+    struct live_range range = {.start = start};
+    struct instruction instruction;
+    bool found = false, is_copied = false;
 
-    for (unsigned i = 0; i < LOOK_AHEAD && next(&body); i++) {
-        if (adds_to(instruction, first->rd)) {
-            uint64_t address = wrap(high + instruction->immediate, search->is_64_bit);
-            /* Start-up code, which sets gp. What is reached from there is seen by itself. */
-            bool sets_base = is_add(instruction) && instruction->rd == REGISTER_GP &&
-                             address == search->code->base;
-
-            found |= is_second_half(instruction);
-            if (!sets_base && (instruction->opcode != OPCODE_JALR || search->target->called) &&
-                reference_counts(search->target, address))
+    live_range_add(&range, offset, start);
+    do {
+        range.grows_behind = false;
+        for (at = start; at - start < LIVE_RANGE; at += LIVE_RANGE_UNIT) {
+            if (!live_range_has(&range, at) ||
+                !read_instruction(search->code->bytes, at, search->is_64_bit, &instruction))
+                continue;
+            if (copies(&instruction, first->rd))
+                is_copied = true;
+            else if (adds_to(&instruction, first->rd))
+                found = true;
+            if (adds_to(&instruction, first->rd) && pair_refers(search, &instruction, high))
                 return true;
+            if (!overwrites(&instruction, first->rd))
+                pass_on(&range, at, &instruction, first->rd);
         }
-        if (is_first_half(instruction) && instruction->rd == first->rd)
-            break;
-        if (!branched && (is_return(instruction) || overwrites(instruction, first->rd)))
-            break;
-        branched |= may_branch(instruction);
-    }
-    return !found;
+    } while (range.grows_behind);
+    return !found && (first->opcode == OPCODE_AUIPC || is_copied || range.is_left);
 }
 
 /* Whether 12 signed bits more can lead to the target. */
@@ -606,10 +633,20 @@ static bool refers(const struct search *search, uint64_t offset,
         return may_reach(high, target, search->is_64_bit) &&
                half_refers(search, offset, instruction, high);
     default:
-        return base != 0 && adds_to(instruction, REGISTER_GP) &&
-               (instruction->opcode != OPCODE_JALR || target->called) &&
-               reference_counts(target, wrap(base + instruction->immediate, search->is_64_bit));
+        return base != 0 && adds_to(instruction, REGISTER_GP) && instruction->rd != REGISTER_GP &&
+               pair_refers(search, instruction, base);
     }
+}
+
+/* Whether no instruction starts there: long ones are known by two bits of their first half. What
+ * follows a half without these is a start; and from there on long ones follow each other. */
+static bool is_inside(struct bytes code, uint64_t position)
+{
+    uint64_t start = position;
+
+    while (start >= SHORT_SIZE && (code.data[start - SHORT_SIZE] & 3) == 3)
+        start -= SHORT_SIZE;
+    return start >= SHORT_SIZE && (position - start) % LONG_SIZE != 0;
 }
 
 static bool find_reference(const struct code *code, bool is_64_bit,
@@ -621,7 +658,7 @@ static bool find_reference(const struct code *code, bool is_64_bit,
     for (uint64_t i = align_up(code->address + *position, SHORT_SIZE) - code->address;
          i < code->bytes.size; i += SHORT_SIZE) {
         if (read_instruction(code->bytes, i, is_64_bit, &instruction) &&
-            refers(&search, i, &instruction)) {
+            refers(&search, i, &instruction) && !is_inside(code->bytes, i)) {
             *position = i;
             return true;
         }
@@ -676,7 +713,8 @@ const struct machine machine_riscv64 = {
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_64,
-    .look_ahead = (LOOK_AHEAD + 1) * LONG_SIZE,
+    .has_chance_hits = true,
+    .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
     .decode_accessor = decode_64,
     .encode_accessor = encode_64,
     .find_reference = find_reference_64,
@@ -689,7 +727,8 @@ const struct machine machine_riscv32 = {
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_32,
-    .look_ahead = (LOOK_AHEAD + 1) * LONG_SIZE,
+    .has_chance_hits = true,
+    .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
     .decode_accessor = decode_32,
     .encode_accessor = encode_32,
     .find_reference = find_reference_32,

@@ -4,16 +4,18 @@
  * Instructions are 2, 4 or 6 bytes at multiples of 2. An address takes one of 6 bytes (format RIL):
  * its operand is half the distance from the instruction itself, in 32 bits, so it reaches 4 GiB
  * either way, but even addresses alone. There is one that makes an address (larl), and there are
- * those that load, store, compare or prefetch what is there: they are told by 12 bits, which other
- * instructions have in their midst, too, so that a large range is hit by chance. All is big-endian.
+ * those that load, store, compare or prefetch what is there. All is big-endian.
+ *
+ * Any instruction with %r12 as a base and the next one behind it look like one of them in the
+ * middle. So a search goes from one to the next by their lengths, as there is no data among code.
+ * Where it starts it takes each unit for the start of one; these ways meet after a few.
  *
  * An object that may be at an odd address is loaded from the GOT (lgrl), as the bounds of sections
  * are; and gcc adds its distance from the GOT, out of read-only data, to where that is. Those are
  * seen by the relocation of the slot, or not at all: clang has none of the latter kind.
  *
- * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld, which makes larl of lgrl where
- * the address is even and known), of `makers` below one in the middle:
- *     makes X in %r2                                                                  br %r14
+ * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld, which makes larl of lgrl
+ * where the address is even and known), of `makers` below one in the middle: makes X in %r2 br %r14
  *     stmg %r11,%r15,88(%r15); lgr %r11,%r15  makes X in %r2  lmg %r11,%r15,88(%r11)  br %r14
  *     ldgr %f0,%r11; lgr %r11,%r15            makes X in %r2  lgdr %r11,%f0           br %r14
  * where gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
@@ -24,6 +26,8 @@
 #include <string.h>
 
 #define INSTRUCTION_UNIT 2
+/* So many bytes behind a place in code, all ways through it have met. */
+#define SYNCHRONIZE 128
 #define RIL_SIZE         6
 
 /* The first byte and the low half of the second one; the high half is a register or a mask. */
@@ -149,27 +153,45 @@ static bool refers_to_data(unsigned opcode)
     }
 }
 
+/* Whether the instruction at an offset, if one starts there, refers to the target. */
+static bool refers(const struct code *code, uint64_t offset, const struct reference_target *target)
+{
+    uint64_t left = code->bytes.size - offset, address = code->address + offset;
+    const uint8_t *at = code->bytes.data + offset;
+    unsigned opcode;
+
+    if (left < 4)
+        return false;
+    opcode = opcode_of(at);
+    if (opcode == OPCODE_BRC || opcode == OPCODE_BRAS)
+        return target->called &&
+               reference_counts(target,
+                                address + 2 * (uint64_t)(int64_t)(int16_t)load_u16(at + 2, true));
+    return left >= RIL_SIZE &&
+           (refers_to_data(opcode) ||
+            (target->called && (opcode == OPCODE_BRCL || opcode == OPCODE_BRASL))) &&
+           reference_counts(target, ril_target(at, address));
+}
+
+/* In units, by the first two bits. */
+static unsigned length_of(const uint8_t *instruction)
+{
+    return *instruction < 0x40 ? 1 : *instruction < 0xc0 ? 2 : 3;
+}
+
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t address = code->address, to;
+    uint64_t start = *position < SYNCHRONIZE ? 0 : *position - SYNCHRONIZE;
+    /* Where instructions may start: a bit for each unit from the current one on. */
+    unsigned starts = 7;
 
-    for (uint64_t i = align_up(address + *position, INSTRUCTION_UNIT) - address;
-         i + 4 <= code->bytes.size; i += INSTRUCTION_UNIT) {
-        const uint8_t *at = code->bytes.data + i;
-        unsigned opcode = opcode_of(at);
-        bool is_short = opcode == OPCODE_BRC || opcode == OPCODE_BRAS;
-
-        if (!(target->called && (is_short || opcode == OPCODE_BRCL || opcode == OPCODE_BRASL)) &&
-            !refers_to_data(opcode))
+    for (uint64_t i = align_up(code->address + start, INSTRUCTION_UNIT) - code->address;
+         i < code->bytes.size; i += INSTRUCTION_UNIT, starts >>= 1) {
+        if ((starts & 1) == 0)
             continue;
-        if (is_short)
-            to = address + i + 2 * (uint64_t)(int64_t)(int16_t)load_u16(at + 2, true);
-        else if (i + RIL_SIZE <= code->bytes.size)
-            to = ril_target(at, address + i);
-        else
-            continue;
-        if (reference_counts(target, to)) {
+        starts |= 1u << length_of(code->bytes.data + i);
+        if (i >= *position && refers(code, i, target)) {
             *position = i;
             return true;
         }

@@ -187,7 +187,7 @@ static bool take_base(const struct code *code, uint64_t *position, uint64_t *bas
         return false;
     *base = (code->address + here + distance) & UINT32_MAX;
     *position = at;
-    return to == 0 || (code->base != 0 && *base == code->base);
+    return to == 0 || (*base != 0 && (*base == code->base || *base == code->got));
 }
 
 static bool decode_32(const struct code *code, struct accessor *accessor)
@@ -288,19 +288,35 @@ static bool is_call(const uint8_t *field, uint64_t before)
            (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
 }
 
+/* Whether the bytes before `end` are an opcode of i386 with a ModRM byte, of those that compilers
+ * use. */
+static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
+{
+    uint8_t opcode = before >= 1 ? end[-1] : 0;
+
+    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10) ||   /* calculates; no adc of bytes */
+           (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d || /* test, mov, lea */
+           opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||   /* imul, shifts */
+           (opcode & 0xfd) == 0xd1 || (opcode & 0xfe) == 0xc6 || (opcode & 0xf8) == 0xd8 ||
+           (opcode & 0xfe) == 0xf6 ||                          /* x87; not, test, div */
+           opcode == 0xff || (before >= 2 && end[-2] == 0x0f); /* push, call; two bytes */
+}
+
 /* A displacement from a register, which may be the one with the address of the GOT, but is not %esp
  * (ModRM mod 10, without or with a SIB byte). */
 static bool is_displacement(const uint8_t *field, uint64_t before)
 {
-    if (before >= 3 && (field[-2] & 0xc7) == 0x84 && (field[-1] & 7) != 4)
-        return true;
-    return before >= 2 && (field[-1] & 0xc0) == 0x80 && (field[-1] & 7) != 4;
+    if (before < 2 || (field[-1] & 7) == 4)
+        return false;
+    return ((field[-1] & 0xc0) == 0x80 && ends_in_opcode_32(field - 1, before - 1)) ||
+           ((field[-2] & 0xc7) == 0x84 && ends_in_opcode_32(field - 2, before - 2));
 }
 
 /* Who is looked for, in code that is loaded at `address`. */
 struct search {
     uint64_t address;
-    uint64_t base; /* code->base */
+    /* Where the register with the address of the GOT may point to; 0: nowhere. */
+    uint64_t bases[2];
     const struct reference_target *target;
     bool is_64_bit;
 };
@@ -311,7 +327,6 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
     const struct reference_target *target = search->target;
     uint32_t value = load_u32(field, false);
     uint64_t distant = search->address + place + 4 + (uint64_t)(int64_t)(int32_t)value;
-    uint64_t from_base = (uint32_t)(search->base + value);
 
     /* The distance check comes first: it is false nearly always, and cheap. */
     if (distant - target->first < target->size &&
@@ -319,9 +334,13 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
          (target->called && is_call(field, place))) &&
         reference_counts(target, distant))
         return true;
-    if (search->base != 0 && from_base - target->first < target->size &&
-        is_displacement(field, place) && reference_counts(target, from_base))
-        return true;
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t from_base = (uint32_t)(search->bases[i] + value);
+
+        if (search->bases[i] != 0 && from_base - target->first < target->size &&
+            is_displacement(field, place) && reference_counts(target, from_base))
+            return true;
+    }
     return target->absolute && (uint64_t)value - target->first < target->size &&
            (value == target->first || !search->is_64_bit || is_immediate(field, place)) &&
            reference_counts(target, value);
@@ -363,17 +382,17 @@ static bool block_may_refer(const struct search *search, const uint8_t *fields, 
         found |= is_less(values + every_fourth + (distance + i), size);
         if (target->absolute)
             found |= is_less(values - (uint32_t)target->first, size);
-        if (search->base != 0)
-            found |= is_less(values + (uint32_t)(search->base - target->first), size);
+        for (size_t j = 0; j < 2; j++) {
+            if (search->bases[j] != 0)
+                found |= is_less(values + (uint32_t)(search->bases[j] - target->first), size);
+        }
     }
     memcpy(halves, &found, sizeof(halves));
     return (halves[0] | halves[1]) != 0 || target->size > UINT32_MAX;
 }
 
-static bool find_reference(const struct code *code, bool is_64_bit,
-                           const struct reference_target *target, uint64_t *position)
+static bool find_reference(const struct code *code, const struct search *search, uint64_t *position)
 {
-    const struct search search = {code->address, is_64_bit ? 0 : code->base, target, is_64_bit};
     const uint8_t *data = code->bytes.data;
     uint64_t end, next;
 
@@ -382,10 +401,10 @@ static bool find_reference(const struct code *code, bool is_64_bit,
     end = code->bytes.size - 4 + 1;
     for (uint64_t i = *position; i < end; i = next) {
         next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
-        if (next - i == BLOCK_PLACES && !block_may_refer(&search, data + i, i))
+        if (next - i == BLOCK_PLACES && !block_may_refer(search, data + i, i))
             continue;
         for (; i < next; i++) {
-            if (refers(&search, data + i, i)) {
+            if (refers(search, data + i, i)) {
                 *position = i;
                 return true;
             }
@@ -397,13 +416,56 @@ static bool find_reference(const struct code *code, bool is_64_bit,
 static bool find_reference_64(const struct code *code, const struct reference_target *target,
                               uint64_t *position)
 {
-    return find_reference(code, true, target, position);
+    const struct search search = {.address = code->address, .target = target, .is_64_bit = true};
+
+    return find_reference(code, &search, position);
+}
+
+/* Whether code at an offset, behind a call, adds what makes it the address. */
+static bool adds_up_to(const struct code *code, uint64_t offset, uint64_t address)
+{
+    uint64_t left = code->bytes.size - offset, here = code->address + offset;
+    const uint8_t *at = code->bytes.data + offset;
+    uint64_t operand;
+
+    if (address == 0 || left < 8)
+        return false;
+    if ((at[0] & 0xf8) == 0x58) /* pop %r32 */
+        at++;
+    operand = at[0] == 0x05 ? 1 : 2; /* add $imm32 to %eax, or to any */
+    return (at[0] == 0x05 || (at[0] == 0x81 && (at[1] & 0xf8) == 0xc0)) &&
+           (uint32_t)(here + load_u32(at + operand, false)) == address;
+}
+
+/* What code has in the register with the address of the GOT, of which linkers think differently:
+ * the first code that makes it tells. */
+static void find_bases(const struct code *code, uint64_t bases[2])
+{
+    bases[0] = code->base;
+    bases[1] = code->got != code->base ? code->got : 0;
+    for (uint64_t i = 0; i + 5 <= code->bytes.size && bases[1] != 0; i++) {
+        const uint8_t *call = memchr(code->bytes.data + i, 0xe8, (size_t)(code->bytes.size - i));
+
+        if (call == NULL)
+            return;
+        i = (uint64_t)(call - code->bytes.data);
+        if (i + 5 > code->bytes.size)
+            return;
+        if (adds_up_to(code, i + 5, code->got))
+            bases[0] = code->got;
+        else if (!adds_up_to(code, i + 5, code->base))
+            continue;
+        bases[1] = 0;
+    }
 }
 
 static bool find_reference_32(const struct code *code, const struct reference_target *target,
                               uint64_t *position)
 {
-    return find_reference(code, false, target, position);
+    struct search search = {.address = code->address, .target = target};
+
+    find_bases(code, search.bases);
+    return find_reference(code, &search, position);
 }
 
 /* mov disp32(%rip),%r64 */

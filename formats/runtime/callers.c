@@ -42,7 +42,9 @@ static bool is_watched_address(const void *context, uint64_t address)
     for (size_t i = 0; i < image->symbols.count; i++) {
         const struct runtime_definition *definition = &image->symbols.definitions[i];
 
-        if (definition->address == address && is_watched(definition->symbol))
+        if ((address == definition->address ||
+             address == definition->address + image->machine->local_entry) &&
+            is_watched(definition->symbol))
             return true;
     }
     return false;
@@ -63,7 +65,7 @@ static struct reference_target watched_functions(const struct image_code *image)
     }
     return (struct reference_target){
         .first = first,
-        .size = first <= last ? last - first + 1 : 0,
+        .size = first <= last ? last - first + image->machine->local_entry + 1 : 0,
         .called = true,
         .counts = is_watched_address,
         .context = image,

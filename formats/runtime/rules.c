@@ -145,6 +145,19 @@ bool rules_rewrite(const struct image_code *image, enum runtime_symbol symbol, u
     return true;
 }
 
+bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
+                     struct code *body)
+{
+    struct accessor accessor;
+    size_t end;
+
+    if (!decode(image, definition, body, &accessor))
+        return false;
+    /* The address may be in a literal pool behind the code. */
+    end = accessor.patch_offset + accessor.patch_size;
+    return bytes_slice(body->bytes, 0, end > accessor.size ? end : accessor.size, &body->bytes);
+}
+
 /* ---- searches ---- */
 
 bool rules_is_inside_accessor(const struct image_code *image, uint64_t address)
@@ -196,6 +209,7 @@ struct foreign {
     const struct image_code *image;
     uint64_t address; /* of the range */
     uint64_t size;
+    bool is_bound; /* the range is one address, which may be another section's end */
     uint64_t from;
 };
 
@@ -207,17 +221,38 @@ static bool is_own(void *context, uint64_t from)
 
     foreign->from = from;
     return range_within(from, 1, foreign->address, foreign->size) ||
-           rules_is_inside_accessor(foreign->image, from);
+           rules_is_inside_accessor(foreign->image, from) ||
+           (foreign->is_bound && foreign->image->operations->means_other_end(
+                                     foreign->image->planning, foreign->address, from));
+}
+
+static bool find_foreign(const struct image_code *image, const struct reference_target *target,
+                         bool is_bound, uint64_t *from)
+{
+    struct foreign foreign = {image, target->first, target->size, is_bound, 0};
+    bool found = !rules_search_code(image, target, is_own, &foreign);
+
+    *from = foreign.from;
+    return found;
 }
 
 bool rules_find_in_code(const struct image_code *image, const struct reference_target *target,
                         uint64_t *from)
 {
-    struct foreign foreign = {image, target->first, target->size, 0};
-    bool found = !rules_search_code(image, target, is_own, &foreign);
+    return find_foreign(image, target, false, from);
+}
 
-    *from = foreign.from;
-    return found;
+/* What refers to the first address may mean the end of what is in front of it. */
+static bool find_at_start(const struct image_code *image, const struct reference_target *target,
+                          uint64_t *from)
+{
+    const struct reference_target first = {.first = target->first, .size = 1};
+    const struct reference_target rest = {.first = target->first + 1, .size = target->size - 1};
+
+    if (!find_foreign(image, target, false, from))
+        return false;
+    return image->operations->means_other_end == NULL || find_foreign(image, &first, true, from) ||
+           find_foreign(image, &rest, false, from);
 }
 
 /* `last` is 1 where the end belongs to the range, else 0. */
@@ -229,9 +264,9 @@ static bool find_in_windows(const struct image_code *image, uint64_t address, ui
     struct reference_target end = {.first = address + size - window, .size = window + last};
 
     if (image->machine->has_chance_hits && size > 2 * window)
-        return rules_find_in_code(image, &start, from) || rules_find_in_code(image, &end, from);
+        return find_at_start(image, &start, from) || rules_find_in_code(image, &end, from);
     start.size = size + last;
-    return rules_find_in_code(image, &start, from);
+    return find_at_start(image, &start, from);
 }
 
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,

@@ -39,6 +39,9 @@ struct code_operations {
      * *reason then says why, and is NULL otherwise. */
     bool (*find_pointer)(const struct planning *planning, const struct reference_target *target,
                          uint64_t *from, const char **reason);
+    /* Whether code at `from` means another section's end by the address, where one ends. NULL: none
+     * ever does. */
+    bool (*means_other_end)(const struct planning *planning, uint64_t address, uint64_t from);
     runtime_symbols_each each_symbol;
 };
 
@@ -98,6 +101,10 @@ enum reference_kind {
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
                                          uint64_t size, bool is_bound, uint64_t *from,
                                          const char **reason);
+
+/* All that belongs to the body of the definition; false where it cannot be decoded. */
+bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
+                     struct code *body);
 
 /* True where the address is in a body of the runtime's functions. */
 bool rules_is_inside_accessor(const struct image_code *image, uint64_t address);

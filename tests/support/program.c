@@ -266,6 +266,17 @@ static const char *own_runtime(const struct program *program, const char *direct
     return "profile_runtime.o profile_writer.o";
 }
 
+/* What brings the profile runtime into a link: compilers know where theirs is. */
+static const char *runtime_of(const struct program *program, const char *directory)
+{
+    if (program->raw_version != 0) {
+        return own_runtime(program, directory);
+    }
+    return program->target != NULL
+               ? target_build_runtime(program->target, program->clang, directory)
+               : instrumentation_of(program);
+}
+
 void program_link(const struct program *program, const char *directory, const char *kind,
                   const char *inputs, const char *output)
 {
@@ -278,8 +289,7 @@ void program_link(const struct program *program, const char *directory, const ch
         text_list_add_format(words, "-fuse-ld=%s", program->linker);
     }
     text_list_add_words(words, kind);
-    text_list_add_words(words, program->raw_version != 0 ? own_runtime(program, directory)
-                                                         : instrumentation_of(program));
+    text_list_add_words(words, runtime_of(program, directory));
     text_list_add_format(words, "-Wl,--build-id=%s",
                          program->build_id != NULL ? program->build_id : "sha1");
     text_list_add_words(words, inputs);

@@ -20,10 +20,10 @@ struct sample sample_create_for(const struct target *target, const char *label, 
         .clang = "19",
         .linker = target != NULL ? "lld" : "bfd",
         .target = target,
-        .kind = LINK_PIE,
+        .kind = target != NULL && target->is_freestanding ? LINK_STATIC_PIE : LINK_PIE,
         .language = LANGUAGE_C,
         .optimization = "-O1",
-        .link_options = target != NULL ? "-Wl,-z,max-page-size=4096" : NULL,
+        .link_options = target != NULL ? target_page_option(target) : NULL,
         .functions = functions,
     };
     struct sample sample = {.scratch = scratch_create(label)};

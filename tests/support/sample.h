@@ -15,7 +15,7 @@ struct sample {
 
 /* Builds the image, with so many functions in each generated source. */
 struct sample sample_create(const char *label, unsigned functions);
-/* The same for another machine, by lld with pages of 4 KiB. */
+/* The same for another machine, by lld with its smallest pages. */
 struct sample sample_create_for(const struct target *target, const char *label, unsigned functions);
 /* Splits it: `stripped` and `sidecar` are there after this. */
 void sample_split(struct sample *sample);

@@ -15,14 +15,18 @@
 
 struct target {
     const char *name;         /* covsplit's for the machine */
-    const char *triple;       /* also the name of the C library's directory, and of GNU ld */
-    const char *architecture; /* Debian's */
+    const char *triple;       /* also the name of the C library's directory and of GNU ld */
+    const char *architecture; /* Debian's, for its profile runtime; NULL: the tests' own */
     const char *emulator;
-    /* The LLVM versions whose runtime there is, by the linker that links it: words. NULL: none. */
+    bool is_freestanding;   /* there is no C library, and so no loader of shared libraries */
+    const char *options[2]; /* for compiling, in turn: words for kinds of code; NULL: none */
+    /* The LLVM versions for which there is a runtime, by the linker that links it: words. NULL:
+     * none. */
     const char *bfd_clangs;
     const char *lld_clangs;
+    size_t page_size;    /* the smallest that a kernel for it has; 0: 4 KiB */
     size_t address_unit; /* of what its code can make addresses; 0: any address */
-    /* Linkers align segments to larger pages than 4 KiB, unless they are told. */
+    /* Linkers align segments to larger pages than those, unless they are told. */
     bool has_large_pages;
 };
 
@@ -31,6 +35,10 @@ extern const size_t target_count;
 
 /* NULL where there is none of that name. */
 const struct target *target_find(const char *name);
+
+/* So many bytes of pages, and what tells linkers; never freed. */
+size_t target_page_size(const struct target *target);
+const char *target_page_option(const struct target *target);
 
 /* Whether programs for the target can be compiled by this LLVM version and linked by this linker,
  * "bfd" or "lld". */
@@ -41,6 +49,11 @@ bool target_has_tools(const struct target *target, const char *clang, const char
 void target_add_compile_words(const struct target *target, struct text_list *words);
 void target_add_link_words(const struct target *target, const char *clang, const char *linker,
                            struct text_list *words);
+
+/* The tests' own runtime, and what stands for a C library: compiles it into a directory, and
+ * returns the objects to link. "" where others are linked. */
+const char *target_build_runtime(const struct target *target, const char *clang,
+                                 const char *directory);
 
 /* The words that run a program, in front of its name. Never freed. */
 const char *target_emulator(const struct target *target);

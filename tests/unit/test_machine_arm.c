@@ -113,7 +113,10 @@ static const struct machine_body unknown[] = {
 
 static const struct machine_reference references[] = {
     /* Words, halves and sums with pc. */
-    REFERENCE("a literal", "\x00\x00\xa0\xe1\xe0\xb1\x40\x00", 0x40b1e0, true, false),
+    REFERENCE("a literal, A32", "\x00\x90\x9f\xe5\x00\x00\xa0\xe1\xe0\xb1\x40\x00", 0x40b1e0, true,
+              false),
+    REFERENCE("a literal, T32", "\x00\x4b\x00\xbf\xe0\xb1\x40\x00", 0x40b1e0, true, false),
+    REFERENCE("a veneer's literal, A32", "\x04\xf0\x1f\xe5\xe0\xb1\x40\x00", 0x40b1e0, true, false),
     REFERENCE("halves, A32", "\xe0\x71\x0b\xe3\x00\x00\xa0\xe1\x40\x70\x40\xe3", 0x40b1e0, true,
               false),
     REFERENCE("halves, T32", "\x00\xbf\x4b\xf2\xe0\x13\x00\xbf\xc0\xf2\x40\x03\x00\xbf", 0x40b1e0,
@@ -172,8 +175,6 @@ static const struct machine_reference references[] = {
     REFERENCE("blx, T32", "\x01\xf0\x00\xe8", A + 4 + 0x1000, false, true),
     REFERENCE("b of 4 bytes, T32", "\x01\xf0\x00\xb8", A + 4 + 0x1000, false, true),
     REFERENCE("b with a condition, 4 bytes, T32", "\x01\xf0\x00\x80", A + 4 + 0x1000, false, true),
-    REFERENCE("b, T32", "\xfe\xe7", A, false, true),
-    REFERENCE("b with a condition, T32", "\xfe\xd0", A, false, true),
     /* Veneers: ldr ip, [pc]; add pc, pc, ip */
     REFERENCE("a veneer, A32", "\x00\xc0\x9f\xe5\x0c\xf0\x8f\xe0\x00\x10\x00\x00", A + 12 + 0x1000,
               false, false),

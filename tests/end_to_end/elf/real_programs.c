@@ -1,7 +1,7 @@
 /*
  * Real programs: SQLite as one executable, LevelDB as a shared library with two programs.
  *
- * Usage: real_programs sqlite CLANG LINKER OPTIMIZATION
+ * Usage: real_programs sqlite CLANG LINKER OPTIMIZATION [MACHINE]
  *        real_programs leveldb CLANG
  * The sources are those that tests/fetch.sh has put into COVSPLIT_TEST_CACHE.
  */
@@ -27,15 +27,38 @@
 static const char *clang_version;
 static const char *linker_name;
 static const char *optimization;
+static const struct target *target; /* NULL: this machine */
 
-/* Runs a compiler in `directory`, with words of a text. */
-static void compile(const char *compiler, const char *directory, const char *words)
+static void compile(const char *directory, const char *source, const char *object)
 {
-    struct command command = {.directory = directory, .timeout_seconds = 600};
-    text_list_add(&command.arguments, versioned_tool(compiler, clang_version));
-    text_list_add_words(&command.arguments, INSTRUMENT_COVERAGE " -w");
-    text_list_add_words(&command.arguments, words);
+    struct command command =
+        command_words(directory,
+                      "clang-%s %s " INSTRUMENT_COVERAGE " -w -I%s -DSQLITE_OMIT_LOAD_EXTENSION "
+                      "-DSQLITE_THREADSAFE=0 -DSQLITE_ENABLE_MATH_FUNCTIONS -c %s -o %s",
+                      clang_version, optimization, SQLITE_SOURCE, source, object);
+    command.timeout_seconds = 600;
+    if (target != NULL) {
+        target_add_compile_words(target, &command.arguments);
+    }
     command_run_or_abort(&command);
+    command_free(&command);
+}
+
+static void build_sqlite(const char *directory)
+{
+    struct command command = command_words(directory,
+                                           "clang-%s " INSTRUMENT_COVERAGE
+                                           " -Wl,--build-id=sha1 sqlite3.o driver.o -lm -o sqlite",
+                                           clang_version);
+    compile(directory, SQLITE_SOURCE "/sqlite3.c", "sqlite3.o");
+    compile(directory, COVSPLIT_FIXTURE_DIRECTORY "/sqlite_driver.c", "driver.o");
+    if (target != NULL) {
+        target_add_link_words(target, clang_version, linker_name, &command.arguments);
+    } else {
+        text_list_add_format(&command.arguments, "-fuse-ld=%s", linker_name);
+    }
+    command_run_or_abort(&command);
+    command_free(&command);
 }
 
 /* What llvm-cov reports for an image and the profile of an unsplit run. */
@@ -95,20 +118,52 @@ static void check_trial(struct trial *trial, const char *function, const char *l
     verdict_assert(&verdict, label);
 }
 
-START_TEST(test_sqlite)
+static struct trial sqlite_trial(void)
 {
     struct trial trial = trial_create("sqlite");
     trial.clang = clang_version;
     text_list_add(&trial.images, "sqlite");
-    compile("clang", trial.original,
-            text_format("%s -fuse-ld=%s -Wl,--build-id=sha1 -I%s -DSQLITE_OMIT_LOAD_EXTENSION "
-                        "-DSQLITE_THREADSAFE=0 -DSQLITE_ENABLE_MATH_FUNCTIONS %s/sqlite3.c "
-                        "%s/sqlite_driver.c -lm -o sqlite",
-                        optimization, linker_name, SQLITE_SOURCE, SQLITE_SOURCE,
-                        COVSPLIT_FIXTURE_DIRECTORY));
+    build_sqlite(trial.original);
+    if (target != NULL) {
+        trial.emulator = target_emulator(target);
+        trial.address_unit = target->address_unit;
+    }
+    return trial;
+}
+
+START_TEST(test_sqlite)
+{
+    struct trial trial = sqlite_trial();
     check_trial(&trial, "sqlite3_exec", "SQLite");
     check_compact_size(&trial, SQLITE_PERMILLE);
     check_report(&trial);
+}
+END_TEST
+
+static uint64_t profile_size(const struct trial *trial, const char *directory)
+{
+    const char *path = path_join(trial->scratch, directory);
+    return file_size(path_join(path, directory_list(path).items[0]));
+}
+
+START_TEST(test_emulated_sqlite)
+{
+    struct trial trial = sqlite_trial();
+    struct verdict verdict = {0};
+    if (trial_check_all(&trial, &verdict)) {
+        trial_check_report(&trial, &verdict);
+    }
+    verdict_assert(&verdict, target->name);
+    uint64_t before = file_size(path_join(trial.original, "sqlite"));
+    uint64_t after = file_size(path_join(trial.stripped, "sqlite"));
+    uint64_t full = profile_size(&trial, "profiles-original-1");
+    uint64_t light = profile_size(&trial, "profiles-stripped-1");
+    printf("SQLite, %s: image %" PRIu64 " -> %" PRIu64 " bytes, raw profile %" PRIu64 " -> %" PRIu64
+           ", sidecar %" PRIu64 "\n%s",
+           target->name, before, after, full, light, sidecar_size(&trial, "--verbose"),
+           trial.messages);
+    ck_assert_uint_lt(after * 4, before * 3);
+    ck_assert_uint_lt(light * 3, full * 2);
 }
 END_TEST
 
@@ -148,16 +203,18 @@ END_TEST
 int main(int argument_count, char **arguments)
 {
     TCase *test_case = suite_case("real programs", 1500, NULL);
-    if (argument_count == 5 && strcmp(arguments[1], "sqlite") == 0) {
+    if (argument_count >= 5 && strcmp(arguments[1], "sqlite") == 0) {
         clang_version = arguments[2];
         linker_name = arguments[3];
         optimization = arguments[4];
-        tcase_add_test(test_case, test_sqlite);
+        target = argument_count == 6 ? target_find(arguments[5]) : NULL;
+        tcase_add_test(test_case, target != NULL ? test_emulated_sqlite : test_sqlite);
     } else if (argument_count == 3 && strcmp(arguments[1], "leveldb") == 0) {
         clang_version = arguments[2];
         tcase_add_test(test_case, test_leveldb);
     } else {
-        return suite_usage(arguments[0], "sqlite CLANG LINKER OPTIMIZATION | leveldb CLANG");
+        return suite_usage(arguments[0],
+                           "sqlite CLANG LINKER OPTIMIZATION [MACHINE] | leveldb CLANG");
     }
     return suite_main("real programs", test_case);
 }

@@ -31,6 +31,12 @@ endfunction()
 
 add_real_program(sqlite-clang14-bfd 14 sqlite 14 bfd -O0)
 add_real_program(sqlite-clang22-lld 22 sqlite 22 lld -O1)
+foreach(machine aarch64 arm s390x)
+  add_real_program(sqlite-${machine} 19 sqlite 19 lld -O1 ${machine})
+  if(TEST sqlite-${machine})
+    set_tests_properties(sqlite-${machine} PROPERTIES FIXTURES_REQUIRED "sources;runtimes")
+  endif()
+endforeach()
 add_real_program(leveldb-clang16 16 leveldb 16)
 add_real_program(leveldb-clang19 19 leveldb 19)
 

@@ -1,0 +1,128 @@
+/*
+ * Retained relocations: those by which the linker made the image, kept in it by --emit-relocs for
+ * tools that move code later (BOLT) or look into it. No loader reads them.
+ *
+ * Such a tool applies them again, or takes their word for what an instruction refers to. So those of
+ * a section that goes are taken out with it, and one that applies to the body of an accessor that is
+ * rewritten becomes one that says nothing (R_..._NONE). All others still tell the truth, since no
+ * code moves.
+ */
+#include "formats/elf/state.h"
+
+#ifndef SHT_CREL
+#define SHT_CREL 0x40000014
+#endif
+
+static bool is_retained(const GElf_Shdr *shdr)
+{
+    return (shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL || shdr->sh_type == SHT_CREL) &&
+           (shdr->sh_flags & SHF_ALLOC) == 0 && shdr->sh_size != 0;
+}
+
+/* Entries of the size that the gABI gives them. */
+static bool is_table(const struct elf_image *image, const GElf_Shdr *shdr)
+{
+    uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;
+
+    return shdr->sh_type != SHT_CREL && shdr->sh_entsize == size && shdr->sh_size % size == 0;
+}
+
+bool elf_retained_is_known(const struct elf_image *image)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (is_retained(&image->shdrs[i]) && !is_table(image, &image->shdrs[i]))
+            return false;
+    }
+    return true;
+}
+
+bool elf_retained_goes(const struct elf_state *state, size_t section)
+{
+    const GElf_Shdr *shdr = &state->image.shdrs[section];
+
+    if (!is_retained(shdr))
+        return false;
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct image_section *removed = &state->base.plan->sections[i];
+        if (removed->fate != FATE_STAYS && state->base.section_index[removed->kind] == shdr->sh_info)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the bodies of accessors ---- */
+
+struct bodies {
+    struct code code[RUNTIME_DEFINITIONS_MAX];
+    size_t count;
+};
+
+static bool is_rewritten(const struct elf_state *state, enum runtime_symbol symbol)
+{
+    struct image_plan *plan = state->base.plan;
+
+    switch (symbol) {
+    case RUNTIME_END_DATA:
+        return image_plan_removes(plan, SECTION_DATA);
+    case RUNTIME_END_NAMES:
+        return image_plan_removes(plan, SECTION_NAMES);
+    case RUNTIME_BEGIN_NAMES:
+        return image_plan_removes(plan, SECTION_NAMES) && state->base.tripwire_padding != 0;
+    default:
+        return false;
+    }
+}
+
+static void find_bodies(const struct elf_state *state, struct bodies *bodies)
+{
+    const struct image_code *code = &state->base.code;
+
+    bodies->count = 0;
+    for (size_t i = 0; i < code->symbols.count; i++) {
+        const struct runtime_definition *definition = &code->symbols.definitions[i];
+
+        if (is_rewritten(state, definition->symbol) &&
+            rules_find_body(code, definition, &bodies->code[bodies->count]))
+            bodies->count++;
+    }
+}
+
+static bool is_in_body(const struct bodies *bodies, uint64_t address)
+{
+    for (size_t i = 0; i < bodies->count; i++) {
+        if (address - bodies->code[i].address < bodies->code[i].bytes.size)
+            return true;
+    }
+    return false;
+}
+
+static bool silence_table(struct elf_state *state, const struct bodies *bodies, size_t section)
+{
+    const struct elf_image *image = &state->image;
+    const GElf_Shdr *shdr = &image->shdrs[section];
+    struct bytes table = elf_section_bytes(image, section);
+    uint8_t nothing[sizeof(uint64_t)];
+    struct bytes info = {nothing, image->sizes.word};
+
+    elf_store_word(image, nothing, image->machine->relocations->none);
+    for (uint64_t i = 0; i < table.size; i += shdr->sh_entsize) {
+        if (is_in_body(bodies, elf_load_word(image, table.data + i)) &&
+            !edit_overwrite_differences(&state->base.plan->edits, image->file,
+                                        shdr->sh_offset + i + image->sizes.word, info))
+            return false;
+    }
+    return true;
+}
+
+bool elf_retained_silence(struct elf_state *state)
+{
+    struct bodies bodies;
+
+    find_bodies(state, &bodies);
+    for (size_t i = 1; i < state->image.shnum && bodies.count != 0; i++) {
+        if (is_retained(&state->image.shdrs[i]) && !elf_retained_goes(state, i) &&
+            !silence_table(state, &bodies, i))
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,593 @@
+/*
+ * ppc64le (Power ISA 3.1, books I 2 and 3; the 64-bit ELF V2 ABI of OpenPOWER).
+ *
+ * Instructions are 4 bytes at multiples of 4. Data is reached by r2, the TOC pointer, which holds
+ * one address (.TOC.) for all code that is linked with one table of contents: 16 bits of an
+ * instruction are added to it, or an addis brings the high half and another instruction the low one.
+ * The addis may be far in front of the others that use it, and its result be copied, or stored and
+ * loaded again, in between: a search follows it for many instructions, and takes one whose other
+ * half is not found for a reference to all that it may reach. Where what is referred to is close to
+ * the TOC, GNU ld makes a nop of the addis.
+ *
+ * A function has two entries. By the global one it is called with its own address in r12, of which
+ * its first two instructions make r2; calls from the image itself go to the local one behind them.
+ * So only what is behind the local entry may change. Those first two also tell what r2 is: GNU ld
+ * may give an image several tables, and then r2 is not the same in all of its code.
+ *
+ * POWER10 has instructions of 8 bytes, whose first half brings 18 bits more, and a bit by which
+ * the address is relative to the instruction: code made for it needs no r2.
+ *
+ * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld), of one line of each table:
+ *     [addis 2,12,H; addi 2,2,L]   addis 3,2,h; addi 3,3,l        blr
+ *     [lis 2,H; addi 2,2,L]        nop; addi 3,2,l
+ *     [ld 2,-8(12); add 2,2,12]    addis 3,2,h; ld 3,l(3)
+ *                                  nop; ld 3,l(2)
+ *                                  ld 3,l(2)
+ *                                  pla 3,X
+ *                                  pld 3,X
+ * lis where an image is at a fixed address, ld 2 with -mcmodel=large. With a frame gcc has std 31,
+ * stdu 1, mr 31,1, addi 1,31, ld 31 and nops between all of these; and without optimization it
+ * makes the address in r9, with a mr 3,9 behind.
+ */
+#include "formats/machine/machine.h"
+
+#include <elf.h>
+
+#define INSTRUCTION_SIZE 4
+#define PREFIXED_SIZE    8
+
+/* What both entries have in front of the local one, and how far calls of the image itself skip. */
+#define LOCAL_ENTRY 8
+
+/* Instructions behind an addis among which its other half is looked for. */
+#define LOOK_AHEAD 16384
+
+/* Compilers have it in no more places of a function's stack. */
+#define SLOTS_MAX   8
+#define NO_REGISTER 32
+
+/* r0 and r3 to r12: a bit each. */
+#define CHANGED_BY_CALLS UINT32_C(0x1ff9)
+
+/* More than a body with a frame has. */
+#define BODY_INSTRUCTIONS 16
+
+/* Primary opcodes. */
+#define OPCODE_PREFIX 1
+#define OPCODE_LXVP   6
+#define OPCODE_ADDI   14
+#define OPCODE_ADDIS  15
+#define OPCODE_BC     16
+#define OPCODE_B      18
+#define OPCODE_ORI    24
+#define OPCODE_LWZ    32 /* from here to stfdu loads and stores of 16 bits of distance */
+#define OPCODE_STFDU  55
+#define OPCODE_LQ     56
+#define OPCODE_LXSD   57 /* and pld, behind a prefix */
+#define OPCODE_LD     58
+#define OPCODE_STXSD  61 /* and lxv, stxv */
+#define OPCODE_STD    62
+
+#define NOP           0x60000000u /* ori 0,0,0 */
+#define NOP_GROUP     0x60420000u /* ori 2,2,0: ends a group of instructions */
+#define BLR           0x4e800020u
+#define BCTR          0x4e800420u
+#define BCTRL         0x4e800421u
+#define LD_2_12       0xe84cfff8u /* ld 2,-8(12) */
+#define ADD_2_12      0x7c426214u /* add 2,2,12 */
+
+static unsigned opcode_of(uint32_t instruction)
+{
+    return instruction >> 26;
+}
+
+/* RT, the register that most instructions put their result into, and RA. */
+static unsigned target_of(uint32_t instruction)
+{
+    return instruction >> 21 & 31;
+}
+
+static unsigned base_of(uint32_t instruction)
+{
+    return instruction >> 16 & 31;
+}
+
+static uint64_t low_16(uint32_t instruction)
+{
+    return (uint64_t)(int64_t)(int16_t)instruction;
+}
+
+/* What an addis adds. */
+static uint64_t high_16(uint32_t instruction)
+{
+    return low_16(instruction) << 16;
+}
+
+static bool is_addi(uint32_t instruction, unsigned to, unsigned from)
+{
+    return opcode_of(instruction) == OPCODE_ADDI && target_of(instruction) == to &&
+           base_of(instruction) == from;
+}
+
+static bool is_addis(uint32_t instruction, unsigned to, unsigned from)
+{
+    return opcode_of(instruction) == OPCODE_ADDIS && target_of(instruction) == to &&
+           base_of(instruction) == from;
+}
+
+static bool is_ld(uint32_t instruction, unsigned to, unsigned from)
+{
+    return opcode_of(instruction) == OPCODE_LD && (instruction & 3) == 0 &&
+           target_of(instruction) == to && base_of(instruction) == from;
+}
+
+static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code, offset, INSTRUCTION_SIZE, &part))
+        return false;
+    *instruction = load_u32(part.data, false);
+    return true;
+}
+
+/* Whether the two instructions at an offset are those of a global entry: *base is what r2 is then.
+ */
+static bool global_entry(const struct code *code, uint64_t offset, uint64_t *base)
+{
+    uint32_t first, second;
+    struct bytes distance;
+
+    if (!instruction_at(code->bytes, offset, &first) ||
+        !instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &second))
+        return false;
+    if ((is_addis(first, 2, 12) || is_addis(first, 2, 0)) && is_addi(second, 2, 2)) {
+        *base = (base_of(first) == 12 ? code->address + offset : 0) + high_16(first) +
+                low_16(second);
+        return true;
+    }
+    if (first == LD_2_12 && second == ADD_2_12) {
+        /* The distance is in front of the function: a view of the function alone lacks it. */
+        *base = offset >= 8 && bytes_slice(code->bytes, offset - 8, 8, &distance)
+                    ? code->address + offset + load_u64(distance.data, false)
+                    : code->base;
+        return true;
+    }
+    return false;
+}
+
+/* ---- instructions of 8 bytes ---- */
+
+/* One with an operand of 34 bits, *immediate: of the types 8LS and MLS. The rest of it is as in
+ * the second half alone, or nearly. */
+static bool prefixed_at(struct bytes code, uint64_t offset, uint32_t *prefix, uint32_t *suffix,
+                        uint64_t *immediate)
+{
+    if (!instruction_at(code, offset, prefix) || opcode_of(*prefix) != OPCODE_PREFIX ||
+        (*prefix >> 24 & 1) != 0 ||
+        !instruction_at(code, offset + INSTRUCTION_SIZE, suffix))
+        return false;
+    *immediate = (uint64_t)(*prefix & 0x3ffff) << 16 | (*suffix & 0xffff);
+    *immediate = (*immediate ^ UINT64_C(1) << 33) - (UINT64_C(1) << 33);
+    return true;
+}
+
+#define PREFIX_RELATIVE   (1u << 20) /* R: to the instruction */
+#define PREFIX_PADDI      0x06000000u
+#define PREFIX_PLD        0x04000000u
+#define OPCODE_PLD        OPCODE_LXSD
+
+/* ---- accessors ---- */
+
+/* Those that make and leave a frame, and nops. */
+static bool is_of_frame(uint32_t instruction)
+{
+    return instruction == NOP || instruction == NOP_GROUP ||
+           (instruction & 0xffff0003) == 0xfbe10000 || /* std 31,X(1) */
+           (instruction & 0xffff0003) == 0xf8210001 || /* stdu 1,X(1) */
+           instruction == 0x7c3f0b78 ||                /* mr 31,1 */
+           is_addi(instruction, 1, 31) || is_ld(instruction, 31, 1);
+}
+
+/* The instruction that makes an address of one in `from`, or loads it. */
+static bool is_low_maker(uint32_t instruction, unsigned from)
+{
+    unsigned to = target_of(instruction);
+
+    return (to == 3 || to == 9) && (is_addi(instruction, to, from) || is_ld(instruction, to, from));
+}
+
+/* Takes what makes the address, into accessor->patch_...; *to is the register. */
+static bool take_maker(const struct code *code, uint64_t base, uint64_t offset,
+                       struct accessor *accessor, unsigned *to)
+{
+    uint32_t first, second;
+    uint64_t immediate;
+
+    *accessor = (struct accessor){.patch_offset = (size_t)offset, .patch_size = PREFIXED_SIZE};
+    if (prefixed_at(code->bytes, offset, &first, &second, &immediate)) {
+        *to = target_of(second);
+        accessor->form = opcode_of(second) == OPCODE_PLD ? ACCESSOR_LOAD : ACCESSOR_PC_RELATIVE;
+        accessor->value = code->address + offset + immediate;
+        first &= ~0x3ffffu;
+        return base_of(second) == 0 &&
+               ((first == (PREFIX_PADDI | PREFIX_RELATIVE) && opcode_of(second) == OPCODE_ADDI) ||
+                (first == (PREFIX_PLD | PREFIX_RELATIVE) && opcode_of(second) == OPCODE_PLD));
+    }
+    if (base == 0 || !instruction_at(code->bytes, offset, &first))
+        return false;
+    accessor->value = base;
+    if (is_low_maker(first, 2)) {
+        accessor->patch_size = INSTRUCTION_SIZE;
+        second = first;
+    } else if (!instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &second)) {
+        return false;
+    } else if (is_addis(first, target_of(first), 2)) {
+        accessor->value += high_16(first);
+        if (!is_low_maker(second, target_of(first)) || target_of(second) != target_of(first))
+            return false;
+    } else if (first != NOP || !is_low_maker(second, 2)) {
+        return false;
+    }
+    *to = target_of(second);
+    accessor->value += low_16(second);
+    accessor->form = opcode_of(second) == OPCODE_LD ? ACCESSOR_LOAD : ACCESSOR_PC_RELATIVE;
+    return true;
+}
+
+static bool decode(const struct code *code, struct accessor *accessor)
+{
+    uint64_t base = code->base, offset = 0;
+    bool has_address = false;
+    uint32_t instruction;
+    unsigned to = 0;
+
+    if (global_entry(code, 0, &base))
+        offset = LOCAL_ENTRY;
+    for (unsigned i = 0; i < BODY_INSTRUCTIONS; i++) {
+        if (!has_address && take_maker(code, base, offset, accessor, &to)) {
+            has_address = true;
+            offset += accessor->patch_size;
+            continue;
+        }
+        if (!instruction_at(code->bytes, offset, &instruction))
+            return false;
+        offset += INSTRUCTION_SIZE;
+        if (instruction == BLR && has_address && to == 3) {
+            accessor->size = (size_t)offset;
+            return true;
+        }
+        if (has_address && to == 9 && instruction == 0x7d234b78) /* mr 3,9 */
+            to = 3;
+        else if (!is_of_frame(instruction))
+            return false;
+    }
+    return false;
+}
+
+/* An addis and an addi, or the addi alone where there is no room; or a paddi. */
+static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    uint64_t base = code->base, offset = accessor->patch_offset, distance, high, immediate;
+    uint32_t first, second, addi;
+    unsigned to = 0;
+    struct accessor again;
+
+    global_entry(code, 0, &base);
+    if (!take_maker(code, base, offset, &again, &to))
+        return false;
+    addi = (uint32_t)OPCODE_ADDI << 26 | to << 21;
+    if (prefixed_at(code->bytes, offset, &first, &second, &immediate)) {
+        distance = value - (code->address + offset);
+        store_u32(patch, PREFIX_PADDI | PREFIX_RELATIVE | (uint32_t)(distance >> 16 & 0x3ffff),
+                  false);
+        store_u32(patch + INSTRUCTION_SIZE, addi | (uint32_t)(distance & 0xffff), false);
+        return distance + (UINT64_C(1) << 33) < UINT64_C(1) << 34;
+    }
+    distance = value - base;
+    if (accessor->patch_size == INSTRUCTION_SIZE) {
+        store_u32(patch, addi | 2u << 16 | (uint32_t)(distance & 0xffff), false);
+        return distance + 0x8000 < 0x10000;
+    }
+    high = distance + 0x8000;
+    store_u32(patch,
+              (uint32_t)OPCODE_ADDIS << 26 | to << 21 | 2u << 16 | (uint32_t)(high >> 16 & 0xffff),
+              false);
+    store_u32(patch + INSTRUCTION_SIZE, addi | to << 16 | (uint32_t)(distance & 0xffff), false);
+    return high + (UINT64_C(1) << 31) < UINT64_C(1) << 32;
+}
+
+/* ---- references ---- */
+
+/* The low half that an addi, a load or a store with this base register brings: false for any other
+ * instruction. An ori does where the high half is all of the address. */
+static bool low_half(uint32_t instruction, unsigned base, uint64_t *low)
+{
+    unsigned opcode = opcode_of(instruction);
+
+    *low = low_16(instruction);
+    if (base_of(instruction) != base)
+        return false;
+    if (opcode == OPCODE_ADDI || (opcode >= OPCODE_LWZ && opcode <= OPCODE_STFDU))
+        return true;
+    /* ld, std and their like have a kind in the low bits: 2 of them, or 4 where 16 bytes or more
+     * are loaded or stored (lq; lxv and stxv; lxvp and stxvp). */
+    if (opcode == OPCODE_LQ || opcode == OPCODE_LXVP ||
+        (opcode == OPCODE_STXSD && (instruction & 3) == 1))
+        *low &= ~UINT64_C(15);
+    else if (opcode == OPCODE_LD || opcode == OPCODE_STD || opcode == OPCODE_LXSD ||
+             opcode == OPCODE_STXSD)
+        *low &= ~UINT64_C(3);
+    else
+        return false;
+    return true;
+}
+
+/* The register that the instruction surely puts another value into; of those that do only the ones
+ * that compilers make most are known. NO_REGISTER for all others. */
+static unsigned written(uint32_t instruction)
+{
+    unsigned opcode = opcode_of(instruction);
+
+    if ((opcode >= 7 && opcode <= OPCODE_ADDIS && opcode != 9 && opcode != 10 && opcode != 11) ||
+        (opcode >= OPCODE_LWZ && opcode <= 35) || (opcode >= 40 && opcode <= 43) ||
+        opcode == OPCODE_LD)
+        return target_of(instruction);
+    if (opcode == 21 || (opcode >= OPCODE_ORI && opcode <= 30)) /* rlwinm, ori to andis., rldicl */
+        return base_of(instruction);
+    if (opcode != 31)
+        return NO_REGISTER;
+    switch (instruction >> 1 & 0x3ff) {
+    case 21: /* loads: ldx, lwzx, ldux, lbzx, lhzx, lwax, lhax */
+    case 23:
+    case 53:
+    case 87:
+    case 279:
+    case 341:
+    case 343:
+    case 40: /* arithmetic: subf, neg, mulld, mullw, add */
+    case 104:
+    case 233:
+    case 235:
+    case 266:
+        return target_of(instruction);
+    case 24: /* logic: slw, cntlzw, sld, and, cntlzd, xor, or, srw, srd, srawi, extsh, extsb, extsw */
+    case 26:
+    case 27:
+    case 28:
+    case 58:
+    case 316:
+    case 444:
+    case 536:
+    case 539:
+    case 824:
+    case 922:
+    case 954:
+    case 986:
+        return base_of(instruction);
+    default:
+        return NO_REGISTER;
+    }
+}
+
+/* Branches that come back: bl, and bctrl. */
+static bool is_call(uint32_t instruction)
+{
+    return (instruction & 0xfc000001) == 0x48000001 || instruction == BCTRL;
+}
+
+/* Where a branch, or a call, leads. */
+static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
+{
+    bool is_short = opcode_of(instruction) == OPCODE_BC;
+    uint64_t distance = is_short ? low_16(instruction & 0xfffc)
+                                 : ((instruction & 0x3fffffc) ^ UINT64_C(0x2000000)) -
+                                       UINT64_C(0x2000000);
+
+    if (!is_short && opcode_of(instruction) != OPCODE_B)
+        return false;
+    *to = distance + ((instruction & 2) != 0 ? 0 : address);
+    return true;
+}
+
+/* Where all ways that lead on from an addis have met again: at the furthest place to which a branch
+ * among the instructions seen so far leads. */
+static uint64_t joined_behind(uint32_t instruction, uint64_t offset, uint64_t joined)
+{
+    uint64_t to;
+
+    if (is_call(instruction))
+        return joined;
+    if (instruction == BCTR)
+        return UINT64_MAX;
+    if (!is_branch(instruction, offset, &to) || to < offset || to > INT64_MAX)
+        return joined;
+    return to > joined ? to : joined;
+}
+
+/* Nothing goes on behind it. */
+static bool ends_path(uint32_t instruction)
+{
+    return instruction == BLR ||
+           (opcode_of(instruction) == OPCODE_B && !is_call(instruction));
+}
+
+/* Where a high half is, once an addis has made it. */
+struct holders {
+    uint32_t registers;       /* a bit each */
+    uint64_t slots[SLOTS_MAX]; /* of the stack: distances from r1 */
+    size_t slot_count;
+    bool is_unread; /* no slot was loaded yet */
+    bool overflown;
+};
+
+static bool holds(const struct holders *holders, unsigned number)
+{
+    return (holders->registers >> number & 1) != 0;
+}
+
+static bool holds_in_slot(const struct holders *holders, uint64_t slot)
+{
+    for (size_t i = 0; i < holders->slot_count; i++) {
+        if (holders->slots[i] == slot)
+            return true;
+    }
+    return false;
+}
+
+/* Follows copies, and what is stored and loaded again where registers are too few: compilers store
+ * it at once, before any branch. `branched`: not all ways come by here, and what is overwritten
+ * may be there on others. */
+static void follow_copies(struct holders *holders, uint32_t instruction, bool branched)
+{
+    unsigned from = target_of(instruction), to = base_of(instruction);
+    uint64_t slot = low_16(instruction);
+
+    /* mr, which is an or of a register with itself: it names the registers the other way around. */
+    bool is_copy = opcode_of(instruction) == 31 && (instruction >> 1 & 0x3ff) == 444 &&
+                   (instruction >> 11 & 31) == from && holds(holders, from);
+
+    if (!branched && written(instruction) != NO_REGISTER)
+        holders->registers &= ~(UINT32_C(1) << written(instruction));
+    if (!branched && is_call(instruction))
+        holders->registers &= ~CHANGED_BY_CALLS;
+    if (is_copy) {
+        holders->registers |= UINT32_C(1) << to;
+    } else if (!branched && opcode_of(instruction) == OPCODE_STD && (instruction & 3) == 0 &&
+               to == 1 && holds(holders, from) && !holds_in_slot(holders, slot)) {
+        holders->overflown |= holders->slot_count == SLOTS_MAX;
+        if (holders->slot_count < SLOTS_MAX)
+            holders->slots[holders->slot_count++] = slot;
+        holders->is_unread = true;
+    } else if (is_ld(instruction, from, 1) && holds_in_slot(holders, slot)) {
+        holders->registers |= UINT32_C(1) << from;
+        holders->is_unread = false;
+    }
+}
+
+/* Whether the addis at `offset`, which makes `high`, makes an address that counts. A lis may just
+ * as well make a number: then nothing counts but what is made of it. */
+static bool high_half_refers(const struct code *code, uint64_t offset, uint32_t addis,
+                             uint64_t high, const struct reference_target *target)
+{
+    struct holders holders = {.registers = UINT32_C(1) << target_of(addis)};
+    bool found = false, is_absolute = base_of(addis) == 0;
+    uint64_t joined = 0, low;
+    uint32_t instruction;
+
+    for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
+        uint64_t next = offset + i * INSTRUCTION_SIZE;
+
+        if (!instruction_at(code->bytes, next, &instruction) || global_entry(code, next, &low))
+            break;
+        if (base_of(instruction) != 0 && holds(&holders, base_of(instruction)) &&
+            low_half(instruction, base_of(instruction), &low)) {
+            found = true;
+            if (reference_counts(target, high + low))
+                return true;
+        }
+        if (is_absolute && opcode_of(instruction) == OPCODE_ORI &&
+            holds(&holders, target_of(instruction)) &&
+            reference_counts(target, high | (instruction & 0xffff)))
+            return true;
+        follow_copies(&holders, instruction, next < joined);
+        joined = joined_behind(instruction, next, joined);
+        if (next + INSTRUCTION_SIZE >= joined &&
+            (ends_path(instruction) || (holders.registers == 0 && holders.slot_count == 0)))
+            break;
+    }
+    return is_absolute ? reference_counts(target, high)
+                       : !found || holders.is_unread || holders.overflown;
+}
+
+/* Whether the distance from r2, or the address, that the instruction at `offset` brings leads to
+ * the target. */
+static bool refers_by_base(const struct code *code, uint64_t offset, uint32_t instruction,
+                           uint64_t base, const struct reference_target *target)
+{
+    uint64_t high = high_16(instruction), low;
+    bool is_high = opcode_of(instruction) == OPCODE_ADDIS;
+
+    if (!is_high && (base == 0 || is_addi(instruction, 2, 2) || !low_half(instruction, 2, &low)))
+        return false;
+    if (!is_high)
+        return reference_counts(target, base + low);
+    if (base_of(instruction) == 2 && base != 0)
+        high += base;
+    else if (base_of(instruction) != 0 || !target->absolute || target_of(instruction) == 2)
+        return false;
+    /* From 32 KiB in front of it on; with an ori up to 64 KiB behind. */
+    return (target->first - (high - 0x8000) < 0x18000 ||
+            high - 0x8000 - target->first < target->size) &&
+           high_half_refers(code, offset, instruction, high, target);
+}
+
+static bool refers_by_prefixed(const struct code *code, uint64_t offset,
+                               const struct reference_target *target)
+{
+    uint32_t prefix, suffix;
+    uint64_t immediate;
+
+    if (!prefixed_at(code->bytes, offset, &prefix, &suffix, &immediate) || base_of(suffix) != 0)
+        return false;
+    if ((prefix & PREFIX_RELATIVE) != 0)
+        return reference_counts(target, code->address + offset + immediate);
+    return target->absolute && reference_counts(target, immediate);
+}
+
+/* What r2 is at an offset, as the last function before it says that starts there. */
+static uint64_t base_at(const struct code *code, uint64_t offset)
+{
+    uint64_t base = code->base;
+
+    while (offset >= INSTRUCTION_SIZE) {
+        offset -= INSTRUCTION_SIZE;
+        if (global_entry(code, offset, &base))
+            break;
+    }
+    return base;
+}
+
+static bool find_reference(const struct code *code, const struct reference_target *target,
+                           uint64_t *position)
+{
+    uint64_t start = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address;
+    uint64_t base = base_at(code, start), to;
+    uint32_t instruction;
+
+    for (uint64_t i = start; instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
+        global_entry(code, i, &base);
+        if (refers_by_base(code, i, instruction, code->base, target) ||
+            (base != code->base && refers_by_base(code, i, instruction, base, target)) ||
+            refers_by_prefixed(code, i, target) ||
+            (target->called && is_branch(instruction, code->address + i, &to) &&
+             reference_counts(target, to))) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct elf_relocation_types relocations = {
+    .none = R_PPC64_NONE,
+    .relative = R_PPC64_RELATIVE,
+    .absolute = R_PPC64_ADDR64,
+    .irelative = R_PPC64_IRELATIVE,
+    .no_address = {R_PPC64_DTPMOD64, R_PPC64_DTPREL64, R_PPC64_TPREL64},
+};
+
+const struct machine machine_ppc64le = {
+    .name = "ppc64le",
+    .elf_machine = EM_PPC64,
+    .address_size = 8,
+    .page_size = 4096,
+    .base_symbol = ".TOC.",
+    .local_entry = LOCAL_ENTRY,
+    .relocations = &relocations,
+    .look_ahead = (LOOK_AHEAD + 1) * INSTRUCTION_SIZE,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
+};
