@@ -12,7 +12,7 @@ set(campaign_suites
   readme packages cmake-package
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-lld foreign-references-clang22-bfd
-  own-records-clang16 own-records-clang19
+  own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
