@@ -1,11 +1,15 @@
 # ELF images: of all compilers and linkers, of real programs, and of unusual ones.
-add_suites(matrix real_programs foreign_references chance_references own_records after_care)
+add_suites(matrix real_programs foreign_references chance_references own_records after_care
+           unusual)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   foreach(linker bfd lld gold mold)
     add_run(matrix-clang${clang}-${linker} matrix ${clang} ${linker})
   endforeach()
   add_run(own-records-clang${clang} own_records ${clang})
   add_run(after-care-clang${clang} after_care ${clang})
+endforeach()
+foreach(linker bfd lld)
+  add_run(unusual-${linker} unusual ${linker})
 endforeach()
 foreach(clang 16 22)
   if(clang IN_LIST COVSPLIT_TEST_CLANGS)
