@@ -13,7 +13,7 @@ set(campaign_suites
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-lld foreign-references-clang22-bfd
   own-records-clang16 own-records-clang19
-  leveldb-clang16 leveldb-clang19 sqlite-clang22-lld
+  leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
@@ -28,7 +28,9 @@ set(sanitized_campaign_suites
   sqlite-clang14-bfd foreign-references-clang16-bfd foreign-references-clang22-lld
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
-  run-clang14-lld run-clang22-bfd run-process)
+  run-clang14-lld run-clang22-bfd run-process sqlite-s390x
+  machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
+  machines-riscv32 machines-loongarch64)
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)

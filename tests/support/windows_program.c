@@ -11,18 +11,19 @@
 #define MINGW "x86_64-w64-mingw32"
 
 struct target_description {
-    const char *name;
+    const char *linker;    /* and */
+    const char *processor; /* for people */
     const char *triple;
     const char *machine;     /* for lld-link */
     const char *dll_machine; /* for llvm-dlltool */
 };
 
 static const struct target_description targets[] = {
-    [WINDOWS_MSVC_X86_64] = {"lld-link x86-64", "x86_64-pc-windows-msvc", "x64", "i386:x86-64"},
-    [WINDOWS_MSVC_ARM64] = {"lld-link arm64", "aarch64-pc-windows-msvc", "arm64", "arm64"},
-    [WINDOWS_MSVC_I686] = {"lld-link i686", "i686-pc-windows-msvc", "x86", "i386"},
-    [WINDOWS_MINGW_BFD] = {"mingw ld", MINGW, NULL, NULL},
-    [WINDOWS_MINGW_LLD] = {"mingw lld", MINGW, NULL, NULL},
+    [WINDOWS_MSVC_X86_64] = {"lld-link", "x86-64", "x86_64-pc-windows-msvc", "x64", "i386:x86-64"},
+    [WINDOWS_MSVC_ARM64] = {"lld-link", "aarch64", "aarch64-pc-windows-msvc", "arm64", "arm64"},
+    [WINDOWS_MSVC_I686] = {"lld-link", "i386", "i686-pc-windows-msvc", "x86", "i386"},
+    [WINDOWS_MINGW_BFD] = {"GNU ld of mingw-w64", "x86-64", MINGW, NULL, NULL},
+    [WINDOWS_MINGW_LLD] = {"lld of mingw-w64", "x86-64", MINGW, NULL, NULL},
 };
 
 bool windows_target_is_msvc(enum windows_target target)
@@ -30,9 +31,20 @@ bool windows_target_is_msvc(enum windows_target target)
     return targets[target].machine != NULL;
 }
 
+const char *windows_target_linker(enum windows_target target)
+{
+    return targets[target].linker;
+}
+
+const char *windows_target_processor(enum windows_target target)
+{
+    return targets[target].processor;
+}
+
 const char *windows_program_describe(const struct windows_program *program)
 {
-    return text_format("clang-%s %s %s%s %s", program->clang, targets[program->target].name,
+    return text_format("clang-%s %s %s %s%s %s", program->clang, targets[program->target].linker,
+                       targets[program->target].processor,
                        program->language == LANGUAGE_CXX ? "C++" : "C",
                        program->library ? " with DLL" : "",
                        program->link_options != NULL ? program->link_options : "");
@@ -57,7 +69,6 @@ static void compile(const struct windows_program *program, const char *directory
     text_list_add(words, versioned_tool("clang", program->clang));
     text_list_add_format(words, "--target=%s", targets[program->target].triple);
     text_list_add_words(words, options);
-    text_list_add(words, "-c");
     text_list_add(words, source);
     text_list_add(words, "-o");
     text_list_add(words, object);
@@ -70,11 +81,19 @@ static void compile_instrumented(const struct windows_program *program, const ch
 {
     bool msvc = windows_target_is_msvc(program->target);
     bool cxx = program->language == LANGUAGE_CXX;
-    compile(program, directory, source, object,
-            text_format("-O1 %s %s %s %s %s", msvc ? "-g -gcodeview -fno-builtin" : "-g",
-                        program->instrumentation != NULL ? program->instrumentation
-                                                         : INSTRUMENT_COVERAGE,
-                        cxx ? "-xc++" : "-xc", cxx && msvc ? NO_CXX_LIBRARY : "", options));
+    const char *all = text_format(
+        "-O1 %s %s %s %s %s", msvc ? "-g -gcodeview -fno-builtin" : "-g",
+        program->instrumentation != NULL ? program->instrumentation : INSTRUMENT_COVERAGE,
+        cxx ? "-xc++" : "-xc", cxx && msvc ? NO_CXX_LIBRARY : "", options);
+    if (program->raw_version != 0) {
+        const char *before = text_format("%s.ll", object);
+        const char *after = text_format("%s.new.ll", object);
+        compile(program, directory, source, before, text_format("-S -emit-llvm %s", all));
+        program_rewrite(directory, before, after, 0);
+        compile(program, directory, after, object, "-c -w");
+    } else {
+        compile(program, directory, source, object, text_format("-c %s", all));
+    }
     if (program->target == WINDOWS_MINGW_BFD) {
         /* From LLVM 17 on the sections of the mapping say that they are not to be loaded, and GNU
          * ld 2.40 then gives them no place in the image, which no loader takes. And of the COMDAT
@@ -90,9 +109,11 @@ static void compile_instrumented(const struct windows_program *program, const ch
 static void compile_runtime(const struct windows_program *program, const char *directory,
                             const char *module)
 {
-    const char *options =
-        text_format("-O2 -ffreestanding -DPROFILE_MODULE=\"%s\" %s", module,
-                    program->runtime_options != NULL ? program->runtime_options : "");
+    const char *options = text_format(
+        "-c -O2 -ffreestanding -DPROFILE_MODULE=\"%s\" %s %s", module,
+        program->runtime_options != NULL ? program->runtime_options : "",
+        program->raw_version != 0 ? text_format("-DPROFILE_RAW_VERSION=%u", program->raw_version)
+                                  : "");
     compile(program, directory, fixture("windows/profile_sections.c"), "sections.o", options);
     compile(program, directory, fixture("windows/profile_writer.c"), "writer.o", options);
 }

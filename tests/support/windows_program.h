@@ -28,7 +28,8 @@ struct windows_program {
     const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
     const char *runtime_options; /* for the compiler */
     const char *link_options;
-    unsigned functions; /* in each generated source; 0: WINDOWS_FUNCTIONS */
+    unsigned functions;   /* in each generated source; 0: WINDOWS_FUNCTIONS */
+    unsigned raw_version; /* of its profiles, where it is not the compiler's: as in program.h */
 };
 
 #define WINDOWS_FUNCTIONS 120
@@ -36,6 +37,10 @@ struct windows_program {
 #define WINDOWS_LIBRARY   "second.dll"
 
 bool windows_target_is_msvc(enum windows_target target);
+
+/* For people. */
+const char *windows_target_linker(enum windows_target target);
+const char *windows_target_processor(enum windows_target target);
 
 /* Compiles and links the program into `directory` as WINDOWS_PROGRAM, with WINDOWS_LIBRARY beside
  * it where it has one; lld-link also makes map files: program.exe.map. Aborts the Check test where

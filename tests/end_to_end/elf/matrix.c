@@ -2,10 +2,10 @@
  * The matrix: every kind of image, by every compiler and linker, and the options of both that
  * change what a split has to deal with; each split and checked in every way.
  *
- * Usage: matrix CLANG LINKER. One run covers one compiler and linker, with all rows of the table
- * below that are for both; or, where not everything is asked for (rounds.h), with those rows that
- * are on the diagonal there. Between them the diagonals of all runs have every row, and every kind
- * of linking with every compiler.
+ * Usage: matrix CLANG LINKER [--list]. One run covers one compiler and linker, with all rows of the
+ * table below that are for both; or, where not everything is asked for (rounds.h), with those rows
+ * that are on the diagonal there. Between them the diagonals of all runs have every row, and every
+ * kind of linking with every compiler.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,7 +209,7 @@ static bool is_on_diagonal(const struct row *row, int clang, int clangs, int lin
            (number + number / 4 + clang / count) % linkers == linker;
 }
 
-static int choose_rows(const char *clang_version, const char *linker_name)
+static int choose_rows(const char *clang_version, const char *linker_name, bool all)
 {
     int count = 0;
     for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -220,7 +220,7 @@ static int choose_rows(const char *clang_version, const char *linker_name)
         int linker =
             place_of(row->linkers != NULL ? row->linkers : "bfd lld", linker_name, &linkers);
         if (clang >= 0 && linker >= 0 &&
-            (rounds_are_all() || is_on_diagonal(row, clang, clangs, linker, linkers))) {
+            (all || is_on_diagonal(row, clang, clangs, linker, linkers))) {
             chosen[count] = *row;
             chosen[count].program.clang = clang_version;
             chosen[count].program.linker = linker_name;
@@ -231,17 +231,6 @@ static int choose_rows(const char *clang_version, const char *linker_name)
 }
 
 /* ---- the trials ---- */
-
-/* Two pages less a byte have a whole one in them, wherever they begin. */
-static void assert_whole_pages(const char *path)
-{
-    static const char *const names[] = {"__llvm_prf_names", "__llvm_prf_data"};
-    struct elf_file image = elf_file_read(path);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ck_assert_uint_ge(elf_file_section_size(&image, names[i]),
-                          2 * elf_file_page_size(&image) - 1);
-    }
-}
 
 START_TEST(test_row)
 {
@@ -257,8 +246,8 @@ START_TEST(test_row)
         text_list_add(&trial.images, PROGRAM_LIBRARY);
     }
     program_build(&row->program, trial.original);
-    for (size_t i = 0; i < trial.images.count && row->is_cell; i++) {
-        assert_whole_pages(path_join(trial.original, trial.images.items[i]));
+    if (row->is_cell) {
+        trial_assert_whole_pages(&trial);
     }
 
     struct verdict verdict = {0};
@@ -276,11 +265,25 @@ START_TEST(test_row)
 }
 END_TEST
 
+static void list_rows(int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct program *program = &chosen[i].program;
+        suite_list_row("ELF", "x86-64", "run natively", program->linker, program->clang,
+                       program_kind(program));
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
     const char *clang, *linker;
+    bool is_list = suite_is_list(&argument_count, arguments);
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang, &linker);
-    int count = choose_rows(clang, linker);
+    int count = choose_rows(clang, linker, is_list || rounds_are_all());
+    if (is_list) {
+        list_rows(count);
+        return EXIT_SUCCESS;
+    }
     TCase *test_case = suite_case("rows", 600, NULL);
     suite_loops(test_case, count, test_row);
     return suite_main(text_format("matrix clang-%s %s", clang, linker), test_case);
