@@ -220,8 +220,7 @@ static bool xray_section_ends_at(const struct elf_image *image, uint64_t address
         enum section_kind kind;
 
         if (section_kind_of_name(elf_section_name(image, i), &kind) &&
-            (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0 &&
-            shdr->sh_addr + shdr->sh_size == address)
+            (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0 && shdr->sh_addr + shdr->sh_size == address)
             return true;
     }
     return false;
