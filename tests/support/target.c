@@ -96,6 +96,7 @@ const struct target target_table[] = {
         .page_size = 16384,
         .address_unit = 4,
         .is_freestanding = true,
+        .options = {"-mno-lsx", "-mno-lsx"}, /* vectors, which the emulator does not know */
         .lld_clangs = "19 22",
         .has_large_pages = true,
     },
