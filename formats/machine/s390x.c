@@ -15,10 +15,11 @@
  * seen by the relocation of the slot, or not at all: clang has none of the latter kind.
  *
  * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld, which makes larl of lgrl
- * where the address is even and known), of `makers` below one in the middle: makes X in %r2 br %r14
- *     stmg %r11,%r15,88(%r15); lgr %r11,%r15  makes X in %r2  lmg %r11,%r15,88(%r11)  br %r14
- *     ldgr %f0,%r11; lgr %r11,%r15            makes X in %r2  lgdr %r11,%f0           br %r14
- * where gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
+ * where the address is even and known), where the instructions in brackets are there or not, and
+ * what is in the middle makes the address in %r2:
+ *     [stmg %r11,%r15,88(%r15); lgr %r11,%r15]  larl or lgrl  [lmg %r11,%r15,88(%r11)]  br %r14
+ *     [ldgr %f0,%r11; lgr %r11,%r15]            larl or lgrl  [lgdr %r11,%f0]           br %r14
+ * gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
  */
 #include "formats/machine/machine.h"
 

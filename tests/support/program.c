@@ -219,6 +219,13 @@ static void finish_compiling(struct command *command, const char *options, const
     command_free(command);
 }
 
+void program_rewrite(const char *directory, const char *before, const char *after,
+                     unsigned wave_size)
+{
+    run_or_abort(directory, COVSPLIT_FIXTURE_DIRECTORY "/../support/raw_version_ir.py", before,
+                 after, text_format("%u", wave_size), NULL);
+}
+
 /* By way of LLVM IR, in which the records get the layout of the version. */
 static void compile_rewritten(const struct program *program, const char *directory,
                               const char *source, const char *object)
@@ -228,8 +235,7 @@ static void compile_rewritten(const struct program *program, const char *directo
     text_list_add_words(&command.arguments, instrumentation_of(program));
     text_list_add_words(&command.arguments, or_empty(program->compile_options));
     finish_compiling(&command, "-S -emit-llvm", source, before);
-    run_or_abort(directory, COVSPLIT_FIXTURE_DIRECTORY "/../support/raw_version_ir.py", before,
-                 after, text_format("%u", program->wave_size), NULL);
+    program_rewrite(directory, before, after, program->wave_size);
     command = compile_command(program, directory);
     finish_compiling(&command, "-w -c", after, object);
 }

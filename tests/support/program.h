@@ -76,6 +76,11 @@ void program_compile(const struct program *program, const char *directory, const
 void program_link(const struct program *program, const char *directory, const char *kind,
                   const char *inputs, const char *output);
 
+/* Gives the records in LLVM IR (BEFORE) the layout of raw version 11 (AFTER), both in the
+ * directory. `wave_size` is as above. */
+void program_rewrite(const char *directory, const char *before, const char *after,
+                     unsigned wave_size);
+
 /* Runs directory/NAME, which leaves its profile as NAME.profraw. */
 struct outcome program_run(const char *directory, const char *name);
 

@@ -69,7 +69,6 @@ static void compile(const struct windows_program *program, const char *directory
     text_list_add(words, versioned_tool("clang", program->clang));
     text_list_add_format(words, "--target=%s", targets[program->target].triple);
     text_list_add_words(words, options);
-    text_list_add(words, "-c");
     text_list_add(words, source);
     text_list_add(words, "-o");
     text_list_add(words, object);
@@ -82,11 +81,19 @@ static void compile_instrumented(const struct windows_program *program, const ch
 {
     bool msvc = windows_target_is_msvc(program->target);
     bool cxx = program->language == LANGUAGE_CXX;
-    compile(program, directory, source, object,
-            text_format("-O1 %s %s %s %s %s", msvc ? "-g -gcodeview -fno-builtin" : "-g",
-                        program->instrumentation != NULL ? program->instrumentation
-                                                         : INSTRUMENT_COVERAGE,
-                        cxx ? "-xc++" : "-xc", cxx && msvc ? NO_CXX_LIBRARY : "", options));
+    const char *all = text_format(
+        "-O1 %s %s %s %s %s", msvc ? "-g -gcodeview -fno-builtin" : "-g",
+        program->instrumentation != NULL ? program->instrumentation : INSTRUMENT_COVERAGE,
+        cxx ? "-xc++" : "-xc", cxx && msvc ? NO_CXX_LIBRARY : "", options);
+    if (program->raw_version != 0) {
+        const char *before = text_format("%s.ll", object);
+        const char *after = text_format("%s.new.ll", object);
+        compile(program, directory, source, before, text_format("-S -emit-llvm %s", all));
+        program_rewrite(directory, before, after, 0);
+        compile(program, directory, after, object, "-c -w");
+    } else {
+        compile(program, directory, source, object, text_format("-c %s", all));
+    }
     if (program->target == WINDOWS_MINGW_BFD) {
         /* From LLVM 17 on the sections of the mapping say that they are not to be loaded, and GNU
          * ld 2.40 then gives them no place in the image, which no loader takes. And of the COMDAT
@@ -102,9 +109,11 @@ static void compile_instrumented(const struct windows_program *program, const ch
 static void compile_runtime(const struct windows_program *program, const char *directory,
                             const char *module)
 {
-    const char *options =
-        text_format("-O2 -ffreestanding -DPROFILE_MODULE=\"%s\" %s", module,
-                    program->runtime_options != NULL ? program->runtime_options : "");
+    const char *options = text_format(
+        "-c -O2 -ffreestanding -DPROFILE_MODULE=\"%s\" %s %s", module,
+        program->runtime_options != NULL ? program->runtime_options : "",
+        program->raw_version != 0 ? text_format("-DPROFILE_RAW_VERSION=%u", program->raw_version)
+                                  : "");
     compile(program, directory, fixture("windows/profile_sections.c"), "sections.o", options);
     compile(program, directory, fixture("windows/profile_writer.c"), "writer.o", options);
 }

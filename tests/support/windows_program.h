@@ -28,7 +28,8 @@ struct windows_program {
     const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
     const char *runtime_options; /* for the compiler */
     const char *link_options;
-    unsigned functions; /* in each generated source; 0: WINDOWS_FUNCTIONS */
+    unsigned functions;   /* in each generated source; 0: WINDOWS_FUNCTIONS */
+    unsigned raw_version; /* of its profiles, where it is not the compiler's: as in program.h */
 };
 
 #define WINDOWS_FUNCTIONS 120

@@ -96,6 +96,37 @@ START_TEST(test_changed_bit)
 }
 END_TEST
 
+/* An address that does not fit is refused, not cut: what is written at all decodes to it. */
+START_TEST(test_out_of_reach)
+{
+    const struct machine_body *body = &suite->known[_i];
+    unsigned bits = body->machine->address_size == 4 ? 31 : 63;
+    struct code code = code_of(body);
+    uint8_t patch[ACCESSOR_PATCH_MAX], changed[256];
+    struct accessor accessor, again;
+
+    ck_assert(body->machine->decode_accessor(&code, &accessor));
+    ck_assert_uint_le(body->size, sizeof(changed));
+    for (unsigned bit = 4; bit <= bits; bit++) {
+        for (uint64_t near = 0; near <= 8; near += 4) {
+            uint64_t value = (UINT64_C(1) << bit) - near;
+
+            if (!body->machine->encode_accessor(&code, &accessor, value, patch))
+                continue;
+            memcpy(changed, body->code, body->size);
+            memcpy(changed + accessor.patch_offset, patch, accessor.patch_size);
+            ck_assert(body->machine->decode_accessor(&(struct code){.bytes = {changed, body->size},
+                                                                    .address = code.address,
+                                                                    .base = code.base,
+                                                                    .is_thumb = code.is_thumb},
+                                                     &again));
+            ck_assert_msg(again.value == value, "%s: 0x%llx, not 0x%llx", body->what,
+                          (unsigned long long)again.value, (unsigned long long)value);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_unknown_body)
 {
     const struct machine_body *body = &suite->unknown[_i];
@@ -151,7 +182,7 @@ int machine_suite_main(const struct machine_suite *given)
 
     suite = given;
     suite_loops(bodies, (int)suite->known_count, test_known_body, test_cut_short, test_rewrite,
-                test_changed_bit);
+                test_changed_bit, test_out_of_reach);
     suite_loops(bodies, (int)suite->unknown_count, test_unknown_body);
     suite_loops(references, (int)suite->reference_count, test_reference);
     return suite_main(suite->name, bodies, references);

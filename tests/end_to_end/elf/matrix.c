@@ -31,6 +31,16 @@ struct row {
 #define CXX_PROGRAM(link, level) .kind = (link), .language = LANGUAGE_CXX, .optimization = (level)
 #define CELL(...)                .is_cell = true, .program = {__VA_ARGS__}
 
+/* musl's library, by Debian's musl-dev. LLVM's runtime was compiled for glibc's, and wants
+ * functions of it that musl has not. */
+#define MUSL            "-nostdlibinc -isystem /usr/include/x86_64-linux-musl"
+#define MUSL_FILE(name) "/usr/lib/x86_64-linux-musl/" name
+#define MUSL_LOADER     "/lib/ld-musl-x86_64.so.1"
+#define MUSL_LINK                                                                                  \
+    "-nostdlib " COVSPLIT_FIXTURE_DIRECTORY                                                        \
+    "/fortify.c " MUSL_FILE("crti.o") " "                                                          \
+                                      "-L/usr/lib/x86_64-linux-musl -lc " MUSL_FILE("crtn.o") " "
+
 static const struct row rows[] = {
     /* The kinds of images: {PIE, non-PIE, shared library plus main program, static, static-PIE} x
      * {-O0, -O2} x {C, C++}. */
@@ -104,13 +114,6 @@ static const struct row rows[] = {
     {.program = {C_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,-z,now -Wl,-z,relro"}},
     {.clangs = "14 22",
      .program = {C_PROGRAM(LINK_SHARED, "-O1"), .link_options = "-Wl,-z,now -rdynamic"}},
-    {.clangs = "14 22",
-     .refusal = "link without --emit-relocs",
-     .program = {CXX_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,--emit-relocs"}},
-    {.clangs = "19",
-     .refusal = "link without --emit-relocs",
-     .program = {C_PROGRAM(LINK_SHARED, "-O0"), .link_options = "-Wl,--emit-relocs"}},
-
     /* Where things are. */
     {.clangs = "14 22",
      .program = {C_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,-z,noseparate-code"}},
@@ -152,7 +155,70 @@ static const struct row rows[] = {
     {.clangs = "16",
      .program = {C_PROGRAM(LINK_PIE, "-O1"), .compile_options = "-fcf-protection=full"}},
 
-    /* One more linker. */
+    /* What several linkers have: each option meets each of them. */
+    {.linkers = "bfd lld gold mold",
+     .program = {CXX_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,--emit-relocs"}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_NO_PIE, "-O0"), .link_options = "-Wl,--emit-relocs"}},
+    {.linkers = "bfd lld mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O1"),
+                 .compile_options = "-ffunction-sections -fdata-sections",
+                 .link_options = "-Wl,--gc-sections -Wl,--emit-relocs"}},
+    {.clangs = "16 22",
+     .linkers = "bfd lld mold",
+     .program = {CXX_PROGRAM(LINK_PIE, "-O1"), .compile_options = "-ffunction-sections",
+                 .link_options = "-Wl,--gc-sections -Wl,-z,start-stop-gc"}},
+    {.linkers = "lld gold mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O1"), .compile_options = "-ffunction-sections",
+                 .link_options = "-Wl,--icf=all"}},
+    {.clangs = "16 19 22", /* lld 14 has no zstd */
+     .linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"), .compile_options = "-g",
+                 .link_options = "-g -Wl,--compress-debug-sections=zstd"}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O0"), .compile_options = "-g -gsplit-dwarf",
+                 .link_options = "-g"}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O2"), .compile_options = "-flto=thin",
+                 .link_options = "-flto=thin"}},
+    {.clangs = "14 22",
+     .linkers = "gold mold",
+     .program = {C_PROGRAM(LINK_NO_PIE, "-O2"), .compile_options = "-flto",
+                 .link_options = "-flto"}},
+    {.clangs = "19",
+     .linkers = "gold mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O0"), .link_options = "-Wl,-z,max-page-size=65536",
+                 .functions = 1500}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"),
+                 .compile_options = "-mllvm -runtime-counter-relocation"}},
+
+    /* What comes with another library or another tool. */
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"), .compile_options = MUSL,
+                 .link_options =
+                     MUSL_LINK MUSL_FILE("Scrt1.o") " -Wl,-dynamic-linker," MUSL_LOADER}},
+    {.linkers = "lld mold",
+     .program = {C_PROGRAM(LINK_STATIC_PIE, "-O1"), .compile_options = MUSL,
+                 .link_options = MUSL_LINK MUSL_FILE("rcrt1.o")}},
+    {.linkers = "lld mold",
+     .program = {C_PROGRAM(LINK_STATIC, "-O1"), .compile_options = MUSL,
+                 .link_options = MUSL_LINK MUSL_FILE("crt1.o")}},
+    {.linkers = "bfd lld mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"),
+                 .compile_options = "-fxray-instrument -fxray-instruction-threshold=1",
+                 .link_options = "-fxray-instrument"}},
+
+    /* Other linkers. */
+    {.clangs = "14 22", .linkers = "mold", .program = {C_PROGRAM(LINK_PIE, "-O1")}},
+    {.clangs = "16 19", .linkers = "mold", .program = {CXX_PROGRAM(LINK_NO_PIE, "-O1")}},
+    {.clangs = "19 22", .linkers = "mold", .program = {CXX_PROGRAM(LINK_SHARED, "-O1")}},
+    {.clangs = "16 22",
+     .linkers = "mold",
+     .program = {C_PROGRAM(LINK_STATIC_PIE, "-O1"), .link_options = "-Wl,-z,pack-relative-relocs"}},
+    {.clangs = "14 19",
+     .linkers = "mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,-z,separate-code"}},
     {.clangs = "14 19", .linkers = "gold", .program = {C_PROGRAM(LINK_PIE, "-O1")}},
     {.clangs = "14 19", .linkers = "gold", .program = {CXX_PROGRAM(LINK_NO_PIE, "-O1")}},
     {.clangs = "14 19", .linkers = "gold", .program = {C_PROGRAM(LINK_SHARED, "-O1")}},

@@ -13,6 +13,8 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
+#include "tests/support/windows_program.h"
+#include "tests/support/wine.h"
 
 #define FUNCTIONS     60
 #define RUNS          3
@@ -178,6 +180,50 @@ START_TEST(test_described)
 }
 END_TEST
 
+/* ---- Windows ---- */
+
+#define MERGED "-DPROFILE_MERGED"
+
+/* The version must be found by what fits the records, and merged records by the version. */
+START_TEST(test_windows)
+{
+    static const struct windows_program programs[] = {
+        {.target = WINDOWS_MSVC_X86_64},
+        {.target = WINDOWS_MSVC_X86_64,
+         .runtime_options = MERGED,
+         .instrumentation = INSTRUMENT_COVERAGE " -fcoverage-mcdc"},
+        {.target = WINDOWS_MINGW_LLD, .link_options = "-s"},
+        {.target = WINDOWS_MSVC_I686, .runtime_options = MERGED},
+    };
+    struct windows_program program = programs[_i];
+    program.clang = clang_version;
+    program.raw_version = 11;
+    char *scratch = scratch_create("windows-11");
+    directory_create(path_join(scratch, "original"));
+    directory_create(path_join(scratch, "stripped"));
+    windows_program_build(&program, path_join(scratch, "original"));
+    struct outcome outcome = covsplit_run_words(
+        scratch, 0,
+        "split --sidecar s.covsplit -o stripped/" WINDOWS_PROGRAM " original/" WINDOWS_PROGRAM);
+    ck_assert_str_eq(outcome.errors, "");
+    outcome = covsplit_run_words(scratch, 0, "show stripped/" WINDOWS_PROGRAM);
+    ck_assert_ptr_nonnull(strstr(outcome.output, "already split        yes"));
+    covsplit_run_words(scratch, 0, "join --sidecar s.covsplit -o joined stripped/" WINDOWS_PROGRAM);
+    files_assert_equal(path_join(scratch, "original/" WINDOWS_PROGRAM),
+                       path_join(scratch, "joined"), "joined");
+    if (program.target == WINDOWS_MSVC_I686) {
+        return; /* which no wine runs here */
+    }
+    struct command original = wine_command(path_join(scratch, "original"), 1);
+    struct command split = wine_command(path_join(scratch, "stripped"), 1);
+    command_expect(&original, 3);
+    command_expect(&split, 3);
+    covsplit_run_words(
+        scratch, 0, "correlate --sidecar s.covsplit -o full.profraw stripped/run1-program.profraw");
+    read_described(scratch, "same original/run1-program.profraw full.profraw");
+}
+END_TEST
+
 /* ---- what is not known ---- */
 
 static struct outcome run_words(const char *directory, const char *words)
@@ -306,6 +352,14 @@ int main(int argument_count, char **arguments)
     suite_loops(test_case, 5, test_described);
     suite_tests(test_case, test_changed_headers, test_image_of_another_version,
                 test_records_of_a_gpu);
-    return suite_main(text_format("raw versions clang-%s %s", clang_version, linker_name),
-                      test_case);
+    const char *name = text_format("raw versions clang-%s %s", clang_version, linker_name);
+    /* They have linkers of their own: once is enough. */
+    if (strcmp(linker_name, "bfd") != 0) {
+        return suite_main(name, test_case);
+    }
+    suite_loops(test_case, 4, test_windows);
+    wine_start();
+    int status = suite_main(name, test_case);
+    wine_stop();
+    return status;
 }
