@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* Small writes are gathered up to this size, and files are copied in pieces of it. */
-#define PIECE_SIZE       ((size_t)1 << 20)
+#define PIECE_SIZE ((size_t)1 << 20)
 
 /* Zeros are left out of the file where there are so many in a row. */
 #define HOLE_BLOCK       ((uint64_t)1 << 16)

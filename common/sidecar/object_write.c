@@ -170,10 +170,10 @@ static bool add_all(struct object_writer *writer)
         enum section_kind kind;
         bool (*add)(struct object_writer *writer, const struct sidecar_section *source);
     } kinds[] = {
-        {SECTION_COVMAP, add_streamed}, {SECTION_COVFUN, add_streamed},
-        {SECTION_NAMES, add_names},     {SECTION_COVDATA, add_streamed},
-        {SECTION_COVNAMES, add_names},  {SECTION_COUNTERS, add_place},
-        {SECTION_BITMAP, add_place},    {SECTION_XRAY_MAP, add_placed},
+        {SECTION_COVMAP, add_streamed},   {SECTION_COVFUN, add_streamed},
+        {SECTION_NAMES, add_names},       {SECTION_COVDATA, add_streamed},
+        {SECTION_COVNAMES, add_names},    {SECTION_COUNTERS, add_place},
+        {SECTION_BITMAP, add_place},      {SECTION_XRAY_MAP, add_placed},
         {SECTION_XRAY_INDEX, add_placed},
     };
 

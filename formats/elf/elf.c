@@ -121,11 +121,20 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
 
 /* ---- code ---- */
 
-static uint64_t got_of(const struct elf_image *image)
+/* Without bytes; what all code of the image has. */
+static struct code code_at(const struct planning *planning, uint64_t address)
 {
-    size_t index = elf_section_find(image, ".got", 0);
+    const struct elf_image *image = image_of(planning);
+    size_t got = elf_section_find(image, ".got", 0);
+    struct code code = {.address = address,
+                        .base = ((const struct elf_state *)planning)->code_base};
 
-    return index == NO_INDEX ? 0 : image->shdrs[index].sh_addr;
+    if (got != NO_INDEX) {
+        code.got = image->shdrs[got].sh_addr;
+        if (image->machine->got_size_max != 0)
+            code.got_bytes = elf_section_bytes(image, got);
+    }
+    return code;
 }
 
 /* To the end of the segment, or of the symbol where that has a size. */
@@ -143,10 +152,8 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
     left = phdr->p_vaddr + phdr->p_filesz - definition->address;
     if (definition->size != 0 && definition->size < left)
         left = definition->size;
-    *code = (struct code){.address = definition->address,
-                          .base = ((const struct elf_state *)planning)->code_base,
-                          .got = got_of(image),
-                          .is_thumb = definition->is_thumb};
+    *code = code_at(planning, definition->address);
+    code->is_thumb = definition->is_thumb;
     return (phdr->p_flags & PF_X) != 0 &&
            elf_bytes_at(image, definition->address, left, &code->bytes);
 }
@@ -160,10 +167,8 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
 
         if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
             continue;
-        *code = (struct code){.bytes = elf_section_bytes(image, i),
-                              .address = image->shdrs[i].sh_addr,
-                              .base = ((const struct elf_state *)planning)->code_base,
-                              .got = got_of(image)};
+        *code = code_at(planning, image->shdrs[i].sh_addr);
+        code->bytes = elf_section_bytes(image, i);
         return true;
     }
     return false;
@@ -253,11 +258,20 @@ static bool check_section(struct planning *planning, struct image_section *secti
 
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
+    const struct machine *machine = image_of(planning)->machine;
+
     if (elf_section_find(image_of(planning), BOLT_NOTE, 0) != NO_INDEX)
         return image_plan_keep(planning->plan, kind,
                                "BOLT has moved the image's code; run covsplit before BOLT");
-    return planning->code.symbols.are_told ||
-           image_plan_keep(planning->plan, kind, "no symbol table: run covsplit before strip");
+    if (!planning->code.symbols.are_told)
+        return image_plan_keep(planning->plan, kind, "no symbol table: run covsplit before strip");
+    return machine->got_size_max == 0 ||
+           (state_of(planning)->code_base != 0 &&
+            code_at(planning, 0).got_bytes.size <= machine->got_size_max) ||
+           image_plan_keep(planning->plan, kind,
+                           "it cannot be told what code refers to: the image has no symbol %s, or "
+                           "several global offset tables",
+                           machine->base_symbol);
 }
 
 /* The bytes that the section header tells of in the file are those that the program has at the

@@ -90,8 +90,7 @@ static bool cut_unloaded(struct elf_state *state, const struct image_section *se
 /* The mapping leaves a tripwire: a record that no reader takes. */
 static bool empty_unloaded(struct elf_state *state, const struct image_section *section)
 {
-    return cut_unloaded(state, section,
-                        planning_rest(&state->base, section->kind, section->size));
+    return cut_unloaded(state, section, planning_rest(&state->base, section->kind, section->size));
 }
 
 static bool cut_retained_relocations(struct elf_state *state)
@@ -185,6 +184,12 @@ static const char *why_not_cut(const struct elf_image *image, const struct image
     return NULL;
 }
 
+static bool is_at_end(const GElf_Phdr *phdr, const struct image_section *section)
+{
+    return phdr->p_filesz == phdr->p_memsz &&
+           section->address + section->size == phdr->p_vaddr + phdr->p_filesz;
+}
+
 /* The whole units of a loaded section behind its first `reserved` bytes; size 0 where none. */
 static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
                                  uint64_t reserved, uint64_t unit)
@@ -198,6 +203,8 @@ static struct elf_hole find_hole(const struct elf_state *state, const struct ima
 
     if (reserved < section->size && end > start)
         hole.size = end - start;
+    hole.is_at_end =
+        hole.segment != NO_INDEX && is_at_end(&state->image.phdrs[hole.segment], section);
     return hole;
 }
 
@@ -265,6 +272,16 @@ static size_t find_candidates(struct elf_state *state, struct candidate candidat
     return count;
 }
 
+/* Room for the program headers that so many of the candidates take. */
+static bool make_room(struct elf_state *state, const struct candidate *candidates, size_t count)
+{
+    size_t extra = 0;
+
+    for (size_t i = 0; i < count; i++)
+        extra += candidates[i].hole.is_at_end ? 0 : 1;
+    return elf_room_make(state, extra);
+}
+
 static void choose_holes(struct elf_state *state)
 {
     struct candidate candidates[HOLES_MAX];
@@ -272,7 +289,7 @@ static void choose_holes(struct elf_state *state)
     size_t edit_count = state->base.plan->edits.count;
     size_t cut;
 
-    for (cut = count; cut > 0 && !elf_room_make(state, cut); cut--)
+    for (cut = count; cut > 0 && !make_room(state, candidates, cut); cut--)
         elf_room_forget(state, edit_count);
     for (size_t i = 0; i < count; i++) {
         struct image_section *section = candidates[i].section;

@@ -3,10 +3,10 @@
  * that bytes can go, or move, without anybody missing them.
  *
  * Pointers in data have relocations in a position-independent image; in one at a fixed address any
- * aligned word may be one. Slots of the GOT are the linker's, and only code loads them: lld keeps
- * those that it has made needless by changing the code, so a slot is a pointer only where code
- * refers to it. The search may see a pointer where there is none, and then something stays that
- * could have gone; it never takes a pointer for none.
+ * aligned word may be one. Slots of the GOT (and of ppc64's TOC) are the linker's, and only code
+ * loads them: lld keeps those that it has made needless by changing the code, so a slot is a
+ * pointer only where code refers to it. The search may see a pointer where there is none, and then
+ * something stays that could have gone; it never takes a pointer for none.
  */
 #include <string.h>
 
@@ -37,7 +37,8 @@ static bool is_got_slot(const struct elf_image *image, uint64_t address)
         const GElf_Shdr *shdr = &image->shdrs[i];
 
         if ((shdr->sh_flags & SHF_ALLOC) != 0 && address - shdr->sh_addr < shdr->sh_size &&
-            strcmp(elf_section_name(image, i), ".got") == 0)
+            (strcmp(elf_section_name(image, i), ".got") == 0 ||
+             strcmp(elf_section_name(image, i), ".toc") == 0))
             return true;
     }
     return false;
@@ -46,7 +47,8 @@ static bool is_got_slot(const struct elf_image *image, uint64_t address)
 /* A word that leads to what is looked for. False where that ends the search. */
 static bool add_pointer(struct pointer_search *search, uint64_t address)
 {
-    if (rules_is_accessor_slot(search->code, address))
+    if (rules_is_accessor_slot(search->code, address) ||
+        (search->image->machine->got_size_max != 0 && is_got_slot(search->image, address)))
         return true;
     search->from = address;
     if (search->slot_count == SLOTS_MAX || !is_got_slot(search->image, address))
@@ -218,8 +220,7 @@ static bool xray_section_ends_at(const struct elf_image *image, uint64_t address
         enum section_kind kind;
 
         if (section_kind_of_name(elf_section_name(image, i), &kind) &&
-            (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0 &&
-            shdr->sh_addr + shdr->sh_size == address)
+            (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0 && shdr->sh_addr + shdr->sh_size == address)
             return true;
     }
     return false;

@@ -153,6 +153,10 @@ static struct entry load_entry(const struct elf_image *image, const struct table
 {
     uint64_t word = image->sizes.word, info = elf_load_word(image, from + word);
 
+    /* The symbol comes first in memory, and the types last of all, the first one behind the others.
+     */
+    if (image->machine->relocations->are_composed)
+        info = info << 32 | __builtin_bswap32((uint32_t)(info >> 32));
     return (struct entry){
         .offset = elf_load_word(image, from),
         .symbol = word == 8 ? GELF_R_SYM(info) : ELF32_R_SYM((uint32_t)info),
@@ -215,7 +219,8 @@ static bool visit_entry(struct reader *reader, struct entry *entry, const struct
         return false;
     relocation->offset = entry->offset;
     relocation->type = entry->type;
-    if (entry->type == types->relative) {
+    if (entry->type == types->relative &&
+        (entry->symbol == 0 || types->relative != types->absolute)) {
         relocation->has_target = true;
         relocation->target = entry->addend;
     } else if (!makes_no_address(types, entry->type)) {

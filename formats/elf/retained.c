@@ -2,10 +2,10 @@
  * Retained relocations: those by which the linker made the image, kept in it by --emit-relocs for
  * tools that move code later (BOLT) or look into it. No loader reads them.
  *
- * Such a tool applies them again, or takes their word for what an instruction refers to. So those of
- * a section that goes are taken out with it, and one that applies to the body of an accessor that is
- * rewritten becomes one that says nothing (R_..._NONE). All others still tell the truth, since no
- * code moves.
+ * Such a tool applies them again, or takes their word for what an instruction refers to. So those
+ * of a section that goes are taken out with it, and one that applies to the body of an accessor
+ * that is rewritten becomes one that says nothing (R_..._NONE). All others still tell the truth,
+ * since no code moves.
  */
 #include "formats/elf/state.h"
 
@@ -44,7 +44,8 @@ bool elf_retained_goes(const struct elf_state *state, size_t section)
         return false;
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
         const struct image_section *removed = &state->base.plan->sections[i];
-        if (removed->fate != FATE_STAYS && state->base.section_index[removed->kind] == shdr->sh_info)
+        if (removed->fate != FATE_STAYS &&
+            state->base.section_index[removed->kind] == shdr->sh_info)
             return true;
     }
     return false;

@@ -31,6 +31,10 @@ struct elf_hole {
     size_t segment;   /* index of the PT_LOAD */
     uint64_t address; /* both ends are multiples of the segments' alignment */
     uint64_t size;
+    /* Behind it the segment has but the rest of the section. That goes from memory too: strip takes
+     * a segment without sections for one without bytes, and gives it an offset that no loader
+     * takes. */
+    bool is_at_end;
 };
 
 /* A section, or the segments that cover it, that goes to another address. */

@@ -41,6 +41,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
     uint64_t delta = old->p_offset - old->p_vaddr;
     uint64_t end = old->p_vaddr + old->p_filesz;
     uint64_t start = old->p_vaddr;
+    bool is_cut_short = false;
     size_t count = 0;
 
     for (size_t i = 0; i <= state->hole_count; i++) {
@@ -55,6 +56,11 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
             start = hole->address + hole->size;
             continue;
         }
+        if (is_last && is_cut_short) {
+            if ((old->p_flags & PF_W) != 0)
+                parts[count - 1].p_memsz += end - start;
+            break;
+        }
         *part = *old;
         part->p_vaddr = start;
         part->p_paddr = old->p_paddr + (start - old->p_vaddr);
@@ -67,8 +73,10 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
             /* Stays mapped, as zeros: whoever reads a record past the stub finds none. */
             part->p_memsz += hole->size;
         count++;
-        if (!is_last)
+        if (!is_last) {
             start = hole->address + hole->size;
+            is_cut_short = hole->is_at_end;
+        }
     }
     return count;
 }

@@ -28,10 +28,8 @@
 
 #include <elf.h>
 
-#define INSTRUCTION_SIZE 4
-#define PAGE_SIZE        UINT64_C(4096)
-/* What a load adds to an address at most: gcc's -fpic reaches slots of the GOT from one page. */
-#define LOW_HALF_MAX        UINT64_C(0xffff)
+#define INSTRUCTION_SIZE    4
+#define PAGE_SIZE           UINT64_C(4096)
 
 #define INSTRUCTION_BTI_C   0xd503245fu /* bti c */
 #define INSTRUCTION_NOP     0xd503201fu /* nop */
@@ -284,6 +282,13 @@ static bool is_jump(uint32_t instruction)
     return (instruction & 0xfc000000) == 0x14000000 || (instruction & 0xfffffc1f) == 0xd61f0000;
 }
 
+/* What functions start with: bti c; paciasp, pacibsp; stp x29, x30, [sp, #-...]! */
+static bool starts_function(uint32_t instruction)
+{
+    return instruction == INSTRUCTION_BTI_C || (instruction & ~SIGN_KEY_B) == INSTRUCTION_PACIASP ||
+           (instruction & 0xffe07fff) == 0xa9a07bfd;
+}
+
 /* Branches, exceptions and the like; but not hints, of which nop and the marks of functions are. */
 static bool may_branch(uint32_t instruction)
 {
@@ -344,7 +349,7 @@ static bool keeps(uint32_t instruction, uint32_t base)
            ((instruction & 0xffe0ffe0) == 0xaa0003e0 && (instruction >> 16 & 0x1f) == base);
 }
 
-/* What became of the page that an adrp made. */
+/* What became of the page that an adrp made: a later one tells more. */
 enum page_use {
     PAGE_UNUSED, /* no other half was found */
     PAGE_ELSEWHERE,
@@ -355,6 +360,8 @@ enum page_use {
 struct page_search {
     struct bytes code;
     uint64_t page;
+    uint64_t reach; /* of other halves */
+    bool may_be_kept;
     uint32_t base; /* its register */
     const struct reference_target *target;
     uint64_t jumps[JUMPS_MAX]; /* where branches lead, from the code's start */
@@ -372,11 +379,11 @@ static void note_jump(struct page_search *search, uint32_t instruction, uint64_t
         search->jump_count++;
 }
 
-/* Looks for other halves from `offset` on: what may be reached counts, but only what surely is
- * tells that there are no others. */
+/* Looks for other halves from `offset` on. What follows a jump may still be reached, to the end of
+ * the function; but where the register was overwritten, no half tells that there are no others. */
 static enum page_use find_page_use(struct page_search *search, uint64_t offset)
 {
-    bool found = false, branched = false, is_reached = true;
+    bool found = false, branched = false, has_left = false, is_lost = false;
     uint32_t instruction;
     uint64_t low;
 
@@ -384,42 +391,61 @@ static enum page_use find_page_use(struct page_search *search, uint64_t offset)
         if (!instruction_at(search->code, offset, &instruction))
             break;
         if (low_half(instruction, search->base, &low)) {
-            found |= is_reached;
-            if (reference_counts(search->target, search->page + low))
+            found |= !is_lost;
+            if (low < (has_left || is_lost ? PAGE_SIZE : search->reach) &&
+                reference_counts(search->target, search->page + low))
                 return PAGE_REFERS;
         }
-        if (is_adrp(instruction) && (instruction & 0x1f) == search->base)
+        if ((is_adrp(instruction) && (instruction & 0x1f) == search->base) ||
+            (has_left && starts_function(instruction)))
             break;
-        if (!branched && !found && keeps(instruction, search->base))
+        if (!branched && !found && search->may_be_kept && keeps(instruction, search->base))
             return PAGE_UNUSED;
         note_jump(search, instruction, offset);
-        is_reached &= instruction != INSTRUCTION_RET && !is_jump(instruction) &&
-                      !overwrites(instruction, search->base);
-        if (!branched && !is_reached)
+        has_left |= instruction == INSTRUCTION_RET || is_jump(instruction);
+        is_lost |= overwrites(instruction, search->base);
+        if (!branched && (has_left || is_lost))
             break;
         branched |= may_branch(instruction);
     }
     return found ? PAGE_ELSEWHERE : PAGE_UNUSED;
 }
 
-/* The whole page counts where nothing tells what of it. */
-static bool page_overlaps(uint64_t page, const struct reference_target *target)
-{
-    return ranges_overlap(page, PAGE_SIZE, target->first, target->size);
-}
+/* With -fpic gcc's code reaches more slots of the GOT from its first page. */
+#define REACH_IN_GOT (8 * PAGE_SIZE)
 
 /* Whether the adrp at `offset` makes an address that counts. Compilers may leave it in one place,
- * and its other half behind a branch. */
-static bool adrp_refers(struct bytes code, uint64_t offset, uint64_t page, uint32_t base,
+ * and its other half behind branches. */
+static bool adrp_refers(const struct code *code, uint64_t offset, uint32_t instruction,
                         const struct reference_target *target)
 {
-    struct page_search search = {.code = code, .page = page, .base = base, .target = target};
-    enum page_use use = find_page_use(&search, offset + INSTRUCTION_SIZE);
-    size_t jump_count = search.jump_count;
+    struct page_search search = {.code = code->bytes,
+                                 .page = adrp_page(instruction, code->address + offset),
+                                 .reach = PAGE_SIZE,
+                                 .may_be_kept = true,
+                                 .base = instruction & 0x1f,
+                                 .target = target};
+    enum page_use use;
 
-    for (size_t i = 0; use == PAGE_UNUSED && i < jump_count; i++)
-        use = find_page_use(&search, search.jumps[i]);
-    return use == PAGE_REFERS || (use == PAGE_UNUSED && page_overlaps(page, target));
+    if (code->got != 0 && search.page == align_down(code->got, PAGE_SIZE)) {
+        search.reach = REACH_IN_GOT;
+        /* Who keeps this page wants one of the many slots, and that again. */
+        search.may_be_kept = target->first < code->got;
+    }
+    if (!ranges_overlap(search.page, search.reach, target->first, target->size))
+        return false;
+    use = find_page_use(&search, offset + INSTRUCTION_SIZE);
+    for (size_t i = 0; i < search.jump_count && use != PAGE_REFERS &&
+                       (use == PAGE_UNUSED || search.reach != PAGE_SIZE);
+         i++) {
+        enum page_use next = find_page_use(&search, search.jumps[i]);
+
+        use = next > use ? next : use;
+    }
+    /* The whole page counts where nothing tells what of it. */
+    return use == PAGE_REFERS ||
+           (use == PAGE_UNUSED &&
+            ranges_overlap(search.page, PAGE_SIZE, target->first, target->size));
 }
 
 /* movz, of 32 or 64 bits */
@@ -476,7 +502,7 @@ static uint64_t first_instruction(const struct code *code, uint64_t position)
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t first = target->first, size = target->size, branched_to;
+    uint64_t branched_to;
     uint32_t instruction;
 
     for (uint64_t i = first_instruction(code, *position);
@@ -485,9 +511,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
         bool refers = false;
 
         if (is_adrp(instruction)) {
-            uint64_t page = adrp_page(instruction, address);
-            refers = size != 0 && page <= first + (size - 1) && first <= page + LOW_HALF_MAX &&
-                     adrp_refers(code->bytes, i, page, instruction & 0x1f, target);
+            refers = adrp_refers(code, i, instruction, target);
         } else if (is_adr(instruction)) {
             refers = reference_counts(target, address + address_immediate(instruction));
         } else if (is_load_literal(instruction)) {

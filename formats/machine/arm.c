@@ -330,7 +330,8 @@ struct content {
 struct computation {
     const struct code *code;
     uint64_t offset;
-    uint64_t end; /* of what is known to belong to the body */
+    uint64_t end;      /* of what is known to belong to the body */
+    uint64_t literals; /* where they start */
     int pushed;
     struct content contents[CONTENTS];
 };
@@ -354,7 +355,8 @@ static bool compute_sum(const struct computation *computation,
     const struct content *index = content_of(computation, instruction->index, &pc);
 
     if (base == NULL || index == NULL || base->is_half || index->is_half || base->is_loaded ||
-        index->is_loaded || (base == &pc && index == &pc))
+        index->is_loaded || (base == &pc && index == &pc) ||
+        (base != &pc && index != &pc && base->operand == index->operand))
         return false;
     *result = index == &pc ? *base : *index;
     result->value = base->value + index->value;
@@ -385,10 +387,13 @@ static bool compute(struct computation *computation, const struct instruction *i
     switch (instruction->operation) {
     case LITERAL:
         result.operand = literal;
-        is_known = literal_at(computation->code, literal, &result.value);
+        is_known =
+            instruction->value % 4 == 0 && literal_at(computation->code, literal, &result.value);
         result.number = result.value;
         if (computation->end < literal + 4)
             computation->end = literal + 4;
+        if (literal < computation->literals)
+            computation->literals = literal;
         break;
     case LOW_HALF:
         result.is_half = true;
@@ -425,7 +430,7 @@ static bool compute(struct computation *computation, const struct instruction *i
 static bool compute_body(const struct code *code, struct computation *computation,
                          struct content *result)
 {
-    *computation = (struct computation){.code = code};
+    *computation = (struct computation){.code = code, .literals = UINT64_MAX};
     for (unsigned i = 0; i < INSTRUCTIONS_MAX; i++) {
         const struct frame_instruction *frame = code->is_thumb ? frames_t32 : frames_a32;
         struct instruction instruction;
@@ -443,7 +448,8 @@ static bool compute_body(const struct code *code, struct computation *computatio
         *result = computation->contents[0];
         if (computation->end < computation->offset)
             computation->end = computation->offset;
-        return computation->pushed == 0 && result->is_known && !result->is_half;
+        return computation->pushed == 0 && computation->literals >= computation->offset &&
+               result->is_known && !result->is_half;
     }
     return false;
 }

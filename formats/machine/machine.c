@@ -6,8 +6,8 @@
 #include <elf.h>
 
 static const struct machine *const machines[] = {
-    &machine_x86_64,  &machine_i386,    &machine_aarch64, &machine_arm,         &machine_riscv64,
-    &machine_riscv32, &machine_ppc64le, &machine_s390x,   &machine_loongarch64,
+    &machine_x86_64,  &machine_i386,        &machine_aarch64,  &machine_arm,     &machine_riscv64,
+    &machine_riscv32, &machine_loongarch64, &machine_mips64el, &machine_ppc64le, &machine_s390x,
 };
 
 const struct machine *machine_find(uint16_t elf_machine, uint8_t elf_class, uint8_t elf_data)

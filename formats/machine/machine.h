@@ -30,6 +30,7 @@ struct code {
     uint64_t base;
     /* Where the GOT starts: mold takes that for the symbol's address; 0: there is none. */
     uint64_t got;
+    struct bytes got_bytes; /* what it holds; empty unless machine->got_size_max is set */
     bool is_thumb; /* of one function: it is T32 code (machine->state_bit) */
 };
 
@@ -87,6 +88,8 @@ struct elf_relocation_types {
     uint32_t irelative; /* what a function says; NO_RELOCATION_TYPE: there is none */
     /* No address: numbers of modules, offsets in thread-local storage, sizes. Ends at a 0. */
     uint32_t no_address[NO_ADDRESS_TYPES_MAX];
+    /* r_info is that of 64-bit MIPS: up to three types in one number, the first in its low byte. */
+    bool are_composed;
 };
 
 #define NO_RELOCATION_TYPE UINT32_MAX
@@ -110,6 +113,10 @@ struct machine {
     /* How far behind the start of a function calls may lead that need not set that register: it has
      * a second entry there. 0: it has none. */
     uint64_t local_entry;
+    /* Slots of the GOT have no relocations and hold addresses, to which code refers by loading
+     * them: find_reference looks at what they hold. A GOT of more bytes than this may be several,
+     * with a base each. 0: slots are pointers as others. */
+    uint64_t got_size_max;
     /* Of ELF. NULL: covsplit knows the machine in other formats alone. */
     const struct elf_relocation_types *relocations;
 
@@ -151,6 +158,7 @@ extern const struct machine machine_arm;
 extern const struct machine machine_riscv64;
 extern const struct machine machine_riscv32;
 extern const struct machine machine_loongarch64;
+extern const struct machine machine_mips64el;
 extern const struct machine machine_ppc64le;
 extern const struct machine machine_s390x;
 

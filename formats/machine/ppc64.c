@@ -3,11 +3,11 @@
  *
  * Instructions are 4 bytes at multiples of 4. Data is reached by r2, the TOC pointer, which holds
  * one address (.TOC.) for all code that is linked with one table of contents: 16 bits of an
- * instruction are added to it, or an addis brings the high half and another instruction the low one.
- * The addis may be far in front of the others that use it, and its result be copied, or stored and
- * loaded again, in between: a search follows it for many instructions, and takes one whose other
- * half is not found for a reference to all that it may reach. Where what is referred to is close to
- * the TOC, GNU ld makes a nop of the addis.
+ * instruction are added to it, or an addis brings the high half and another instruction the low
+ * one. The addis may be far in front of the others that use it, and its result be copied, or stored
+ * and loaded again, in between: a search follows it (flow.h), and takes one whose other half is not
+ * found for a reference to all that it may reach. Where what is referred to is close to the TOC,
+ * GNU ld makes a nop of the addis.
  *
  * A function has two entries. By the global one it is called with its own address in r12, of which
  * its first two instructions make r2; calls from the image itself go to the local one behind them.
@@ -33,21 +33,18 @@
 
 #include <elf.h>
 
+#include "formats/machine/flow.h"
+
 #define INSTRUCTION_SIZE 4
 #define PREFIXED_SIZE    8
 
 /* What both entries have in front of the local one, and how far calls of the image itself skip. */
 #define LOCAL_ENTRY 8
 
-/* Instructions behind an addis among which its other half is looked for. */
-#define LOOK_AHEAD 16384
-
-/* Compilers have it in no more places of a function's stack. */
-#define SLOTS_MAX   8
 #define NO_REGISTER 32
 
-/* r0 and r3 to r12: a bit each. */
-#define CHANGED_BY_CALLS UINT32_C(0x1ff9)
+/* r3 to r12: a bit each. (r0 is no base, and not followed.) */
+#define CHANGED_BY_CALLS UINT32_C(0x1ff8)
 
 /* More than a body with a frame has. */
 #define BODY_INSTRUCTIONS 16
@@ -142,8 +139,8 @@ static bool global_entry(const struct code *code, uint64_t offset, uint64_t *bas
         !instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &second))
         return false;
     if ((is_addis(first, 2, 12) || is_addis(first, 2, 0)) && is_addi(second, 2, 2)) {
-        *base = (base_of(first) == 12 ? code->address + offset : 0) + high_16(first) +
-                low_16(second);
+        *base =
+            (base_of(first) == 12 ? code->address + offset : 0) + high_16(first) + low_16(second);
         return true;
     }
     if (first == LD_2_12 && second == ADD_2_12) {
@@ -164,18 +161,17 @@ static bool prefixed_at(struct bytes code, uint64_t offset, uint32_t *prefix, ui
                         uint64_t *immediate)
 {
     if (!instruction_at(code, offset, prefix) || opcode_of(*prefix) != OPCODE_PREFIX ||
-        (*prefix >> 24 & 1) != 0 ||
-        !instruction_at(code, offset + INSTRUCTION_SIZE, suffix))
+        (*prefix >> 24 & 1) != 0 || !instruction_at(code, offset + INSTRUCTION_SIZE, suffix))
         return false;
     *immediate = (uint64_t)(*prefix & 0x3ffff) << 16 | (*suffix & 0xffff);
     *immediate = (*immediate ^ UINT64_C(1) << 33) - (UINT64_C(1) << 33);
     return true;
 }
 
-#define PREFIX_RELATIVE   (1u << 20) /* R: to the instruction */
-#define PREFIX_PADDI      0x06000000u
-#define PREFIX_PLD        0x04000000u
-#define OPCODE_PLD        OPCODE_LXSD
+#define PREFIX_RELATIVE (1u << 20) /* R: to the instruction */
+#define PREFIX_PADDI    0x06000000u
+#define PREFIX_PLD      0x04000000u
+#define OPCODE_PLD      OPCODE_LXSD
 
 /* ---- accessors ---- */
 
@@ -352,7 +348,8 @@ static unsigned written(uint32_t instruction)
     case 235:
     case 266:
         return target_of(instruction);
-    case 24: /* logic: slw, cntlzw, sld, and, cntlzd, xor, or, srw, srd, srawi, extsh, extsb, extsw */
+    case 24: /* logic: slw, cntlzw, sld, and, cntlzd, xor, or, srw, srd, srawi, extsh, extsb, extsw
+              */
     case 26:
     case 27:
     case 28:
@@ -381,9 +378,9 @@ static bool is_call(uint32_t instruction)
 static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
 {
     bool is_short = opcode_of(instruction) == OPCODE_BC;
-    uint64_t distance = is_short ? low_16(instruction & 0xfffc)
-                                 : ((instruction & 0x3fffffc) ^ UINT64_C(0x2000000)) -
-                                       UINT64_C(0x2000000);
+    uint64_t distance =
+        is_short ? low_16(instruction & 0xfffc)
+                 : ((instruction & 0x3fffffc) ^ UINT64_C(0x2000000)) - UINT64_C(0x2000000);
 
     if (!is_short && opcode_of(instruction) != OPCODE_B)
         return false;
@@ -391,114 +388,67 @@ static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
     return true;
 }
 
-/* Where all ways that lead on from an addis have met again: at the furthest place to which a branch
- * among the instructions seen so far leads. */
-static uint64_t joined_behind(uint32_t instruction, uint64_t offset, uint64_t joined)
+/* ---- high halves ---- */
+
+static void decode_flow(const struct code *code, uint64_t offset,
+                        struct flow_instruction *instruction)
 {
-    uint64_t to;
+    unsigned from, to;
+    uint32_t bits;
 
-    if (is_call(instruction))
-        return joined;
-    if (instruction == BCTR)
-        return UINT64_MAX;
-    if (!is_branch(instruction, offset, &to) || to < offset || to > INT64_MAX)
-        return joined;
-    return to > joined ? to : joined;
-}
-
-/* Nothing goes on behind it. */
-static bool ends_path(uint32_t instruction)
-{
-    return instruction == BLR ||
-           (opcode_of(instruction) == OPCODE_B && !is_call(instruction));
-}
-
-/* Where a high half is, once an addis has made it. */
-struct holders {
-    uint32_t registers;       /* a bit each */
-    uint64_t slots[SLOTS_MAX]; /* of the stack: distances from r1 */
-    size_t slot_count;
-    bool is_unread; /* no slot was loaded yet */
-    bool overflown;
-};
-
-static bool holds(const struct holders *holders, unsigned number)
-{
-    return (holders->registers >> number & 1) != 0;
-}
-
-static bool holds_in_slot(const struct holders *holders, uint64_t slot)
-{
-    for (size_t i = 0; i < holders->slot_count; i++) {
-        if (holders->slots[i] == slot)
-            return true;
+    if (!instruction_at(code->bytes, offset, &bits))
+        return;
+    from = target_of(bits);
+    to = base_of(bits);
+    if (written(bits) != NO_REGISTER)
+        instruction->overwritten = UINT32_C(1) << written(bits);
+    if (is_call(bits)) {
+        instruction->overwritten = CHANGED_BY_CALLS;
+        return;
     }
-    return false;
-}
-
-/* Follows copies, and what is stored and loaded again where registers are too few: compilers store
- * it at once, before any branch. `branched`: not all ways come by here, and what is overwritten
- * may be there on others. */
-static void follow_copies(struct holders *holders, uint32_t instruction, bool branched)
-{
-    unsigned from = target_of(instruction), to = base_of(instruction);
-    uint64_t slot = low_16(instruction);
-
-    /* mr, which is an or of a register with itself: it names the registers the other way around. */
-    bool is_copy = opcode_of(instruction) == 31 && (instruction >> 1 & 0x3ff) == 444 &&
-                   (instruction >> 11 & 31) == from && holds(holders, from);
-
-    if (!branched && written(instruction) != NO_REGISTER)
-        holders->registers &= ~(UINT32_C(1) << written(instruction));
-    if (!branched && is_call(instruction))
-        holders->registers &= ~CHANGED_BY_CALLS;
-    if (is_copy) {
-        holders->registers |= UINT32_C(1) << to;
-    } else if (!branched && opcode_of(instruction) == OPCODE_STD && (instruction & 3) == 0 &&
-               to == 1 && holds(holders, from) && !holds_in_slot(holders, slot)) {
-        holders->overflown |= holders->slot_count == SLOTS_MAX;
-        if (holders->slot_count < SLOTS_MAX)
-            holders->slots[holders->slot_count++] = slot;
-        holders->is_unread = true;
-    } else if (is_ld(instruction, from, 1) && holds_in_slot(holders, slot)) {
-        holders->registers |= UINT32_C(1) << from;
-        holders->is_unread = false;
+    if (low_half(bits, to, &instruction->low)) {
+        instruction->base = to;
+    } else if (opcode_of(bits) == OPCODE_ORI) { /* it names the registers the other way around */
+        instruction->base = from;
+        instruction->low = bits & 0xffff;
+        instruction->is_low_or = true;
     }
+    /* mr is an or of a register with itself. */
+    if (opcode_of(bits) == 31 && (bits >> 1 & 0x3ff) == 444 && (bits >> 11 & 31) == from) {
+        instruction->copied_from = from;
+        instruction->copied_to = to;
+    }
+    instruction->slot = low_16(bits);
+    if (opcode_of(bits) == OPCODE_STD && (bits & 3) == 0 && to == 1)
+        instruction->stored = from;
+    if (is_ld(bits, from, 1))
+        instruction->loaded = from;
+    instruction->branches = is_branch(bits, offset, &instruction->to);
+    instruction->goes_anywhere = bits == BCTR;
+    instruction->is_end = bits == BLR || bits == BCTR || opcode_of(bits) == OPCODE_B;
 }
+
+static bool is_function(const struct code *code, uint64_t offset)
+{
+    uint64_t base;
+
+    return global_entry(code, offset, &base);
+}
+
+static const struct flow flow = {.decode = decode_flow, .is_function = is_function};
 
 /* Whether the addis at `offset`, which makes `high`, makes an address that counts. A lis may just
  * as well make a number: then nothing counts but what is made of it. */
 static bool high_half_refers(const struct code *code, uint64_t offset, uint32_t addis,
                              uint64_t high, const struct reference_target *target)
 {
-    struct holders holders = {.registers = UINT32_C(1) << target_of(addis)};
-    bool found = false, is_absolute = base_of(addis) == 0;
-    uint64_t joined = 0, low;
-    uint32_t instruction;
+    bool is_absolute = base_of(addis) == 0;
+    enum flow_end end;
 
-    for (unsigned i = 1; i <= LOOK_AHEAD; i++) {
-        uint64_t next = offset + i * INSTRUCTION_SIZE;
-
-        if (!instruction_at(code->bytes, next, &instruction) || global_entry(code, next, &low))
-            break;
-        if (base_of(instruction) != 0 && holds(&holders, base_of(instruction)) &&
-            low_half(instruction, base_of(instruction), &low)) {
-            found = true;
-            if (reference_counts(target, high + low))
-                return true;
-        }
-        if (is_absolute && opcode_of(instruction) == OPCODE_ORI &&
-            holds(&holders, target_of(instruction)) &&
-            reference_counts(target, high | (instruction & 0xffff)))
-            return true;
-        follow_copies(&holders, instruction, next < joined);
-        joined = joined_behind(instruction, next, joined);
-        if (next + INSTRUCTION_SIZE >= joined &&
-            (ends_path(instruction) || (holders.registers == 0 && holders.slot_count == 0)))
-            break;
-    }
-    return is_absolute ? reference_counts(target, high)
-                       : !found || holders.is_unread || holders.overflown;
+    if (is_absolute && reference_counts(target, high))
+        return true;
+    end = flow_follow(&flow, code, offset, target_of(addis), high, target);
+    return end == FLOW_COUNTS || (end == FLOW_LEFT && !is_absolute);
 }
 
 /* Whether the distance from r2, or the address, that the instruction at `offset` brings leads to
@@ -586,7 +536,7 @@ const struct machine machine_ppc64le = {
     .base_symbol = ".TOC.",
     .local_entry = LOCAL_ENTRY,
     .relocations = &relocations,
-    .look_ahead = (LOOK_AHEAD + 1) * INSTRUCTION_SIZE,
+    .look_ahead = FLOW_RANGE + PREFIXED_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

@@ -15,10 +15,11 @@
  * seen by the relocation of the slot, or not at all: clang has none of the latter kind.
  *
  * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld, which makes larl of lgrl
- * where the address is even and known), of `makers` below one in the middle: makes X in %r2 br %r14
- *     stmg %r11,%r15,88(%r15); lgr %r11,%r15  makes X in %r2  lmg %r11,%r15,88(%r11)  br %r14
- *     ldgr %f0,%r11; lgr %r11,%r15            makes X in %r2  lgdr %r11,%f0           br %r14
- * where gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
+ * where the address is even and known), where the instructions in brackets are there or not, and
+ * what is in the middle makes the address in %r2:
+ *     [stmg %r11,%r15,88(%r15); lgr %r11,%r15]  larl or lgrl  [lmg %r11,%r15,88(%r11)]  br %r14
+ *     [ldgr %f0,%r11; lgr %r11,%r15]            larl or lgrl  [lgdr %r11,%f0]           br %r14
+ * gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
  */
 #include "formats/machine/machine.h"
 
@@ -28,7 +29,7 @@
 #define INSTRUCTION_UNIT 2
 /* So many bytes behind a place in code, all ways through it have met. */
 #define SYNCHRONIZE 128
-#define RIL_SIZE         6
+#define RIL_SIZE    6
 
 /* The first byte and the low half of the second one; the high half is a register or a mask. */
 #define OPCODE_LARL  0xc00
@@ -216,7 +217,6 @@ const struct machine machine_s390x = {
     .address_unit = 2,
     .relocations = &relocations,
     .look_ahead = RIL_SIZE,
-    .has_chance_hits = true,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

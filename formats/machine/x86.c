@@ -288,28 +288,34 @@ static bool is_call(const uint8_t *field, uint64_t before)
            (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
 }
 
-/* Whether the bytes before `end` are an opcode of i386 with a ModRM byte, of those that compilers
- * use. */
+/* Whether the bytes before `end` are an opcode of i386 with a ModRM byte there, of those that
+ * compilers use: not add to a byte, as zeros are everywhere, and adc and sbb of bytes. */
 static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
 {
     uint8_t opcode = before >= 1 ? end[-1] : 0;
 
-    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10) ||   /* calculates; no adc of bytes */
-           (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d || /* test, mov, lea */
-           opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||   /* imul, shifts */
+    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10 && opcode != 0) || /* calculates */
+           (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d ||             /* test, mov, lea */
+           opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||               /* imul, shifts */
            (opcode & 0xfd) == 0xd1 || (opcode & 0xfe) == 0xc6 || (opcode & 0xf8) == 0xd8 ||
-           (opcode & 0xfe) == 0xf6 ||                          /* x87; not, test, div */
-           opcode == 0xff || (before >= 2 && end[-2] == 0x0f); /* push, call; two bytes */
+           (opcode & 0xfe) == 0xf6 ||                     /* x87; not, test, div */
+           (opcode == 0xff && (end[0] & 0x38) != 0x38) || /* push, call */
+           (before >= 2 && end[-2] == 0x0f);              /* of two bytes */
 }
 
-/* A displacement from a register, which may be the one with the address of the GOT, but is not %esp
- * (ModRM mod 10, without or with a SIB byte). */
+/* A displacement from a register, which may be the one with the address of the GOT but is not %esp
+ * (ModRM mod 10, without or with a SIB byte; or that register is the index, base 101); or what it
+ * is added to later, by a lea without registers (mod 00, r/m 101). */
 static bool is_displacement(const uint8_t *field, uint64_t before)
 {
-    if (before < 2 || (field[-1] & 7) == 4)
-        return false;
-    return ((field[-1] & 0xc0) == 0x80 && ends_in_opcode_32(field - 1, before - 1)) ||
-           ((field[-2] & 0xc7) == 0x84 && ends_in_opcode_32(field - 2, before - 2));
+    uint8_t last = before >= 2 ? field[-1] : 0, front = before >= 2 ? field[-2] : 0;
+    bool is_plain = (last & 0xc0) == 0x80 && (last & 7) != 4;
+    bool has_sib =
+        ((front & 0xc7) == 0x84 && (last & 7) != 4) || ((front & 0xc7) == 0x04 && (last & 7) == 5);
+
+    return (is_plain && ends_in_opcode_32(field - 1, before - 1)) ||
+           (has_sib && ends_in_opcode_32(field - 2, before - 2)) ||
+           (front == 0x8d && (last & 0xc7) == 0x05);
 }
 
 /* Who is looked for, in code that is loaded at `address`. */

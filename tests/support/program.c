@@ -125,6 +125,11 @@ static const char *const kind_names[] = {
     [LINK_STATIC] = "static", [LINK_STATIC_PIE] = "static-pie",
 };
 
+const char *program_kind(const struct program *program)
+{
+    return kind_names[program->kind];
+}
+
 static const char *or_empty(const char *text)
 {
     return text != NULL ? text : "";

@@ -84,6 +84,9 @@ void program_rewrite(const char *directory, const char *before, const char *afte
 /* Runs directory/NAME, which leaves its profile as NAME.profraw. */
 struct outcome program_run(const char *directory, const char *name);
 
+/* "pie", "static-pie". */
+const char *program_kind(const struct program *program);
+
 /* "clang-19 lld pie C -O2 -fcoverage-mcdc": for messages. Never freed. */
 const char *program_describe(const struct program *program);
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare)
 {
@@ -48,6 +49,19 @@ int suite_usage(const char *program, const char *usage)
 {
     fprintf(stderr, "usage: %s %s\n", program, usage);
     return EXIT_FAILURE;
+}
+
+bool suite_is_list(int *count, char **words)
+{
+    bool is_list = *count > 1 && strcmp(words[*count - 1], "--list") == 0;
+    *count -= is_list;
+    return is_list;
+}
+
+void suite_list_row(const char *format, const char *machine, const char *how, const char *linker,
+                    const char *clang, const char *kind)
+{
+    printf("%s\t%s\t%s\t%s\t%s\t%s\n", format, machine, how, linker, clang, kind);
 }
 
 void suite_arguments(int count, char **words, const char *usage, ...)

@@ -6,6 +6,7 @@
 #define COVSPLIT_TESTS_SUPPORT_SUITE_H
 
 #include <check.h>
+#include <stdbool.h>
 
 /* A test case with a time limit for each test (0: Check's own), and with what is done once before
  * all its tests; NULL: nothing. */
@@ -27,6 +28,14 @@ int suite_run(const char *name, TCase *const *cases);
 /* Stores the words of the command line, one for each word of the usage, in that order. Ends the
  * program with the usage where their number is another. */
 void suite_arguments(int count, char **words, const char *usage, ...);
+
+/* Whether the last word is --list, which is taken off then: the suite shall write its rows, all of
+ * them, and do nothing else. tests/supported.py makes a page of them. */
+bool suite_is_list(int *count, char **words);
+
+/* A row: what it is of, how what it makes is run (or is not), and what made it. */
+void suite_list_row(const char *format, const char *machine, const char *how, const char *linker,
+                    const char *clang, const char *kind);
 
 /* Writes how the program is used; what main returns then. */
 int suite_usage(const char *program, const char *usage);

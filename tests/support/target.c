@@ -96,6 +96,7 @@ const struct target target_table[] = {
         .page_size = 16384,
         .address_unit = 4,
         .is_freestanding = true,
+        .all_options = "-mno-lsx", /* vectors, which the emulator does not know */
         .lld_clangs = "19 22",
         .has_large_pages = true,
     },
@@ -136,6 +137,7 @@ bool target_has_tools(const struct target *target, const char *clang, const char
 void target_add_compile_words(const struct target *target, struct text_list *words)
 {
     text_list_add_format(words, "--target=%s", target->triple);
+    text_list_add_words(words, target->all_options != NULL ? target->all_options : "");
     if (target->is_freestanding) {
         text_list_add_words(words, "-ffreestanding -isystem " FREESTANDING "/include");
     } else {

@@ -18,8 +18,9 @@ struct target {
     const char *triple;       /* also the name of the C library's directory and of GNU ld */
     const char *architecture; /* Debian's, for its profile runtime; NULL: the tests' own */
     const char *emulator;
-    bool is_freestanding;   /* there is no C library, and so no loader of shared libraries */
-    const char *options[2]; /* for compiling, in turn: words for kinds of code; NULL: none */
+    bool is_freestanding;    /* there is no C library, and so no loader of shared libraries */
+    const char *all_options; /* for compiling all there is: words; NULL: none */
+    const char *options[2];  /* for compiling, in turn: words for kinds of code; NULL: none */
     /* The LLVM versions for which there is a runtime, by the linker that links it: words. NULL:
      * none. */
     const char *bfd_clangs;

@@ -36,6 +36,10 @@ struct trial {
 /* Makes the directories. The images are then built into trial.original, and named. */
 struct trial trial_create(const char *label);
 
+/* Names and data of each image have a whole page in them, wherever they begin: fails the Check test
+ * where the program was too small for that. */
+void trial_assert_whole_pages(const struct trial *trial);
+
 /* Splits every image. */
 bool trial_split(struct trial *trial, struct verdict *verdict);
 

@@ -1,6 +1,7 @@
 /*
  * What a trial looks for in the files themselves: sizes, UUIDs, and what readelf says.
  */
+#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,22 @@ static bool check_size(const struct trial *trial, const char *image,
                             (unsigned long long)removed, (unsigned long long)limit);
     }
     return true;
+}
+
+/* Two pages less a byte have a whole one in them. */
+void trial_assert_whole_pages(const struct trial *trial)
+{
+    static const char *const names[] = {"__llvm_prf_names", "__llvm_prf_data"};
+    for (size_t i = 0; i < trial->images.count; i++) {
+        char *path = path_join(trial->original, trial->images.items[i]);
+        struct elf_file image = elf_file_read(path);
+        for (size_t j = 0; j < sizeof names / sizeof *names; j++) {
+            ck_assert_uint_ge(elf_file_section_size(&image, names[j]),
+                              2 * elf_file_page_size(&image) - 1);
+        }
+        elf_file_free(&image);
+        free(path);
+    }
 }
 
 /* The UUID is the build ID, in all three files; an image without one gets a UUID all the same. */

@@ -11,18 +11,19 @@
 #define MINGW "x86_64-w64-mingw32"
 
 struct target_description {
-    const char *name;
+    const char *linker;    /* and */
+    const char *processor; /* for people */
     const char *triple;
     const char *machine;     /* for lld-link */
     const char *dll_machine; /* for llvm-dlltool */
 };
 
 static const struct target_description targets[] = {
-    [WINDOWS_MSVC_X86_64] = {"lld-link x86-64", "x86_64-pc-windows-msvc", "x64", "i386:x86-64"},
-    [WINDOWS_MSVC_ARM64] = {"lld-link arm64", "aarch64-pc-windows-msvc", "arm64", "arm64"},
-    [WINDOWS_MSVC_I686] = {"lld-link i686", "i686-pc-windows-msvc", "x86", "i386"},
-    [WINDOWS_MINGW_BFD] = {"mingw ld", MINGW, NULL, NULL},
-    [WINDOWS_MINGW_LLD] = {"mingw lld", MINGW, NULL, NULL},
+    [WINDOWS_MSVC_X86_64] = {"lld-link", "x86-64", "x86_64-pc-windows-msvc", "x64", "i386:x86-64"},
+    [WINDOWS_MSVC_ARM64] = {"lld-link", "aarch64", "aarch64-pc-windows-msvc", "arm64", "arm64"},
+    [WINDOWS_MSVC_I686] = {"lld-link", "i386", "i686-pc-windows-msvc", "x86", "i386"},
+    [WINDOWS_MINGW_BFD] = {"GNU ld of mingw-w64", "x86-64", MINGW, NULL, NULL},
+    [WINDOWS_MINGW_LLD] = {"lld of mingw-w64", "x86-64", MINGW, NULL, NULL},
 };
 
 bool windows_target_is_msvc(enum windows_target target)
@@ -30,9 +31,20 @@ bool windows_target_is_msvc(enum windows_target target)
     return targets[target].machine != NULL;
 }
 
+const char *windows_target_linker(enum windows_target target)
+{
+    return targets[target].linker;
+}
+
+const char *windows_target_processor(enum windows_target target)
+{
+    return targets[target].processor;
+}
+
 const char *windows_program_describe(const struct windows_program *program)
 {
-    return text_format("clang-%s %s %s%s %s", program->clang, targets[program->target].name,
+    return text_format("clang-%s %s %s %s%s %s", program->clang, targets[program->target].linker,
+                       targets[program->target].processor,
                        program->language == LANGUAGE_CXX ? "C++" : "C",
                        program->library ? " with DLL" : "",
                        program->link_options != NULL ? program->link_options : "");

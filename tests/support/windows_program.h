@@ -38,6 +38,10 @@ struct windows_program {
 
 bool windows_target_is_msvc(enum windows_target target);
 
+/* For people. */
+const char *windows_target_linker(enum windows_target target);
+const char *windows_target_processor(enum windows_target target);
+
 /* Compiles and links the program into `directory` as WINDOWS_PROGRAM, with WINDOWS_LIBRARY beside
  * it where it has one; lld-link also makes map files: program.exe.map. Aborts the Check test where
  * a tool fails. */

@@ -67,6 +67,66 @@ START_TEST(test_rewrite)
 }
 END_TEST
 
+/* With any one bit changed, a body is no body, or one of its own value: what is written over it
+ * decodes to the new value still. */
+START_TEST(test_changed_bit)
+{
+    const struct machine_body *body = &suite->known[_i];
+    struct code code = code_of(body);
+    uint64_t value = suite->new_value != 0 ? suite->new_value : MACHINE_ADDRESS + 0x54320;
+    uint8_t patch[ACCESSOR_PATCH_MAX], changed[256];
+    struct accessor accessor, again;
+
+    ck_assert_uint_le(body->size, sizeof(changed));
+    code.bytes.data = changed;
+    for (size_t bit = 0; bit < 8 * body->size; bit++) {
+        memcpy(changed, body->code, body->size);
+        changed[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (!body->machine->decode_accessor(&code, &accessor) ||
+            !body->machine->encode_accessor(&code, &accessor, value, patch))
+            continue;
+        ck_assert_uint_le(accessor.patch_size, ACCESSOR_PATCH_MAX);
+        ck_assert_uint_le(accessor.patch_offset + accessor.patch_size, accessor.size);
+        ck_assert_uint_le(accessor.size, body->size);
+        memcpy(changed + accessor.patch_offset, patch, accessor.patch_size);
+        ck_assert_msg(body->machine->decode_accessor(&code, &again) && again.value == value &&
+                          again.form != ACCESSOR_LOAD,
+                      "%s, bit %zu", body->what, bit);
+    }
+}
+END_TEST
+
+/* An address that does not fit is refused, not cut: what is written at all decodes to it. */
+START_TEST(test_out_of_reach)
+{
+    const struct machine_body *body = &suite->known[_i];
+    unsigned bits = body->machine->address_size == 4 ? 31 : 63;
+    struct code code = code_of(body);
+    uint8_t patch[ACCESSOR_PATCH_MAX], changed[256];
+    struct accessor accessor, again;
+
+    ck_assert(body->machine->decode_accessor(&code, &accessor));
+    ck_assert_uint_le(body->size, sizeof(changed));
+    for (unsigned bit = 4; bit <= bits; bit++) {
+        for (uint64_t near = 0; near <= 8; near += 4) {
+            uint64_t value = (UINT64_C(1) << bit) - near;
+
+            if (!body->machine->encode_accessor(&code, &accessor, value, patch))
+                continue;
+            memcpy(changed, body->code, body->size);
+            memcpy(changed + accessor.patch_offset, patch, accessor.patch_size);
+            ck_assert(body->machine->decode_accessor(&(struct code){.bytes = {changed, body->size},
+                                                                    .address = code.address,
+                                                                    .base = code.base,
+                                                                    .is_thumb = code.is_thumb},
+                                                     &again));
+            ck_assert_msg(again.value == value, "%s: 0x%llx, not 0x%llx", body->what,
+                          (unsigned long long)again.value, (unsigned long long)value);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_unknown_body)
 {
     const struct machine_body *body = &suite->unknown[_i];
@@ -121,7 +181,8 @@ int machine_suite_main(const struct machine_suite *given)
     TCase *references = suite_case("references", 60, NULL);
 
     suite = given;
-    suite_loops(bodies, (int)suite->known_count, test_known_body, test_cut_short, test_rewrite);
+    suite_loops(bodies, (int)suite->known_count, test_known_body, test_cut_short, test_rewrite,
+                test_changed_bit, test_out_of_reach);
     suite_loops(bodies, (int)suite->unknown_count, test_unknown_body);
     suite_loops(references, (int)suite->reference_count, test_reference);
     return suite_main(suite->name, bodies, references);

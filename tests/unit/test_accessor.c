@@ -117,18 +117,6 @@ static const struct body unknown[] = {
     {&machine_x86_64, "arithmetic behind it", "\x48\x8d\x05\x00\x10\x00\x00\x48\x83\xc0\x08\xc3",
      12, 0, 0},
     {&machine_x86_64, "a call", "\xe8\x00\x00\x00\x00\xc3", 6, 0, 0},
-    {&machine_i386, "a 64-bit body", "\x48\x8d\x05\x00\x10\x00\x00\xc3", 8, 0, 0},
-    {&machine_i386, "a frame that is not left", "\x55\x89\xe5\xb8\x01\x00\x00\x00\xc3", 9, 0, 0},
-    {&machine_i386, "another register", "\xb9\x01\x00\x00\x00\xc3", 6, 0, 0},
-    {&machine_aarch64, "another register", "\x01\x00\x00\xb0\x20\x00\x01\x91\xc0\x03\x5f\xd6", 12,
-     0, 0},
-    {&machine_aarch64, "adr of another register",
-     "\x41\x00\x00\x10\x1f\x20\x03\xd5\xc0\x03\x5f\xd6", 12, 0, 0},
-    {&machine_aarch64, "a shifted add", "\x00\x00\x00\xb0\x00\x00\x41\x91\xc0\x03\x5f\xd6", 12, 0,
-     0},
-    {&machine_aarch64, "two adds",
-     "\x00\x00\x00\xb0\x00\x00\x01\x91\x00\x00\x01\x91\xc0\x03\x5f\xd6", 16, 0, 0},
-    {&machine_aarch64, "no return", "\x00\x00\x00\xb0\x00\x00\x01\x91\x1f\x20\x03\xd5", 12, 0, 0},
 };
 
 static struct bytes view_of(const struct body *body)

@@ -3,7 +3,7 @@
  */
 #include "tests/unit/machine_suite.h"
 
-#define ALL(text) text, sizeof(text) - 1
+#define ALL(text)   text, sizeof(text) - 1
 
 #define CLANG_FRAME "\xeb\xbf\xf0\x58\x00\x24\xb9\x04\x00\xbf"
 #define CLANG_LEAVE "\xeb\xbf\xb0\x58\x00\x04"
@@ -34,10 +34,10 @@ static const struct machine_body unknown[] = {
     {&machine_s390x, "%r1 alone", ALL("\xc4\x18\x00\x00\x24\x70" RETURN), 0, 0, false},
     {&machine_s390x, "lrl", ALL("\xc4\x2d\x00\x00\x24\x70" RETURN), 0, 0, false},
     {&machine_s390x, "no return", ALL("\xc0\x20\x00\x00\x24\x70\x07\xff"), 0, 0, false},
-    {&machine_s390x, "a frame that is not left",
-     ALL(CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" RETURN), 0, 0, false},
-    {&machine_s390x, "two frames",
-     ALL(CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" GCC_LEAVE RETURN), 0, 0, false},
+    {&machine_s390x, "a frame that is not left", ALL(CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" RETURN),
+     0, 0, false},
+    {&machine_s390x, "two frames", ALL(CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" GCC_LEAVE RETURN), 0,
+     0, false},
     {&machine_s390x, "something in between", ALL("\xc0\x20\x00\x01\x00\x00\x07\x07" RETURN), 0, 0,
      false},
 };

@@ -2,7 +2,7 @@
  * COFF images: executables and DLLs, by clang with lld-link for three machines and with mingw-w64,
  * split and checked; those for x86-64 run under wine.
  *
- * Usage: coff CLANG
+ * Usage: coff CLANG [--list]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -330,9 +330,9 @@ static bool check_image(const struct cell *cell, const char *image, struct verdi
            check_made_profile(cell, image, verdict);
 }
 
-static bool can_run(const struct cell *cell)
+static bool can_run(const struct windows_program *program)
 {
-    return cell->program.target != WINDOWS_MSVC_ARM64 && cell->program.target != WINDOWS_MSVC_I686;
+    return program->target != WINDOWS_MSVC_ARM64 && program->target != WINDOWS_MSVC_I686;
 }
 
 /* ---- runs ---- */
@@ -491,18 +491,34 @@ START_TEST(test_program)
     bool fine = true;
     for (size_t i = 0; fine && i < cell.images.count; i++) {
         fine = check_image(&cell, cell.images.items[i], &verdict) &&
-               (can_run(&cell) || check_functions(&cell, cell.images.items[i], &verdict));
+               (can_run(&cell.program) || check_functions(&cell, cell.images.items[i], &verdict));
     }
-    if (fine && can_run(&cell)) {
+    if (fine && can_run(&cell.program)) {
         check_runs(&cell, &verdict);
     }
     verdict_assert(&verdict, windows_program_describe(&cell.program));
 }
 END_TEST
 
+static void list_programs(void)
+{
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        suite_list_row("COFF", windows_target_processor(programs[i].target),
+                       can_run(&programs[i]) ? "run by wine, with a runtime of our own"
+                                             : "read by other tools",
+                       windows_target_linker(programs[i].target), clang_version,
+                       programs[i].library ? "shared" : "executable");
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
+    bool is_list = suite_is_list(&argument_count, arguments);
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
+    if (is_list) {
+        list_programs();
+        return EXIT_SUCCESS;
+    }
     TCase *test_case = suite_case("programs", 600, NULL);
     suite_loops(test_case, sizeof programs / sizeof *programs, test_program);
     wine_start();

@@ -2,10 +2,10 @@
  * The matrix: every kind of image, by every compiler and linker, and the options of both that
  * change what a split has to deal with; each split and checked in every way.
  *
- * Usage: matrix CLANG LINKER. One run covers one compiler and linker, with all rows of the table
- * below that are for both; or, where not everything is asked for (rounds.h), with those rows that
- * are on the diagonal there. Between them the diagonals of all runs have every row, and every kind
- * of linking with every compiler.
+ * Usage: matrix CLANG LINKER [--list]. One run covers one compiler and linker, with all rows of the
+ * table below that are for both; or, where not everything is asked for (rounds.h), with those rows
+ * that are on the diagonal there. Between them the diagonals of all runs have every row, and every
+ * kind of linking with every compiler.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +30,16 @@ struct row {
 #define C_PROGRAM(link, level)   .kind = (link), .language = LANGUAGE_C, .optimization = (level)
 #define CXX_PROGRAM(link, level) .kind = (link), .language = LANGUAGE_CXX, .optimization = (level)
 #define CELL(...)                .is_cell = true, .program = {__VA_ARGS__}
+
+/* musl's library, by Debian's musl-dev. LLVM's runtime was compiled for glibc's, and wants
+ * functions of it that musl has not. */
+#define MUSL            "-nostdlibinc -isystem /usr/include/x86_64-linux-musl"
+#define MUSL_FILE(name) "/usr/lib/x86_64-linux-musl/" name
+#define MUSL_LOADER     "/lib/ld-musl-x86_64.so.1"
+#define MUSL_LINK                                                                                  \
+    "-nostdlib " COVSPLIT_FIXTURE_DIRECTORY                                                        \
+    "/fortify.c " MUSL_FILE("crti.o") " "                                                          \
+                                      "-L/usr/lib/x86_64-linux-musl -lc " MUSL_FILE("crtn.o") " "
 
 static const struct row rows[] = {
     /* The kinds of images: {PIE, non-PIE, shared library plus main program, static, static-PIE} x
@@ -104,13 +114,6 @@ static const struct row rows[] = {
     {.program = {C_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,-z,now -Wl,-z,relro"}},
     {.clangs = "14 22",
      .program = {C_PROGRAM(LINK_SHARED, "-O1"), .link_options = "-Wl,-z,now -rdynamic"}},
-    {.clangs = "14 22",
-     .refusal = "link without --emit-relocs",
-     .program = {CXX_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,--emit-relocs"}},
-    {.clangs = "19",
-     .refusal = "link without --emit-relocs",
-     .program = {C_PROGRAM(LINK_SHARED, "-O0"), .link_options = "-Wl,--emit-relocs"}},
-
     /* Where things are. */
     {.clangs = "14 22",
      .program = {C_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,-z,noseparate-code"}},
@@ -152,7 +155,70 @@ static const struct row rows[] = {
     {.clangs = "16",
      .program = {C_PROGRAM(LINK_PIE, "-O1"), .compile_options = "-fcf-protection=full"}},
 
-    /* One more linker. */
+    /* What several linkers have: each option meets each of them. */
+    {.linkers = "bfd lld gold mold",
+     .program = {CXX_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,--emit-relocs"}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_NO_PIE, "-O0"), .link_options = "-Wl,--emit-relocs"}},
+    {.linkers = "bfd lld mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O1"),
+                 .compile_options = "-ffunction-sections -fdata-sections",
+                 .link_options = "-Wl,--gc-sections -Wl,--emit-relocs"}},
+    {.clangs = "16 22",
+     .linkers = "bfd lld mold",
+     .program = {CXX_PROGRAM(LINK_PIE, "-O1"), .compile_options = "-ffunction-sections",
+                 .link_options = "-Wl,--gc-sections -Wl,-z,start-stop-gc"}},
+    {.linkers = "lld gold mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O1"), .compile_options = "-ffunction-sections",
+                 .link_options = "-Wl,--icf=all"}},
+    {.clangs = "16 19 22", /* lld 14 has no zstd */
+     .linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"), .compile_options = "-g",
+                 .link_options = "-g -Wl,--compress-debug-sections=zstd"}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O0"), .compile_options = "-g -gsplit-dwarf",
+                 .link_options = "-g"}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O2"), .compile_options = "-flto=thin",
+                 .link_options = "-flto=thin"}},
+    {.clangs = "14 22",
+     .linkers = "gold mold",
+     .program = {C_PROGRAM(LINK_NO_PIE, "-O2"), .compile_options = "-flto",
+                 .link_options = "-flto"}},
+    {.clangs = "19",
+     .linkers = "gold mold",
+     .program = {C_PROGRAM(LINK_SHARED, "-O0"), .link_options = "-Wl,-z,max-page-size=65536",
+                 .functions = 1500}},
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"),
+                 .compile_options = "-mllvm -runtime-counter-relocation"}},
+
+    /* What comes with another library or another tool. */
+    {.linkers = "bfd lld gold mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"), .compile_options = MUSL,
+                 .link_options =
+                     MUSL_LINK MUSL_FILE("Scrt1.o") " -Wl,-dynamic-linker," MUSL_LOADER}},
+    {.linkers = "lld mold",
+     .program = {C_PROGRAM(LINK_STATIC_PIE, "-O1"), .compile_options = MUSL,
+                 .link_options = MUSL_LINK MUSL_FILE("rcrt1.o")}},
+    {.linkers = "lld mold",
+     .program = {C_PROGRAM(LINK_STATIC, "-O1"), .compile_options = MUSL,
+                 .link_options = MUSL_LINK MUSL_FILE("crt1.o")}},
+    {.linkers = "bfd lld mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"),
+                 .compile_options = "-fxray-instrument -fxray-instruction-threshold=1",
+                 .link_options = "-fxray-instrument"}},
+
+    /* Other linkers. */
+    {.clangs = "14 22", .linkers = "mold", .program = {C_PROGRAM(LINK_PIE, "-O1")}},
+    {.clangs = "16 19", .linkers = "mold", .program = {CXX_PROGRAM(LINK_NO_PIE, "-O1")}},
+    {.clangs = "19 22", .linkers = "mold", .program = {CXX_PROGRAM(LINK_SHARED, "-O1")}},
+    {.clangs = "16 22",
+     .linkers = "mold",
+     .program = {C_PROGRAM(LINK_STATIC_PIE, "-O1"), .link_options = "-Wl,-z,pack-relative-relocs"}},
+    {.clangs = "14 19",
+     .linkers = "mold",
+     .program = {C_PROGRAM(LINK_PIE, "-O1"), .link_options = "-Wl,-z,separate-code"}},
     {.clangs = "14 19", .linkers = "gold", .program = {C_PROGRAM(LINK_PIE, "-O1")}},
     {.clangs = "14 19", .linkers = "gold", .program = {CXX_PROGRAM(LINK_NO_PIE, "-O1")}},
     {.clangs = "14 19", .linkers = "gold", .program = {C_PROGRAM(LINK_SHARED, "-O1")}},
@@ -209,7 +275,7 @@ static bool is_on_diagonal(const struct row *row, int clang, int clangs, int lin
            (number + number / 4 + clang / count) % linkers == linker;
 }
 
-static int choose_rows(const char *clang_version, const char *linker_name)
+static int choose_rows(const char *clang_version, const char *linker_name, bool all)
 {
     int count = 0;
     for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -220,7 +286,7 @@ static int choose_rows(const char *clang_version, const char *linker_name)
         int linker =
             place_of(row->linkers != NULL ? row->linkers : "bfd lld", linker_name, &linkers);
         if (clang >= 0 && linker >= 0 &&
-            (rounds_are_all() || is_on_diagonal(row, clang, clangs, linker, linkers))) {
+            (all || is_on_diagonal(row, clang, clangs, linker, linkers))) {
             chosen[count] = *row;
             chosen[count].program.clang = clang_version;
             chosen[count].program.linker = linker_name;
@@ -231,17 +297,6 @@ static int choose_rows(const char *clang_version, const char *linker_name)
 }
 
 /* ---- the trials ---- */
-
-/* Two pages less a byte have a whole one in them, wherever they begin. */
-static void assert_whole_pages(const char *path)
-{
-    static const char *const names[] = {"__llvm_prf_names", "__llvm_prf_data"};
-    struct elf_file image = elf_file_read(path);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        ck_assert_uint_ge(elf_file_section_size(&image, names[i]),
-                          2 * elf_file_page_size(&image) - 1);
-    }
-}
 
 START_TEST(test_row)
 {
@@ -257,8 +312,8 @@ START_TEST(test_row)
         text_list_add(&trial.images, PROGRAM_LIBRARY);
     }
     program_build(&row->program, trial.original);
-    for (size_t i = 0; i < trial.images.count && row->is_cell; i++) {
-        assert_whole_pages(path_join(trial.original, trial.images.items[i]));
+    if (row->is_cell) {
+        trial_assert_whole_pages(&trial);
     }
 
     struct verdict verdict = {0};
@@ -276,11 +331,25 @@ START_TEST(test_row)
 }
 END_TEST
 
+static void list_rows(int count)
+{
+    for (int i = 0; i < count; i++) {
+        const struct program *program = &chosen[i].program;
+        suite_list_row("ELF", "x86-64", "run natively", program->linker, program->clang,
+                       program_kind(program));
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
     const char *clang, *linker;
+    bool is_list = suite_is_list(&argument_count, arguments);
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang, &linker);
-    int count = choose_rows(clang, linker);
+    int count = choose_rows(clang, linker, is_list || rounds_are_all());
+    if (is_list) {
+        list_rows(count);
+        return EXIT_SUCCESS;
+    }
     TCase *test_case = suite_case("rows", 600, NULL);
     suite_loops(test_case, count, test_row);
     return suite_main(text_format("matrix clang-%s %s", clang, linker), test_case);

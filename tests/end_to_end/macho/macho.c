@@ -1,7 +1,7 @@
 /*
  * Mach-O images: what clang and ld64.lld make, split and joined, read by other tools, and run.
  *
- * Usage: macho CLANG ARCHITECTURE
+ * Usage: macho CLANG ARCHITECTURE [--list]
  *        macho real      images that others have made, without coverage, from COVSPLIT_TEST_CACHE
  */
 #include <stdio.h>
@@ -412,6 +412,12 @@ static bool check_message(const struct cell *cell, const char *errors, struct ve
     return good || verdict_fail(verdict, "covsplit says: %.1000s", errors);
 }
 
+static bool can_run(const struct darwin_program *program)
+{
+    return strcmp(architecture, "x86_64") == 0 && program->language == LANGUAGE_C &&
+           !program->early_fixup;
+}
+
 START_TEST(test_program)
 {
     const struct cell *cell = &cells[_i];
@@ -422,8 +428,7 @@ START_TEST(test_program)
     program.clang = clang_version;
     program.architecture = architecture;
     darwin_program_build(&program, directory, IMAGE);
-    bool runs = strcmp(architecture, "x86_64") == 0 && program.language == LANGUAGE_C &&
-                !program.early_fixup;
+    bool runs = can_run(&program);
     bool has_fixups = program.instrumentation != NULL || program.second_instrumentation != NULL;
     size_t removed = 0;
     bool good =
@@ -684,6 +689,23 @@ START_TEST(test_real)
 }
 END_TEST
 
+static void list_cells(void)
+{
+    static const char *const kinds[] = {
+        [DARWIN_EXECUTABLE] = "executable",
+        [DARWIN_LIBRARY] = "shared",
+        [DARWIN_BUNDLE] = "bundle",
+    };
+    bool is_arm = strcmp(architecture, "arm64") == 0;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        suite_list_row("Mach-O", is_arm ? "aarch64" : "x86-64",
+                       can_run(&cells[i].program)
+                           ? "run by a loader of our own, with a runtime of our own"
+                           : "read by other tools",
+                       "ld64.lld", clang_version, kinds[cells[i].program.kind]);
+    }
+}
+
 int main(int argument_count, char **arguments)
 {
     TCase *test_case = suite_case("images", 300, NULL);
@@ -691,7 +713,12 @@ int main(int argument_count, char **arguments)
         suite_loops(test_case, sizeof real_images / sizeof *real_images, test_real);
         return suite_main("real Mach-O images", test_case);
     }
+    bool is_list = suite_is_list(&argument_count, arguments);
     suite_arguments(argument_count, arguments, "CLANG ARCHITECTURE", &clang_version, &architecture);
+    if (is_list) {
+        list_cells();
+        return EXIT_SUCCESS;
+    }
     suite_loops(test_case, sizeof cells / sizeof *cells, test_program);
     if (strcmp(architecture, "arm64") == 0) {
         tcase_add_test(test_case, test_certificate);

@@ -1,5 +1,6 @@
 # Profiles of split images, with their sidecars and without.
-add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions)
+add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
+           run_modes)
 add_run(merge-files merge_files)
 add_run(bad-profile-sums-1 profiles_bad 1 ${half})
 add_run(bad-profile-sums-2 profiles_bad ${middle} ${half})
@@ -15,6 +16,7 @@ endif()
 set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(profiles-clang${clang}-${linker} profiles ${clang} ${linker})
+  add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_fetched_run(profiles-leveldb-clang${clang} profiles_leveldb ${clang} lld)
   if(NOT COVSPLIT_SANITIZE) # it is about what LLVM's tools say; the same images are in the matrix
     add_run(tripwire-clang${clang} tripwire ${clang})
