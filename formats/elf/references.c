@@ -44,14 +44,17 @@ static bool is_got_slot(const struct elf_image *image, uint64_t address)
     return false;
 }
 
-/* A word that leads to what is looked for. False where that ends the search. */
+/* A word that leads to what is looked for. False where that ends the search. A slot that an
+ * accessor loads may be loaded by others too. */
 static bool add_pointer(struct pointer_search *search, uint64_t address)
 {
-    if (rules_is_accessor_slot(search->code, address) ||
-        (search->image->machine->got_size_max != 0 && is_got_slot(search->image, address)))
+    bool is_slot =
+        is_got_slot(search->image, address) || rules_is_accessor_slot(search->code, address);
+
+    if (is_slot && search->image->machine->got_size_max != 0)
         return true;
     search->from = address;
-    if (search->slot_count == SLOTS_MAX || !is_got_slot(search->image, address))
+    if (search->slot_count == SLOTS_MAX || !is_slot)
         return false;
     search->slots[search->slot_count++] = address;
     return true;

@@ -58,6 +58,14 @@ static const struct look looks[] = {
      MAIN("static unsigned char *volatile names = __start___llvm_prf_names;"
           "printf(\"%u\\n\", names[1234]);"),
      "-fno-pie -no-pie", "__llvm_prf_names"},
+    {"code that loads the slots that the accessors load",
+     "#include <stdio.h>\n"
+     "long first_run(long seed);\n"
+     "extern unsigned char __start___llvm_prf_data[], __stop___llvm_prf_data[];\n"
+     "int main(int count, char **words) { unsigned s = 0; (void)words;"
+     " for (unsigned char *c = __start___llvm_prf_data; c < __stop___llvm_prf_data; c++)"
+     " s = s * 31 + *c; printf(\"%u %ld\\n\", s, first_run(count)); return 3; }\n",
+     "-Wl,--no-relax", "__llvm_prf_data"},
     {"a writable note behind the names",
      DECLARE "__attribute__((used, section(\".note.mine\"), aligned(4))) static struct {"
              " unsigned name, description, type; char text[8], more[8]; }"
