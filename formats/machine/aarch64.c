@@ -6,7 +6,8 @@
  * compilers may put others between the two elsewhere: a search looks many instructions ahead, and
  * takes an adrp whose other half is not found for a reference to its whole page. It ends where the
  * register surely has another value: as long as nothing branches. Two instructions hardly ever make
- * an address by chance.
+ * an address by chance. Code at a fixed address may also hold one: in movz and movk, or as a word
+ * between functions.
  *
  * Bodies seen in real images. What makes the address is one of the lines below; the instructions in
  * brackets come and go with compiler options (-mbranch-protection, -mno-omit-leaf-frame-pointer):
@@ -14,15 +15,15 @@
  *         makes X in x0
  *     [ldp x29, x30, [sp], #16] [autiasp] ret       (or retaa; with the B key, pacibsp and so on)
  *
- *     adrp x0, slot; ldr x0, [x0, :lo12:slot]  clang 14 to 22 and gcc of any level, PIC or not,
- * since the runtime's symbols are weak: GNU ld, gold; also lld and mold where the section is absent
- *     adrp x0, X; add x0, x0, :lo12:X          mold makes it of that, and lld for COFF
- *     nop; adr x0, X  (or adr; nop)            lld makes it of that where the distance allows,
- *                                              ld64.lld too
- *     adr x0, page; ldr or add as above        GNU ld's remedy for Cortex-A53's erratum 843419
- *     adr x0, X;  ldr x0, slot                 -mcmodel=tiny
- *     movz x0, X; movk x0, ...; (three times)  clang's -mcmodel=large; gcc's loads a literal, as
- *                                              from a slot
+ *     adrp x0, slot; ldr x0, [x0, :lo12:slot]    clang 14 to 22 and gcc, PIC or not, as the symbols
+ *                                                are weak: GNU ld, gold; lld and mold too where
+ *                                                the section is absent
+ *     adrp x0, X; add x0, x0, :lo12:X            mold makes it of that; lld for COFF
+ *     nop; adr x0, X  (or adr; nop)              lld makes it of that where X is near; ld64.lld
+ *     adr x0, page; ldr or add as above          GNU ld's remedy for Cortex-A53's erratum 843419
+ *     adr x0, X  or  ldr x0, slot                -mcmodel=tiny
+ *     movz x0, X; movk x0, ... (three times)     clang's -mcmodel=large; gcc's loads a literal, as
+ *                                                from a slot
  */
 #include "formats/machine/machine.h"
 

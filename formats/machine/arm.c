@@ -15,15 +15,21 @@
  * any other code in the other one, so that sums lead to a large range by chance.
  *
  * An accessor is computed from its first instruction to its return, with the number from its
- * literal or its two halves as what can be changed. Bodies seen in real images (clang 14 and 19;
- * GNU ld, gold, lld, mold), of which none changes in linking: ldr r0, [pc, #4]; ldr r0, [pc, r0];
- * bx lr; .word slot - .    A32, PIC ldr r0, [pc, #4]; add r0, pc; ldr r0, [r0]; bx lr; .word T32,
- * PIC with `add r0, pc, r0` or without the second ldr              where the symbol is not weak
- *     movw r0, X; movt r0, X; bx lr                                both, not PIC, from Armv7 on
- *     ldr r0, [pc]; bx lr; .word X                                 both, not PIC, older; -Os of gcc
- * and what gcc makes, in both sets, with the distance of the slot from the GOT:
- *     [push {fp}; add fp, sp, #0]  (-O0)   or   [sub sp, #8 ... str r3, [sp, #4] ... add sp, #8]
- *     ldr r3, =GOT - .; ldr r2, =slot - GOT; add r3, pc, r3; ldr r3, [r3, r2]; mov r0, r3; bx lr
+ * literal or its two halves as what can be changed. Bodies seen in real images, which no linker of
+ * GNU ld, gold, lld and mold changes:
+ *
+ *     ldr r0, [pc, #4]; ldr r0, [pc, r0]; bx lr; .word slot-.    LLVM 14's and 19's runtime: A32
+ *     ldr r0, [pc, #4]; add r0, pc; ldr r0, [r0]; bx lr; .word   clang with -mthumb: T32
+ *
+ * The others are from runtimes that were compiled otherwise: with add in the place of the second
+ * ldr, or without it, where the symbol is not weak; and without PIC:
+ *
+ *     movw r0, X; movt r0, X; bx lr     from Armv7 on
+ *     ldr r0, [pc]; bx lr; .word X      before; gcc with -Os
+ *
+ * What gcc makes has the distance of the slot from the GOT, and a frame at -O0:
+ *
+ *     ldr r3, =GOT-.; ldr r2, =slot-GOT; add r3, pc, r3; ldr r3, [r3, r2]; mov r0, r3; bx lr
  */
 #include "formats/machine/machine.h"
 

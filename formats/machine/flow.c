@@ -34,16 +34,22 @@ static uint64_t offset_of(const struct walk *walk, size_t place)
     return walk->start + place * FLOW_INSTRUCTION_SIZE;
 }
 
-/* From the instruction at a place the one at an offset may follow. */
+/* From the instruction at a place the one at an offset may follow. One that is out of range and not
+ * the next one is another function, that has been jumped to: then no more than what calls keep may
+ * be used, and nothing of the stack. */
 static void join(struct walk *walk, size_t place, uint64_t offset, uint32_t mask)
 {
     uint64_t to = (offset - walk->start) / FLOW_INSTRUCTION_SIZE;
+    uint32_t left = mask;
 
+    if (offset != offset_of(walk, place) + FLOW_INSTRUCTION_SIZE)
+        left &= ~walk->flow->changed_by_calls & ~ON_STACK;
+    /* Behind the last instruction, and in front of the first one, there is no code. */
+    if (offset < walk->code->bytes.size && (offset < walk->start || to >= PLACES))
+        walk->has_left |= left != 0;
     if (offset < walk->start || to >= PLACES ||
-        !range_within(offset, FLOW_INSTRUCTION_SIZE, 0, walk->code->bytes.size)) {
-        walk->has_left |= mask != 0;
+        !range_within(offset, FLOW_INSTRUCTION_SIZE, 0, walk->code->bytes.size))
         return;
-    }
     if ((mask & ~walk->masks[to]) == 0)
         return;
     walk->masks[to] |= mask;
@@ -194,5 +200,5 @@ enum flow_end flow_follow(const struct flow *flow, const struct code *code, uint
         if (sweeps == SWEEPS_MAX || sweep(&walk, offset))
             return FLOW_COUNTS;
     }
-    return walk.found ? FLOW_ELSEWHERE : walk.has_left ? FLOW_LEFT : FLOW_UNUSED;
+    return walk.has_left ? FLOW_LEFT : walk.found ? FLOW_ELSEWHERE : FLOW_UNUSED;
 }

@@ -14,7 +14,7 @@
 
 #define FLOW_INSTRUCTION_SIZE 4
 /* How far a high half is followed, both ways. */
-#define FLOW_RANGE (UINT64_C(12288) * FLOW_INSTRUCTION_SIZE)
+#define FLOW_RANGE (UINT64_C(24576) * FLOW_INSTRUCTION_SIZE)
 
 /* What an instruction does, as far as that matters here. Registers are numbered from 1 to 31; a bit
  * each in masks; 0 is none. */
@@ -42,6 +42,7 @@ struct flow {
     void (*decode)(const struct code *code, uint64_t offset, struct flow_instruction *instruction);
     /* A branch takes effect behind the instruction that follows it. */
     bool has_delay_slots;
+    uint32_t changed_by_calls; /* registers */
     /* Whether a function is seen to start at an offset. */
     bool (*is_function)(const struct code *code, uint64_t offset);
 };
@@ -51,7 +52,7 @@ enum flow_end {
     FLOW_ELSEWHERE, /* addresses are made of it, of which none counts */
     FLOW_COUNTS,    /* one does, or that cannot be told */
     FLOW_UNUSED,    /* no address is made of it */
-    FLOW_LEFT,      /* none is seen to be, but it leaves the range */
+    FLOW_LEFT,      /* none that counts is seen to be, but it leaves the range */
 };
 
 /* Follows the high half that is in the register behind the instruction at `offset`. */

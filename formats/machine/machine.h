@@ -31,7 +31,7 @@ struct code {
     /* Where the GOT starts: mold takes that for the symbol's address; 0: there is none. */
     uint64_t got;
     struct bytes got_bytes; /* what it holds; empty unless machine->got_size_max is set */
-    bool is_thumb; /* of one function: it is T32 code (machine->state_bit) */
+    bool is_thumb;          /* of one function: it is T32 code (machine->state_bit) */
 };
 
 /* ---- accessors ---- */

@@ -363,6 +363,7 @@ static bool is_function(const struct code *code, uint64_t offset)
 static const struct flow flow = {
     .decode = decode_flow,
     .has_delay_slots = true,
+    .changed_by_calls = CHANGED_BY_CALLS,
     .is_function = is_function,
 };
 

@@ -435,7 +435,8 @@ static bool is_function(const struct code *code, uint64_t offset)
     return global_entry(code, offset, &base);
 }
 
-static const struct flow flow = {.decode = decode_flow, .is_function = is_function};
+static const struct flow flow = {
+    .decode = decode_flow, .changed_by_calls = CHANGED_BY_CALLS, .is_function = is_function};
 
 /* Whether the addis at `offset`, which makes `high`, makes an address that counts. A lis may just
  * as well make a number: then nothing counts but what is made of it. */

@@ -544,11 +544,11 @@ static void pass_on(struct live_range *range, uint64_t offset,
         live_range_add_all(range, offset);
 }
 
-/* The first half's value may be completed where it is then. */
+/* The first half's value may be completed where it is then. A long addi of 0 is a second half. */
 static bool copies(const struct instruction *instruction, unsigned base)
 {
-    return (is_add(instruction) && instruction->immediate == 0 && instruction->rs1 == base &&
-            instruction->rd != base) ||
+    return (is_add(instruction) && instruction->size == SHORT_SIZE && instruction->immediate == 0 &&
+            instruction->rs1 == base && instruction->rd != base) ||
            (instruction->opcode == OPCODE_STORE && instruction->rs2 == base);
 }
 

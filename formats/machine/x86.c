@@ -20,8 +20,8 @@
  *     [endbr64] [push %rbp; mov %rsp,%rbp]  makes X in %rax  [pop %rbp]  ret
  *     [endbr32] [push %ebp; mov %esp,%ebp]  makes X in %eax  [pop %ebp]  ret
  * In position-independent code for i386 this is in front of what makes X:
- *     call 1f; 1: pop %eax; add $GOT-1b,%eax    clang
- *     call __x86.get_pc_thunk.ax; add $...,%eax  gcc; believed where the sum is the GOT's address
+ *     call 1f; 1: pop %eax; add $GOT-1b,%eax     clang
+ *     call __x86.get_pc_thunk.ax; add $GOT-.,%eax  gcc; believed where the sum is the GOT's address
  * and then lld has `mov slot-GOT(%eax),%eax`, the others make `lea X-GOT(%eax),%eax` or, not PIC or
  * of a symbol that is 0, GNU ld `mov $X,%eax` of it. Without PIC clang has `lea X,%eax` at -O0.
  */

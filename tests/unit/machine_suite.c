@@ -143,7 +143,14 @@ static bool finds(const struct machine_reference *reference, struct reference_ta
                         .address = MACHINE_ADDRESS,
                         .base = MACHINE_BASE};
     uint64_t position = 0;
+    uint8_t got[8 * 8] = {0};
 
+    if (reference->machine->got_size_max != 0) {
+        store_u64(got + 16, MACHINE_GOT_PAGE, reference->machine->big_endian);
+        store_u64(got + 24, MACHINE_GOT_ADDRESS, reference->machine->big_endian);
+        code.got = MACHINE_GOT;
+        code.got_bytes = (struct bytes){got, sizeof(got)};
+    }
     return reference->machine->find_reference(&code, &target, &position);
 }
 

@@ -10,6 +10,11 @@
 /* All code is at this address; for one of less than 8 bytes, or of 32 bits. */
 #define MACHINE_ADDRESS UINT64_C(0x401000)
 #define MACHINE_BASE    UINT64_C(0x480000) /* what the base register holds */
+/* Of machines with a GOT whose slots code is judged by: where it starts, and what is in its third
+ * and fourth slot, a multiple of 64 KiB and another address. */
+#define MACHINE_GOT         (MACHINE_BASE - 0x7ff0)
+#define MACHINE_GOT_PAGE    UINT64_C(0x430000)
+#define MACHINE_GOT_ADDRESS UINT64_C(0x451238)
 
 /* A function; one that is no accessor has no form and value. */
 struct machine_body {

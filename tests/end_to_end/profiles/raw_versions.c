@@ -12,6 +12,7 @@
 #include "tests/support/application.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
+#include "tests/support/raw_profile.h"
 #include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 #include "tests/support/wine.h"
@@ -341,6 +342,16 @@ START_TEST(test_records_of_a_gpu)
     covsplit_run_words(application.scratch, 0, "join --store store -o joined split/" PROGRAM_NAME);
     files_assert_equal(path_join(application.scratch, "original/" PROGRAM_NAME),
                        path_join(application.scratch, "joined"), "joined");
+    application_run_once(&application, "original", 1, "whole.profraw");
+    application_run_once(&application, "split", 1, "split.profraw");
+    make(&application, "correlate", "full.profraw", "split.profraw");
+    struct raw_profile whole, full;
+    struct verdict verdict = {0};
+    raw_profile_read(path_join(application.scratch, "whole.profraw"), &whole, &verdict);
+    raw_profile_read(path_join(application.scratch, "full.profraw"), &full, &verdict);
+    verdict_assert(&verdict, "profiles with records of a GPU's code");
+    ck_assert(parts_equal(whole.data, full.data) && parts_equal(whole.counters, full.counters));
+    ck_assert_uint_gt(full.names.size, whole.names.size); /* they are not compressed */
 }
 END_TEST
 

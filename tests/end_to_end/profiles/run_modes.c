@@ -74,18 +74,38 @@ static void check_runs(const char *program, const char *words, const char *patte
     ck_assert_str_eq(outputs[0], outputs[1]);
 }
 
-/* The profiles of a directory, by name, or by size where the name is made of the process or of what
- * is in the image. */
+static uint64_t size_of_profile(const char *directory, const char *name)
+{
+    return file_size(text_format("%s/%s/work/%s", place, directory, name));
+}
+
+/* By rising size: names may be made of the process, or of what is in the image. What LLVM 14 makes
+ * of profiles depends on their order. */
+static void sort_profiles(const char *directory, struct text_list *profiles)
+{
+    for (size_t i = 1; i < profiles->count; i++) {
+        for (size_t j = i; j > 0 && size_of_profile(directory, profiles->items[j]) <
+                                        size_of_profile(directory, profiles->items[j - 1]);
+             j--) {
+            char *name = profiles->items[j];
+            profiles->items[j] = profiles->items[j - 1];
+            profiles->items[j - 1] = name;
+        }
+    }
+}
+
+/* The profiles of a directory whose names have the part; those that are empty are none. */
 static struct text_list profiles_of(const char *directory, const char *part)
 {
     struct text_list all = directory_list(text_format("%s/%s/work", place, directory));
     struct text_list found = {0};
     for (size_t i = 0; i < all.count; i++) {
         if (strstr(all.items[i], part) != NULL && strstr(all.items[i], ".profraw") != NULL &&
-            file_size(text_format("%s/%s/work/%s", place, directory, all.items[i])) != 0) {
+            size_of_profile(directory, all.items[i]) != 0) {
             text_list_add(&found, all.items[i]);
         }
     }
+    sort_profiles(directory, &found);
     return found;
 }
 
