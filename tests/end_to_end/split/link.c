@@ -157,18 +157,18 @@ END_TEST
 START_TEST(test_unknown_machine)
 {
     char *place = new_place("machine");
-    run_or_abort(place, clang(), "--target=i386-linux-gnu", "-ffreestanding", "-fPIC", "-c",
+    run_or_abort(place, clang(), "--target=powerpc-linux-gnu", "-ffreestanding", "-fPIC", "-c",
                  "program.c", "-o", "object.o", NULL);
     assert_link(place, "",
-                text_format("ld.lld-%s -m elf_i386 -shared object.o -o out", clang_version));
+                text_format("ld.lld-%s -m elf32ppc -shared object.o -o out", clang_version));
     ck_assert(file_exists(path_join(place, "out")));
     ck_assert(!file_exists(path_join(place, "out.covsplit")));
     /* With coverage it is one: who ships it must know. */
-    run_or_abort(place, clang(), "--target=i386-linux-gnu", "-ffreestanding", "-fPIC", "-c",
+    run_or_abort(place, clang(), "--target=powerpc-linux-gnu", "-ffreestanding", "-fPIC", "-c",
                  "-fprofile-instr-generate", "-fcoverage-mapping", "program.c", "-o", "object.o",
                  NULL);
     struct outcome outcome = link_words(
-        place, "", text_format("ld.lld-%s -m elf_i386 -shared object.o -o out", clang_version));
+        place, "", text_format("ld.lld-%s -m elf32ppc -shared object.o -o out", clang_version));
     ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
     ck_assert(!file_exists(path_join(place, "out")));
 }
