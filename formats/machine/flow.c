@@ -88,8 +88,8 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
             walk->changed = true; /* those before it may not be free any more, as below */
         }
         *mask |= ON_STACK;
-    } else if (instruction->stored != 0 && walk->slot_count == 1 &&
-               is_slot(walk, instruction->slot)) {
+    } else if (instruction->stored != 0 && !instruction->may_be_elsewhere &&
+               walk->slot_count == 1 && is_slot(walk, instruction->slot)) {
         *mask &= ~ON_STACK;
     }
     if ((before & ON_STACK) != 0 && instruction->loaded != 0 && is_slot(walk, instruction->slot))

@@ -29,7 +29,8 @@ struct flow_instruction {
 
     unsigned stored; /* a register that goes to the stack, or comes from there */
     unsigned loaded;
-    uint64_t slot; /* where on the stack */
+    uint64_t slot;         /* where on the stack */
+    bool may_be_elsewhere; /* it is by a register that leads to the stack, or to something else */
 
     bool branches;      /* it may go to `to`, an offset in the code */
     bool goes_anywhere; /* or to what no instruction tells */

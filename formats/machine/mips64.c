@@ -59,6 +59,9 @@
 
 #define PAGE_UNIT        UINT64_C(0x10000)
 
+/* What is in front of _gp + 32 KiB. */
+#define GOT_SIZE_MAX 0xfff0
+
 /* Compilers have _gp in no more places of a function's stack, and make it in as many instructions
  * from its start on. */
 #define SLOTS_MAX  8
@@ -337,9 +340,10 @@ static void decode_flow(const struct code *code, uint64_t offset,
         instruction->low = low_16(bits);
     }
     instruction->slot = low_16(bits);
-    if (rs_of(bits) == SP && opcode_of(bits) == OPCODE_SD)
+    instruction->may_be_elsewhere = rs_of(bits) == FP;
+    if ((rs_of(bits) == SP || rs_of(bits) == FP) && opcode_of(bits) == OPCODE_SD)
         instruction->stored = rt_of(bits);
-    if (rs_of(bits) == SP && opcode_of(bits) == OPCODE_LD)
+    if ((rs_of(bits) == SP || rs_of(bits) == FP) && opcode_of(bits) == OPCODE_LD)
         instruction->loaded = rt_of(bits);
     if (is_call(bits))
         return;
@@ -402,10 +406,13 @@ static uint64_t function_before(const struct code *code, uint64_t offset)
 }
 
 /* What holds _gp in a function: $28 always, and others that it is made in, copied to, or loaded
- * into from the stack. */
+ * into from the stack. With -mxgot code adds the high half of a slot's distance to it first, which
+ * is 0 in a GOT of the largest size that is taken. */
 struct bases {
     uint32_t registers; /* a bit each */
     uint32_t seen;      /* all that were such in the function */
+    uint32_t highs;     /* registers with a high half of 0, and all that were such */
+    uint32_t highs_seen;
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
 };
@@ -419,12 +426,29 @@ static bool is_stored(const struct bases *bases, uint64_t slot)
     return false;
 }
 
+/* Carries high halves of 0 over an instruction, and the sums of these and what `old` says to hold
+ * _gp. (Others are of distances from it that tables of jumps have.) */
+static void carry_highs(uint32_t bits, uint32_t old, uint32_t overwritten, struct bases *bases)
+{
+    bool is_sum =
+        is_register(bits, FUNCTION_DADDU) && (((old >> rs_of(bits) & bases->highs >> rt_of(bits)) |
+                                               (old >> rt_of(bits) & bases->highs >> rs_of(bits))) &
+                                              1) != 0;
+
+    bases->highs &= ~overwritten;
+    if (is_lui(bits) && low_16(bits) == 0)
+        bases->highs |= UINT32_C(1) << rt_of(bits);
+    bases->highs_seen |= bases->highs;
+    if (is_sum)
+        bases->registers |= UINT32_C(1) << rd_of(bits);
+}
+
 /* Carries them over the instruction at an offset. What that overwrites is another value for all
  * that follows; but behind the end of a path other ways lead, on which it may not have been. */
 static void carry_bases(const struct code *code, uint64_t offset, struct bases *bases)
 {
     struct flow_instruction instruction = {0}, before = {0};
-    uint32_t old;
+    uint32_t old, bits;
     unsigned made;
 
     if (is_function(code, offset))
@@ -436,6 +460,8 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
     bases->registers &= ~instruction.overwritten | UINT32_C(1) << GP;
     if (instruction.copied_from != 0 && (old >> instruction.copied_from & 1) != 0)
         bases->registers |= UINT32_C(1) << instruction.copied_to;
+    if (instruction_at(code->bytes, offset, &bits))
+        carry_highs(bits, old, instruction.overwritten, bases);
     if (instruction.stored != 0 && (old >> instruction.stored & 1) != 0 &&
         bases->slot_count < SLOTS_MAX && !is_stored(bases, instruction.slot))
         bases->slots[bases->slot_count++] = instruction.slot;
@@ -444,8 +470,10 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
     if (makes_base(code, offset, &made))
         bases->registers |= UINT32_C(1) << made;
     bases->seen |= bases->registers;
-    if (before.is_end)
+    if (before.is_end) {
         bases->registers = bases->seen;
+        bases->highs = bases->highs_seen;
+    }
 }
 
 /* Whether 16 bits added to the high half may lead to the target. */
@@ -534,7 +562,7 @@ const struct machine machine_mips64el = {
     .address_size = 8,
     .page_size = 4096,
     .base_symbol = "_gp",
-    .got_size_max = 0x10000,
+    .got_size_max = GOT_SIZE_MAX,
     .relocations = &relocations,
     .look_ahead = FLOW_RANGE + INSTRUCTION_SIZE,
     .decode_accessor = decode,

@@ -127,6 +127,23 @@ static const struct machine_reference references[] = {
      ALL("\x08\x00\x03\x3c\x2d\x18\x79\x00\x00\xf0\x63\x64\x08\x00\xa3\xff\x00\x00\x03\x24\x08\x00"
          "\xa7\xdf\x28\x80\xe2\xdc"),
      MACHINE_GOT_ADDRESS, false, false},
+    {&machine_mips64el, "by a register spilled by the frame pointer",
+     ALL("\x08\x00\x03\x3c\x2d\x18\x79\x00\x00\xf0\x63\x64\x08\x00\xc3\xff\x00\x00\x03\x24\x08\x00"
+         "\xc7\xdf\x28\x80\xe2\xdc"),
+     MACHINE_GOT_ADDRESS, false, false},
+    {&machine_mips64el, "a page stored and loaded by the frame pointer",
+     ALL("\x20\x80\x82\xdf\x10\x00\xc2\xff\x00\x00\x02\x24\x10\x00\xc6\xdf\x10\x00\xc6\x90"),
+     MACHINE_GOT_PAGE + 0x10, false, false},
+    {&machine_mips64el, "a page stored, and another value elsewhere",
+     ALL("\x20\x80\x82\xdf\x10\x00\xa2\xff\x10\x00\xc3\xff\x00\x00\x02\x24\x10\x00\xa6\xdf\x10\x00"
+         "\xc6\x90"),
+     MACHINE_GOT_PAGE + 0x10, false, false},
+    {&machine_mips64el, "with a high half, -mxgot",
+     ALL("\x00\x00\x02\x3c\x2d\x10\x5c\x00\x28\x80\x42\xdc"), MACHINE_GOT_ADDRESS, false, false},
+    {&machine_mips64el, "with a high half to another register",
+     ALL("\x08\x00\x03\x3c\x2d\x18\x79\x00\x00\xf0\x63\x64\x00\x00\x02\x3c\x2d\x28\x62\x00\x28\x80"
+         "\xa2\xdc"),
+     MACHINE_GOT_ADDRESS, false, false},
     {&machine_mips64el, "small data", ALL("\x00\x01\x82\x67"), MACHINE_BASE + 0x100, false, false},
     {&machine_mips64el, "lui, daddiu", ALL("\x41\x00\x02\x3c\xf8\xff\x42\x64"),
      MACHINE_ADDRESS + 0xeff8, true, false},
