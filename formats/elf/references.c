@@ -80,11 +80,31 @@ static bool is_in_slot(const void *context, uint64_t address)
     return false;
 }
 
+/* In the linker's stubs, which load addresses of functions alone. What they add to may look like
+ * another distance from the GOT. */
+static bool is_in_plt(const struct elf_image *image, uint64_t address)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (address - image->shdrs[i].sh_addr < image->shdrs[i].sh_size &&
+            strncmp(elf_section_name(image, i), ".plt", strlen(".plt")) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A code_search_visitor: stops at code that is no accessor. */
+static bool is_own_or_plt(void *context, uint64_t from)
+{
+    const struct pointer_search *search = context;
+
+    return rules_is_inside_accessor(search->code, from) || is_in_plt(search->image, from);
+}
+
 /* Whether code may load one of the slots that were found. */
-static bool is_slot_used(const struct pointer_search *search)
+static bool is_slot_used(struct pointer_search *search)
 {
     struct reference_target target = {.first = UINT64_MAX, .counts = is_in_slot, .context = search};
-    uint64_t last = 0, from;
+    uint64_t last = 0;
 
     if (search->slot_count == 0)
         return false;
@@ -96,7 +116,7 @@ static bool is_slot_used(const struct pointer_search *search)
         last = search->slots[i] > last ? search->slots[i] : last;
     }
     target.size = last + search->image->sizes.word - target.first;
-    return rules_find_in_code(search->code, &target, &from);
+    return !rules_search_code(search->code, &target, is_own_or_plt, search);
 }
 
 /* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three

@@ -165,6 +165,45 @@ static void list_rows(void)
     }
 }
 
+/* Programs that get at their own records, which stay then: by the slots of the GOT that the
+ * accessors load, and in a loop without optimization. */
+#define OWN_FUNCTIONS 40
+#define OWN_START                                                                                  \
+    "long first_run(long seed);\n"                                                                 \
+    "extern unsigned char __start___llvm_prf_data[];\n"                                            \
+    "int main(void) { unsigned sum = 0; unsigned char *records;"
+#define OWN_END                                                                                    \
+    " for (int i = 0; i < 99; i++) sum += records[i]; return (int)first_run((long)sum) & 3; }\n"
+
+static const struct {
+    const char *optimization;
+    const char *source;
+} own_records[] = {
+    {"-O1", OWN_START "records = __start___llvm_prf_data;" OWN_END},
+    {"-O0", OWN_START "for (int i = 0; i < 99; i++) sum += __start___llvm_prf_data[i + 40];"
+                      " return (int)first_run((long)sum) & 3; }\n"},
+};
+
+START_TEST(test_own_records)
+{
+    struct program program = rows[0];
+    char *directory = scratch_create("machines");
+    program.kind = program.target->is_freestanding ? LINK_STATIC_PIE : LINK_PIE;
+    program.optimization = own_records[_i].optimization;
+    file_write_text(path_join(directory, "main.c"), own_records[_i].source);
+    source_generate(path_join(directory, "first.c"), LANGUAGE_C, "first", OWN_FUNCTIONS);
+    program_compile(&program, directory, "main.c", "main.o");
+    program_compile(&program, directory, "first.c", "first.o");
+    program_link(&program, directory, program.target->is_freestanding ? "-static-pie" : "-pie",
+                 "main.o first.o", "app");
+    const char *errors =
+        covsplit_assert(0, directory, "split", "-o", "stripped", "--sidecar", "side", "app", NULL);
+    ck_assert_msg(strstr(errors, "__llvm_prf_data stays: ") != NULL &&
+                      strstr(errors, " refers to it, other than the runtime's") != NULL,
+                  "%s", errors);
+}
+END_TEST
+
 /* One for a machine that nobody knows, and one for this machine with addresses of the other size.
  */
 START_TEST(test_other_machine)
@@ -203,5 +242,6 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_case("rows", 600, NULL);
     suite_loops(test_case, row_count, test_row);
     suite_loops(test_case, 2, test_other_machine);
+    suite_loops(test_case, COUNT(own_records), test_own_records);
     return suite_main(text_format("machines %s", name), test_case);
 }
