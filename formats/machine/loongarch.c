@@ -419,7 +419,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
 {
     uint32_t instruction;
 
-    for (uint64_t i = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address;
+    for (uint64_t i = first_instruction(code, *position, INSTRUCTION_SIZE);
          instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
         if (refers(code, i, instruction, target)) {
             *position = i;

@@ -20,6 +20,7 @@
  * Of what is absent GNU ld makes the load an addiu $2,$zero,0. Where there is a frame, it is made
  * and left in between, and gcc has the load behind the jr.
  */
+#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -111,16 +112,6 @@ static bool is_daddu(uint32_t bits, unsigned to, unsigned one, unsigned other)
 static bool is_lui(uint32_t bits)
 {
     return opcode_of(bits) == OPCODE_LUI && rs_of(bits) == 0;
-}
-
-static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *bits)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code, offset, INSTRUCTION_SIZE, &part))
-        return false;
-    *bits = load_u32(part.data, false);
-    return true;
 }
 
 /* ---- accessors ---- */
@@ -492,7 +483,7 @@ static bool refers_by_high_half(const struct code *code, uint64_t offset, uint32
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t start = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address, to;
+    uint64_t start = first_instruction(code, *position, INSTRUCTION_SIZE), to;
     struct bases bases = {.registers = UINT32_C(1) << GP};
     uint32_t bits;
 

@@ -29,6 +29,7 @@
  * stdu 1, mr 31,1, addi 1,31, ld 31 and nops between all of these; and without optimization it
  * makes the address in r9, with a mr 3,9 behind.
  */
+#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -118,16 +119,6 @@ static bool is_ld(uint32_t instruction, unsigned to, unsigned from)
            target_of(instruction) == to && base_of(instruction) == from;
 }
 
-static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code, offset, INSTRUCTION_SIZE, &part))
-        return false;
-    *instruction = load_u32(part.data, false);
-    return true;
-}
-
 /* Whether the two instructions at an offset are those of a global entry: *base is what r2 is then.
  */
 static bool global_entry(const struct code *code, uint64_t offset, uint64_t *base)
@@ -163,8 +154,7 @@ static bool prefixed_at(struct bytes code, uint64_t offset, uint32_t *prefix, ui
     if (!instruction_at(code, offset, prefix) || opcode_of(*prefix) != OPCODE_PREFIX ||
         (*prefix >> 24 & 1) != 0 || !instruction_at(code, offset + INSTRUCTION_SIZE, suffix))
         return false;
-    *immediate = (uint64_t)(*prefix & 0x3ffff) << 16 | (*suffix & 0xffff);
-    *immediate = (*immediate ^ UINT64_C(1) << 33) - (UINT64_C(1) << 33);
+    *immediate = signed_field((uint64_t)(*prefix & 0x3ffff) << 16 | (*suffix & 0xffff), 34);
     return true;
 }
 
@@ -379,8 +369,7 @@ static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
 {
     bool is_short = opcode_of(instruction) == OPCODE_BC;
     uint64_t distance =
-        is_short ? low_16(instruction & 0xfffc)
-                 : ((instruction & 0x3fffffc) ^ UINT64_C(0x2000000)) - UINT64_C(0x2000000);
+        is_short ? low_16(instruction & 0xfffc) : signed_field(instruction & 0x3fffffc, 26);
 
     if (!is_short && opcode_of(instruction) != OPCODE_B)
         return false;
@@ -503,7 +492,7 @@ static uint64_t base_at(const struct code *code, uint64_t offset)
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t start = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address;
+    uint64_t start = first_instruction(code, *position, INSTRUCTION_SIZE);
     uint64_t base = base_at(code, start), to;
     uint32_t instruction;
 

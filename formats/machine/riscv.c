@@ -655,8 +655,8 @@ static bool find_reference(const struct code *code, bool is_64_bit,
     const struct search search = {code, target, is_64_bit};
     struct instruction instruction;
 
-    for (uint64_t i = align_up(code->address + *position, SHORT_SIZE) - code->address;
-         i < code->bytes.size; i += SHORT_SIZE) {
+    for (uint64_t i = first_instruction(code, *position, SHORT_SIZE); i < code->bytes.size;
+         i += SHORT_SIZE) {
         if (read_instruction(code->bytes, i, is_64_bit, &instruction) &&
             refers(&search, i, &instruction) && !is_inside(code->bytes, i)) {
             *position = i;
