@@ -25,18 +25,13 @@
  * and then lld has `mov slot-GOT(%eax),%eax`, the others make `lea X-GOT(%eax),%eax` or, not PIC or
  * of a symbol that is 0, GNU ld `mov $X,%eax` of it. Without PIC clang has `lea X,%eax` at -O0.
  */
+#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
 #include <string.h>
 
 /* ---- accessors ---- */
-
-/* A few bytes of code. */
-struct encoding {
-    const char *bytes;
-    size_t size;
-};
 
 /* Instructions that make the address: the opcode, with the operand behind it. */
 struct maker {
@@ -88,18 +83,6 @@ static const struct encoding frames_32[] = {
 static const struct encoding pop_frame = {"\x5d", 1}; /* pop %rbp */
 static const struct encoding ret = {"\xc3", 1};       /* ret */
 
-/* What code starts at a position with; *position is then behind it. */
-static bool take(struct bytes code, const struct encoding *encoding, uint64_t *position)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code, *position, encoding->size, &part) ||
-        memcmp(part.data, encoding->bytes, encoding->size) != 0)
-        return false;
-    *position += encoding->size;
-    return true;
-}
-
 static bool take_operand(struct bytes code, const struct maker *maker, uint64_t *position,
                          uint64_t *value)
 {
@@ -125,8 +108,8 @@ struct body {
 static void take_front(struct bytes code, const struct encoding *endbr,
                        const struct encoding *frame, struct body *body, uint64_t *position)
 {
-    take(code, endbr, position);
-    while (frame->size != 0 && !take(code, frame, position))
+    take_encoding(code, endbr, position);
+    while (frame->size != 0 && !take_encoding(code, frame, position))
         frame++;
     body->has_frame = frame->size != 0;
 }
@@ -137,7 +120,7 @@ static bool decode_rest(const struct code *code, struct body *body, uint64_t pos
     const struct maker *maker = body->maker;
     uint64_t start = position, value;
 
-    while (maker->operand_size != 0 && !take(code->bytes, &maker->opcode, &position))
+    while (maker->operand_size != 0 && !take_encoding(code->bytes, &maker->opcode, &position))
         maker++;
     if (maker->operand_size == 0 || !take_operand(code->bytes, maker, &position, &value))
         return false;
@@ -149,8 +132,8 @@ static bool decode_rest(const struct code *code, struct body *body, uint64_t pos
         .patch_offset = (size_t)start,
         .patch_size = (size_t)(position - start),
     };
-    if ((body->has_frame && !take(code->bytes, &pop_frame, &position)) ||
-        !take(code->bytes, &ret, &position))
+    if ((body->has_frame && !take_encoding(code->bytes, &pop_frame, &position)) ||
+        !take_encoding(code->bytes, &ret, &position))
         return false;
     accessor->size = (size_t)position;
     return true;
@@ -176,13 +159,15 @@ static bool take_base(const struct code *code, uint64_t *position, uint64_t *bas
     struct maker operand = {.operand_size = 4};
     uint64_t here, distance, to, at = *position;
 
-    if (!take(code->bytes, &call, &at) || !take_operand(code->bytes, &operand, &at, &distance))
+    if (!take_encoding(code->bytes, &call, &at) ||
+        !take_operand(code->bytes, &operand, &at, &distance))
         return false;
     here = at;
     to = distance;
-    if (distance == 0 && !take(code->bytes, &pop, &at))
+    if (distance == 0 && !take_encoding(code->bytes, &pop, &at))
         return false;
-    if ((!take(code->bytes, &adds[0].opcode, &at) && !take(code->bytes, &adds[1].opcode, &at)) ||
+    if ((!take_encoding(code->bytes, &adds[0].opcode, &at) &&
+         !take_encoding(code->bytes, &adds[1].opcode, &at)) ||
         !take_operand(code->bytes, &operand, &at, &distance))
         return false;
     *base = (code->address + here + distance) & UINT32_MAX;
