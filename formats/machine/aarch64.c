@@ -25,6 +25,7 @@
  *     movz x0, X; movk x0, ... (three times)     clang's -mcmodel=large; gcc's loads a literal, as
  *                                                from a slot
  */
+#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -59,27 +60,10 @@
 #define JUMPS_MAX       8 /* branches behind an adrp that are followed */
 #define LOOK_AHEAD      512
 
-static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code, offset, INSTRUCTION_SIZE, &part))
-        return false;
-    *instruction = load_u32(part.data, false);
-    return true;
-}
-
-static uint64_t sign_extend(uint64_t value, unsigned bits)
-{
-    uint64_t sign = UINT64_C(1) << (bits - 1);
-
-    return (value ^ sign) - sign;
-}
-
 /* immhi:immlo of adr and adrp: 21 bits. */
 static uint64_t address_immediate(uint32_t instruction)
 {
-    return sign_extend((instruction >> 3 & 0x1ffffc) | (instruction >> 29 & 3), 21);
+    return signed_field((instruction >> 3 & 0x1ffffc) | (instruction >> 29 & 3), 21);
 }
 
 static bool is_adrp(uint32_t instruction)
@@ -107,7 +91,7 @@ static bool is_load_literal(uint32_t instruction)
 
 static uint64_t literal_address(uint32_t instruction, uint64_t address)
 {
-    return address + sign_extend(instruction >> 5 & 0x7ffff, 19) * INSTRUCTION_SIZE;
+    return address + signed_field(instruction >> 5 & 0x7ffff, 19) * INSTRUCTION_SIZE;
 }
 
 /* The instructions that make the address, of the body whose view starts with them: how, and how
@@ -232,7 +216,7 @@ static bool encode_address(uint32_t opcode, uint64_t distance, uint8_t *patch)
     uint32_t immediate = (uint32_t)distance & 0x1fffff;
 
     store_u32(patch, opcode | (immediate & 3) << 29 | (immediate >> 2) << 5, false);
-    return sign_extend(immediate, 21) == distance;
+    return signed_field(immediate, 21) == distance;
 }
 
 static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
@@ -324,7 +308,7 @@ static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
     if ((instruction & 0x7c000000) != 0x14000000)
         return false;
-    *target = address + sign_extend(instruction & 0x3ffffff, 26) * INSTRUCTION_SIZE;
+    *target = address + signed_field(instruction & 0x3ffffff, 26) * INSTRUCTION_SIZE;
     return true;
 }
 
@@ -494,19 +478,13 @@ static bool holds_address(struct bytes code, uint64_t offset, uint32_t instructi
             reference_counts(target, (uint64_t)high << 32 | instruction));
 }
 
-/* Where the first instruction at or behind a position is: they are aligned in memory. */
-static uint64_t first_instruction(const struct code *code, uint64_t position)
-{
-    return align_up(code->address + position, INSTRUCTION_SIZE) - code->address;
-}
-
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
     uint64_t branched_to;
     uint32_t instruction;
 
-    for (uint64_t i = first_instruction(code, *position);
+    for (uint64_t i = first_instruction(code, *position, INSTRUCTION_SIZE);
          instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
         uint64_t address = code->address + i;
         bool refers = false;
@@ -534,7 +512,7 @@ static bool find_load(const struct code *code, uint64_t *position, uint64_t *tar
     uint32_t instruction, other;
     uint64_t low;
 
-    for (uint64_t i = first_instruction(code, *position);
+    for (uint64_t i = first_instruction(code, *position, INSTRUCTION_SIZE);
          instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
         if (!is_adrp(instruction))
             continue;

@@ -1,13 +1,13 @@
 /*
- * Following high halves: see machine/flow.h.
+ * Following halves of addresses: see machine/flow.h.
  *
- * For each instruction it is known which registers may hold the high half in front of it: a mask,
- * of which bit 0 says that it may be on the stack. Sweeps over the code carry masks from each
- * instruction to those that follow it, until nothing changes.
+ * For each place where an instruction may start it is known which registers may hold the half in
+ * front of it: a mask, of which bit 0 says that it may be on the stack. Sweeps over the code carry
+ * masks from each instruction to those that follow it, until nothing changes.
  */
 #include "formats/machine/flow.h"
 
-#define PLACES    (2 * FLOW_RANGE / FLOW_INSTRUCTION_SIZE)
+#define PLACES    (2 * FLOW_RANGE_UNITS)
 #define ON_STACK  UINT32_C(1)
 #define SLOTS_MAX 8
 /* More loops than that are not nested in real code. */
@@ -15,47 +15,52 @@
 
 struct walk {
     const struct flow *flow;
-    const struct code *code;
-    const struct reference_target *target;
-    uint64_t high;
+    const struct flow_half *half;
     uint64_t start; /* offset of the first place */
-    uint32_t masks[PLACES];
-    size_t low, end; /* places outside of [low, end) have no mask */
+    uint32_t *masks;
+    size_t low, end; /* places outside of [low, end) have no mask, and no memory for one is set */
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
     uint32_t anywhere; /* what holds it at a jump to anywhere */
-    bool found;        /* a low half */
-    bool has_left;     /* it may be used where this does not look */
+    unsigned found;    /* FLOW_... */
     bool changed;      /* a mask in front of where the sweep is */
 };
 
-static uint64_t offset_of(const struct walk *walk, size_t place)
+static void add_mask(struct walk *walk, size_t place, uint32_t mask)
 {
-    return walk->start + place * FLOW_INSTRUCTION_SIZE;
+    if (walk->low == walk->end)
+        walk->low = walk->end = place;
+    while (place < walk->low)
+        walk->masks[--walk->low] = 0;
+    while (place >= walk->end)
+        walk->masks[walk->end++] = 0;
+    walk->masks[place] |= mask;
 }
 
-/* From the instruction at a place the one at an offset may follow. One that is out of range and not
- * the next one is another function, that has been jumped to: then no more than what calls keep may
- * be used, and nothing of the stack. */
-static void join(struct walk *walk, size_t place, uint64_t offset, uint32_t mask)
+static uint32_t mask_at(const struct walk *walk, size_t place)
 {
-    uint64_t to = (offset - walk->start) / FLOW_INSTRUCTION_SIZE;
-    uint32_t left = mask;
+    return place >= walk->low && place < walk->end ? walk->masks[place] : 0;
+}
 
-    if (offset != offset_of(walk, place) + FLOW_INSTRUCTION_SIZE)
-        left &= ~walk->flow->changed_by_calls & ~ON_STACK;
-    /* Behind the last instruction, and in front of the first one, there is no code. */
-    if (offset < walk->code->bytes.size && (offset < walk->start || to >= PLACES))
-        walk->has_left |= left != 0;
-    if (offset < walk->start || to >= PLACES ||
-        !range_within(offset, FLOW_INSTRUCTION_SIZE, 0, walk->code->bytes.size))
+/* From the instruction at an offset the one at `to` may follow; `behind` is where it ends. One that
+ * is out of range and not behind it is another function, that has been jumped to: then no more than
+ * what calls keep may be used, and nothing of the stack. */
+static void join(struct walk *walk, uint64_t offset, uint64_t behind, uint64_t to, uint32_t mask)
+{
+    uint64_t size = walk->half->code->bytes.size, unit = walk->flow->unit;
+    uint64_t place = (to - walk->start) / unit;
+    uint32_t left = to == behind ? mask : mask & ~walk->flow->changed_by_calls & ~ON_STACK;
+
+    if (to < walk->start || place >= PLACES) {
+        /* Behind the last instruction, and in front of the first one, there is no code. */
+        if (to < size && left != 0)
+            walk->found |= FLOW_LEFT;
         return;
-    if ((mask & ~walk->masks[to]) == 0)
+    }
+    if (!range_within(to, unit, 0, size) || (mask & ~mask_at(walk, (size_t)place)) == 0)
         return;
-    walk->masks[to] |= mask;
-    walk->low = to < walk->low ? (size_t)to : walk->low;
-    walk->end = to >= walk->end ? (size_t)to + 1 : walk->end;
-    walk->changed |= to <= place;
+    add_mask(walk, (size_t)place, mask);
+    walk->changed |= to <= offset;
 }
 
 static bool is_slot(const struct walk *walk, uint64_t slot)
@@ -78,8 +83,10 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
     uint32_t before = *mask;
 
     *mask &= ~instruction->overwritten | ON_STACK;
-    if (holds(before, instruction->copied_from) && instruction->copied_to != 0)
-        *mask |= UINT32_C(1) << instruction->copied_to;
+    if ((before & instruction->passed_from & ~ON_STACK) != 0 && instruction->passed_to != 0)
+        *mask |= UINT32_C(1) << instruction->passed_to;
+    if (holds(before, instruction->escapes))
+        walk->found |= FLOW_LEFT;
     if (holds(before, instruction->stored)) {
         if (!is_slot(walk, instruction->slot)) {
             if (walk->slot_count == SLOTS_MAX)
@@ -94,111 +101,153 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
     }
     if ((before & ON_STACK) != 0 && instruction->loaded != 0 && is_slot(walk, instruction->slot))
         *mask |= UINT32_C(1) << instruction->loaded;
+    if (instruction->calls)
+        *mask &= ~walk->flow->changed_by_calls;
     return true;
 }
 
-/* Behind an instruction at an offset, of which `branch` says how it goes on. */
-static void carry_on(struct walk *walk, size_t place, uint64_t offset,
+static void go_anywhere(struct walk *walk, uint32_t mask)
+{
+    walk->changed |= (mask & ~walk->anywhere) != 0;
+    walk->anywhere |= mask;
+    if (walk->flow->is_function == NULL)
+        walk->found |= mask != 0 ? FLOW_LEFT : 0;
+}
+
+/* Behind the instruction at an offset, of which `branch` says how it goes on. */
+static void carry_on(struct walk *walk, uint64_t offset, uint64_t behind,
                      const struct flow_instruction *branch, uint32_t mask)
 {
     if (branch->branches)
-        join(walk, place, branch->to, mask);
-    if (branch->goes_anywhere && (mask & ~walk->anywhere) != 0) {
-        walk->anywhere |= mask;
-        walk->end = PLACES;
-        walk->changed = true;
-    }
+        join(walk, offset, behind, branch->to, mask);
+    if (branch->goes_anywhere)
+        go_anywhere(walk, mask);
     if (!branch->is_end)
-        join(walk, place, offset + FLOW_INSTRUCTION_SIZE, mask);
+        join(walk, offset, behind, behind, mask);
 }
 
 /* What says how the instruction at an offset goes on: itself, or the branch in front of it. */
-static void decode_branch(const struct walk *walk, uint64_t offset, struct flow_instruction *branch)
+static void decode_branch(const struct walk *walk, uint64_t offset,
+                          const struct flow_instruction *instruction,
+                          struct flow_instruction *branch)
 {
-    *branch = (struct flow_instruction){0};
+    *branch = *instruction;
     if (!walk->flow->has_delay_slots)
-        walk->flow->decode(walk->code, offset, branch);
-    else if (offset >= FLOW_INSTRUCTION_SIZE)
-        walk->flow->decode(walk->code, offset - FLOW_INSTRUCTION_SIZE, branch);
+        return;
+    *branch = (struct flow_instruction){0};
+    if (offset >= walk->flow->unit)
+        walk->flow->decode(walk->half->code, offset - walk->flow->unit, branch);
 }
 
-/* Whether the instruction at a place makes an address that counts, if the high half is where the
- * mask says; carries the mask on. Also true where that cannot be followed. */
-static bool step(struct walk *walk, size_t place, uint32_t mask)
+/* Whether the instruction at an offset makes an address that counts, if the half is where the mask
+ * says; carries the mask on. Also true where that cannot be followed. */
+static bool step(struct walk *walk, uint64_t offset, const struct flow_instruction *instruction,
+                 const struct flow_instruction *branch, uint32_t mask)
 {
-    struct flow_instruction instruction = {0}, branch;
-    uint64_t offset = offset_of(walk, place);
-
-    walk->flow->decode(walk->code, offset, &instruction);
-    if (holds(mask, instruction.base)) {
-        walk->found = true;
-        if (reference_counts(walk->target, instruction.is_low_or ? walk->high | instruction.low
-                                                                 : walk->high + instruction.low))
+    if (holds(mask, instruction->base)) {
+        walk->found |= FLOW_FOUND;
+        if (walk->flow->refers(walk->half, offset, instruction))
             return true;
     }
-    if (!transfer(walk, &instruction, &mask))
+    if (!transfer(walk, instruction, &mask))
         return true;
-    decode_branch(walk, offset, &branch);
-    carry_on(walk, place, offset, &branch, mask);
+    if (instruction->calls && walk->flow->has_handlers)
+        go_anywhere(walk, mask);
+    carry_on(walk, offset, offset + instruction->size, branch, mask);
     return false;
 }
 
-/* What may hold the high half where a jump to anywhere may lead: a place behind `first`. *killed is
- * what instructions in front have overwritten. They are of no matter behind the end of a path; but
- * else the place also follows them, and a register that it uses holds the same on either way. */
-static uint32_t from_anywhere(const struct walk *walk, uint64_t first, uint64_t offset,
-                              uint32_t *killed)
-{
-    struct flow_instruction before = {0}, branch;
-    uint64_t last = offset - FLOW_INSTRUCTION_SIZE;
+/* Where a sweep is that takes the instructions behind the half one after the other: any of them may
+ * be where a jump to anywhere leads. What those in front have overwritten is of no matter behind
+ * the end of a path; but else the place also follows them, and a register that it uses holds the
+ * same on either way, unless a handler is there, behind a call that does not return. */
+struct line {
+    uint64_t next; /* the instruction that is */
+    uint32_t killed;
+    bool is_first;
+};
 
-    if (walk->anywhere == 0 || offset <= first + FLOW_INSTRUCTION_SIZE)
-        return 0;
-    walk->flow->decode(walk->code, last, &before);
-    decode_branch(walk, last, &branch);
-    *killed = branch.is_end ? 0 : *killed | before.overwritten;
-    return walk->anywhere & (~*killed | ON_STACK);
+/* What may hold the half in front of an instruction of the line. */
+static uint32_t take_next(const struct walk *walk, struct line *line,
+                          const struct flow_instruction *instruction,
+                          const struct flow_instruction *branch)
+{
+    uint32_t mask = line->is_first ? 0 : walk->anywhere & (~line->killed | ON_STACK);
+
+    line->next += instruction->size != 0 ? instruction->size : walk->flow->unit;
+    line->killed |= instruction->overwritten;
+    if (instruction->calls)
+        line->killed |= walk->flow->changed_by_calls;
+    if (branch->is_end || walk->flow->has_handlers)
+        line->killed = 0;
+    line->is_first = false;
+    return mask;
 }
 
-/* One sweep. True where an address counts. */
-static bool sweep(struct walk *walk, uint64_t first)
+/* Whether jumps to anywhere do not lead to an offset behind the half. */
+static bool is_beyond(const struct walk *walk, uint64_t offset)
 {
-    uint32_t killed = 0;
+    if (offset >= walk->half->code->bytes.size)
+        return true;
+    return walk->flow->is_function != NULL ? walk->flow->is_function(walk->half->code, offset)
+                                           : offset - walk->half->offset >= FLOW_ANYWHERE;
+}
 
-    for (size_t place = walk->low; place < walk->end; place++) {
-        uint64_t offset = offset_of(walk, place);
-        uint32_t mask;
+/* One sweep, where instructions behind the half start at an offset. True where an address counts.
+ */
+static bool sweep(struct walk *walk, uint64_t behind)
+{
+    struct line line = {.next = behind, .is_first = true};
+    bool ends = false; /* the line has */
 
-        if (walk->anywhere != 0 && offset > first &&
-            (offset >= walk->code->bytes.size || walk->flow->is_function(walk->code, offset)))
+    for (size_t place = walk->low; place < PLACES && (place < walk->end || walk->anywhere != 0);
+         place++) {
+        struct flow_instruction instruction = {0}, branch;
+        uint64_t offset = walk->start + place * walk->flow->unit;
+        uint32_t mask = mask_at(walk, place);
+        bool is_in_line;
+
+        ends |= walk->anywhere != 0 && offset >= behind && is_beyond(walk, offset);
+        if (ends && place >= walk->end)
             return false;
-        mask = walk->masks[place] | from_anywhere(walk, first, offset, &killed);
-        if (mask != 0 && step(walk, place, mask))
+        is_in_line = walk->anywhere != 0 && !ends && offset == line.next;
+        if (mask == 0 && !is_in_line)
+            continue;
+        if (*walk->half->steps_left == 0)
+            return true;
+        --*walk->half->steps_left;
+        walk->flow->decode(walk->half->code, offset, &instruction);
+        decode_branch(walk, offset, &instruction, &branch);
+        if (is_in_line)
+            mask |= take_next(walk, &line, &instruction, &branch);
+        if (mask != 0 && instruction.size != 0 && step(walk, offset, &instruction, &branch, mask))
             return true;
     }
     return false;
 }
 
-enum flow_end flow_follow(const struct flow *flow, const struct code *code, uint64_t offset,
-                          unsigned number, uint64_t high, const struct reference_target *target)
+unsigned flow_follow(const struct flow *flow, const struct flow_half *half)
 {
+    uint64_t range = FLOW_RANGE(flow->unit);
+    uint32_t masks[PLACES];
     struct walk walk = {
         .flow = flow,
-        .code = code,
-        .target = target,
-        .high = high,
-        .start = offset < FLOW_RANGE ? offset % FLOW_INSTRUCTION_SIZE : offset - FLOW_RANGE,
-        .low = PLACES,
+        .half = half,
+        .start = half->offset < range ? half->offset % flow->unit : half->offset - range,
+        .masks = masks,
         .changed = true,
     };
-    struct flow_instruction branch;
+    struct flow_instruction instruction = {0}, branch;
+    uint64_t behind;
 
-    decode_branch(&walk, offset, &branch);
-    carry_on(&walk, 0, offset, &branch, UINT32_C(1) << number);
+    flow->decode(half->code, half->offset, &instruction);
+    behind = half->offset + instruction.size;
+    decode_branch(&walk, half->offset, &instruction, &branch);
+    carry_on(&walk, half->offset, behind, &branch, UINT32_C(1) << half->number);
     for (unsigned sweeps = 0; walk.changed; sweeps++) {
         walk.changed = false;
-        if (sweeps == SWEEPS_MAX || sweep(&walk, offset))
+        if (sweeps == SWEEPS_MAX || sweep(&walk, behind))
             return FLOW_COUNTS;
     }
-    return walk.has_left ? FLOW_LEFT : walk.found ? FLOW_ELSEWHERE : FLOW_UNUSED;
+    return walk.found;
 }

@@ -18,8 +18,8 @@
  *     pcaddi $a0,X                         relaxed where X is near and at a multiple of 4
  * So addresses that code makes are multiples of 4, and what an accessor is to return must be.
  */
+#include "formats/machine/flow.h"
 #include "formats/machine/instruction.h"
-#include "formats/machine/live_range.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -279,92 +279,102 @@ static bool pair_refers(const struct code *code, uint64_t offset, uint32_t first
                              address);
 }
 
-/* Whether the instruction surely puts another value into the register; of those that do only the
- * ones that compilers make most are known. */
-static bool overwrites(uint32_t instruction, uint32_t base)
+/* Arithmetic on registers, but for what only traps. */
+static bool calculates(uint32_t instruction)
+{
+    return instruction >= 0x00100000 && instruction < 0x002a0000;
+}
+
+/* The register that the instruction surely puts another value into; of those that do only the ones
+ * that compilers make most are known. 0 for others. */
+static uint32_t written(uint32_t instruction)
 {
     uint32_t opcode = instruction & OPCODE_12_MASK;
     bool loads = (opcode >= LD_B && opcode <= LD_D) || (opcode >= LD_BU && opcode <= LD_WU);
     bool adds = opcode == ADDI_D || opcode == ADDI_W || opcode == ORI;
-    /* Arithmetic on registers, but for what only traps. */
-    bool calculates = instruction >= 0x00100000 && instruction < 0x002a0000;
     uint64_t made;
 
-    return destination(instruction) == base &&
-           (loads || adds || calculates || first_half(instruction, 0, &made) ||
-            is_pcaddi(instruction));
+    return loads || adds || calculates(instruction) || first_half(instruction, 0, &made) ||
+                   is_pcaddi(instruction)
+               ? destination(instruction)
+               : REGISTER_ZERO;
 }
 
-/* Called functions leave them alone, and so does who unwinds the stack: handlers of exceptions, to
- * which nothing jumps, have their values. */
-static bool is_saved(uint32_t base)
+/* Where a branch, or a call, leads that is at an offset. */
+static bool is_branch(uint32_t instruction, uint64_t offset, uint64_t *to)
 {
-    return base >= REGISTER_FP;
-}
-
-/* Adds where the register has its value behind an instruction that leaves it alone. */
-static void pass_on(struct live_range *range, uint64_t offset, uint32_t instruction, uint32_t base)
-{
-    uint64_t low = instruction >> 10 & 0xffff, distance = 0;
+    uint64_t low = instruction >> 10 & 0xffff, distance;
     uint32_t opcode = instruction & OPCODE_JUMP_MASK;
-    bool is_call = opcode == BL || (opcode == JIRL && destination(instruction) != REGISTER_ZERO);
 
-    switch (opcode) {
-    case BEQZ:
-    case BNEZ:
-    case BCEQZ:
+    if (opcode == BEQZ || opcode == BNEZ || opcode == BCEQZ)
         distance = signed_field(low | (instruction & 0x1f) << 16, 21);
-        break;
-    case B:
+    else if (opcode == B || opcode == BL)
         distance = signed_field(low | (instruction & 0x3ff) << 16, 26);
-        break;
-    default:
-        if (opcode >= BEQ && opcode <= BGEU)
-            distance = signed_field(low, 16);
-        break;
-    }
-    if (opcode != B && (opcode != JIRL || is_call))
-        live_range_add(range, offset, offset + INSTRUCTION_SIZE);
-    if (distance != 0)
-        live_range_add(range, offset, offset + distance * INSTRUCTION_SIZE);
-    if (is_call ? is_saved(base) : opcode == JIRL && instruction != INSTRUCTION_RET)
-        live_range_add_all(range, offset);
+    else if (opcode >= BEQ && opcode <= BGEU)
+        distance = signed_field(low, 16);
+    else
+        return false;
+    *to = offset + distance * INSTRUCTION_SIZE;
+    return true;
 }
 
-/* The first half's value may be completed where it is then: move, st.d. */
-static bool copies(uint32_t instruction, uint32_t base)
+static void decode_flow(const struct code *code, uint64_t offset, struct flow_instruction *flow)
 {
-    return ((instruction & 0xfffffc00) == OR_ZERO && source(instruction) == base) ||
-           ((instruction & OPCODE_12_MASK) == ST_D && destination(instruction) == base);
+    uint32_t bits, jump, opcode;
+    bool is_jirl;
+
+    if (!instruction_at(code->bytes, offset, &bits))
+        return;
+    jump = bits & OPCODE_JUMP_MASK;
+    opcode = bits & OPCODE_12_MASK;
+    is_jirl = jump == JIRL;
+    flow->size = INSTRUCTION_SIZE;
+    flow->overwritten = UINT32_C(1) << written(bits);
+    if (second_half(bits, source(bits), &flow->low))
+        flow->base = source(bits);
+    if (calculates(bits)) { /* a move is an or */
+        flow->passed_from = UINT32_C(1) << source(bits) | UINT32_C(1) << (bits >> 10 & 0x1f);
+        flow->passed_to = destination(bits);
+    }
+    flow->slot = immediate_12(bits);
+    if (opcode == ST_D && source(bits) == REGISTER_SP)
+        flow->stored = destination(bits);
+    else if (opcode == ST_D)
+        flow->escapes = destination(bits);
+    if (opcode == LD_D && source(bits) == REGISTER_SP)
+        flow->loaded = destination(bits);
+    flow->calls = jump == BL || (is_jirl && destination(bits) != REGISTER_ZERO);
+    flow->branches = jump != BL && is_branch(bits, offset, &flow->to);
+    flow->goes_anywhere = is_jirl && !flow->calls && bits != INSTRUCTION_RET;
+    flow->is_end = jump == B || (is_jirl && !flow->calls);
 }
+
+static bool second_half_refers(const struct flow_half *half, uint64_t offset,
+                               const struct flow_instruction *instruction)
+{
+    uint32_t first;
+
+    return instruction_at(half->code->bytes, half->offset, &first) &&
+           pair_refers(half->code, offset, first, half->high + instruction->low, half->target);
+}
+
+static const struct flow flow = {
+    .unit = INSTRUCTION_SIZE,
+    .decode = decode_flow,
+    .refers = second_half_refers,
+    .changed_by_calls = UINT32_C(0x001ffff2), /* ra, a0 to t8 */
+    .has_handlers = true,
+};
 
 /* Whether those behind the first half at `offset` make an address that counts. What lu12i.w makes
  * is a number where it is all looked at, and nothing completes it. */
-static bool half_refers(const struct code *code, uint64_t offset, uint32_t first, uint64_t made,
-                        const struct reference_target *target)
+static bool half_refers(const struct flow_half *half, uint32_t first)
 {
-    struct live_range range = {.start = offset + INSTRUCTION_SIZE};
-    uint32_t base = destination(first), instruction;
-    bool found = false, is_copied = false;
-    uint64_t low;
+    unsigned end = flow_follow(&flow, half);
 
-    live_range_add(&range, offset, range.start);
-    do {
-        range.grows_behind = false;
-        for (uint64_t at = range.start; at - range.start < LIVE_RANGE; at += INSTRUCTION_SIZE) {
-            if (!live_range_has(&range, at) || !instruction_at(code->bytes, at, &instruction))
-                continue;
-            is_copied |= copies(instruction, base);
-            if (second_half(instruction, base, &low)) {
-                found = true;
-                if (pair_refers(code, at, first, made + low, target))
-                    return true;
-            }
-            if (!overwrites(instruction, base))
-                pass_on(&range, at, instruction, base);
-        }
-    } while (range.grows_behind);
-    return !found && ((first & OPCODE_20_MASK) != LU12I_W || is_copied || range.is_left);
+    return (end & FLOW_COUNTS) != 0 ||
+           ((end & FLOW_FOUND) == 0 &&
+            ((first & OPCODE_20_MASK) != LU12I_W || (end & FLOW_LEFT) != 0));
 }
 
 /* Whether a second half may lead to the target: what jirl adds reaches furthest, and what ori adds
@@ -383,17 +393,14 @@ static bool may_reach(uint32_t first, uint64_t made, const struct reference_targ
 }
 
 static bool refers(const struct code *code, uint64_t offset, uint32_t instruction,
-                   const struct reference_target *target)
+                   const struct reference_target *target, uint64_t *steps_left)
 {
-    uint64_t address = code->address + offset, made;
+    uint64_t address = code->address + offset, made, to;
     uint32_t jump = instruction & OPCODE_JUMP_MASK;
 
-    if (jump == B || jump == BL) {
-        uint64_t distance = (instruction >> 10 & 0xffff) | (instruction & 0x3ff) << 16;
-
-        return target->called &&
-               reference_counts(target, address + signed_field(distance, 26) * INSTRUCTION_SIZE);
-    }
+    if (jump == B || jump == BL)
+        return target->called && is_branch(instruction, address, &to) &&
+               reference_counts(target, to);
     if (is_pcaddi(instruction))
         return reference_counts(target, pcaddi_address(instruction, address));
     if (!first_half(instruction, address, &made))
@@ -411,17 +418,25 @@ static bool refers(const struct code *code, uint64_t offset, uint32_t instructio
         break;
     }
     return target->size != 0 && may_reach(instruction, made, target) &&
-           half_refers(code, offset, instruction, made, target);
+           half_refers(&(struct flow_half){.code = code,
+                                           .target = target,
+                                           .offset = offset,
+                                           .number = destination(instruction),
+                                           .high = made,
+                                           .steps_left = steps_left},
+                       instruction);
 }
 
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
+    uint64_t steps_left = FLOW_STEPS_START;
     uint32_t instruction;
 
-    for (uint64_t i = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address;
+    for (uint64_t i = first_instruction(code, *position, INSTRUCTION_SIZE);
          instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
-        if (refers(code, i, instruction, target)) {
+        steps_left += FLOW_STEPS_PER_INSTRUCTION;
+        if (refers(code, i, instruction, target, &steps_left)) {
             *position = i;
             return true;
         }
@@ -453,7 +468,7 @@ const struct machine machine_loongarch64 = {
     .address_unit = INSTRUCTION_SIZE,
     .relocations = &relocations,
     .has_chance_hits = true,
-    .look_ahead = LIVE_RANGE + 2 * INSTRUCTION_SIZE,
+    .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + 2 * INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

@@ -20,13 +20,14 @@
  * Of what is absent GNU ld makes the load an addiu $2,$zero,0. Where there is a frame, it is made
  * and left in between, and gcc has the load behind the jr.
  */
+#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
 
 #include "formats/machine/flow.h"
 
-#define INSTRUCTION_SIZE FLOW_INSTRUCTION_SIZE
+#define INSTRUCTION_SIZE 4
 
 /* More than a body with a frame has. */
 #define BODY_INSTRUCTIONS 20
@@ -49,6 +50,7 @@
 #define FUNCTION_JR    8
 #define FUNCTION_JALR  9
 #define FUNCTION_OR    0x25
+#define FUNCTION_ADDU  0x21
 #define FUNCTION_DADDU 0x2d
 
 #define NOP            0u
@@ -114,16 +116,6 @@ static bool is_daddu(uint32_t bits, unsigned to, unsigned one, unsigned other)
 static bool is_lui(uint32_t bits)
 {
     return opcode_of(bits) == OPCODE_LUI && rs_of(bits) == 0;
-}
-
-static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *bits)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code, offset, INSTRUCTION_SIZE, &part))
-        return false;
-    *bits = load_u32(part.data, false);
-    return true;
 }
 
 /* ---- accessors ---- */
@@ -327,13 +319,16 @@ static void decode_flow(const struct code *code, uint64_t offset,
 
     if (!instruction_at(code->bytes, offset, &bits))
         return;
+    instruction->size = INSTRUCTION_SIZE;
     instruction->overwritten = UINT32_C(1) << written(bits);
-    if (offset >= INSTRUCTION_SIZE &&
-        instruction_at(code->bytes, offset - INSTRUCTION_SIZE, &before) && is_call(before))
-        instruction->overwritten |= CHANGED_BY_CALLS;
-    if (is_register(bits, FUNCTION_OR) && rt_of(bits) == 0) { /* move */
-        instruction->copied_from = rs_of(bits);
-        instruction->copied_to = rd_of(bits);
+    instruction->calls = offset >= INSTRUCTION_SIZE &&
+                         instruction_at(code->bytes, offset - INSTRUCTION_SIZE, &before) &&
+                         is_call(before);
+    /* move is an or; sums are of a page and an index. */
+    if ((is_register(bits, FUNCTION_OR) && rt_of(bits) == 0) || is_register(bits, FUNCTION_DADDU) ||
+        is_register(bits, FUNCTION_ADDU)) {
+        instruction->passed_from = UINT32_C(1) << rs_of(bits) | UINT32_C(1) << rt_of(bits);
+        instruction->passed_to = rd_of(bits);
     }
     if (adds_low(bits)) {
         instruction->base = rs_of(bits);
@@ -364,7 +359,16 @@ static bool is_function(const struct code *code, uint64_t offset)
            is_daddu(second, rt_of(first), rt_of(first), OWN);
 }
 
+static bool half_refers(const struct flow_half *half, uint64_t offset,
+                        const struct flow_instruction *instruction)
+{
+    (void)offset;
+    return reference_counts(half->target, half->high + instruction->low);
+}
+
 static const struct flow flow = {
+    .unit = INSTRUCTION_SIZE,
+    .refers = half_refers,
     .decode = decode_flow,
     .has_delay_slots = true,
     .changed_by_calls = CHANGED_BY_CALLS,
@@ -396,7 +400,7 @@ static bool makes_base(const struct code *code, uint64_t offset, unsigned *to)
 /* Where the function starts that has the instruction at an offset: at most so far before it. */
 static uint64_t function_before(const struct code *code, uint64_t offset)
 {
-    uint64_t left = FLOW_RANGE;
+    uint64_t left = FLOW_RANGE(INSTRUCTION_SIZE);
 
     while (offset >= INSTRUCTION_SIZE && left != 0 && !is_function(code, offset)) {
         offset -= INSTRUCTION_SIZE;
@@ -411,8 +415,6 @@ static uint64_t function_before(const struct code *code, uint64_t offset)
 struct bases {
     uint32_t registers; /* a bit each */
     uint32_t seen;      /* all that were such in the function */
-    uint32_t highs;     /* registers with a high half of 0, and all that were such */
-    uint32_t highs_seen;
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
 };
@@ -426,29 +428,12 @@ static bool is_stored(const struct bases *bases, uint64_t slot)
     return false;
 }
 
-/* Carries high halves of 0 over an instruction, and the sums of these and what `old` says to hold
- * _gp. (Others are of distances from it that tables of jumps have.) */
-static void carry_highs(uint32_t bits, uint32_t old, uint32_t overwritten, struct bases *bases)
-{
-    bool is_sum =
-        is_register(bits, FUNCTION_DADDU) && (((old >> rs_of(bits) & bases->highs >> rt_of(bits)) |
-                                               (old >> rt_of(bits) & bases->highs >> rs_of(bits))) &
-                                              1) != 0;
-
-    bases->highs &= ~overwritten;
-    if (is_lui(bits) && low_16(bits) == 0)
-        bases->highs |= UINT32_C(1) << rt_of(bits);
-    bases->highs_seen |= bases->highs;
-    if (is_sum)
-        bases->registers |= UINT32_C(1) << rd_of(bits);
-}
-
 /* Carries them over the instruction at an offset. What that overwrites is another value for all
  * that follows; but behind the end of a path other ways lead, on which it may not have been. */
 static void carry_bases(const struct code *code, uint64_t offset, struct bases *bases)
 {
     struct flow_instruction instruction = {0}, before = {0};
-    uint32_t old, bits;
+    uint32_t old;
     unsigned made;
 
     if (is_function(code, offset))
@@ -458,10 +443,10 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
     if (offset >= INSTRUCTION_SIZE)
         decode_flow(code, offset - INSTRUCTION_SIZE, &before);
     bases->registers &= ~instruction.overwritten | UINT32_C(1) << GP;
-    if (instruction.copied_from != 0 && (old >> instruction.copied_from & 1) != 0)
-        bases->registers |= UINT32_C(1) << instruction.copied_to;
-    if (instruction_at(code->bytes, offset, &bits))
-        carry_highs(bits, old, instruction.overwritten, bases);
+    if (instruction.calls)
+        bases->registers &= ~CHANGED_BY_CALLS;
+    if ((old & instruction.passed_from) != 0)
+        bases->registers |= UINT32_C(1) << instruction.passed_to;
     if (instruction.stored != 0 && (old >> instruction.stored & 1) != 0 &&
         bases->slot_count < SLOTS_MAX && !is_stored(bases, instruction.slot))
         bases->slots[bases->slot_count++] = instruction.slot;
@@ -470,10 +455,8 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
     if (makes_base(code, offset, &made))
         bases->registers |= UINT32_C(1) << made;
     bases->seen |= bases->registers;
-    if (before.is_end) {
+    if (before.is_end)
         bases->registers = bases->seen;
-        bases->highs = bases->highs_seen;
-    }
 }
 
 /* Whether 16 bits added to the high half may lead to the target. */
@@ -485,11 +468,11 @@ static bool reaches(uint64_t high, const struct reference_target *target)
 
 /* A load from the GOT. */
 static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bits, uint32_t bases,
-                           const struct reference_target *target)
+                           const struct reference_target *target, uint64_t *steps_left)
 {
     uint64_t slot = code->base + low_16(bits), value;
-    enum flow_end end;
     struct bytes held;
+    unsigned end;
 
     if (opcode_of(bits) != OPCODE_LD || (bases >> rs_of(bits) & 1) == 0 || code->base == 0 ||
         !bytes_slice(code->got_bytes, slot - code->got, 8, &held))
@@ -499,29 +482,40 @@ static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bi
         return true;
     if (value == 0 || value % PAGE_UNIT != 0 || !reaches(value, target))
         return reference_counts(target, value);
-    end = flow_follow(&flow, code, offset, rt_of(bits), value, target);
-    return end == FLOW_COUNTS || end == FLOW_LEFT ||
-           (end == FLOW_UNUSED && reference_counts(target, value));
+    end = flow_follow(&flow, &(struct flow_half){.code = code,
+                                                 .target = target,
+                                                 .offset = offset,
+                                                 .number = rt_of(bits),
+                                                 .high = value,
+                                                 .steps_left = steps_left});
+    return (end & (FLOW_COUNTS | FLOW_LEFT)) != 0 || (end == 0 && reference_counts(target, value));
 }
 
 /* lui, in an image at a fixed address: the low 32 bits. One that a function starts with is part of
  * a distance. */
 static bool refers_by_high_half(const struct code *code, uint64_t offset, uint32_t bits,
-                                const struct reference_target *target)
+                                const struct reference_target *target, uint64_t *steps_left)
 {
     uint64_t high = align_down(target->first, UINT64_C(1) << 32) | (uint32_t)high_16(bits);
 
     return target->absolute && is_lui(bits) && !is_function(code, offset) &&
            reaches(high, target) &&
            (reference_counts(target, high) ||
-            flow_follow(&flow, code, offset, rt_of(bits), high, target) == FLOW_COUNTS);
+            (flow_follow(&flow, &(struct flow_half){.code = code,
+                                                    .target = target,
+                                                    .offset = offset,
+                                                    .number = rt_of(bits),
+                                                    .high = high,
+                                                    .steps_left = steps_left}) &
+             FLOW_COUNTS) != 0);
 }
 
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t start = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address, to;
+    uint64_t start = first_instruction(code, *position, INSTRUCTION_SIZE), to;
     struct bases bases = {.registers = UINT32_C(1) << GP};
+    uint64_t steps_left = FLOW_STEPS_START;
     uint32_t bits;
 
     for (uint64_t i = function_before(code, start); instruction_at(code->bytes, i, &bits);
@@ -529,10 +523,11 @@ static bool find_reference(const struct code *code, const struct reference_targe
         uint32_t registers = bases.registers;
 
         carry_bases(code, i, &bases);
+        steps_left += FLOW_STEPS_PER_INSTRUCTION;
         if (i < start)
             continue;
-        if (refers_by_slot(code, i, bits, registers, target) ||
-            refers_by_high_half(code, i, bits, target) ||
+        if (refers_by_slot(code, i, bits, registers, target, &steps_left) ||
+            refers_by_high_half(code, i, bits, target, &steps_left) ||
             (rs_of(bits) == GP && adds_low(bits) && code->base != 0 &&
              reference_counts(target, code->base + low_16(bits))) ||
             (target->called && is_branch(bits, code->address + i, &to) &&
@@ -564,7 +559,7 @@ const struct machine machine_mips64el = {
     .base_symbol = "_gp",
     .got_size_max = GOT_SIZE_MAX,
     .relocations = &relocations,
-    .look_ahead = FLOW_RANGE + INSTRUCTION_SIZE,
+    .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

@@ -29,6 +29,7 @@
  * stdu 1, mr 31,1, addi 1,31, ld 31 and nops between all of these; and without optimization it
  * makes the address in r9, with a mr 3,9 behind.
  */
+#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -118,16 +119,6 @@ static bool is_ld(uint32_t instruction, unsigned to, unsigned from)
            target_of(instruction) == to && base_of(instruction) == from;
 }
 
-static bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code, offset, INSTRUCTION_SIZE, &part))
-        return false;
-    *instruction = load_u32(part.data, false);
-    return true;
-}
-
 /* Whether the two instructions at an offset are those of a global entry: *base is what r2 is then.
  */
 static bool global_entry(const struct code *code, uint64_t offset, uint64_t *base)
@@ -163,8 +154,7 @@ static bool prefixed_at(struct bytes code, uint64_t offset, uint32_t *prefix, ui
     if (!instruction_at(code, offset, prefix) || opcode_of(*prefix) != OPCODE_PREFIX ||
         (*prefix >> 24 & 1) != 0 || !instruction_at(code, offset + INSTRUCTION_SIZE, suffix))
         return false;
-    *immediate = (uint64_t)(*prefix & 0x3ffff) << 16 | (*suffix & 0xffff);
-    *immediate = (*immediate ^ UINT64_C(1) << 33) - (UINT64_C(1) << 33);
+    *immediate = signed_field((uint64_t)(*prefix & 0x3ffff) << 16 | (*suffix & 0xffff), 34);
     return true;
 }
 
@@ -379,8 +369,7 @@ static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
 {
     bool is_short = opcode_of(instruction) == OPCODE_BC;
     uint64_t distance =
-        is_short ? low_16(instruction & 0xfffc)
-                 : ((instruction & 0x3fffffc) ^ UINT64_C(0x2000000)) - UINT64_C(0x2000000);
+        is_short ? low_16(instruction & 0xfffc) : signed_field(instruction & 0x3fffffc, 26);
 
     if (!is_short && opcode_of(instruction) != OPCODE_B)
         return false;
@@ -398,25 +387,28 @@ static void decode_flow(const struct code *code, uint64_t offset,
 
     if (!instruction_at(code->bytes, offset, &bits))
         return;
+    instruction->size = INSTRUCTION_SIZE;
     from = target_of(bits);
     to = base_of(bits);
     if (written(bits) != NO_REGISTER)
         instruction->overwritten = UINT32_C(1) << written(bits);
-    if (is_call(bits)) {
-        instruction->overwritten = CHANGED_BY_CALLS;
+    instruction->calls = is_call(bits);
+    if (instruction->calls)
         return;
-    }
     if (low_half(bits, to, &instruction->low)) {
         instruction->base = to;
     } else if (opcode_of(bits) == OPCODE_ORI) { /* it names the registers the other way around */
         instruction->base = from;
         instruction->low = bits & 0xffff;
-        instruction->is_low_or = true;
     }
     /* mr is an or of a register with itself. */
     if (opcode_of(bits) == 31 && (bits >> 1 & 0x3ff) == 444 && (bits >> 11 & 31) == from) {
-        instruction->copied_from = from;
-        instruction->copied_to = to;
+        instruction->passed_from = UINT32_C(1) << from;
+        instruction->passed_to = to;
+    }
+    if (opcode_of(bits) == 31 && (bits >> 1 & 0x3ff) == 266) { /* add */
+        instruction->passed_from = UINT32_C(1) << to | UINT32_C(1) << (bits >> 11 & 31);
+        instruction->passed_to = from;
     }
     instruction->slot = low_16(bits);
     if (opcode_of(bits) == OPCODE_STD && (bits & 3) == 0 && to == 1)
@@ -435,27 +427,43 @@ static bool is_function(const struct code *code, uint64_t offset)
     return global_entry(code, offset, &base);
 }
 
+/* An ori is no sum: it sets bits. */
+static bool half_refers(const struct flow_half *half, uint64_t offset,
+                        const struct flow_instruction *instruction)
+{
+    uint32_t bits;
+
+    return instruction_at(half->code->bytes, offset, &bits) &&
+           reference_counts(half->target, opcode_of(bits) == OPCODE_ORI
+                                              ? half->high | instruction->low
+                                              : half->high + instruction->low);
+}
+
 static const struct flow flow = {
-    .decode = decode_flow, .changed_by_calls = CHANGED_BY_CALLS, .is_function = is_function};
+    .unit = INSTRUCTION_SIZE,
+    .decode = decode_flow,
+    .refers = half_refers,
+    .changed_by_calls = CHANGED_BY_CALLS,
+    .is_function = is_function,
+};
 
 /* Whether the addis at `offset`, which makes `high`, makes an address that counts. A lis may just
  * as well make a number: then nothing counts but what is made of it. */
-static bool high_half_refers(const struct code *code, uint64_t offset, uint32_t addis,
-                             uint64_t high, const struct reference_target *target)
+static bool high_half_refers(const struct flow_half *half, bool is_absolute)
 {
-    bool is_absolute = base_of(addis) == 0;
-    enum flow_end end;
+    unsigned end;
 
-    if (is_absolute && reference_counts(target, high))
+    if (is_absolute && reference_counts(half->target, half->high))
         return true;
-    end = flow_follow(&flow, code, offset, target_of(addis), high, target);
-    return end == FLOW_COUNTS || (end == FLOW_LEFT && !is_absolute);
+    end = flow_follow(&flow, half);
+    return (end & FLOW_COUNTS) != 0 || ((end & FLOW_LEFT) != 0 && !is_absolute);
 }
 
 /* Whether the distance from r2, or the address, that the instruction at `offset` brings leads to
  * the target. */
 static bool refers_by_base(const struct code *code, uint64_t offset, uint32_t instruction,
-                           uint64_t base, const struct reference_target *target)
+                           uint64_t base, const struct reference_target *target,
+                           uint64_t *steps_left)
 {
     uint64_t high = high_16(instruction), low;
     bool is_high = opcode_of(instruction) == OPCODE_ADDIS;
@@ -471,7 +479,13 @@ static bool refers_by_base(const struct code *code, uint64_t offset, uint32_t in
     /* From 32 KiB in front of it on; with an ori up to 64 KiB behind. */
     return (target->first - (high - 0x8000) < 0x18000 ||
             high - 0x8000 - target->first < target->size) &&
-           high_half_refers(code, offset, instruction, high, target);
+           high_half_refers(&(struct flow_half){.code = code,
+                                                .target = target,
+                                                .offset = offset,
+                                                .number = target_of(instruction),
+                                                .high = high,
+                                                .steps_left = steps_left},
+                            base_of(instruction) == 0);
 }
 
 static bool refers_by_prefixed(const struct code *code, uint64_t offset,
@@ -503,14 +517,16 @@ static uint64_t base_at(const struct code *code, uint64_t offset)
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t start = align_up(code->address + *position, INSTRUCTION_SIZE) - code->address;
-    uint64_t base = base_at(code, start), to;
+    uint64_t start = first_instruction(code, *position, INSTRUCTION_SIZE);
+    uint64_t base = base_at(code, start), to, steps_left = FLOW_STEPS_START;
     uint32_t instruction;
 
     for (uint64_t i = start; instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
+        steps_left += FLOW_STEPS_PER_INSTRUCTION;
         global_entry(code, i, &base);
-        if (refers_by_base(code, i, instruction, code->base, target) ||
-            (base != code->base && refers_by_base(code, i, instruction, base, target)) ||
+        if (refers_by_base(code, i, instruction, code->base, target, &steps_left) ||
+            (base != code->base &&
+             refers_by_base(code, i, instruction, base, target, &steps_left)) ||
             refers_by_prefixed(code, i, target) ||
             (target->called && is_branch(instruction, code->address + i, &to) &&
              reference_counts(target, to))) {
@@ -537,7 +553,7 @@ const struct machine machine_ppc64le = {
     .base_symbol = ".TOC.",
     .local_entry = LOCAL_ENTRY,
     .relocations = &relocations,
-    .look_ahead = FLOW_RANGE + PREFIXED_SIZE,
+    .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + PREFIXED_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

@@ -27,8 +27,8 @@
  *
  * A body that is one instruction reaches just what is 2 KiB around gp.
  */
+#include "formats/machine/flow.h"
 #include "formats/machine/instruction.h"
-#include "formats/machine/live_range.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -502,7 +502,8 @@ static bool adds_to(const struct instruction *instruction, unsigned base)
     }
 }
 
-static bool overwrites(const struct instruction *instruction, unsigned base)
+/* Whether the instruction puts another value into rd. */
+static bool writes(const struct instruction *instruction)
 {
     switch (instruction->opcode) {
     case OPCODE_LOAD:
@@ -515,47 +516,17 @@ static bool overwrites(const struct instruction *instruction, unsigned base)
     case OPCODE_OP_32:
     case OPCODE_JAL:
     case OPCODE_JALR:
-        return instruction->rd == base;
+        return true;
     default:
         return false;
     }
-}
-
-/* Called functions leave them alone, and so does who unwinds the stack: handlers of exceptions, to
- * which nothing jumps, have their values. */
-static bool is_saved(unsigned base)
-{
-    return base == REGISTER_S0 || base == 9 || (base >= 18 && base <= 27);
-}
-
-/* Adds where the register has its value behind an instruction that leaves it alone. */
-static void pass_on(struct live_range *range, uint64_t offset,
-                    const struct instruction *instruction, unsigned base)
-{
-    bool is_jump = instruction->opcode == OPCODE_JAL || instruction->opcode == OPCODE_JALR;
-    bool is_call = is_jump && instruction->rd != REGISTER_ZERO;
-    bool is_return = instruction->opcode == OPCODE_JALR && instruction->rs1 == REGISTER_RA;
-
-    if (!is_jump || is_call)
-        live_range_add(range, offset, offset + instruction->size);
-    if (instruction->opcode == OPCODE_BRANCH || (instruction->opcode == OPCODE_JAL && !is_call))
-        live_range_add(range, offset, offset + instruction->immediate);
-    if (is_call ? is_saved(base) : instruction->opcode == OPCODE_JALR && !is_return)
-        live_range_add_all(range, offset);
-}
-
-/* The first half's value may be completed where it is then. A long addi of 0 is a second half. */
-static bool copies(const struct instruction *instruction, unsigned base)
-{
-    return (is_add(instruction) && instruction->size == SHORT_SIZE && instruction->immediate == 0 &&
-            instruction->rs1 == base && instruction->rd != base) ||
-           (instruction->opcode == OPCODE_STORE && instruction->rs2 == base);
 }
 
 struct search {
     const struct code *code;
     const struct reference_target *target;
     bool is_64_bit;
+    uint64_t *steps_left;
 };
 
 /* Whether an instruction makes an address that counts of the first half's `high`. */
@@ -573,34 +544,118 @@ static bool pair_refers(const struct search *search, const struct instruction *i
            reference_counts(search->target, address);
 }
 
-/* Whether the halves behind one that is at `offset` make an address that counts. What lui makes is
+/* A register's own bit; none for x0. */
+static uint32_t mask_of(unsigned number)
+{
+    return UINT32_C(1) << number & ~UINT32_C(1);
+}
+
+static void decode_flow(const struct code *code, uint64_t offset, bool is_64_bit,
+                        struct flow_instruction *flow)
+{
+    struct instruction instruction;
+    bool is_jump, is_call, is_return;
+
+    if (!read_instruction(code->bytes, offset, is_64_bit, &instruction))
+        return;
+    is_jump = instruction.opcode == OPCODE_JAL || instruction.opcode == OPCODE_JALR;
+    is_call = is_jump && instruction.rd != REGISTER_ZERO;
+    is_return = instruction.opcode == OPCODE_JALR && instruction.rs1 == REGISTER_RA;
+    flow->size = instruction.size;
+    if (writes(&instruction))
+        flow->overwritten = mask_of(instruction.rd);
+    if (instruction.size == LONG_SIZE && adds_to(&instruction, instruction.rs1)) {
+        flow->base = instruction.rs1;
+        flow->low = instruction.immediate;
+    }
+    flow->passed_to = instruction.rd;
+    if (is_add(&instruction) && instruction.immediate == 0)
+        flow->passed_from = mask_of(instruction.rs1);
+    if (instruction.opcode == OPCODE_OP)
+        flow->passed_from = mask_of(instruction.rs1) | mask_of(instruction.rs2);
+    flow->slot = instruction.immediate;
+    if (instruction.opcode == OPCODE_STORE && instruction.rs1 == REGISTER_SP)
+        flow->stored = instruction.rs2;
+    else if (instruction.opcode == OPCODE_STORE)
+        flow->escapes = instruction.rs2;
+    if (instruction.opcode == OPCODE_LOAD && instruction.rs1 == REGISTER_SP)
+        flow->loaded = instruction.rd;
+    flow->calls = is_call;
+    flow->branches =
+        instruction.opcode == OPCODE_BRANCH || (instruction.opcode == OPCODE_JAL && !is_call);
+    flow->to = offset + instruction.immediate;
+    flow->goes_anywhere = instruction.opcode == OPCODE_JALR && !is_call && !is_return;
+    flow->is_end = is_jump && !is_call;
+}
+
+static void decode_flow_64(const struct code *code, uint64_t offset,
+                           struct flow_instruction *instruction)
+{
+    decode_flow(code, offset, true, instruction);
+}
+
+static void decode_flow_32(const struct code *code, uint64_t offset,
+                           struct flow_instruction *instruction)
+{
+    decode_flow(code, offset, false, instruction);
+}
+
+static bool second_half_refers(const struct flow_half *half, uint64_t offset, bool is_64_bit)
+{
+    const struct search search = {half->code, half->target, is_64_bit, half->steps_left};
+    struct instruction instruction;
+
+    return read_instruction(half->code->bytes, offset, is_64_bit, &instruction) &&
+           pair_refers(&search, &instruction, half->high);
+}
+
+static bool second_half_refers_64(const struct flow_half *half, uint64_t offset,
+                                  const struct flow_instruction *instruction)
+{
+    (void)instruction;
+    return second_half_refers(half, offset, true);
+}
+
+static bool second_half_refers_32(const struct flow_half *half, uint64_t offset,
+                                  const struct flow_instruction *instruction)
+{
+    (void)instruction;
+    return second_half_refers(half, offset, false);
+}
+
+/* ra, t0 to t2, a0 to a7, t3 to t6: a bit each. (gp and tp are not followed.) */
+#define CHANGED_BY_CALLS UINT32_C(0xf003fce2)
+
+static const struct flow flows[] = {
+    {.unit = SHORT_SIZE,
+     .decode = decode_flow_32,
+     .refers = second_half_refers_32,
+     .changed_by_calls = CHANGED_BY_CALLS,
+     .has_handlers = true},
+    {.unit = SHORT_SIZE,
+     .decode = decode_flow_64,
+     .refers = second_half_refers_64,
+     .changed_by_calls = CHANGED_BY_CALLS,
+     .has_handlers = true},
+};
+
+/* Whether what follows the first half at an offset makes an address that counts. What lui makes is
  * a number where it is all looked at, and nothing completes it. */
 static bool half_refers(const struct search *search, uint64_t offset,
                         const struct instruction *first, uint64_t high)
 {
-    uint64_t start = offset + first->size, at;
-    struct live_range range = {.start = start};
-    struct instruction instruction;
-    bool found = false, is_copied = false;
+    const struct flow_half half = {
+        .code = search->code,
+        .target = search->target,
+        .offset = offset,
+        .number = first->rd,
+        .high = high,
+        .steps_left = search->steps_left,
+    };
+    unsigned end = flow_follow(&flows[search->is_64_bit], &half);
 
-    live_range_add(&range, offset, start);
-    do {
-        range.grows_behind = false;
-        for (at = start; at - start < LIVE_RANGE; at += LIVE_RANGE_UNIT) {
-            if (!live_range_has(&range, at) ||
-                !read_instruction(search->code->bytes, at, search->is_64_bit, &instruction))
-                continue;
-            if (copies(&instruction, first->rd))
-                is_copied = true;
-            else if (adds_to(&instruction, first->rd))
-                found = true;
-            if (adds_to(&instruction, first->rd) && pair_refers(search, &instruction, high))
-                return true;
-            if (!overwrites(&instruction, first->rd))
-                pass_on(&range, at, &instruction, first->rd);
-        }
-    } while (range.grows_behind);
-    return !found && (first->opcode == OPCODE_AUIPC || is_copied || range.is_left);
+    return (end & FLOW_COUNTS) != 0 ||
+           ((end & FLOW_FOUND) == 0 && (first->opcode == OPCODE_AUIPC || (end & FLOW_LEFT) != 0));
 }
 
 /* Whether 12 signed bits more can lead to the target. */
@@ -652,11 +707,13 @@ static bool is_inside(struct bytes code, uint64_t position)
 static bool find_reference(const struct code *code, bool is_64_bit,
                            const struct reference_target *target, uint64_t *position)
 {
-    const struct search search = {code, target, is_64_bit};
+    uint64_t steps_left = FLOW_STEPS_START;
+    const struct search search = {code, target, is_64_bit, &steps_left};
     struct instruction instruction;
 
-    for (uint64_t i = align_up(code->address + *position, SHORT_SIZE) - code->address;
-         i < code->bytes.size; i += SHORT_SIZE) {
+    for (uint64_t i = first_instruction(code, *position, SHORT_SIZE); i < code->bytes.size;
+         i += SHORT_SIZE) {
+        steps_left += FLOW_STEPS_PER_INSTRUCTION;
         if (read_instruction(code->bytes, i, is_64_bit, &instruction) &&
             refers(&search, i, &instruction) && !is_inside(code->bytes, i)) {
             *position = i;
@@ -714,7 +771,7 @@ const struct machine machine_riscv64 = {
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_64,
     .has_chance_hits = true,
-    .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
+    .look_ahead = FLOW_RANGE(SHORT_SIZE) + LONG_SIZE,
     .decode_accessor = decode_64,
     .encode_accessor = encode_64,
     .find_reference = find_reference_64,
@@ -728,7 +785,7 @@ const struct machine machine_riscv32 = {
     .base_symbol = "__global_pointer$",
     .relocations = &relocations_32,
     .has_chance_hits = true,
-    .look_ahead = LONG_SIZE + LIVE_RANGE + LONG_SIZE,
+    .look_ahead = FLOW_RANGE(SHORT_SIZE) + LONG_SIZE,
     .decode_accessor = decode_32,
     .encode_accessor = encode_32,
     .find_reference = find_reference_32,

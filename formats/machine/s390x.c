@@ -21,6 +21,7 @@
  *     [ldgr %f0,%r11; lgr %r11,%r15]            larl or lgrl  [lgdr %r11,%f0]           br %r14
  * gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
  */
+#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -41,12 +42,6 @@
 
 /* ---- accessors ---- */
 
-/* A few bytes of code. */
-struct encoding {
-    const char *bytes;
-    size_t size;
-};
-
 /* What is in front of and behind the instruction that makes the address. */
 struct frame {
     struct encoding head, tail;
@@ -60,18 +55,6 @@ static const struct frame frames[] = {
 
 static const struct encoding move_result = {"\xb9\x04\x00\x21", 4}; /* lgr %r2,%r1 */
 static const struct encoding ret = {"\x07\xfe", 2};                 /* br %r14 */
-
-/* What code starts at a position with; *position is then behind it. */
-static bool take(struct bytes code, const struct encoding *encoding, uint64_t *position)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code, *position, encoding->size, &part) ||
-        memcmp(part.data, encoding->bytes, encoding->size) != 0)
-        return false;
-    *position += encoding->size;
-    return true;
-}
 
 static unsigned opcode_of(const uint8_t *instruction)
 {
@@ -103,7 +86,7 @@ static bool take_maker(const struct code *code, uint64_t *position, struct acces
         .patch_size = RIL_SIZE,
     };
     *position += RIL_SIZE;
-    return destination == 2 || take(code->bytes, &move_result, position);
+    return destination == 2 || take_encoding(code->bytes, &move_result, position);
 }
 
 static bool decode(const struct code *code, struct accessor *accessor)
@@ -111,10 +94,11 @@ static bool decode(const struct code *code, struct accessor *accessor)
     const struct frame *frame = frames;
     uint64_t position = 0;
 
-    while (!take(code->bytes, &frame->head, &position))
+    while (!take_encoding(code->bytes, &frame->head, &position))
         frame++;
-    if (!take_maker(code, &position, accessor) || !take(code->bytes, &frame->tail, &position) ||
-        !take(code->bytes, &ret, &position))
+    if (!take_maker(code, &position, accessor) ||
+        !take_encoding(code->bytes, &frame->tail, &position) ||
+        !take_encoding(code->bytes, &ret, &position))
         return false;
     accessor->size = (size_t)position;
     return true;

@@ -70,6 +70,17 @@ static size_t list_tools(const struct target *target, struct tools *tools)
     return count;
 }
 
+/* The pages, and what else is for this linker and kind of image. */
+static const char *link_options(const struct target *target, struct tools tools,
+                                enum link_kind kind)
+{
+    const char *pages = target_page_option(target);
+    bool is_fixed = kind == LINK_NO_PIE || kind == LINK_STATIC;
+    return is_fixed && strcmp(tools.linker, "lld") == 0 && target->lld_fixed_options != NULL
+               ? text_format("%s %s", pages, target->lld_fixed_options)
+               : pages;
+}
+
 static struct program *add_row(const struct target *target, struct tools tools, enum link_kind kind)
 {
     static const char *const optimizations[] = {"-O0", "-O2", "-O1", "-Os", "-O3"};
@@ -84,7 +95,7 @@ static struct program *add_row(const struct target *target, struct tools tools, 
         .language = LANGUAGE_C,
         .optimization = optimizations[row_count % COUNT(optimizations)],
         .compile_options = target->options[code],
-        .link_options = target_page_option(target),
+        .link_options = link_options(target, tools, kind),
         .functions = (unsigned)SMALL_FUNCTIONS(target_page_size(target)),
     };
     return &rows[row_count++];

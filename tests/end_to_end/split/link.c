@@ -295,8 +295,7 @@ static const char *const rust_steps[] = {
     "rustc --crate-type rlib --extern steps=libsteps.so both.rs",
     "rustc -L . -C link-arg=-Wl,-rpath,$ORIGIN main.rs",
     "rustc -O -L . -C link-arg=-Wl,-rpath,$ORIGIN -o optimized main.rs",
-    "rustdoc --test -L . --crate-name both --extern both=libboth.rlib --extern steps=libsteps.so "
-    "both.rs",
+    "rustdoc --test -L . --extern both=libboth.rlib --extern steps=libsteps.so both.rs",
 };
 
 /* Of the steps each but the rlib links one image. */
