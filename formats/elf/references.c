@@ -69,12 +69,13 @@ static bool pointer_visitor(void *context, const struct elf_relocation *relocati
            !reference_counts(target, relocation->target) || add_pointer(search, relocation->offset);
 }
 
-static bool is_in_slot(const void *context, uint64_t address)
+/* Code loads all of a slot. */
+static bool is_at_slot(const void *context, uint64_t address)
 {
     const struct pointer_search *search = context;
 
     for (size_t i = 0; i < search->slot_count; i++) {
-        if (address - search->slots[i] < search->image->sizes.word)
+        if (address == search->slots[i])
             return true;
     }
     return false;
@@ -103,7 +104,7 @@ static bool is_own_or_plt(void *context, uint64_t from)
 /* Whether code may load one of the slots that were found. */
 static bool is_slot_used(struct pointer_search *search)
 {
-    struct reference_target target = {.first = UINT64_MAX, .counts = is_in_slot, .context = search};
+    struct reference_target target = {.first = UINT64_MAX, .counts = is_at_slot, .context = search};
     uint64_t last = 0;
 
     if (search->slot_count == 0)
