@@ -333,9 +333,9 @@ static void decode_flow(const struct code *code, uint64_t offset,
     }
     instruction->slot = low_16(bits);
     if (rs_of(bits) == SP && opcode_of(bits) == OPCODE_SD)
-        instruction->stored = rt_of(bits);
+        instruction->stored[0] = rt_of(bits);
     if (rs_of(bits) == SP && opcode_of(bits) == OPCODE_LD)
-        instruction->loaded = rt_of(bits);
+        instruction->loaded[0] = rt_of(bits);
     if (is_call(bits))
         return;
     returns =
@@ -368,6 +368,7 @@ static const struct flow flow = {
     .decode = decode_flow,
     .has_delay_slots = true,
     .changed_by_calls = CHANGED_BY_CALLS,
+    .uses_one_value = true,
     .is_function = is_function,
 };
 
@@ -442,11 +443,11 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
         bases->registers &= ~CHANGED_BY_CALLS;
     if ((old & instruction.passed_from) != 0)
         bases->registers |= UINT32_C(1) << instruction.passed_to;
-    if (instruction.stored != 0 && (old >> instruction.stored & 1) != 0 &&
+    if (instruction.stored[0] != 0 && (old >> instruction.stored[0] & 1) != 0 &&
         bases->slot_count < SLOTS_MAX && !is_stored(bases, instruction.slot))
         bases->slots[bases->slot_count++] = instruction.slot;
-    if (instruction.loaded != 0 && is_stored(bases, instruction.slot))
-        bases->registers |= UINT32_C(1) << instruction.loaded;
+    if (instruction.loaded[0] != 0 && is_stored(bases, instruction.slot))
+        bases->registers |= UINT32_C(1) << instruction.loaded[0];
     if (makes_base(code, offset, &made))
         bases->registers |= UINT32_C(1) << made;
     bases->seen |= bases->registers;
