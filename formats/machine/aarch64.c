@@ -25,6 +25,7 @@
  *     movz x0, X; movk x0, ... (three times)     clang's -mcmodel=large; gcc's loads a literal, as
  *                                                from a slot
  */
+#include "formats/machine/flow.h"
 #include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
@@ -57,8 +58,6 @@
 /* Instructions behind an adrp among which its other half is looked for: that of a load is close,
  * any may be far where compilers have moved the adrp out of a loop. */
 #define LOOK_AHEAD_LOAD 16
-#define JUMPS_MAX       8 /* branches behind an adrp that are followed */
-#define LOOK_AHEAD      512
 
 /* immhi:immlo of adr and adrp: 21 bits. */
 static uint64_t address_immediate(uint32_t instruction)
@@ -261,25 +260,6 @@ static bool low_half(uint32_t instruction, uint32_t base, uint64_t *low)
     return true;
 }
 
-/* b or br: what is behind it is reached from elsewhere. */
-static bool is_jump(uint32_t instruction)
-{
-    return (instruction & 0xfc000000) == 0x14000000 || (instruction & 0xfffffc1f) == 0xd61f0000;
-}
-
-/* What functions start with: bti c; paciasp, pacibsp; stp x29, x30, [sp, #-...]! */
-static bool starts_function(uint32_t instruction)
-{
-    return instruction == INSTRUCTION_BTI_C || (instruction & ~SIGN_KEY_B) == INSTRUCTION_PACIASP ||
-           (instruction & 0xffe07fff) == 0xa9a07bfd;
-}
-
-/* Branches, exceptions and the like; but not hints, of which nop and the marks of functions are. */
-static bool may_branch(uint32_t instruction)
-{
-    return (instruction & 0x1c000000) == 0x14000000 && (instruction & 0xfffff01f) != 0xd503201f;
-}
-
 /* A load of a general register: with an unsigned offset, or with a register as one. */
 static bool is_load(uint32_t instruction)
 {
@@ -321,116 +301,175 @@ static bool is_conditional_branch(uint32_t instruction, uint64_t address, uint64
     return true;
 }
 
-/* Whether the instruction stores the register (str, stur, stp) or copies it (mov): compilers do so
- * with a page that is wanted later. */
-static bool keeps(uint32_t instruction, uint32_t base)
+/* tbz, tbnz: a bit of a register. */
+static bool is_bit_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
-    bool is_pair = (instruction & 0xfe400000) == 0xa8000000;
-    bool stores = is_pair || (instruction & 0xffc00000) == 0xf9000000 ||
-                  (instruction & 0xffe00c00) == 0xf8000000;
-
-    return (stores && (instruction & 0x1f) == base) ||
-           (is_pair && (instruction >> 10 & 0x1f) == base) ||
-           ((instruction & 0xffe0ffe0) == 0xaa0003e0 && (instruction >> 16 & 0x1f) == base);
+    if ((instruction & 0x7e000000) != 0x36000000)
+        return false;
+    *target = address + signed_field(instruction >> 5 & 0x3fff, 14) * INSTRUCTION_SIZE;
+    return true;
 }
 
-/* What became of the page that an adrp made: a later one tells more. */
-enum page_use {
-    PAGE_UNUSED, /* no other half was found */
-    PAGE_ELSEWHERE,
-    PAGE_REFERS, /* to an address that counts */
-};
-
-/* The adrp whose other half is looked for. */
-struct page_search {
-    struct bytes code;
-    uint64_t page;
-    uint64_t reach; /* of other halves */
-    bool may_be_kept;
-    uint32_t base; /* its register */
-    const struct reference_target *target;
-    uint64_t jumps[JUMPS_MAX]; /* where branches lead, from the code's start */
-    size_t jump_count;
-};
-
-/* Where branches lead, but for calls. Places in front of the code are far behind it, too. */
-static void note_jump(struct page_search *search, uint32_t instruction, uint64_t offset)
+/* br, blr, ret and those that authenticate: what they are is in these bits. */
+static bool is_register_branch(uint32_t instruction, unsigned *kind)
 {
-    uint64_t *to = &search->jumps[search->jump_count];
-
-    if (search->jump_count < JUMPS_MAX &&
-        ((instruction >> 31 == 0 && is_branch(instruction, offset, to)) ||
-         is_conditional_branch(instruction, offset, to)))
-        search->jump_count++;
+    *kind = instruction >> 21 & 7;
+    return (instruction & 0xfe1f0000) == 0xd61f0000;
 }
 
-/* Looks for other halves from `offset` on. What follows a jump may still be reached, to the end of
- * the function; but where the register was overwritten, no half tells that there are no others. */
-static enum page_use find_page_use(struct page_search *search, uint64_t offset)
-{
-    bool found = false, branched = false, has_left = false, is_lost = false;
-    uint32_t instruction;
-    uint64_t low;
+#define KIND_BR  0u
+#define KIND_BLR 1u
 
-    for (unsigned i = 0; i < LOOK_AHEAD; i++, offset += INSTRUCTION_SIZE) {
-        if (!instruction_at(search->code, offset, &instruction))
-            break;
-        if (low_half(instruction, search->base, &low)) {
-            found |= !is_lost;
-            if (low < (has_left || is_lost ? PAGE_SIZE : search->reach) &&
-                reference_counts(search->target, search->page + low))
-                return PAGE_REFERS;
-        }
-        if ((is_adrp(instruction) && (instruction & 0x1f) == search->base) ||
-            (has_left && starts_function(instruction)))
-            break;
-        if (!branched && !found && search->may_be_kept && keeps(instruction, search->base))
-            return PAGE_UNUSED;
-        note_jump(search, instruction, offset);
-        has_left |= instruction == INSTRUCTION_RET || is_jump(instruction);
-        is_lost |= overwrites(instruction, search->base);
-        if (!branched && (has_left || is_lost))
-            break;
-        branched |= may_branch(instruction);
+/* ---- pages ---- */
+
+/* Registers as flow.h numbers them: x0 is 31, and the stack pointer none. */
+static unsigned number_of(uint32_t field)
+{
+    return field % 32 == 31 ? 0 : field % 32 == 0 ? 31 : field % 32;
+}
+
+static uint32_t mask_of(uint32_t field)
+{
+    return UINT32_C(1) << number_of(field) & ~UINT32_C(1);
+}
+
+/* Stores and loads of 64 bits: str, stur, stp, ldr, ldur, ldp. The stack's are by sp or x29. */
+static void decode_memory(uint32_t bits, struct flow_instruction *flow)
+{
+    bool is_pair = (bits & 0xfe000000) == 0xa8000000;
+    bool is_scaled = (bits & 0xff800000) == 0xf9000000;
+    bool is_plain = is_scaled || (bits & 0xffa00c00) == 0xf8000000 ||
+                    (bits & 0xff800000) == 0xa9000000; /* it leaves the base alone */
+    bool is_load = (bits >> 22 & 1) != 0;
+    uint32_t base = bits >> 5 & 0x1f;
+    unsigned first = number_of(bits), second = is_pair ? number_of(bits >> 10) : 0;
+
+    if (!is_pair && !is_scaled && (bits & 0xff800000) != 0xf8000000)
+        return;
+    if (is_pair)
+        flow->slot = signed_field(bits >> 15 & 0x7f, 7) * 8;
+    else
+        flow->slot =
+            is_scaled ? (uint64_t)(bits >> 10 & 0xfff) * 8 : signed_field(bits >> 12 & 0x1ff, 9);
+    if (base == 29)
+        flow->slot += UINT64_C(1) << 32;
+    if (is_pair && is_load)
+        flow->overwritten |= mask_of(bits) | mask_of(bits >> 10);
+    if (is_plain && (base == 29 || base == 31)) {
+        unsigned *registers = is_load ? flow->loaded : flow->stored;
+
+        registers[0] = first;
+        registers[1] = second;
+    } else if (!is_load) {
+        flow->escapes = mask_of(bits) | (is_pair ? mask_of(bits >> 10) : 0);
     }
-    return found ? PAGE_ELSEWHERE : PAGE_UNUSED;
+}
+
+static void decode_flow(const struct code *code, uint64_t offset, struct flow_instruction *flow)
+{
+    bool is_register, is_sum, is_move;
+    unsigned kind;
+    uint32_t bits;
+
+    if (!instruction_at(code->bytes, offset, &bits))
+        return;
+    flow->size = INSTRUCTION_SIZE;
+    if (overwrites(bits, bits & 0x1f) || is_adrp(bits) || is_adr(bits))
+        flow->overwritten = mask_of(bits);
+    if (low_half(bits, bits >> 5 & 0x1f, &flow->low))
+        flow->base = number_of(bits >> 5);
+    is_move = (bits & 0xffe0ffe0) == 0xaa0003e0;
+    is_sum = (bits & 0xff200000) == 0x8b000000;
+    if (is_move || is_sum) {
+        flow->passed_from = mask_of(bits >> 16) | (is_sum ? mask_of(bits >> 5) : 0);
+        flow->passed_to = number_of(bits);
+    }
+    decode_memory(bits, flow);
+    is_register = is_register_branch(bits, &kind);
+    flow->calls = (bits & 0xfc000000) == 0x94000000 || (is_register && kind == KIND_BLR);
+    if (flow->calls)
+        return;
+    flow->branches = is_branch(bits, offset, &flow->to) ||
+                     is_conditional_branch(bits, offset, &flow->to) ||
+                     is_bit_branch(bits, offset, &flow->to);
+    flow->goes_anywhere = is_register && kind == KIND_BR;
+    flow->is_end = is_register || (bits & 0xfc000000) == 0x14000000;
 }
 
 /* With -fpic gcc's code reaches more slots of the GOT from its first page. */
 #define REACH_IN_GOT (8 * PAGE_SIZE)
 
-/* Whether the adrp at `offset` makes an address that counts. Compilers may leave it in one place,
- * and its other half behind branches. */
-static bool adrp_refers(const struct code *code, uint64_t offset, uint32_t instruction,
-                        const struct reference_target *target)
+static uint64_t reach_of(const struct code *code, uint64_t page)
 {
-    struct page_search search = {.code = code->bytes,
-                                 .page = adrp_page(instruction, code->address + offset),
-                                 .reach = PAGE_SIZE,
-                                 .may_be_kept = true,
-                                 .base = instruction & 0x1f,
-                                 .target = target};
-    enum page_use use;
+    return code->got != 0 && page == align_down(code->got, PAGE_SIZE) ? REACH_IN_GOT : PAGE_SIZE;
+}
 
-    if (code->got != 0 && search.page == align_down(code->got, PAGE_SIZE)) {
-        search.reach = REACH_IN_GOT;
-        /* Who keeps this page wants one of the many slots, and that again. */
-        search.may_be_kept = target->first < code->got;
-    }
-    if (!ranges_overlap(search.page, search.reach, target->first, target->size))
+static bool half_refers(const struct flow_half *half, uint64_t offset,
+                        const struct flow_instruction *instruction)
+{
+    (void)offset;
+    return instruction->low < reach_of(half->code, half->high) &&
+           reference_counts(half->target, half->high + instruction->low);
+}
+
+/* bti c; paciasp, pacibsp; what makes a frame: sub sp, sp, #...; stp, str [sp, #-...]! */
+static bool starts_function(uint32_t bits)
+{
+    return bits == INSTRUCTION_BTI_C || (bits & ~SIGN_KEY_B) == INSTRUCTION_PACIASP ||
+           (bits & 0xff8003ff) == 0xd10003ff || (bits & 0xffe003e0) == 0xa9a003e0 ||
+           (bits & 0xfff00fe0) == 0xf8100fe0;
+}
+
+/* Behind the end of another one, and nops that align it; else it is further into a function. */
+static bool is_function(const struct code *code, uint64_t offset)
+{
+    struct flow_instruction before = {0};
+    uint32_t bits;
+
+    if (!instruction_at(code->bytes, offset, &bits) || !starts_function(bits))
         return false;
-    use = find_page_use(&search, offset + INSTRUCTION_SIZE);
-    for (size_t i = 0; i < search.jump_count && use != PAGE_REFERS &&
-                       (use == PAGE_UNUSED || search.reach != PAGE_SIZE);
-         i++) {
-        enum page_use next = find_page_use(&search, search.jumps[i]);
+    do {
+        if (offset < INSTRUCTION_SIZE)
+            return false;
+        offset -= INSTRUCTION_SIZE;
+    } while (instruction_at(code->bytes, offset, &bits) && bits == INSTRUCTION_NOP);
+    decode_flow(code, offset, &before);
+    return before.is_end;
+}
 
-        use = next > use ? next : use;
-    }
-    /* The whole page counts where nothing tells what of it. */
-    return use == PAGE_REFERS ||
-           (use == PAGE_UNUSED &&
-            ranges_overlap(search.page, PAGE_SIZE, target->first, target->size));
+static const struct flow flow = {
+    .unit = INSTRUCTION_SIZE,
+    .uses_one_value = true,
+    .is_function = is_function,
+    .decode = decode_flow,
+    .refers = half_refers,
+    .changed_by_calls = UINT32_C(0xc007fffe), /* x0 to x18, x30 */
+    .has_handlers = true,
+};
+
+/* Whether an address that counts is made of the page that the adrp at `offset` makes. The whole
+ * page counts where nothing tells what of it. */
+static bool page_refers(const struct code *code, uint64_t offset, uint64_t page,
+                        const struct reference_target *target, uint64_t *steps_left)
+{
+    struct flow_half half = {
+        .code = code,
+        .target = target,
+        .offset = offset,
+        .high = page,
+        .steps_left = steps_left,
+    };
+    uint32_t instruction;
+    unsigned end;
+
+    if (!ranges_overlap(page, reach_of(code, page), target->first, target->size) ||
+        !instruction_at(code->bytes, offset, &instruction))
+        return false;
+    half.number = number_of(instruction);
+    end = flow_follow(&flow, &half);
+    return (end & FLOW_COUNTS) != 0 ||
+           ((end & FLOW_FOUND) == 0 &&
+            ranges_overlap(page, PAGE_SIZE, target->first, target->size));
 }
 
 /* movz, of 32 or 64 bits */
@@ -481,7 +520,7 @@ static bool holds_address(struct bytes code, uint64_t offset, uint32_t instructi
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t branched_to;
+    uint64_t branched_to, steps_left = FLOW_STEPS_START;
     uint32_t instruction;
 
     for (uint64_t i = first_instruction(code, *position, INSTRUCTION_SIZE);
@@ -489,10 +528,15 @@ static bool find_reference(const struct code *code, const struct reference_targe
         uint64_t address = code->address + i;
         bool refers = false;
 
+        steps_left += FLOW_STEPS_PER_INSTRUCTION;
         if (is_adrp(instruction)) {
-            refers = adrp_refers(code, i, instruction, target);
+            refers = page_refers(code, i, adrp_page(instruction, address), target, &steps_left);
         } else if (is_adr(instruction)) {
-            refers = reference_counts(target, address + address_immediate(instruction));
+            uint64_t made = address + address_immediate(instruction);
+
+            /* It may also be what GNU ld makes of an adrp. */
+            refers = reference_counts(target, made) ||
+                     (made % PAGE_SIZE == 0 && page_refers(code, i, made, target, &steps_left));
         } else if (is_load_literal(instruction)) {
             refers = reference_counts(target, literal_address(instruction, address));
         } else if (target->called && (is_branch(instruction, address, &branched_to) ||
@@ -554,7 +598,7 @@ const struct machine machine_aarch64 = {
     .address_size = 8,
     .page_size = 4096,
     .relocations = &relocations,
-    .look_ahead = (LOOK_AHEAD + 1) * INSTRUCTION_SIZE,
+    .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

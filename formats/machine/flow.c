@@ -7,6 +7,8 @@
  */
 #include "formats/machine/flow.h"
 
+#include <string.h>
+
 #define PLACES    (2 * FLOW_RANGE_UNITS)
 #define ON_STACK  UINT32_C(1)
 #define SLOTS_MAX 8
@@ -22,8 +24,11 @@ struct walk {
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
     uint32_t anywhere; /* what holds it at a jump to anywhere */
-    unsigned found;    /* FLOW_... */
-    bool changed;      /* a mask in front of where the sweep is */
+    uint32_t handlers; /* and at a call that may lead to a handler */
+    bool knows_targets;
+    bool *targets;  /* by the distance from the half: branches lead there */
+    unsigned found; /* FLOW_... */
+    bool changed;   /* a mask in front of where the sweep is */
 };
 
 static void add_mask(struct walk *walk, size_t place, uint32_t mask)
@@ -77,7 +82,25 @@ static bool holds(uint32_t mask, unsigned number)
     return number != 0 && (mask >> number & 1) != 0;
 }
 
-/* The mask behind an instruction. False where there are too many slots. */
+/* Of a register that goes to the stack. False where there are too many slots. */
+static bool store(struct walk *walk, unsigned number, uint64_t slot, uint32_t before,
+                  uint32_t *mask)
+{
+    if (holds(before, number)) {
+        if (!is_slot(walk, slot)) {
+            if (walk->slot_count == SLOTS_MAX)
+                return false;
+            walk->slots[walk->slot_count++] = slot;
+            walk->changed = true; /* those before it may not be free any more, as below */
+        }
+        *mask |= ON_STACK;
+    } else if (number != 0 && walk->slot_count == 1 && is_slot(walk, slot)) {
+        *mask &= ~ON_STACK;
+    }
+    return true;
+}
+
+/* The mask behind an instruction. False where that cannot be told. */
 static bool transfer(struct walk *walk, const struct flow_instruction *instruction, uint32_t *mask)
 {
     uint32_t before = *mask;
@@ -85,22 +108,18 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
     *mask &= ~instruction->overwritten | ON_STACK;
     if ((before & instruction->passed_from & ~ON_STACK) != 0 && instruction->passed_to != 0)
         *mask |= UINT32_C(1) << instruction->passed_to;
-    if (holds(before, instruction->escapes))
+    if ((before & instruction->escapes & ~ON_STACK) != 0)
         walk->found |= FLOW_LEFT;
-    if (holds(before, instruction->stored)) {
-        if (!is_slot(walk, instruction->slot)) {
-            if (walk->slot_count == SLOTS_MAX)
-                return false;
-            walk->slots[walk->slot_count++] = instruction->slot;
-            walk->changed = true; /* those before it may not be free any more, as below */
-        }
-        *mask |= ON_STACK;
-    } else if (instruction->stored != 0 && !instruction->may_be_elsewhere &&
-               walk->slot_count == 1 && is_slot(walk, instruction->slot)) {
-        *mask &= ~ON_STACK;
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t slot = instruction->slot + 8 * i;
+
+        if (!store(walk, instruction->stored[i], slot, before, mask))
+            return false;
+        if (instruction->may_be_elsewhere)
+            *mask |= before & ON_STACK;
+        if ((before & ON_STACK) != 0 && instruction->loaded[i] != 0 && is_slot(walk, slot))
+            *mask |= UINT32_C(1) << instruction->loaded[i];
     }
-    if ((before & ON_STACK) != 0 && instruction->loaded != 0 && is_slot(walk, instruction->slot))
-        *mask |= UINT32_C(1) << instruction->loaded;
     if (instruction->calls)
         *mask &= ~walk->flow->changed_by_calls;
     return true;
@@ -110,8 +129,6 @@ static void go_anywhere(struct walk *walk, uint32_t mask)
 {
     walk->changed |= (mask & ~walk->anywhere) != 0;
     walk->anywhere |= mask;
-    if (walk->flow->is_function == NULL)
-        walk->found |= mask != 0 ? FLOW_LEFT : 0;
 }
 
 /* Behind the instruction at an offset, of which `branch` says how it goes on. */
@@ -151,46 +168,80 @@ static bool step(struct walk *walk, uint64_t offset, const struct flow_instructi
     }
     if (!transfer(walk, instruction, &mask))
         return true;
-    if (instruction->calls && walk->flow->has_handlers)
-        go_anywhere(walk, mask);
+    if (instruction->calls && walk->flow->has_handlers) {
+        walk->changed |= (mask & ~walk->handlers) != 0;
+        walk->handlers |= mask;
+    }
     carry_on(walk, offset, offset + instruction->size, branch, mask);
     return false;
+}
+
+static bool is_beyond(const struct walk *walk, uint64_t offset)
+{
+    return offset >= walk->half->code->bytes.size ||
+           walk->flow->is_function(walk->half->code, offset);
+}
+
+/* Notes where branches lead from behind the half on, to the end of the function. */
+static void note_targets(struct walk *walk, uint64_t behind)
+{
+    uint64_t unit = walk->flow->unit, offset = behind, distance;
+
+    memset(walk->targets, false, FLOW_RANGE_UNITS);
+    walk->knows_targets = true;
+    for (unsigned i = 0; i < FLOW_RANGE_UNITS && *walk->half->steps_left != 0; i++) {
+        struct flow_instruction instruction = {0};
+
+        --*walk->half->steps_left;
+        walk->flow->decode(walk->half->code, offset, &instruction);
+        distance = (instruction.to - walk->half->offset) / unit;
+        if (instruction.branches && distance < FLOW_RANGE_UNITS)
+            walk->targets[distance] = true;
+        offset += instruction.size;
+        if (instruction.size == 0 || is_beyond(walk, offset))
+            return;
+    }
+}
+
+/* Whether a handler of exceptions may start at an offset: no path and no branch leads there. */
+static bool may_be_handler(struct walk *walk, uint64_t behind, uint64_t offset)
+{
+    uint64_t distance = (offset - walk->half->offset) / walk->flow->unit;
+
+    if (!walk->knows_targets)
+        note_targets(walk, behind);
+    return distance >= FLOW_RANGE_UNITS || !walk->targets[distance];
 }
 
 /* Where a sweep is that takes the instructions behind the half one after the other: any of them may
  * be where a jump to anywhere leads. What those in front have overwritten is of no matter behind
  * the end of a path; but else the place also follows them, and a register that it uses holds the
- * same on either way, unless a handler is there, behind a call that does not return. */
+ * same on either way, as most compilers' code is. */
 struct line {
     uint64_t next; /* the instruction that is */
     uint32_t killed;
     bool is_first;
+    bool is_behind_end;
 };
 
 /* What may hold the half in front of an instruction of the line. */
-static uint32_t take_next(const struct walk *walk, struct line *line,
+static uint32_t take_next(struct walk *walk, struct line *line, uint64_t behind,
                           const struct flow_instruction *instruction,
                           const struct flow_instruction *branch)
 {
     uint32_t mask = line->is_first ? 0 : walk->anywhere & (~line->killed | ON_STACK);
 
+    if (walk->handlers != 0 && line->is_behind_end && may_be_handler(walk, behind, line->next))
+        mask |= walk->handlers;
     line->next += instruction->size != 0 ? instruction->size : walk->flow->unit;
     line->killed |= instruction->overwritten;
     if (instruction->calls)
         line->killed |= walk->flow->changed_by_calls;
-    if (branch->is_end || walk->flow->has_handlers)
+    if (branch->is_end || !walk->flow->uses_one_value)
         line->killed = 0;
     line->is_first = false;
+    line->is_behind_end = branch->is_end;
     return mask;
-}
-
-/* Whether jumps to anywhere do not lead to an offset behind the half. */
-static bool is_beyond(const struct walk *walk, uint64_t offset)
-{
-    if (offset >= walk->half->code->bytes.size)
-        return true;
-    return walk->flow->is_function != NULL ? walk->flow->is_function(walk->half->code, offset)
-                                           : offset - walk->half->offset >= FLOW_ANYWHERE;
 }
 
 /* One sweep, where instructions behind the half start at an offset. True where an address counts.
@@ -198,28 +249,23 @@ static bool is_beyond(const struct walk *walk, uint64_t offset)
 static bool sweep(struct walk *walk, uint64_t behind)
 {
     struct line line = {.next = behind, .is_first = true};
-    bool ends = false; /* the line has */
+    bool has_line = (walk->anywhere | walk->handlers) != 0;
 
-    for (size_t place = walk->low; place < PLACES && (place < walk->end || walk->anywhere != 0);
-         place++) {
+    for (size_t place = walk->low; place < PLACES && (place < walk->end || has_line); place++) {
         struct flow_instruction instruction = {0}, branch;
         uint64_t offset = walk->start + place * walk->flow->unit;
         uint32_t mask = mask_at(walk, place);
-        bool is_in_line;
 
-        ends |= walk->anywhere != 0 && offset >= behind && is_beyond(walk, offset);
-        if (ends && place >= walk->end)
-            return false;
-        is_in_line = walk->anywhere != 0 && !ends && offset == line.next;
-        if (mask == 0 && !is_in_line)
+        has_line = has_line && (offset < behind || !is_beyond(walk, offset));
+        if (mask == 0 && (!has_line || offset != line.next))
             continue;
         if (*walk->half->steps_left == 0)
             return true;
         --*walk->half->steps_left;
         walk->flow->decode(walk->half->code, offset, &instruction);
         decode_branch(walk, offset, &instruction, &branch);
-        if (is_in_line)
-            mask |= take_next(walk, &line, &instruction, &branch);
+        if (has_line && offset == line.next)
+            mask |= take_next(walk, &line, behind, &instruction, &branch);
         if (mask != 0 && instruction.size != 0 && step(walk, offset, &instruction, &branch, mask))
             return true;
     }
@@ -230,11 +276,13 @@ unsigned flow_follow(const struct flow *flow, const struct flow_half *half)
 {
     uint64_t range = FLOW_RANGE(flow->unit);
     uint32_t masks[PLACES];
+    bool targets[FLOW_RANGE_UNITS];
     struct walk walk = {
         .flow = flow,
         .half = half,
         .start = half->offset < range ? half->offset % flow->unit : half->offset - range,
         .masks = masks,
+        .targets = targets,
         .changed = true,
     };
     struct flow_instruction instruction = {0}, branch;

@@ -34,11 +34,12 @@ struct flow_instruction {
     unsigned base; /* a register that `low` is added to */
     uint64_t low;
 
-    unsigned stored; /* a register that goes to the stack, or comes from there */
-    unsigned loaded;
+    /* Registers that go to the stack, or come from there: the second one 8 bytes further. */
+    unsigned stored[2];
+    unsigned loaded[2];
     uint64_t slot;         /* where on the stack */
     bool may_be_elsewhere; /* it is by a register that leads to the stack, or to something else */
-    unsigned escapes;      /* a register that goes to other memory */
+    uint32_t escapes;      /* registers that go to other memory */
 
     bool calls;         /* what calls may change is overwritten; the others may get to handlers */
     bool branches;      /* it may go to `to`, an offset in the code */
@@ -70,12 +71,13 @@ struct flow {
     uint32_t changed_by_calls; /* registers */
     /* Calls may lead to handlers of exceptions behind them, with the registers that calls keep. */
     bool has_handlers;
-    /* Whether a function is seen to start at an offset. NULL: that cannot be told; jumps to
-     * anywhere then are to within FLOW_ANYWHERE behind the half. */
+    /* A register that is overwritten on one way to a place is not used there for what it holds on
+     * another: that keeps jumps to anywhere apart. */
+    bool uses_one_value;
+    /* Whether a function is seen to start at an offset: jumps to anywhere, and to handlers, lead to
+     * what is in front of that. */
     bool (*is_function)(const struct code *code, uint64_t offset);
 };
-
-#define FLOW_ANYWHERE UINT64_C(4096)
 
 /* What becomes of a half: any of these. */
 enum flow_end {

@@ -338,11 +338,11 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     }
     flow->slot = immediate_12(bits);
     if (opcode == ST_D && source(bits) == REGISTER_SP)
-        flow->stored = destination(bits);
+        flow->stored[0] = destination(bits);
     else if (opcode == ST_D)
-        flow->escapes = destination(bits);
+        flow->escapes = UINT32_C(1) << destination(bits);
     if (opcode == LD_D && source(bits) == REGISTER_SP)
-        flow->loaded = destination(bits);
+        flow->loaded[0] = destination(bits);
     flow->calls = jump == BL || (is_jirl && destination(bits) != REGISTER_ZERO);
     flow->branches = jump != BL && is_branch(bits, offset, &flow->to);
     flow->goes_anywhere = is_jirl && !flow->calls && bits != INSTRUCTION_RET;
@@ -358,7 +358,21 @@ static bool second_half_refers(const struct flow_half *half, uint64_t offset,
            pair_refers(half->code, offset, first, half->high + instruction->low, half->target);
 }
 
+/* A frame is made, behind the end of another function. */
+static bool is_function(const struct code *code, uint64_t offset)
+{
+    struct flow_instruction before = {0};
+    uint32_t bits;
+
+    if (offset < INSTRUCTION_SIZE || !instruction_at(code->bytes, offset, &bits) ||
+        !is_frame(bits) || destination(bits) != REGISTER_SP || immediate_12(bits) >> 63 == 0)
+        return false;
+    decode_flow(code, offset - INSTRUCTION_SIZE, &before);
+    return before.is_end;
+}
+
 static const struct flow flow = {
+    .is_function = is_function,
     .unit = INSTRUCTION_SIZE,
     .decode = decode_flow,
     .refers = second_half_refers,

@@ -61,7 +61,7 @@
 
 #define PAGE_UNIT        UINT64_C(0x10000)
 
-/* What is in front of _gp + 32 KiB. */
+/* What is in front of _gp + 32 KiB: the high halves of -mxgot are 0. */
 #define GOT_SIZE_MAX 0xfff0
 
 /* Compilers have _gp in no more places of a function's stack, and make it in as many instructions
@@ -337,9 +337,9 @@ static void decode_flow(const struct code *code, uint64_t offset,
     instruction->slot = low_16(bits);
     instruction->may_be_elsewhere = rs_of(bits) == FP;
     if ((rs_of(bits) == SP || rs_of(bits) == FP) && opcode_of(bits) == OPCODE_SD)
-        instruction->stored = rt_of(bits);
+        instruction->stored[0] = rt_of(bits);
     if ((rs_of(bits) == SP || rs_of(bits) == FP) && opcode_of(bits) == OPCODE_LD)
-        instruction->loaded = rt_of(bits);
+        instruction->loaded[0] = rt_of(bits);
     if (is_call(bits))
         return;
     returns =
@@ -372,6 +372,7 @@ static const struct flow flow = {
     .decode = decode_flow,
     .has_delay_slots = true,
     .changed_by_calls = CHANGED_BY_CALLS,
+    .uses_one_value = true,
     .is_function = is_function,
 };
 
@@ -410,8 +411,7 @@ static uint64_t function_before(const struct code *code, uint64_t offset)
 }
 
 /* What holds _gp in a function: $28 always, and others that it is made in, copied to, or loaded
- * into from the stack. With -mxgot code adds the high half of a slot's distance to it first, which
- * is 0 in a GOT of the largest size that is taken. */
+ * into from the stack. */
 struct bases {
     uint32_t registers; /* a bit each */
     uint32_t seen;      /* all that were such in the function */
@@ -447,11 +447,11 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
         bases->registers &= ~CHANGED_BY_CALLS;
     if ((old & instruction.passed_from) != 0)
         bases->registers |= UINT32_C(1) << instruction.passed_to;
-    if (instruction.stored != 0 && (old >> instruction.stored & 1) != 0 &&
+    if (instruction.stored[0] != 0 && (old >> instruction.stored[0] & 1) != 0 &&
         bases->slot_count < SLOTS_MAX && !is_stored(bases, instruction.slot))
         bases->slots[bases->slot_count++] = instruction.slot;
-    if (instruction.loaded != 0 && is_stored(bases, instruction.slot))
-        bases->registers |= UINT32_C(1) << instruction.loaded;
+    if (instruction.loaded[0] != 0 && is_stored(bases, instruction.slot))
+        bases->registers |= UINT32_C(1) << instruction.loaded[0];
     if (makes_base(code, offset, &made))
         bases->registers |= UINT32_C(1) << made;
     bases->seen |= bases->registers;

@@ -412,9 +412,9 @@ static void decode_flow(const struct code *code, uint64_t offset,
     }
     instruction->slot = low_16(bits);
     if (opcode_of(bits) == OPCODE_STD && (bits & 3) == 0 && to == 1)
-        instruction->stored = from;
+        instruction->stored[0] = from;
     if (is_ld(bits, from, 1))
-        instruction->loaded = from;
+        instruction->loaded[0] = from;
     instruction->branches = is_branch(bits, offset, &instruction->to);
     instruction->goes_anywhere = bits == BCTR;
     instruction->is_end = bits == BLR || bits == BCTR || opcode_of(bits) == OPCODE_B;
@@ -444,6 +444,7 @@ static const struct flow flow = {
     .decode = decode_flow,
     .refers = half_refers,
     .changed_by_calls = CHANGED_BY_CALLS,
+    .uses_one_value = true,
     .is_function = is_function,
 };
 

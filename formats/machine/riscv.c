@@ -575,11 +575,11 @@ static void decode_flow(const struct code *code, uint64_t offset, bool is_64_bit
         flow->passed_from = mask_of(instruction.rs1) | mask_of(instruction.rs2);
     flow->slot = instruction.immediate;
     if (instruction.opcode == OPCODE_STORE && instruction.rs1 == REGISTER_SP)
-        flow->stored = instruction.rs2;
+        flow->stored[0] = instruction.rs2;
     else if (instruction.opcode == OPCODE_STORE)
-        flow->escapes = instruction.rs2;
+        flow->escapes = mask_of(instruction.rs2);
     if (instruction.opcode == OPCODE_LOAD && instruction.rs1 == REGISTER_SP)
-        flow->loaded = instruction.rd;
+        flow->loaded[0] = instruction.rd;
     flow->calls = is_call;
     flow->branches =
         instruction.opcode == OPCODE_BRANCH || (instruction.opcode == OPCODE_JAL && !is_call);
@@ -623,17 +623,48 @@ static bool second_half_refers_32(const struct flow_half *half, uint64_t offset,
     return second_half_refers(half, offset, false);
 }
 
+/* A frame is made, behind the end of another function. */
+static bool is_function(const struct code *code, uint64_t offset, bool is_64_bit)
+{
+    struct flow_instruction before = {0};
+    struct instruction instruction;
+
+    if (offset < SHORT_SIZE || !read_instruction(code->bytes, offset, is_64_bit, &instruction) ||
+        !is_add(&instruction) || instruction.rd != REGISTER_SP || instruction.rs1 != REGISTER_SP ||
+        instruction.immediate >> 63 == 0)
+        return false;
+    decode_flow(code, offset - SHORT_SIZE, is_64_bit, &before);
+    if (before.is_end && before.size == SHORT_SIZE)
+        return true;
+    before = (struct flow_instruction){0};
+    if (offset >= LONG_SIZE)
+        decode_flow(code, offset - LONG_SIZE, is_64_bit, &before);
+    return before.is_end && before.size == LONG_SIZE;
+}
+
+static bool is_function_64(const struct code *code, uint64_t offset)
+{
+    return is_function(code, offset, true);
+}
+
+static bool is_function_32(const struct code *code, uint64_t offset)
+{
+    return is_function(code, offset, false);
+}
+
 /* ra, t0 to t2, a0 to a7, t3 to t6: a bit each. (gp and tp are not followed.) */
 #define CHANGED_BY_CALLS UINT32_C(0xf003fce2)
 
 static const struct flow flows[] = {
     {.unit = SHORT_SIZE,
      .decode = decode_flow_32,
+     .is_function = is_function_32,
      .refers = second_half_refers_32,
      .changed_by_calls = CHANGED_BY_CALLS,
      .has_handlers = true},
     {.unit = SHORT_SIZE,
      .decode = decode_flow_64,
+     .is_function = is_function_64,
      .refers = second_half_refers_64,
      .changed_by_calls = CHANGED_BY_CALLS,
      .has_handlers = true},
