@@ -81,6 +81,7 @@ struct kept_row {
 
 static const struct kept_row kept_rows[] = {
     {"ppc64le", {"14", "lld"}, LINK_PIE, "refers to it, other than the runtime's"},
+    {"arm", {"19", "lld"}, LINK_STATIC, "refers to it, other than the runtime's"},
 };
 
 static const struct kept_row *find_kept(const struct program *row)
