@@ -11,7 +11,7 @@
 
 #define PLACES    (2 * FLOW_RANGE_UNITS)
 #define ON_STACK  UINT32_C(1)
-#define SLOTS_MAX 32
+#define SLOTS_MAX 128
 /* More loops than that are not nested in real code. */
 #define SWEEPS_MAX 64
 
