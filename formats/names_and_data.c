@@ -124,7 +124,7 @@ static bool check_references(struct planning *planning, enum section_kind kind)
     uint64_t from;
 
     switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, true,
-                                 &from, &reason)) {
+                                 kind == SECTION_DATA, &from, &reason)) {
     case REFERENCE_POINTER:
         return image_plan_keep(planning->plan, kind,
                                "a pointer at 0x%" PRIx64 " refers to it, other than the runtime's",
@@ -318,7 +318,7 @@ static bool check_first_record(struct planning *planning, uint64_t *offset)
     if (records_have_one(&planning->record_layout, records, planning->big_endian,
                          profile_record_has_value_sites))
         return true;
-    switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, &from,
+    switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, true, &from,
                                  &reason)) {
     case REFERENCE_POINTER:
     case REFERENCE_CODE:

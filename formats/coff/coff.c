@@ -250,7 +250,7 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
             "it belongs to -profile-correlate=binary, of which covsplit knows too "
             "little in COFF images");
     switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, false,
-                                 &from, &reason)) {
+                                 false, &from, &reason)) {
     case REFERENCE_POINTER:
     case REFERENCE_CODE:
         return image_plan_keep(planning->plan, kind, "the program refers to it");

@@ -21,6 +21,11 @@
 /* Everything that may move is a table of at most this alignment. */
 #define MOVE_ALIGNMENT UINT64_C(16)
 
+/* Of the MIPS psABI; elf.h has only the type of its program header. */
+#ifndef SHT_MIPS_ABIFLAGS
+#define SHT_MIPS_ABIFLAGS 0x7000002a
+#endif
+
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address)
 {
     for (size_t i = 0; i < state->move_count; i++) {
@@ -67,6 +72,14 @@ static bool is_beside_header(const struct elf_image *image, size_t index)
            range_within(shdr->sh_addr, shdr->sh_size, first->p_vaddr, first->p_filesz);
 }
 
+/* What MIPS linkers put behind the notes: kernels and loaders find it by program headers of its
+ * own. */
+static bool is_mips_header(const struct elf_image *image, const GElf_Shdr *shdr)
+{
+    return image->ehdr.e_machine == EM_MIPS &&
+           (shdr->sh_type == SHT_MIPS_ABIFLAGS || shdr->sh_type == SHT_MIPS_OPTIONS);
+}
+
 /* What only a program header refers to, unless nobody_refers_to_moves finds somebody else. */
 static bool is_front_section(const struct elf_image *image, size_t index)
 {
@@ -74,7 +87,8 @@ static bool is_front_section(const struct elf_image *image, size_t index)
 
     return is_beside_header(image, index) && shdr->sh_addralign <= MOVE_ALIGNMENT &&
            (shdr->sh_flags & (SHF_WRITE | SHF_EXECINSTR | SHF_TLS)) == 0 &&
-           (shdr->sh_type == SHT_NOTE || strcmp(elf_section_name(image, index), ".interp") == 0);
+           (shdr->sh_type == SHT_NOTE || is_mips_header(image, shdr) ||
+            strcmp(elf_section_name(image, index), ".interp") == 0);
 }
 
 static bool is_whole_string_table(const struct elf_image *image, const GElf_Shdr *shdr)

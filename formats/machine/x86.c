@@ -8,11 +8,11 @@
  * compares, and a large range is still hit by chance.
  *
  * i386 has no operands relative to %eip but those of calls and jumps. Its addresses are immediates
- * and displacements: any four bytes may be one where code may hold addresses. (COFF has a base
- * relocation for each, and only calls are searched for.) Position-independent code of ELF finds out
- * where it is by a call, adds the distance to the GOT (_GLOBAL_OFFSET_TABLE_), and keeps that in
- * some register, from which data is a displacement of 4 bytes away. Fields of structures look the
- * same, so that a range near the GOT is hit by chance.
+ * and displacements: four bytes may be one behind an opcode that has such, and its other operands.
+ * (COFF has a base relocation for each, and only calls are searched for.) Position-independent code
+ * of ELF finds out where it is by a call, adds the distance to the GOT (_GLOBAL_OFFSET_TABLE_), and
+ * keeps that in some register, from which data is a displacement of 4 bytes away. Fields of
+ * structures look the same, so that a range near the GOT is hit by chance.
  *
  * Bodies seen in real images (clang 13 to 22, GNU ld and lld; i386 in ELF: clang 14 and 19, gcc,
  * and gold and mold, too), where the instructions in brackets come and go with compiler options; of
@@ -274,14 +274,17 @@ static bool is_call(const uint8_t *field, uint64_t before)
 }
 
 /* Whether the bytes before `end` are an opcode of i386 with a ModRM byte there, of those that
- * compilers use: not add to a byte, as zeros are everywhere, and adc and sbb of bytes. */
+ * compilers use: not adc and sbb of bytes, and not what changes a byte in memory (add and the like;
+ * but cmp does not), as nobody does so to names and records. */
 static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
 {
     uint8_t opcode = before >= 1 ? end[-1] : 0;
 
-    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10 && opcode != 0) || /* calculates */
-           (opcode >= 0x80 && opcode <= 0x8b) || opcode == 0x8d ||             /* test, mov, lea */
-           opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 ||               /* imul, shifts */
+    return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10 &&
+            ((opcode & 7) != 0 || opcode == 0x38)) || /* calculates */
+           (opcode >= 0x80 && opcode <= 0x8b) ||
+           opcode == 0x8d ||                                     /* test, mov, lea */
+           opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 || /* imul, shifts */
            (opcode & 0xfd) == 0xd1 || (opcode & 0xfe) == 0xc6 || (opcode & 0xf8) == 0xd8 ||
            (opcode & 0xfe) == 0xf6 ||                     /* x87; not, test, div */
            (opcode == 0xff && (end[0] & 0x38) != 0x38) || /* push, call */
@@ -301,6 +304,48 @@ static bool is_displacement(const uint8_t *field, uint64_t before)
     return (is_plain && ends_in_opcode_32(field - 1, before - 1)) ||
            (has_sib && ends_in_opcode_32(field - 2, before - 2)) ||
            (front == 0x8d && (last & 0xc7) == 0x05);
+}
+
+/* Bytes of a ModRM byte with the SIB byte and displacement that it asks for. */
+static size_t operand_size(uint8_t modrm, uint8_t sib)
+{
+    static const size_t displacements[] = {0, 1, 4, 0};
+    unsigned mod = modrm >> 6;
+    bool has_sib = mod != 3 && (modrm & 7) == 4;
+
+    if (mod == 0 && ((modrm & 7) == 5 || (has_sib && (sib & 7) == 5)))
+        return (has_sib ? 2 : 1) + 4;
+    return (has_sib ? 2 : 1) + displacements[mod];
+}
+
+/* An immediate behind a ModRM byte and what belongs to it: mov, add and the like, imul, test. */
+static bool is_immediate_of_operand(const uint8_t *field, uint64_t before)
+{
+    for (size_t size = 1; size <= 6 && size + 1 <= before; size++) {
+        const uint8_t *modrm = field - size;
+        uint8_t opcode = modrm[-1];
+
+        if ((opcode == 0x69 || opcode == 0x81 || opcode == 0xc7 || opcode == 0xf7) &&
+            operand_size(modrm[0], size > 1 ? modrm[1] : 0) == size)
+            return true;
+    }
+    return false;
+}
+
+/* mov $imm32 to a register or from memory to %eax and back, push $imm32, test and the like of %eax
+ * with one; an immediate behind another operand; or a displacement that is an address. */
+static bool is_absolute_32(const uint8_t *field, uint64_t before)
+{
+    uint8_t last = before >= 1 ? field[-1] : 0;
+    /* c5 and c4 (VEX), 62 (EVEX): two, three or four bytes with the first, and an opcode. */
+    bool is_vector = (before >= 4 && field[-4] == 0xc5) || (before >= 5 && field[-5] == 0xc4) ||
+                     (before >= 6 && field[-6] == 0x62) || (before >= 4 && field[-4] == 0x0f);
+
+    if (before >= 1 && ((last & 0xf8) == 0xb8 || last == 0x68 || (last & 0xfc) == 0xa0 ||
+                        last == 0xa9 || (last & 0xc7) == 0x05))
+        return true;
+    return is_displacement(field, before) || is_immediate_of_operand(field, before) ||
+           (is_vector && operand_size(last, 0) == 5);
 }
 
 /* Who is looked for, in code that is loaded at `address`. */
@@ -333,7 +378,8 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
             return true;
     }
     return target->absolute && (uint64_t)value - target->first < target->size &&
-           (value == target->first || !search->is_64_bit || is_immediate(field, place)) &&
+           (value == target->first ||
+            (search->is_64_bit ? is_immediate(field, place) : is_absolute_32(field, place))) &&
            reference_counts(target, value);
 }
 

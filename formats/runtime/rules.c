@@ -246,8 +246,11 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
 static bool find_at_start(const struct image_code *image, const struct reference_target *target,
                           uint64_t *from)
 {
-    const struct reference_target first = {.first = target->first, .size = 1};
-    const struct reference_target rest = {.first = target->first + 1, .size = target->size - 1};
+    struct reference_target first = *target, rest = *target;
+
+    first.size = 1;
+    rest.first++;
+    rest.size--;
 
     if (!find_foreign(image, target, false, from))
         return false;
@@ -255,23 +258,36 @@ static bool find_at_start(const struct image_code *image, const struct reference
            find_foreign(image, &rest, false, from);
 }
 
+static bool is_field(const void *context, uint64_t address)
+{
+    const uint64_t *start = context;
+
+    return (address - *start) % RULES_FIELD_UNIT == 0;
+}
+
 /* `last` is 1 where the end belongs to the range, else 0. */
 static bool find_in_windows(const struct image_code *image, uint64_t address, uint64_t size,
-                            uint64_t last, uint64_t *from)
+                            uint64_t last, bool has_records, uint64_t *from)
 {
     uint64_t window = image->bound_window;
-    struct reference_target start = {.first = address, .size = window};
-    struct reference_target end = {.first = address + size - window, .size = window + last};
+    bool (*counts)(const void *, uint64_t) = has_records ? is_field : NULL;
+    struct reference_target start = {
+        .first = address, .size = window, .counts = counts, .context = &address};
+    struct reference_target end = {.first = address + size - window,
+                                   .size = window + last,
+                                   .counts = counts,
+                                   .context = &address};
 
     if (image->machine->has_chance_hits && size > 2 * window)
         return find_at_start(image, &start, from) || rules_find_in_code(image, &end, from);
     start.size = size + last;
+    start.counts = NULL;
     return find_at_start(image, &start, from);
 }
 
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
-                                         uint64_t size, bool is_bound, uint64_t *from,
-                                         const char **reason)
+                                         uint64_t size, bool is_bound, bool has_records,
+                                         uint64_t *from, const char **reason)
 {
     const struct code_operations *operations = image->operations;
     struct reference_target target = {.first = address, .size = size};
@@ -282,7 +298,8 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
 
     if (operations->find_pointer(image->planning, &target, from, reason) && *reason == NULL)
         return REFERENCE_POINTER;
-    if (!image->code_has_relocations && find_in_windows(image, address, size, last, from))
+    if (!image->code_has_relocations &&
+        find_in_windows(image, address, size, last, has_records, from))
         return REFERENCE_CODE;
     return *reason != NULL ? REFERENCE_UNKNOWN : REFERENCE_NONE;
 }

@@ -91,7 +91,9 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
  *
  * Where many numbers in code seem to refer to a large range by chance, it is searched for
  * bound_window bytes at either end alone: who walks a section starts at one of its bounds, or at a
- * field of its first or last record. */
+ * field of its first or last record. Where it has_records, and fields are at multiples of
+ * RULES_FIELD_UNIT from its start (but for numbers of value sites), only those count then. */
+#define RULES_FIELD_UNIT 4
 enum reference_kind {
     REFERENCE_NONE,
     REFERENCE_POINTER, /* *from is where */
@@ -99,8 +101,8 @@ enum reference_kind {
     REFERENCE_UNKNOWN, /* pointers cannot be told: *reason says why */
 };
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
-                                         uint64_t size, bool is_bound, uint64_t *from,
-                                         const char **reason);
+                                         uint64_t size, bool is_bound, bool has_records,
+                                         uint64_t *from, const char **reason);
 
 /* All that belongs to the body of the definition; false where it cannot be decoded. */
 bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,

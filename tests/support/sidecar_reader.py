@@ -22,7 +22,8 @@ from name_reader import NameLists, name_text
 from sidecar_numbers import Numbers, uleb128, unzigzag
 
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
-         5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits"}
+         5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits",
+         9: "xray_instr_map", 10: "xray_fn_idx"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760203, 0x6c760302
 MAPPING, MAPPING_BLOCKS = 0x6c760405, 0x6c760406

@@ -25,8 +25,9 @@ struct target {
      * none. */
     const char *bfd_clangs;
     const char *lld_clangs;
-    size_t page_size;    /* the smallest that a kernel for it has; 0: 4 KiB */
-    size_t address_unit; /* of what its code can make addresses; 0: any address */
+    const char *lld_fixed_options; /* of images at a fixed address: words; NULL: none */
+    size_t page_size;              /* the smallest that a kernel for it has; 0: 4 KiB */
+    size_t address_unit;           /* of what its code can make addresses; 0: any address */
     /* Linkers align segments to larger pages than those, unless they are told. */
     bool has_large_pages;
 };

@@ -335,8 +335,10 @@ static void list_rows(int count)
 {
     for (int i = 0; i < count; i++) {
         const struct program *program = &chosen[i].program;
-        suite_list_row("ELF", "x86-64", "run natively", program->linker, program->clang,
-                       program_kind(program));
+        if (chosen[i].refusal == NULL) {
+            suite_list_row("ELF", "x86-64", "run natively", program->linker, program->clang,
+                           program_kind(program));
+        }
     }
 }
 

@@ -156,7 +156,7 @@ static const struct variant {
     {"-no-pie -O1", "", NULL},
     {"-static -O0", "", NULL},
     {"-fuse-ld=lld -O1", "--portable", NULL},
-    {"-Wl,--emit-relocs", "", "copied"},
+    {"-Wl,--emit-relocs", "", NULL},
     {"-Wl,--strip-all", "", "copied"},
     {"-O1", "--sections covmap,covfun", "copied"},
     {"-O1 -fcoverage-mcdc", "", NULL},

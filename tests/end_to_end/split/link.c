@@ -157,18 +157,18 @@ END_TEST
 START_TEST(test_unknown_machine)
 {
     char *place = new_place("machine");
-    run_or_abort(place, clang(), "--target=i386-linux-gnu", "-ffreestanding", "-fPIC", "-c",
+    run_or_abort(place, clang(), "--target=powerpc-linux-gnu", "-ffreestanding", "-fPIC", "-c",
                  "program.c", "-o", "object.o", NULL);
     assert_link(place, "",
-                text_format("ld.lld-%s -m elf_i386 -shared object.o -o out", clang_version));
+                text_format("ld.lld-%s -m elf32ppc -shared object.o -o out", clang_version));
     ck_assert(file_exists(path_join(place, "out")));
     ck_assert(!file_exists(path_join(place, "out.covsplit")));
     /* With coverage it is one: who ships it must know. */
-    run_or_abort(place, clang(), "--target=i386-linux-gnu", "-ffreestanding", "-fPIC", "-c",
+    run_or_abort(place, clang(), "--target=powerpc-linux-gnu", "-ffreestanding", "-fPIC", "-c",
                  "-fprofile-instr-generate", "-fcoverage-mapping", "program.c", "-o", "object.o",
                  NULL);
     struct outcome outcome = link_words(
-        place, "", text_format("ld.lld-%s -m elf_i386 -shared object.o -o out", clang_version));
+        place, "", text_format("ld.lld-%s -m elf32ppc -shared object.o -o out", clang_version));
     ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
     ck_assert(!file_exists(path_join(place, "out")));
 }
@@ -264,29 +264,71 @@ START_TEST(test_signal)
 END_TEST
 
 /* cargo and rustc take one program as the linker. */
+static struct command rust_command(const char *place, const char *words)
+{
+    struct command command = command_words(place, "%s", words);
+    text_list_add_words(&command.arguments, "-C instrument-coverage");
+    text_list_add_format(&command.arguments, "-Clinker=%s/covsplit-cc", COVSPLIT_SHARE_DIRECTORY);
+    text_list_add_format(&command.environment, "PATH=%s:%s", COVSPLIT_COMMAND_DIRECTORY,
+                         getenv("PATH"));
+    text_list_add_format(&command.environment, "COVSPLIT_LINK_OPTIONS=--store %s/sidecars", place);
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/profiles/%%m.profraw", place);
+    return command;
+}
+
+static const char rust_macro[] = "extern crate proc_macro;\n"
+                                 "#[proc_macro]\n"
+                                 "pub fn one(_: proc_macro::TokenStream) -> "
+                                 "proc_macro::TokenStream { \"1\".parse().unwrap() }\n";
+static const char rust_library[] = "/// ```\n/// assert_eq!(both::more(2), 3);\n/// ```\n"
+                                   "#[no_mangle]\npub extern \"C\" fn more(x: i32) -> i32 "
+                                   "{ if x > 99 { 0 } else { x + steps::one!() } }\n";
+static const char rust_main[] = "#[link(name = \"shared\")]\n"
+                                "extern \"C\" { fn more(x: i32) -> i32; }\n"
+                                "fn main() { println!(\"{}\", unsafe { more(41) }); }\n";
+
+/* A program without optimization and with it, what it loads, what the compiler loads, and what runs
+ * the examples of a documentation. */
+static const char *const rust_steps[] = {
+    "rustc --crate-type proc-macro steps.rs",
+    "rustc --crate-type cdylib -o libshared.so --extern steps=libsteps.so both.rs",
+    "rustc --crate-type rlib --extern steps=libsteps.so both.rs",
+    "rustc -L . -C link-arg=-Wl,-rpath,$ORIGIN main.rs",
+    "rustc -O -L . -C link-arg=-Wl,-rpath,$ORIGIN -o optimized main.rs",
+    "rustdoc --test -L . --extern both=libboth.rlib --extern steps=libsteps.so both.rs",
+};
+
+/* Of the steps each but the rlib links one image. */
+#define RUST_SIDECARS 5
+
 START_TEST(test_rustc)
 {
-    struct command rustc = {.directory = new_place("rustc")};
-    text_list_add_words(&rustc.arguments, "rustc --version");
+    const char *place = new_place("rustc");
+    struct command rustc = command_words(place, "rustc --version");
     struct outcome outcome = command_run(&rustc);
-    bool is_there = outcome_exited(&outcome, 0);
-    command_free(&rustc);
-    if (!is_there) {
+    if (!outcome_exited(&outcome, 0)) {
         printf("no rustc here: not tested with it\n");
         return;
     }
-    const char *place = path_join(scratch, "rustc");
-    file_write_text(path_join(place, "main.rs"),
-                    "fn main() { println!(\"{}\", std::env::args().count() + 41); }\n");
-    rustc = (struct command){.directory = place};
-    text_list_add_words(&rustc.arguments, "rustc -C instrument-coverage main.rs");
-    text_list_add_format(&rustc.arguments, "-Clinker=%s/covsplit-cc", COVSPLIT_SHARE_DIRECTORY);
-    text_list_add_format(&rustc.environment, "PATH=%s:%s", COVSPLIT_COMMAND_DIRECTORY,
-                         getenv("PATH"));
-    text_list_add(&rustc.environment, "COVSPLIT_LINK_OPTIONS=--store sidecars");
-    command_run_or_abort(&rustc);
-    ck_assert_str_eq(run_or_abort(place, "./main", NULL), "42\n");
+    file_write_text(path_join(place, "steps.rs"), rust_macro);
+    file_write_text(path_join(place, "both.rs"), rust_library);
+    file_write_text(path_join(place, "main.rs"), rust_main);
+    for (size_t i = 0; i < sizeof rust_steps / sizeof *rust_steps; i++) {
+        struct command command = rust_command(place, rust_steps[i]);
+        command_expect(&command, 0);
+    }
+    static const char *const programs[] = {"./main", "./optimized"};
+    for (size_t i = 0; i < 2; i++) {
+        struct command command = command_words(place, "%s", programs[i]);
+        text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/profiles/%%m.profraw",
+                             place);
+        ck_assert_str_eq(command_expect(&command, 0).output, "42\n");
+    }
+    struct outcome list = covsplit_run_words(place, 0, "store list sidecars");
+    ck_assert_uint_ge(text_list_of_lines(list.output).count, RUST_SIDECARS);
     covsplit_run_words(place, 0, "join --store sidecars -o joined main");
+    covsplit_run_words(place, 0, "join --store sidecars -o joined libshared.so");
+    covsplit_run_words(place, 0, "merge --store sidecars -o merged.profraw profiles");
 }
 END_TEST
 
