@@ -11,9 +11,9 @@
 
 #define PLACES    (2 * FLOW_RANGE_UNITS)
 #define ON_STACK  UINT32_C(1)
-#define SLOTS_MAX 8
+#define SLOTS_MAX 128
 /* More loops than that are not nested in real code. */
-#define SWEEPS_MAX 16
+#define SWEEPS_MAX 64
 
 struct walk {
     const struct flow *flow;

@@ -20,7 +20,7 @@
 
 /* How far a half is followed in both directions, with instructions at multiples of `unit`. */
 #define FLOW_RANGE_UNITS 24576
-#define FLOW_RANGE(unit) (UINT64_C(24576) * (unit))
+#define FLOW_RANGE(unit) ((uint64_t)FLOW_RANGE_UNITS * (unit))
 
 /* What an instruction does, as far as that matters here. Registers are numbered from 1 to 31; a bit
  * each in masks; 0 is none. */

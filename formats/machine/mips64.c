@@ -354,9 +354,15 @@ static bool is_function(const struct code *code, uint64_t offset)
 {
     uint32_t first, second;
 
-    return instruction_at(code->bytes, offset, &first) &&
-           instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &second) && is_lui(first) &&
-           is_daddu(second, rt_of(first), rt_of(first), OWN);
+    if (!instruction_at(code->bytes, offset, &first) || !is_lui(first))
+        return false;
+    for (uint64_t ahead = 1; ahead <= MAKING_MAX / 2; ahead++) {
+        if (!instruction_at(code->bytes, offset + ahead * INSTRUCTION_SIZE, &second))
+            return false;
+        if (is_daddu(second, rt_of(first), rt_of(first), OWN))
+            return true;
+    }
+    return false;
 }
 
 static bool half_refers(const struct flow_half *half, uint64_t offset,

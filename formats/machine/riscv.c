@@ -37,7 +37,15 @@
 #define SHORT_SIZE 2
 #define BODY_FRAME 8 /* instructions of a body before and behind those that make the address */
 
-enum { REGISTER_ZERO, REGISTER_RA, REGISTER_SP, REGISTER_GP, REGISTER_S0 = 8, REGISTER_A0 = 10 };
+enum {
+    REGISTER_ZERO,
+    REGISTER_RA,
+    REGISTER_SP,
+    REGISTER_GP,
+    REGISTER_T0 = 5,
+    REGISTER_S0 = 8,
+    REGISTER_A0 = 10
+};
 
 enum opcode {
     OPCODE_NONE, /* of what does not matter here */
@@ -550,16 +558,25 @@ static uint32_t mask_of(unsigned number)
     return UINT32_C(1) << number & ~UINT32_C(1);
 }
 
+/* add, c.add. The upper bits of a long one's immediate tell it from others. */
+static bool is_sum(const struct instruction *instruction)
+{
+    return instruction->opcode == OPCODE_OP && instruction->function == FUNCTION_ADD &&
+           (instruction->size == LONG_SIZE ? instruction->immediate < 32
+                                           : instruction->rs1 != REGISTER_ZERO);
+}
+
 static void decode_flow(const struct code *code, uint64_t offset, bool is_64_bit,
                         struct flow_instruction *flow)
 {
     struct instruction instruction;
-    bool is_jump, is_call, is_return;
+    bool is_jump, is_call, is_return, saves;
 
     if (!read_instruction(code->bytes, offset, is_64_bit, &instruction))
         return;
     is_jump = instruction.opcode == OPCODE_JAL || instruction.opcode == OPCODE_JALR;
     is_call = is_jump && instruction.rd != REGISTER_ZERO;
+    saves = is_call && instruction.rd == REGISTER_T0; /* libgcc's __riscv_save_... */
     is_return = instruction.opcode == OPCODE_JALR && instruction.rs1 == REGISTER_RA;
     flow->size = instruction.size;
     if (writes(&instruction))
@@ -571,8 +588,10 @@ static void decode_flow(const struct code *code, uint64_t offset, bool is_64_bit
     flow->passed_to = instruction.rd;
     if (is_add(&instruction) && instruction.immediate == 0)
         flow->passed_from = mask_of(instruction.rs1);
-    if (instruction.opcode == OPCODE_OP)
-        flow->passed_from = mask_of(instruction.rs1) | mask_of(instruction.rs2);
+    if (is_sum(&instruction))
+        flow->passed_from =
+            mask_of(instruction.rs1) |
+            mask_of(instruction.size == LONG_SIZE ? instruction.rs2 : instruction.rd);
     flow->slot = instruction.immediate;
     if (instruction.opcode == OPCODE_STORE && instruction.rs1 == REGISTER_SP)
         flow->stored[0] = instruction.rs2;
@@ -580,7 +599,7 @@ static void decode_flow(const struct code *code, uint64_t offset, bool is_64_bit
         flow->escapes = mask_of(instruction.rs2);
     if (instruction.opcode == OPCODE_LOAD && instruction.rs1 == REGISTER_SP)
         flow->loaded[0] = instruction.rd;
-    flow->calls = is_call;
+    flow->calls = is_call && !saves;
     flow->branches =
         instruction.opcode == OPCODE_BRANCH || (instruction.opcode == OPCODE_JAL && !is_call);
     flow->to = offset + instruction.immediate;
