@@ -25,7 +25,6 @@ struct pointer_search {
     const struct elf_image *image;
     const struct image_code *code;
     const struct reference_target *target; /* what may be pointed to */
-    uint64_t code_base;
     uint64_t from;
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
@@ -109,9 +108,6 @@ static bool is_slot_used(struct pointer_search *search)
 
     if (search->slot_count == 0)
         return false;
-    /* Code reaches slots by a register that nothing is known of. */
-    if (search->image->machine->base_symbol != NULL && search->code_base == 0)
-        return true;
     for (size_t i = 0; i < search->slot_count; i++) {
         target.first = search->slots[i] < target.first ? search->slots[i] : target.first;
         last = search->slots[i] > last ? search->slots[i] : last;
@@ -201,10 +197,8 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
                       uint64_t *from, const char **reason)
 {
     const struct elf_state *state = (const struct elf_state *)planning;
-    struct pointer_search search = {.image = &state->image,
-                                    .code = &state->base.code,
-                                    .target = target,
-                                    .code_base = state->code_base};
+    struct pointer_search search = {
+        .image = &state->image, .code = &state->base.code, .target = target};
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
                  (state->image.ehdr.e_type == ET_EXEC && find_word(&search)) ||
                  is_slot_used(&search);

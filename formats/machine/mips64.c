@@ -566,6 +566,7 @@ const struct machine machine_mips64el = {
     .got_size_max = GOT_SIZE_MAX,
     .relocations = &relocations,
     .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + INSTRUCTION_SIZE,
+    .has_chance_hits = true, /* numbers of 32 bits at fixed addresses */
     .decode_accessor = decode,
     .encode_accessor = encode,
     .find_reference = find_reference,

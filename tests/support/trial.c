@@ -51,6 +51,11 @@ static bool split_image(const struct trial *trial, const char *image, const char
     return good;
 }
 
+bool trial_refuses(const struct trial *trial, const char *image)
+{
+    return trial->refusal != NULL && (trial->refused == NULL || strcmp(trial->refused, image) == 0);
+}
+
 bool trial_split(struct trial *trial, struct verdict *verdict)
 {
     for (size_t i = 0; i < trial->images.count; i++) {

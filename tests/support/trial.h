@@ -28,6 +28,7 @@ struct trial {
     int exit_code;       /* that the program should end with */
     bool data_stays;     /* value profiling: the data section must not be touched */
     const char *refusal; /* why names and data must stay, as a message says it; NULL: they go */
+    const char *refused; /* the image that this is about; NULL: all */
     size_t address_unit; /* of what code can make addresses; 0: any address */
     unsigned differing_permille; /* counters that may differ, for a program with threads */
     const char *messages;        /* what covsplit wrote to standard error, for all images */
@@ -35,6 +36,9 @@ struct trial {
 
 /* Makes the directories. The images are then built into trial.original, and named. */
 struct trial trial_create(const char *label);
+
+/* True where names and data of the image must stay. */
+bool trial_refuses(const struct trial *trial, const char *image);
 
 /* Names and data of each image have a whole page in them, wherever they begin: fails the Check test
  * where the program was too small for that. */

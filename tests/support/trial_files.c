@@ -17,11 +17,12 @@ static const char *const removable[] = {
     "__llvm_prf_data", "__llvm_covnames", "__llvm_covdata",
 };
 
-static bool is_removed(const struct trial *trial, const char *name)
+static bool is_removed(const struct trial *trial, const char *image, const char *name)
 {
     bool is_data = strcmp(name, "__llvm_prf_data") == 0;
     bool is_names = strcmp(name, "__llvm_prf_names") == 0;
-    return !(trial->data_stays && is_data) && !(trial->refusal != NULL && (is_data || is_names));
+    return !(trial->data_stays && is_data) &&
+           !(trial_refuses(trial, image) && (is_data || is_names));
 }
 
 /* Whether that is all that may be left of a section: of the mapping, one record of a version that
@@ -47,7 +48,7 @@ static bool check_size(const struct trial *trial, const char *image,
     uint64_t loaded = 0;
     for (size_t i = 0; i < sizeof removable / sizeof *removable; i++) {
         const Elf64_Shdr *section = elf_file_section(original, removable[i]);
-        if (section != NULL && section->sh_size != 0 && is_removed(trial, removable[i])) {
+        if (section != NULL && section->sh_size != 0 && is_removed(trial, image, removable[i])) {
             removed += section->sh_size;
             loaded += (section->sh_flags & SHF_ALLOC) != 0;
             if ((section->sh_flags & SHF_ALLOC) == 0 && !is_rest(stripped, removable[i])) {

@@ -238,7 +238,7 @@ static bool profile_agrees(const struct trial *trial, const struct raw_profile *
     if (!check_counters(trial, image, original, stripped, verdict)) {
         return false;
     }
-    if (trial->refusal != NULL) {
+    if (trial_refuses(trial, image)) {
         return (stripped->file.size == original->file.size &&
                 parts_equal(original->names, stripped->names)) ||
                verdict_fail(verdict, "the profile of %s is not as it was", image);
