@@ -9,7 +9,8 @@
  *
  * Where the half is taken to be may be too much, never too little, as far as a half is followed:
  * through branches, both ways; to all that a jump to what a register holds may lead to; and over
- * calls in registers that these keep, to handlers of exceptions, too. Where it may get further
+ * calls in registers that these keep, on machines with has_handlers also to handlers of exceptions
+ * (on the others these seem to refer to too much). Where it may get further
  * (out of FLOW_RANGE, into another function, into memory that is not the stack), the answer says
  * so; and where following takes too long, it is that the address counts.
  */

@@ -147,7 +147,9 @@ static const struct {
     /* The other half may be where the branch leads. */
     {"cbz x0, 8; ret", {0xb4000040, 0xd65f03c0}, true},
     {"cbz x0, 8; mov x1, x5", {0xb4000040, 0xaa0503e1}, true},
-    {"bl 64; ret", {0x94000010, 0xd65f03c0}, true},
+    {"b 8; ret", {0x14000002, 0xd65f03c0}, true},
+    /* A call comes back, and behind the return nothing follows. */
+    {"bl 64; ret", {0x94000010, 0xd65f03c0}, false},
 };
 
 START_TEST(test_aarch64_overwritten)
