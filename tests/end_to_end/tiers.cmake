@@ -15,6 +15,7 @@ set(campaign_suites
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
+  sqlite-s390x raw-versions-bfd
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
@@ -32,7 +33,7 @@ set(sanitized_campaign_suites
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
   run-modes-clang14 run-modes-clang22 unusual-bfd unusual-lld matrix-clang14-gold
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
-  matrix-clang16-mold matrix-clang19-mold sqlite-s390x
+  matrix-clang16-mold matrix-clang19-mold
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
   machines-riscv32 machines-loongarch64)
 
