@@ -8,8 +8,6 @@
  * pointer only where code refers to it. The search may see a pointer where there is none, and then
  * something stays that could have gone; it never takes a pointer for none.
  */
-#include <string.h>
-
 #include "formats/elf/state.h"
 
 #include <string.h>

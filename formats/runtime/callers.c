@@ -35,15 +35,17 @@ static bool is_watched(enum runtime_symbol symbol)
     }
 }
 
+/* Pointers to functions have the bit that tells their instruction set, calls have not. */
 static bool is_watched_address(const void *context, uint64_t address)
 {
     const struct image_code *image = context;
+    uint64_t place = address & ~image->machine->state_bit;
 
     for (size_t i = 0; i < image->symbols.count; i++) {
         const struct runtime_definition *definition = &image->symbols.definitions[i];
 
-        if ((address == definition->address ||
-             address == definition->address + image->machine->local_entry) &&
+        if ((place == definition->address ||
+             place == definition->address + image->machine->local_entry) &&
             is_watched(definition->symbol))
             return true;
     }
@@ -65,7 +67,9 @@ static struct reference_target watched_functions(const struct image_code *image)
     }
     return (struct reference_target){
         .first = first,
-        .size = first <= last ? last - first + image->machine->local_entry + 1 : 0,
+        .size = first <= last
+                    ? last - first + image->machine->local_entry + image->machine->state_bit + 1
+                    : 0,
         .called = true,
         .counts = is_watched_address,
         .context = image,
