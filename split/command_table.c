@@ -51,11 +51,15 @@
               "remove only these: covmap,covfun,names,data,covnames,covdata")
 #define HOW_IT_IS_COMPRESSED                                                                       \
     VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",        \
-          .minimum = 1, .maximum = 19, .fallback = 9),                                             \
+          .minimum = 1, .maximum = 19, .fallback = 9, .excludes = OPTION_FAST),                    \
+        FLAG(OPTION_FAST, "fast", NO_LETTER,                                                       \
+             "plain zstd of level 1: the least time now; 'covsplit repack' makes it small later"), \
         FLAG(OPTION_PORTABLE, "portable", NO_LETTER,                                               \
-             "keep plain zstd sections, which llvm-objcopy can decompress"),                       \
+             "keep plain zstd sections, which llvm-objcopy can decompress",                        \
+             .excludes = OPTION_FAST),                                                             \
         FLAG(OPTION_NO_EXACT, "no-exact", NO_LETTER,                                               \
-             "a sidecar for reports alone, made faster: join will refuse it")
+             "a sidecar for reports alone, made faster: join will refuse it",                      \
+             .excludes = OPTION_FAST)
 
 /* Rows of what reads sidecars. */
 #define LOOK_IN_STORE  STORE("look for the sidecar in the store DIR, by UUID")
@@ -174,8 +178,8 @@ static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
      "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
-     "                      [--drop-signature] [--level N] [--portable] [--no-exact]\n"
-     "                      [-j N] [-r] [-v] IMAGE...",
+     "                      [--drop-signature] [--fast | --level N] [--portable]\n"
+     "                      [--no-exact] [-j N] [-r] [-v] IMAGE...",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
      "IMAGE.covsplit.\n"
@@ -190,6 +194,10 @@ static const struct command commands[] = {
      "give the original back: keep the image if you may need it again. In a store, a sidecar\n"
      "that does give it back stays, even with --replace.\n"
      "\n"
+     "With --fast the sidecar gives the original back too, and is many times as large: for\n"
+     "what is built often and kept for a short time. 'covsplit repack' gives it the form\n"
+     "that it would have had without.\n"
+     "\n"
      "Several images, and with -r all those in directories that have coverage, are split\n"
      "in place, and a table tells what was saved. An image that cannot be split is named,\n"
      "the others are split all the same, and the exit status is 1. Links in directories\n"
@@ -197,7 +205,7 @@ static const struct command commands[] = {
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
     {"link", "Run a link, and split what it writes",
      "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
-     "                     [--level N] [--portable] [--no-exact] [-j N] [-v]\n"
+     "                     [--fast | --level N] [--portable] [--no-exact] [-j N] [-v]\n"
      "                     -- COMMAND [ARGUMENT...]",
      "COMMAND is a linker or a compiler with its arguments, as a build calls it: the\n"
      "output is what its -o, /out: or --output says, also in response files. It is split\n"
