@@ -49,9 +49,11 @@
              "replace what the store has under the UUID, whatever it is"),                         \
         VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
               "remove only these: covmap,covfun,names,data,covnames,covdata")
-#define HOW_IT_IS_COMPRESSED                                                                       \
+#define LEVEL(...)                                                                                 \
     VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",        \
-          .minimum = 1, .maximum = 19, .fallback = 9, .excludes = OPTION_FAST),                    \
+          .minimum = 1, .maximum = 19, .fallback = 9, __VA_ARGS__)
+#define HOW_IT_IS_COMPRESSED                                                                       \
+    LEVEL(.excludes = OPTION_FAST),                                                                \
         FLAG(OPTION_FAST, "fast", NO_LETTER,                                                       \
              "plain zstd of level 1: the least time now; 'covsplit repack' makes it small later"), \
         FLAG(OPTION_PORTABLE, "portable", NO_LETTER,                                               \
@@ -156,6 +158,23 @@ static const struct option_description verify_options[] = {
     VERBOSE("name the sidecars that are good"),
 };
 
+static const struct option_description repack_options[] = {
+    LEVEL(.required = false),
+    MEMORY_LIMIT,
+    THREADS("work on"),
+    VERBOSE("say of each sidecar what became of it"),
+};
+
+/* Of store add and store export. */
+static const struct option_description store_copy_options[] = {
+    FLAG(OPTION_REPLACE, "replace", NO_LETTER,
+         "replace another sidecar that is there under the UUID"),
+    FLAG(OPTION_VERIFY, "verify", NO_LETTER,
+         "check all that a sidecar holds first, not its structure and notes alone"),
+    MEMORY_LIMIT,
+    VERBOSE("say of each sidecar where it went"),
+};
+
 static const struct option_description store_list_options[] = {
     JSON("sidecar"),
 };
@@ -257,6 +276,19 @@ static const struct command commands[] = {
      "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
      "as IMAGE.covsplit.\n",
      OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
+    {"repack", "Give sidecars the compact form that a hurried split has not given them",
+     "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
+     "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
+     "(a list of those, one a line). After this it is the file that a split without --fast\n"
+     "and --portable would have written. What is compact already is passed over quickly,\n"
+     "and so are placeholders and what was made with --no-exact; a plain sidecar that was\n"
+     "wanted so (--portable) is repacked like any other.\n"
+     "\n"
+     "Each is replaced by one rename, once all that it holds was read back and is right, and\n"
+     "keeps its time of modification. Splits and cleaners may go on meanwhile, and this may be\n"
+     "killed and run again. One that is damaged is named, the others are repacked all the\n"
+     "same, and the exit status is 1.\n",
+     OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
@@ -264,25 +296,48 @@ static const struct command commands[] = {
      "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
      "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
+    {"store add", "Copy sidecars into a store, each under its UUID",
+     "[--replace] [--verify] [--memory-limit SIZE] [-v] STORE SIDECAR...",
+     "A SIDECAR is a file, a directory (all *.covsplit in it and below), another store, or\n"
+     "@FILE (a list of those, one a line). They stay where they are. One that the store has\n"
+     "already, in whatever form, is not copied; another one under the same UUID is an error,\n"
+     "and only --replace puts the new one in its place. Placeholders are passed over. What\n"
+     "is damaged is named, the others are copied all the same, and the exit status is 1.\n",
+     OPTIONS(store_copy_options), "SIDECAR", 2, OPERANDS_ANY, command_store_add},
     {"store check", "Check all sidecars of a store", "[--memory-limit SIZE] [-j N] [-v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
      "named *.covsplit is where no search looks. Prints a line for each fault, and at the\n"
      "end how many sidecars, bytes and faults there are.\n",
      OPTIONS(store_check_options), "DIR", 1, 1, command_store_check},
+    {"store export", "Copy sidecars of a store into another one",
+     "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
+     "                             STORE DEST [PATTERN...]",
+     "Copies those that fit a PATTERN, or all, as 'store add' does.\n"
+     "\n"
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the name of an image,\n"
+     "without its directory, in which *, ? and [...] stand for letters as in a shell.\n",
+     OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_export},
     {"store gc", "Remove sidecars from a store that nobody needs any more",
-     "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR",
+     "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR [PATTERN...]",
      "At least one of --older-than and --keep-list must be given; with both, only what is\n"
      "older and not listed goes. FILE has a UUID on each line, or its first digits (8 or\n"
      "more); what follows a '#' is ignored. A list with a bad line, or with no UUID at\n"
-     "all, is an error, and nothing is removed.\n"
+     "all, is an error, and nothing is removed. With PATTERNs, only what fits one goes.\n"
      "\n"
      "The age of a sidecar is the time since it was added to the store: splitting the same\n"
      "image again does not touch it. So list the UUIDs of what is still in use. Splits may\n"
-     "go on meanwhile. What a killed split has left is removed after a day.\n",
-     OPTIONS(store_gc_options), "DIR", 1, 1, command_store_gc},
-    {"store list", "List the sidecars of a store", "[--json] DIR",
-     "The date is the time when the sidecar was added, in UTC.\n", OPTIONS(store_list_options),
-     "DIR", 1, 1, command_store_list},
+     "go on meanwhile. What a killed split has left is removed after a day.\n"
+     "\n"
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the name of an image,\n"
+     "without its directory, in which *, ? and [...] stand for letters as in a shell.\n",
+     OPTIONS(store_gc_options), "DIR", 1, OPERANDS_ANY, command_store_gc},
+    {"store list", "List the sidecars of a store", "[--json] DIR [PATTERN...]",
+     "The date is the time when the sidecar was added, in UTC. With PATTERNs, only what fits\n"
+     "one is listed.\n"
+     "\n"
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the name of an image,\n"
+     "without its directory, in which *, ? and [...] stand for letters as in a shell.\n",
+     OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, command_store_list},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [-v] SIDECAR...\n"
      "       covsplit verify --store DIR [--memory-limit SIZE] [-v]",

@@ -37,11 +37,17 @@ static bool follow_link(struct output *output, struct stat *status, struct error
     return true;
 }
 
+/* The same file with the same contents, whatever has happened to its names. */
+static bool is_same_inode(const struct stat *before, const struct stat *now)
+{
+    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
+           file_has_same_contents(before, now);
+}
+
 /* Whether nothing has happened to a file between two looks, not even to its mode or its links. */
 static bool is_same_file(const struct stat *before, const struct stat *now)
 {
-    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
-           file_has_same_contents(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
+    return is_same_inode(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
            before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
 }
 
@@ -89,6 +95,7 @@ static bool choose_target(struct output *output, const struct output_options *op
     if (exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
         return error_set(error, "%s: not a regular file; name another output", output->path);
     output->in_place = options->in_place != NULL;
+    output->is_other_form = options->is_other_form;
     if (output->in_place)
         output->replaced = options->in_place->status;
     return check_name(output, error) && output_can_replace(output, error);
@@ -332,6 +339,13 @@ bool output_take_back(struct output *output, struct error *error)
     return true;
 }
 
+static bool set_time(const struct output *output)
+{
+    const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, output->replaced.st_mtim};
+
+    return !output->is_other_form || futimens(output->fd, times) == 0;
+}
+
 bool output_sync(struct output *output, struct error *error)
 {
     if (!flush_pending(output, error))
@@ -344,7 +358,7 @@ bool output_sync(struct output *output, struct error *error)
         output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
     if (output->in_place)
         copy_attributes(output->target, output->fd);
-    if (fchmod(output->fd, output->mode) != 0 || fsync(output->fd) != 0)
+    if (fchmod(output->fd, output->mode) != 0 || !set_time(output) || fsync(output->fd) != 0)
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
     return true;
 }
@@ -406,7 +420,7 @@ struct naming {
 /* The other names of the file in place would not see a new one. */
 static bool overwrites(const struct output *output)
 {
-    return output->in_place && output->replaced.st_nlink > 1;
+    return output->in_place && !output->is_other_form && output->replaced.st_nlink > 1;
 }
 
 static void lock_output(const struct output *output, short type)
@@ -564,21 +578,75 @@ static int replace_target(struct output *output)
     return 0;
 }
 
+/* 0 with what came out of the path, which has the temporary name now; or an errno value. */
+static int swap_names(const struct output *output, struct stat *came_out)
+{
+    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0 &&
+                   lstat(output->temporary, came_out) == 0
+               ? 0
+               : errno;
+}
+
+/* What came out of the path is of others, who put it there in the last moment: it goes back. So
+ * does what they put there while that is done: in the end the path has the last one of theirs, or
+ * nothing where they have removed it. An errno value: ESTALE where this is done. */
+static int give_back(struct output *output, struct stat put_in, struct stat came_out)
+{
+    struct stat expected;
+    int failure;
+
+    do {
+        expected = put_in;
+        put_in = came_out;
+        failure = swap_names(output, &came_out);
+    } while (failure == 0 && !is_same_inode(&expected, &came_out));
+    if (failure == ENOENT)
+        renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE);
+    else if (failure != 0)
+        forget_temporary(output); /* it may be all that there is of theirs */
+    return failure == 0 || failure == ENOENT ? ESTALE : failure;
+}
+
+/* A rename would replace whatever is there by then. Swapping the two names instead shows what came
+ * out, and fails where nothing is there any more; not all file systems can do it. 0, or an errno
+ * value: ESTALE where the path is left to others. */
+static int replace_if_unchanged(struct output *output)
+{
+    struct stat put_in, came_out;
+    int failure = fstat(output->fd, &put_in) == 0 ? swap_names(output, &came_out) : errno;
+
+    if (failure == EINVAL || failure == ENOSYS)
+        return replace_target(output);
+    if (failure != 0)
+        return failure == ENOENT ? ESTALE : failure;
+    if (!is_same_inode(&output->replaced, &came_out))
+        return give_back(output, put_in, came_out);
+    sync_directory(output->target); /* before the old form goes */
+    remove_temporary(output);
+    return 0;
+}
+
 /* Looks at what is replaced right before it is: between the two system calls somebody could still
  * put another file there, and no rename depends on what it replaces. */
 static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
 {
     struct naming naming = naming_start(output);
     int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
-    bool done = failure != 0 || output_can_replace(output, error);
+    bool done = true;
     int fd = -1;
 
-    if (done && failure == 0 && overwrites(output))
+    if (failure == 0 && !output_can_replace(output, error))
+        failure = ESTALE;
+    else if (failure == 0 && overwrites(output))
         done = (fd = open_target(output, error)) >= 0;
-    else if (done && failure == 0)
-        failure = replace_target(output);
+    else if (failure == 0)
+        failure = output->is_other_form ? replace_if_unchanged(output) : replace_target(output);
+    if (failure == ESTALE)
+        *result = OUTPUT_OVERTAKEN;
     if (failure != 0)
-        done = error_set_errno(error, failure, "%s: cannot be written", output->path);
+        done = failure == ESTALE
+                   ? file_report_change(output->path, error)
+                   : error_set_errno(error, failure, "%s: cannot be written", output->path);
     if (!done)
         remove_temporary(output);
     naming_end(output, &naming);

@@ -30,6 +30,7 @@ size_t file_temporary_final_length(const char *name);
 enum output_result {
     OUTPUT_WRITTEN,   /* the path has new contents */
     OUTPUT_UNCHANGED, /* the path had just these bytes (and mode) and was not touched */
+    OUTPUT_OVERTAKEN, /* a failure in place: what is there is not what was read, and stays */
     /* A failure in place, where the file has several names: it has some of the new bytes. */
     OUTPUT_HALF_WRITTEN,
     /* Of output_try_commit alone; nothing has changed: */
@@ -44,6 +45,7 @@ struct output {
     int fd;
     mode_t mode;
     bool in_place;
+    bool is_other_form;
     struct stat replaced; /* what is at the path, where in_place is set: when it was read */
     uint64_t size;        /* bytes written so far, those in `pending` included */
     struct buffer pending;
@@ -59,6 +61,11 @@ struct output_options {
      * write over the old file, which is the one case that is not atomic. A file that is not what
      * was read any more when its turn comes, or another one, stays as it is. */
     const struct input *in_place;
+    /* In place, the output says the same as what it replaces, in another form. So it gets the time
+     * of modification of that, and other names of the file may go on with the old form: it is
+     * always atomic. Where the file system can swap two names, what others put at the path, or
+     * remove from it, even in the last moment, is not undone. */
+    bool is_other_form;
     /* The output never gets its path: others read it through the descriptor. It has no name then on
      * any file system. */
     bool is_nameless;

@@ -64,6 +64,7 @@ enum option_id {
     OPTION_THREADS,
     OPTION_UUID,
     OPTION_VERBOSE,
+    OPTION_VERIFY,
     OPTION_COUNT,
 };
 
