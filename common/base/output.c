@@ -253,6 +253,7 @@ static bool flush_pending(struct output *output, struct error *error)
 bool output_write(struct output *output, struct bytes view, struct error *error)
 {
     output->size += view.size;
+    output->is_synced = false;
     if (view.size < PIECE_SIZE && output->pending.size + view.size <= PIECE_SIZE) {
         if (!buffer_append(&output->pending, view.data, (size_t)view.size))
             return error_out_of_memory(error, output->path, view.size);
@@ -326,7 +327,13 @@ static void copy_attributes(const char *from, int to)
 
 bool output_lend(struct output *output, struct error *error)
 {
+    output->is_synced = false;
     return flush_pending(output, error);
+}
+
+void output_start_sync(const struct output *output)
+{
+    sync_file_range(output->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 bool output_take_back(struct output *output, struct error *error)
@@ -348,6 +355,8 @@ static bool set_time(const struct output *output)
 
 bool output_sync(struct output *output, struct error *error)
 {
+    if (output->is_synced)
+        return true;
     if (!flush_pending(output, error))
         return false;
     /* Only root can give a file away; for others it stays theirs, but then it must not run with
@@ -360,6 +369,7 @@ bool output_sync(struct output *output, struct error *error)
         copy_attributes(output->target, output->fd);
     if (fchmod(output->fd, output->mode) != 0 || !set_time(output) || fsync(output->fd) != 0)
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    output->is_synced = true;
     return true;
 }
 

@@ -46,6 +46,7 @@ struct output {
     mode_t mode;
     bool in_place;
     bool is_other_form;
+    bool is_synced; /* all of it is on the disk */
     struct stat replaced; /* what is at the path, where in_place is set: when it was read */
     uint64_t size;        /* bytes written so far, those in `pending` included */
     struct buffer pending;
@@ -92,6 +93,10 @@ bool output_map(struct output *output, struct input *input, struct error *error)
 bool output_lend(struct output *output, struct error *error);
 /* Takes the file back, as large as it is now. */
 bool output_take_back(struct output *output, struct error *error);
+
+/* Has the system begin to bring to the disk what was written so far, while there is other work: the
+ * output_sync that follows then takes less time. */
+void output_start_sync(const struct output *output);
 
 /* Writes out what is gathered and has it on the disk, ready for output_commit. */
 bool output_sync(struct output *output, struct error *error);

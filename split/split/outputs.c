@@ -38,6 +38,7 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
     if (!edit_script_apply(&split->plan->edits, &split->image, &split->stripped,
                            &facts->original_digest, &facts->stripped_digest, error))
         return false;
+    output_start_sync(&split->stripped);
     facts->original_size = split->image.bytes.size;
     facts->stripped_size = split->stripped.size;
     return true;
