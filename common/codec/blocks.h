@@ -5,7 +5,7 @@
  * a piece of it is read without the rest. Each block holds whole records, and is in the form of
  * another transform as if it were a section.
  *
- * The packed form is in docs/sidecar-format.md ("Blocks").
+ * The packed form is in docs/format.md ("Blocks").
  */
 #ifndef COVSPLIT_COMMON_CODEC_BLOCKS_H
 #define COVSPLIT_COMMON_CODEC_BLOCKS_H

@@ -1,5 +1,5 @@
 /*
- * Filenames of the coverage mapping: "Filenames" in docs/sidecar-format.md.
+ * Filenames of the coverage mapping: "Filenames" in docs/format.md.
  *
  * A header is named in every translation unit that has it, so each filename is stored once, and of
  * the records only which ones they have.

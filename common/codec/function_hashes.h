@@ -1,6 +1,6 @@
 /*
  * FuncHash and NumCounters of profile data's records, as streams: "FuncHashes and NumCounters" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * Both follow from a function's control flow, so a pair of them is stored once, however many
  * functions have it. Clang's hash of a function with at most ten statements that matter is these

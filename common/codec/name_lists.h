@@ -1,6 +1,6 @@
 /*
  * Lists of names that have many names in common: each name once, and the lists as codes ("Lists of
- * names" in docs/sidecar-format.md).
+ * names" in docs/format.md).
  *
  * Headers bring the same names in the same order, so the name behind the one before is expected
  * mostly. A function that is emitted where it is used, though, comes only if it is not in this list

@@ -1,6 +1,6 @@
 /*
  * NameRefs, for data and the mapping of functions, as two streams: "NameRefs" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * Functions come nearly in the order of their names, so what is stored is where a run of names
  * starts; where a run was left, it is mostly resumed. In the mapping, a function that one

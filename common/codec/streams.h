@@ -2,7 +2,7 @@
  * The streams that a transform takes a section apart into, and their compressed form.
  *
  * Each stream holds numbers or texts of one kind, so that zstd finds them like each other. The
- * packed form is in docs/sidecar-format.md ("Compact forms").
+ * packed form is in docs/format.md ("Compact forms").
  */
 #ifndef COVSPLIT_COMMON_CODEC_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_STREAMS_H

@@ -9,7 +9,7 @@
  *
  * Sections say the same things in several places: names imply the hashes in data and in the mapping
  * of functions, and data implies more of the latter. So a transform sees what was decoded before
- * it, in the order names, data, mapping. The forms are in docs/sidecar-format.md.
+ * it, in the order names, data, mapping. The forms are in docs/format.md.
  */
 #ifndef COVSPLIT_COMMON_CODEC_TRANSFORM_H
 #define COVSPLIT_COMMON_CODEC_TRANSFORM_H

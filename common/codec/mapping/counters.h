@@ -1,6 +1,6 @@
 /*
  * The counters of a mapping's regions, and the list of expressions that follows from them:
- * "Counters" in docs/sidecar-format.md.
+ * "Counters" in docs/format.md.
  *
  * The list is not stored, since it follows from what each region's counter is, as a tree
  * (expressions.h). A mapping whose list is another one is not taken apart.

@@ -1,5 +1,5 @@
 /*
- * Function records of the coverage mapping: "The mapping of functions" in docs/sidecar-format.md.
+ * Function records of the coverage mapping: "The mapping of functions" in docs/format.md.
  *
  * NameRef follows from the names, FuncHash from the data; of the FilenamesRefs there is one for
  * each translation unit. Mappings that are the same, as those of a template's instances are, are

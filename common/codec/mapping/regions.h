@@ -1,6 +1,6 @@
 /*
  * The files and regions of mappings, but for the counters: "The mapping of functions" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * Of each file but the first, the *template* is stored, which is the kinds and source ranges of its
  * regions: what a macro expands to is the same wherever it is used. Where the template is new, each

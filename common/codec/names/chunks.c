@@ -1,5 +1,5 @@
 /*
- * Function names: "Names" in docs/sidecar-format.md.
+ * Function names: "Names" in docs/format.md.
  *
  * The section is a run of chunks (common/llvm/names.h), one a translation unit, most of them zlib
  * streams. A function that is in a header has its name in every chunk, and what zlib makes of it is

@@ -6,7 +6,7 @@
  * the *codes*, of mostly one byte for a token. zstd then finds the same tokens at the same places,
  * and what is between two like ones costs a byte or two instead of a match of its own.
  *
- * The codes are in docs/sidecar-format.md ("Names").
+ * The codes are in docs/format.md ("Names").
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
 #define COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
