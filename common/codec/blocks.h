@@ -35,7 +35,7 @@ struct block {
     struct digest digest;
 };
 
-/* A section that is read. Start from {0}; freed with blocks_close. */
+/* A section that is read. Initialize to {0}; free with blocks_close. */
 struct blocks {
     const struct transform *transform; /* of a block */
     struct transform_context context;

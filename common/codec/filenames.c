@@ -43,7 +43,7 @@ struct encoder {
     struct buffer text; /* of the record at hand */
 };
 
-/* Takes the list of names apart; false where it is not just that. */
+/* Takes the list of names apart; false if it is not just that. */
 static bool list_is_sound(struct bytes text, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {

@@ -31,7 +31,7 @@ struct name_refs {
     uint64_t before; /* the NameRef of the record before, at first 0 */
 };
 
-/* Puts a byte into `codes`, and into `operands` what it calls for. False: no memory. */
+/* Puts a byte into `codes`, and into `operands` what it calls for. False if out of memory. */
 bool name_refs_put(struct name_refs *refs, uint64_t reference, struct buffer *codes,
                    struct buffer *operands);
 

@@ -51,7 +51,7 @@ struct streams_limits {
 };
 
 /* Unpacks those streams whose bits are set in `wanted`, and all from stream 64 on; the others are
- * empty. Freed with streams_free, also after a failure. */
+ * empty. Free with streams_free, even after a failure. */
 bool streams_unpack(const struct packed *packed, uint64_t wanted,
                     const struct streams_limits *limits, struct streams *streams,
                     struct error *error);

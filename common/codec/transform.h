@@ -43,7 +43,7 @@ enum transform_id {
 #define TRANSFORM_BLOCK_SIZE ((uint64_t)4 << 20)
 
 /* What `names` and `data` of a context come from, by which a memo knows them: the section of names
- * in its packed form, and the data section itself. Zeros where there are none. */
+ * in its packed form, and the data section itself. Zeros if there are none. */
 struct transform_sources {
     struct digest names, data;
 };
