@@ -121,7 +121,7 @@ static bool parse_size(const struct option_description *option, const char *text
     else if (unit == text || *unit != '\0')
         *size = 0;
     return *size != 0 ||
-           error_set(error, "'--%s %s' is no size: bytes, or a number and K, M, G or T",
+           error_set(error, "'--%s %s' is not a size: bytes, or a number and K, M, G or T",
                      option->long_name, text);
 }
 
@@ -132,7 +132,7 @@ static bool parse_number(const struct option_description *option, const char *te
     const char *digit = take_number(text, &value);
 
     if (digit == text || *digit != '\0' || value < option->minimum || value > option->maximum)
-        return error_set(error, "'--%s %s' is no number from %" PRIu64 " to %" PRIu64,
+        return error_set(error, "'--%s %s' is not a number from %" PRIu64 " to %" PRIu64,
                          option->long_name, text, option->minimum, option->maximum);
     *number = value;
     return true;
@@ -222,10 +222,10 @@ static bool set_value(const struct option_description *option, const char *text,
         done = parse_word(option, text, &value.number, error);
         break;
     case OPTION_TYPE_UUID:
-        done =
-            uuid_parse(text, &value.uuid) ||
-            error_set(error, "'--%s %s' is no UUID: 1 to %d bytes as pairs of hexadecimal digits",
-                      option->long_name, text, UUID_SIZE_MAX);
+        done = uuid_parse(text, &value.uuid) ||
+               error_set(error,
+                         "'--%s %s' is not a UUID: 1 to %d bytes as pairs of hexadecimal digits",
+                         option->long_name, text, UUID_SIZE_MAX);
         break;
     }
     if (done && option->repeats)

@@ -430,7 +430,10 @@ static const struct file_kind *find_kind(const struct input *input, struct error
             return &file_kinds[i];
     }
     if (input->bytes.size == 0)
-        error_set(error, "%s: is empty; give an image, a sidecar or a raw profile", input->path);
+        error_set(error,
+                  "%s: is empty; give an image, a sidecar or a raw profile (which is empty where "
+                  "the program was killed, or called _exit)",
+                  input->path);
     else if (profile_recognize_indexed(input->bytes))
         error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",
                   input->path);
