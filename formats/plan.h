@@ -69,6 +69,7 @@ struct split_image {
     /* Sections that stay: what is in the sidecar describes just so many bytes. 0: none. */
     uint64_t counters_size;
     uint64_t bitmap_size;
+    bool has_mapping; /* told of any image: there is coverage mapping, or what is left of it */
 };
 
 /* An empty plan for the input; NULL where there is no memory. */
