@@ -214,6 +214,8 @@ static bool set_value(const struct option_description *option, const char *text,
                       option->long_name, text, UUID_SIZE_MAX);
         break;
     }
+    if (done && option->repeats)
+        parsed->uses[parsed->use_count++] = (struct option_use){option->id, text};
     if (done)
         parsed->values[option->id] = value;
     return done;
@@ -346,8 +348,10 @@ enum parse_result parse_options(const struct command *command, int count, char *
     memset(parsed, 0, sizeof(*parsed));
     parsed->command = command;
     parsed->operands = calloc((size_t)count + 1, sizeof(*parsed->operands));
-    if (parsed->operands == NULL) {
-        error_out_of_memory(error, "the command line", (size_t)count * sizeof(*parsed->operands));
+    parsed->uses = calloc((size_t)count + 1, sizeof(*parsed->uses));
+    if (parsed->operands == NULL || parsed->uses == NULL) {
+        error_out_of_memory(error, "the command line", (size_t)count * sizeof(*parsed->uses));
+        parsed_options_free(parsed);
         return PARSE_FAILED;
     }
     if (parse_arguments(&cursor, parsed, error)) {
@@ -364,8 +368,10 @@ enum parse_result parse_options(const struct command *command, int count, char *
 void parsed_options_free(struct parsed_options *parsed)
 {
     free(parsed->operands);
+    free(parsed->uses);
     parsed->operands = NULL;
-    parsed->operand_count = 0;
+    parsed->uses = NULL;
+    parsed->operand_count = parsed->use_count = 0;
 }
 
 /* ---- access ---- */
@@ -378,6 +384,15 @@ bool option_given(const struct parsed_options *options, enum option_id id)
 const char *option_text(const struct parsed_options *options, enum option_id id)
 {
     return options->values[id].text;
+}
+
+const char *option_text_at(const struct parsed_options *options, enum option_id id, size_t index)
+{
+    for (size_t i = 0; i < options->use_count; i++) {
+        if (options->uses[i].id == id && index-- == 0)
+            return options->uses[i].text;
+    }
+    return NULL;
 }
 
 uint64_t option_number(const struct parsed_options *options, enum option_id id)
@@ -426,7 +441,7 @@ static void add_help_row(struct table *table, const struct option_description *o
     if (option->type == OPTION_TYPE_NUMBER && option->fallback != 0)
         table_cell(table, "%s (default: %" PRIu64 ")", option->help, option->fallback);
     else
-        table_cell(table, "%s", option->help);
+        table_cell(table, "%s%s", option->help, option->repeats ? "; may be repeated" : "");
 }
 
 bool print_command_help(const struct command *command, FILE *stream)

@@ -9,6 +9,8 @@
  * and the number of operands too, so the accessors below cannot fail:
  *
  *     const char *output = option_text(options, OPTION_OUTPUT);       NULL: not given
+ *     for (size_t i = 0; (text = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++)
+ *                                                                     all, where it `repeats`
  *     int level = (int)option_number(options, OPTION_LEVEL);          or the table's fallback
  *     uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);   0: not given
  *     bool verbose = option_given(options, OPTION_VERBOSE);
@@ -19,7 +21,8 @@
  *
  * Forms that are understood: --name value, --name=value, -n value, -nvalue, flags together (-ab),
  * options behind operands, -- to end the options, and any beginning of a long name that fits only
- * one. An option given again replaces the former.
+ * one. An option given again replaces the former, but where its description has `repeats`: then
+ * each value counts, in the order of the command line.
  */
 #ifndef COVSPLIT_SPLIT_CLI_OPTIONS_H
 #define COVSPLIT_SPLIT_CLI_OPTIONS_H
@@ -84,6 +87,7 @@ struct option_description {
     uint64_t fallback;         /* numbers only: the value where the option is not given */
     const char *const *words;  /* words only: what is understood; ends with NULL */
     bool required;
+    bool repeats;            /* texts only: it may be given several times */
     enum option_id excludes; /* an option that cannot be given together with this one */
 };
 
@@ -112,10 +116,18 @@ struct option_value {
     struct uuid uuid;
 };
 
+/* A value of an option that repeats. */
+struct option_use {
+    enum option_id id;
+    const char *text;
+};
+
 /* Points into argv, which must outlive it. Freed with parsed_options_free. */
 struct parsed_options {
     const struct command *command;
-    struct option_value values[OPTION_COUNT];
+    struct option_value values[OPTION_COUNT]; /* where one was given again, the last value */
+    struct option_use *uses;                  /* of options that repeat, in their order */
+    size_t use_count;
     const char **operands;
     size_t operand_count;
 };
@@ -135,6 +147,9 @@ void parsed_options_free(struct parsed_options *parsed);
 
 bool option_given(const struct parsed_options *options, enum option_id id);
 const char *option_text(const struct parsed_options *options, enum option_id id);
+
+/* Of an option that repeats: the value with this index, from 0; NULL behind the last one. */
+const char *option_text_at(const struct parsed_options *options, enum option_id id, size_t index);
 uint64_t option_number(const struct parsed_options *options, enum option_id id);
 unsigned option_sections(const struct parsed_options *options, enum option_id id);
 struct uuid option_uuid(const struct parsed_options *options, enum option_id id);

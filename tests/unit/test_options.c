@@ -70,6 +70,13 @@ static const struct option_description table[] = {
      .long_name = "json",
      .short_name = 'q',
      .help = "as JSON"},
+    {.id = OPTION_IMAGE,
+     .type = OPTION_TYPE_TEXT,
+     .long_name = "image",
+     .short_name = 'i',
+     .argument = "FILE",
+     .help = "an image",
+     .repeats = true},
 };
 
 #define OPTION_TABLE_SIZE (sizeof(table) / sizeof(table[0]))
@@ -132,6 +139,25 @@ static void expect_wrong(const struct command *command, const char *line, const 
 }
 
 /* ---- values ---- */
+
+/* All values of an option that repeats, in their order; the last one is that of the option. */
+START_TEST(test_repeated_option)
+{
+    struct parsed_options parsed;
+    struct error error;
+
+    ck_assert_int_eq(parse(&optional, "-i a --store s --image=b x -ic -v", &parsed, &error),
+                     PARSE_DONE);
+    ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, 0), "a");
+    ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, 1), "b");
+    ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, 2), "c");
+    ck_assert_ptr_null(option_text_at(&parsed, OPTION_IMAGE, 3));
+    ck_assert_str_eq(option_text(&parsed, OPTION_IMAGE), "c");
+    ck_assert_ptr_null(option_text_at(&parsed, OPTION_STORE, 0));
+    parsed_options_free(&parsed);
+    expect_wrong(&optional, "-i a --image=", "the value of '--image' is empty");
+}
+END_TEST
 
 START_TEST(test_every_form_of_a_value)
 {
@@ -427,8 +453,8 @@ END_TEST
 int main(void)
 {
     TCase *values = tcase_create("values");
-    suite_tests(values, test_every_form_of_a_value, test_values_may_look_like_options,
-                test_flags_and_operands_mix, test_nothing_given,
+    suite_tests(values, test_repeated_option, test_every_form_of_a_value,
+                test_values_may_look_like_options, test_flags_and_operands_mix, test_nothing_given,
                 test_command_line_of_another_program, test_typed_values, test_sizes);
     TCase *errors = tcase_create("usage errors");
     suite_tests(errors, test_unknown_and_ambiguous_options, test_missing_and_superfluous_values,
