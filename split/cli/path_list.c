@@ -141,8 +141,8 @@ static bool visit_list(const char *path, operand_visitor visit, void *context, s
     /* The lines are strings from here on: what follows a zero would be lost without a word. */
     if (done && text.size != 0 && memchr(text.data, '\0', text.size) != NULL)
         done = error_set(error,
-                         "%s: has bytes of value zero in it, which no path has; list a path a "
-                         "line (find -print, not -print0)",
+                         "%s: has NUL bytes in it, which no path has; list one path a line "
+                         "(find -print, not -print0)",
                          path);
     if (done && !buffer_append(&text, "", 1))
         done = error_out_of_memory(error, path, text.size);

@@ -11,7 +11,9 @@ set(campaign_suites
   out-of-memory-all
   readme packages cmake-package
   tripwire-clang16 tripwire-clang19
-  foreign-references-clang16-lld foreign-references-clang22-bfd
+  foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
+  matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
+  profiles-clang16-lld profiles-clang19-bfd
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
@@ -27,7 +29,8 @@ set(campaign_suites
 set(sanitized_campaign_suites
   harness documentation races kill store-writers build-rules debuginfod claims
   macho-clang22-arm64
-  sqlite-clang14-bfd foreign-references-clang16-bfd foreign-references-clang22-lld
+  coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
+  sqlite-clang14-bfd foreign-references-clang22-lld
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22

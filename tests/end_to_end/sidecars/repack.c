@@ -77,11 +77,6 @@ static const char *run(const char *directory, int exit_code, const char *words)
     return text_format("%s%s", outcome.output, outcome.errors);
 }
 
-static void assert_contains(const char *text, const char *part)
-{
-    ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in:\n%s", part, text);
-}
-
 static void assert_equal(const char *directory, const char *one, const char *other)
 {
     files_assert_equal(path_join(directory, one), path_join(directory, other), one);

@@ -47,11 +47,6 @@ static const char *run(const char *directory, int exit_code, const char *words)
     return text_format("%s%s", outcome.output, outcome.errors);
 }
 
-static void assert_contains(const char *text, const char *part)
-{
-    ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in:\n%s", part, text);
-}
-
 /* A directory with the images, and in side/ their sidecars NAME.covsplit beside the stripped ones.
  */
 static char *place_create(void)
