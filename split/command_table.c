@@ -55,7 +55,7 @@
 #define HOW_IT_IS_COMPRESSED                                                                       \
     LEVEL(.excludes = OPTION_FAST),                                                                \
         FLAG(OPTION_FAST, "fast", NO_LETTER,                                                       \
-             "plain zstd of level 1: the least time now; 'covsplit repack' makes it small later"), \
+             "write the sidecar quickly, and larger; see 'covsplit repack'"),                      \
         FLAG(OPTION_PORTABLE, "portable", NO_LETTER,                                               \
              "keep plain zstd sections, which llvm-objcopy can decompress",                        \
              .excludes = OPTION_FAST),                                                             \
@@ -166,17 +166,16 @@ static const struct option_description repack_options[] = {
     LEVEL(.required = false),
     MEMORY_LIMIT,
     THREADS("work on"),
-    VERBOSE("say of each sidecar what became of it"),
+    VERBOSE("print what was done with each sidecar"),
 };
 
 /* Of store add and store export. */
 static const struct option_description store_copy_options[] = {
     FLAG(OPTION_REPLACE, "replace", NO_LETTER,
-         "replace another sidecar that is there under the UUID"),
-    FLAG(OPTION_VERIFY, "verify", NO_LETTER,
-         "check all that a sidecar holds first, not its structure and notes alone"),
+         "replace a different sidecar that has the same UUID"),
+    FLAG(OPTION_VERIFY, "verify", NO_LETTER, "decompress and check everything in a sidecar first"),
     MEMORY_LIMIT,
-    VERBOSE("say of each sidecar where it went"),
+    VERBOSE("print where each sidecar was copied to"),
 };
 
 static const struct option_description store_list_options[] = {
@@ -217,9 +216,9 @@ static const struct command commands[] = {
      "give the original back: keep the image if you may need it again. In a store, a sidecar\n"
      "that does give it back stays, even with --replace.\n"
      "\n"
-     "With --fast the sidecar gives the original back too, and is many times as large: for\n"
-     "what is built often and kept for a short time. 'covsplit repack' gives it the form\n"
-     "that it would have had without.\n"
+     "With --fast the sidecar is compressed as fast as possible (plain zstd, level 1). It\n"
+     "restores the original too, but is several times larger: use it for what is built often\n"
+     "and soon replaced. 'covsplit repack' makes it as small as without --fast, later.\n"
      "\n"
      "Several images, and with -r all those in directories that have coverage, are split\n"
      "in place, and a table tells what was saved. An image that cannot be split is named,\n"
@@ -285,18 +284,18 @@ static const struct command commands[] = {
      "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
      "as IMAGE.covsplit.\n",
      OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
-    {"repack", "Give sidecars the compact form that a hurried split has not given them",
+    {"repack", "Make sidecars small that were written quickly",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
      "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
-     "(a list of those, one a line). After this it is the file that a split without --fast\n"
-     "and --portable would have written. What is compact already is passed over quickly,\n"
-     "and so are placeholders and what was made with --no-exact; a plain sidecar that was\n"
-     "wanted so (--portable) is repacked like any other.\n"
+     "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
+     "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
+     "too, so do not name those that are to stay plain. What is compact already is skipped,\n"
+     "whatever its level; so are placeholders and what was made with --no-exact.\n"
      "\n"
-     "Each is replaced by one rename, once all that it holds was read back and is right, and\n"
-     "keeps its time of modification. Splits and cleaners may go on meanwhile, and this may be\n"
-     "killed and run again. One that is damaged is named, the others are repacked all the\n"
-     "same, and the exit status is 1.\n",
+     "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
+     "and compared with the digests in the old one. The modification time stays. It is safe\n"
+     "to kill this, and to run splits and 'store gc' at the same time. If a sidecar is\n"
+     "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
      OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
@@ -306,12 +305,14 @@ static const struct command commands[] = {
      "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"store add", "Copy sidecars into a store, each under its UUID",
-     "[--replace] [--verify] [--memory-limit SIZE] [-v] STORE SIDECAR...",
-     "A SIDECAR is a file, a directory (all *.covsplit in it and below), another store, or\n"
-     "@FILE (a list of those, one a line). They stay where they are. One that the store has\n"
-     "already, in whatever form, is not copied; another one under the same UUID is an error,\n"
-     "and only --replace puts the new one in its place. Placeholders are passed over. What\n"
-     "is damaged is named, the others are copied all the same, and the exit status is 1.\n",
+     "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
+     "                          STORE SIDECAR...",
+     "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
+     "(a list of those, one per line). The sources stay where they are. A sidecar that the\n"
+     "store already has, compact or not, is not copied again. If it has a different one\n"
+     "under that UUID, this is an error unless --replace is given. Placeholders are skipped.\n"
+     "If a sidecar is damaged, an error names it, the others are copied, and the exit status\n"
+     "is 1.\n",
      OPTIONS(store_copy_options), "SIDECAR", 2, OPERANDS_ANY, command_store_add},
     {"store check", "Check all sidecars of a store", "[--memory-limit SIZE] [-j N] [-v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
@@ -321,31 +322,31 @@ static const struct command commands[] = {
     {"store export", "Copy sidecars of a store into another one",
      "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
      "                             STORE DEST [PATTERN...]",
-     "Copies those that fit a PATTERN, or all, as 'store add' does.\n"
+     "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does.\n"
      "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the name of an image,\n"
-     "without its directory, in which *, ? and [...] stand for letters as in a shell.\n",
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
+     "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_export},
     {"store gc", "Remove sidecars from a store that nobody needs any more",
      "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR [PATTERN...]",
      "At least one of --older-than and --keep-list must be given; with both, only what is\n"
      "older and not listed goes. FILE has a UUID on each line, or its first digits (8 or\n"
      "more); what follows a '#' is ignored. A list with a bad line, or with no UUID at\n"
-     "all, is an error, and nothing is removed. With PATTERNs, only what fits one goes.\n"
+     "all, is an error, and nothing is removed. With PATTERNs, only what matches one goes.\n"
      "\n"
      "The age of a sidecar is the time since it was added to the store: splitting the same\n"
      "image again does not touch it. So list the UUIDs of what is still in use. Splits may\n"
      "go on meanwhile. What a killed split has left is removed after a day.\n"
      "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the name of an image,\n"
-     "without its directory, in which *, ? and [...] stand for letters as in a shell.\n",
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
+     "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_gc_options), "DIR", 1, OPERANDS_ANY, command_store_gc},
     {"store list", "List the sidecars of a store", "[--json] DIR [PATTERN...]",
-     "The date is the time when the sidecar was added, in UTC. With PATTERNs, only what fits\n"
-     "one is listed.\n"
+     "The date is the time when the sidecar was added, in UTC. With PATTERNs, only what\n"
+     "matches one is listed.\n"
      "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the name of an image,\n"
-     "without its directory, in which *, ? and [...] stand for letters as in a shell.\n",
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
+     "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, command_store_list},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [-v] SIDECAR...\n"

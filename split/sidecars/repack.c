@@ -126,11 +126,11 @@ static void run_job(void *context, void *added)
 static void report_verbose(const struct job *job)
 {
     static const char *const notes[OUTCOME_COUNT] = {
-        [OUTCOME_UNCHANGED] = "no compact form fits it",
-        [OUTCOME_COMPACT] = "compact already",
-        [OUTCOME_PLACEHOLDER] = "a placeholder, passed over",
-        [OUTCOME_INEXACT] = "made with --no-exact, passed over",
-        [OUTCOME_GONE] = "removed meanwhile",
+        [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
+        [OUTCOME_COMPACT] = "is compact already",
+        [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
+        [OUTCOME_INEXACT] = "skipped: made with --no-exact",
+        [OUTCOME_GONE] = "skipped: was removed meanwhile",
     };
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
 
@@ -173,7 +173,7 @@ static void report_total(const struct repacking *repacking)
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
 
     printf("%" PRIu64 " repacked: %s before, %s after; %" PRIu64 " compact already, %" PRIu64
-           " passed over\n",
+           " skipped\n",
            counts[OUTCOME_REPACKED], human_size(repacking->size_before, before),
            human_size(repacking->size_after, after),
            counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED],

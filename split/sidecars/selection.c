@@ -43,8 +43,8 @@ bool selection_open(struct selection *selection, const char *const *patterns, si
     for (size_t i = 0; i < count; i++) {
         if (strchr(patterns[i], '/') != NULL)
             return error_set(error,
-                             "%s: a path, but sidecars record the names of images without their "
-                             "directories; give the name alone",
+                             "%s: is a path, but sidecars record file names of images without "
+                             "directories; give only the file name",
                              patterns[i]);
         selection->needs_names = selection->needs_names || !is_uuid_beginning(patterns[i]);
     }
@@ -85,7 +85,8 @@ size_t selection_report_unused(const struct selection *selection, const char *st
         if (selection->is_used[i])
             continue;
         unused++;
-        error_set(&error, "%s: fits no sidecar of the store %s; 'covsplit store list' shows them",
+        error_set(&error,
+                  "%s: matches no sidecar in the store %s; 'covsplit store list' shows them all",
                   selection->patterns[i], store);
         if (are_errors)
             message_error(&error);

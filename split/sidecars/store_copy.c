@@ -100,14 +100,16 @@ static bool refuse_other(const struct copy *copy, struct error *error)
 
     uuid_format(&sidecar_facts(copy->sidecar)->uuid, hex);
     if (why.message[0] != '\0')
-        return error_set(error,
-                         "%.300s: is not added, for what the store has under the UUID %s cannot be "
-                         "used (%.500s); give --replace",
-                         copy->path, hex, why.message);
-    return error_set(error,
-                     "%.400s: the store has another sidecar under the UUID %s, %.400s; give "
-                     "--replace, or another store",
-                     copy->path, hex, copy->target);
+        return error_set(
+            error,
+            "%.300s: not added: the store has something unusable under the UUID %s (%.500s); "
+            "give --replace",
+            copy->path, hex, why.message);
+    return error_set(
+        error,
+        "%.400s: not added: the store has a different sidecar of UUID %s, %.400s; give "
+        "--replace, or another store",
+        copy->path, hex, copy->target);
 }
 
 /* ---- one sidecar ---- */
@@ -180,7 +182,7 @@ static bool is_wanted(struct copying *copying, const struct copy *copy)
         return false;
     if (!facts->is_placeholder)
         return true;
-    message_warning("%s: a placeholder, which holds nothing: it is passed over", copy->path);
+    message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
     copying->passed_over++;
     return false;
 }
@@ -188,7 +190,7 @@ static bool is_wanted(struct copying *copying, const struct copy *copy)
 static void report_copy(struct copying *copying, const struct copy *copy, bool is_same)
 {
     if (option_given(copying->options, OPTION_VERBOSE))
-        message_line(stdout, is_same ? "%s: is there already: %s" : "%s: added as %s", copy->path,
+        message_line(stdout, is_same ? "%s: already there: %s" : "%s: added as %s", copy->path,
                      copy->target);
     copying->same += is_same;
     copying->added += !is_same;
@@ -239,7 +241,7 @@ static int finish(const struct copying *copying)
 {
     char size[HUMAN_SIZE_MAX];
 
-    printf("%" PRIu64 " added, %s; %" PRIu64 " there already, %" PRIu64 " passed over\n",
+    printf("%" PRIu64 " added, %s; %" PRIu64 " already there, %" PRIu64 " skipped\n",
            copying->added, human_size(copying->size, size), copying->same, copying->passed_over);
     return copying->faults == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -224,7 +224,7 @@ START_TEST(test_time_mode_and_names)
     ck_assert(S_ISLNK(link.st_mode));
     /* Again: nothing is touched. */
     said = run(directory, 0, "repack --level 19 plain");
-    assert_contains(said, "0 repacked: 0 B before, 0 B after; 1 compact already, 0 passed over");
+    assert_contains(said, "0 repacked: 0 B before, 0 B after; 1 compact already, 0 skipped");
     struct stat again = file_status(plain);
     ck_assert(same_file(&after, &again));
 }
@@ -238,9 +238,8 @@ START_TEST(test_passed_over)
     file_copy("/bin/true", path_join(directory, "bare"));
     run(directory, 0, "split --sidecar empty -o bare.out bare");
     static const char *const names[] = {"light.side", "placeholder", "empty", "compact"};
-    static const char *const notes[] = {"made with --no-exact, passed over",
-                                        "a placeholder, passed over", "no compact form fits it",
-                                        "compact already"};
+    static const char *const notes[] = {"skipped: made with --no-exact", "skipped: a placeholder",
+                                        "unchanged: no compact form fits it", "is compact already"};
     for (size_t i = 0; i < 4; i++) {
         struct stat before = file_status(path_join(directory, names[i]));
         const char *said = run(directory, 0, text_format("repack -v %s", names[i]));

@@ -112,9 +112,9 @@ START_TEST(test_add)
     /* All at once, and from store to store; what is there is fine. */
     struct stat before = file_status(entry), after;
     said = run(directory, 0, "store add -v store side");
-    assert_contains(said, "side/app-1.covsplit: is there already: store/.build-id/");
+    assert_contains(said, "side/app-1.covsplit: already there: store/.build-id/");
     assert_contains(said, "1 added, ");
-    assert_contains(said, "3 there already, 0 passed over");
+    assert_contains(said, "3 already there, 0 skipped");
     after = file_status(entry);
     ck_assert(before.st_ino == after.st_ino && before.st_ctim.tv_nsec == after.st_ctim.tv_nsec);
     run(directory, 0, "store add --verify deep/down/other store");
@@ -138,7 +138,7 @@ START_TEST(test_add_another_form)
     run(directory, 0, "store add store plain");
     files_assert_equal(entry, path_join(directory, "plain"), "plain");
     assert_contains(run(directory, 0, "store add --replace store side/app-0.covsplit"),
-                    "0 added, 0 B; 1 there already");
+                    "0 added, 0 B; 1 already there");
     files_assert_equal(entry, path_join(directory, "plain"), "plain");
     /* What gives the original back is more than what does not. */
     run(directory, 0, "split --no-exact -o x --sidecar light app-0");
@@ -162,11 +162,11 @@ START_TEST(test_add_another_sidecar)
     struct outcome outcome =
         covsplit_run_words(directory, 1, "store add store other side/app-1.covsplit");
     ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
-    assert_contains(outcome.errors, "covsplit: error: other: the store has another sidecar under "
-                                    "the UUID ");
+    assert_contains(outcome.errors, "covsplit: error: other: not added: the store has a different "
+                                    "sidecar of UUID ");
     assert_contains(outcome.errors, text_format("store/.build-id/%.2s/", variants[0].uuid));
     assert_contains(outcome.errors, "--replace");
-    assert_contains(outcome.output, "0 added, 0 B; 1 there already, 0 passed over");
+    assert_contains(outcome.output, "0 added, 0 B; 1 already there, 0 skipped");
     struct contents after = file_read(entry);
     ck_assert(contents_equal(&before, &after));
     assert_contains(run(directory, 0, "store add --replace store other"), "1 added, ");
@@ -205,12 +205,12 @@ START_TEST(test_add_bad)
                                         "side/none.covsplit: ",
                                         "side/app-0.covsplit: ",
                                         "side/nameless.covsplit: ",
-                                        "side/placeholder.covsplit: a placeholder"};
+                                        "side/placeholder.covsplit: skipped: a placeholder"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         assert_contains(outcome.errors, parts[i]);
     }
     assert_contains(outcome.output, "3 added, ");
-    assert_contains(outcome.output, "1 passed over");
+    assert_contains(outcome.output, "1 skipped");
     assert_store(directory, "store", 14);
     /* What is compressed is looked at with --verify. */
     damage(path_join(directory, "side/flipped"), size / 2);
@@ -279,7 +279,7 @@ static const struct choice {
 
 static void assert_unused(const char *said, const struct choice *choice)
 {
-    ck_assert_msg(text_count(said, ": fits no sidecar of the store store; ") == choice->unused,
+    ck_assert_msg(text_count(said, ": matches no sidecar in the store store; ") == choice->unused,
                   "%s:\n%s", choice->patterns, said);
 }
 
@@ -314,7 +314,7 @@ START_TEST(test_patterns_with_keep_list)
     file_write_text(path_join(directory, "keep"), text_format("%s\n", variants[1].uuid));
     const char *said = run(directory, 0, "store gc --keep-list keep store app-* libfoo.so");
     assert_store(directory, "store", 2 | 8);
-    ck_assert_ptr_null(strstr(said, "fits no"));
+    ck_assert_ptr_null(strstr(said, "matches no"));
     run(directory, 0, "store gc --keep-list keep store app-1");
     assert_store(directory, "store", 2 | 8);
     /* Alone they do not say that anything is to go. */
@@ -329,7 +329,7 @@ START_TEST(test_bad_patterns_and_stores)
     char *directory = store_create();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         const char *said = run(directory, 1, text_format("%s side/app-0", commands[i]));
-        assert_contains(said, "without their directories");
+        assert_contains(said, "without directories");
         ck_assert_uint_eq(text_count(said, "\n"), 1);
         /* Of one that cannot be read nobody knows what image it is of. */
         damage(store_entry(path_join(directory, "store"), variants[0].uuid), 1);
@@ -355,7 +355,7 @@ START_TEST(test_export_another_sidecar)
 {
     char *directory = store_create();
     run(directory, 0, "split --sections covmap --store other -o x app-0");
-    assert_contains(run(directory, 1, "store export store other"), "has another sidecar");
+    assert_contains(run(directory, 1, "store export store other"), "has a different sidecar");
     assert_store(directory, "other", 15);
     run(directory, 1, "join --store other -o x side/app-0");
     assert_contains(run(directory, 0, "store export -v --verify --replace store other app-0"),
