@@ -326,8 +326,7 @@ static bool relocation_is_outside(void *context, const struct elf_relocation *re
 }
 
 /* In version 7 the stub's CounterPtr is an address, which needs a relocation in a
- * position-independent image.
- */
+ * position-independent image. */
 static bool remove_data_relocations(struct elf_state *state)
 {
     const GElf_Shdr *shdr = &state->image.shdrs[state->base.section_index[SECTION_DATA]];

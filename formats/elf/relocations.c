@@ -153,8 +153,7 @@ static struct entry load_entry(const struct elf_image *image, const struct table
 {
     uint64_t word = image->sizes.word, info = elf_load_word(image, from + word);
 
-    /* The symbol comes first in memory and the types come last, the first type at the very end.
-     */
+    /* The symbol comes first in memory and the types come last, the first type at the very end. */
     if (image->machine->relocations->are_composed)
         info = info << 32 | __builtin_bswap32((uint32_t)(info >> 32));
     return (struct entry){

@@ -275,8 +275,7 @@ static bool move_to_names(struct elf_state *state, uint64_t names_address, uint6
     return true;
 }
 
-/* The end of the unused zero bytes behind `offset`, within the segment of the headers.
- */
+/* The end of the unused zero bytes behind `offset`, within the segment of the headers. */
 static uint64_t free_end(const struct elf_state *state, uint64_t offset)
 {
     const struct elf_image *image = &state->image;

@@ -122,8 +122,7 @@ static bool is_ld(uint32_t instruction, unsigned to, unsigned from)
 }
 
 /* Whether the two instructions at an offset are those of a global entry: *base is the r2 that they
- * compute.
- */
+ * compute. */
 static bool global_entry(const struct code *code, uint64_t offset, uint64_t *base)
 {
     uint32_t first, second;

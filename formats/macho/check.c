@@ -1,10 +1,10 @@
 /*
- * Whether covsplit knows every part of a Mach-O file that has to change when bytes go out of it.
+ * Checks that covsplit knows every part of a Mach-O file that has to change when bytes are cut out.
  *
  * Cutting a file shifts what is behind the cut, so every file offset in the load commands must be
- * known, and every byte must belong to a segment. What is checked here is what dyld and the kernel
- * check before they load an image, and what linkers always do; a file that is otherwise is one that
- * nobody has thought about, and is not touched.
+ * known, and every byte must belong to a segment. The checks here are those of dyld and the kernel
+ * before they load an image, and what linkers always do. A file that does not pass them is of a
+ * kind that was never considered, and is left alone.
  */
 #include "formats/macho/commands.h"
 #include "formats/macho/read.h"
@@ -56,7 +56,7 @@ static bool check_segment(const struct macho_image *image, size_t index, struct 
         return true;
     if (segment->vmaddr < before->vmaddr + before->vmsize)
         return refuse(image, error, "segments overlap or are out of order");
-    /* Also one without bytes: it has a place among the others where it has a file offset. */
+    /* This holds for a segment without bytes, too, if it has a file offset. */
     if (segment->fileoff < before->fileoff + before->filesize &&
         (segment->filesize != 0 || segment->fileoff != 0))
         return refuse(image, error, "segments overlap in the file, or are out of order");

@@ -10,7 +10,7 @@
 
 #include "formats/macho/commands.h"
 
-/* More than this is no image: linkers make a few dozen of each, and every one is copied. */
+/* No real image has more: linkers make a few dozen, and all of them are copied. */
 #define COMMANDS_MAX 65536
 
 static bool refuse(const struct macho_image *image, struct error *error, const char *what)
