@@ -69,6 +69,7 @@ struct split_image {
     /* Sizes in bytes of sections that stay, for comparison with the sidecar's. 0: none. */
     uint64_t counters_size;
     uint64_t bitmap_size;
+    bool has_mapping; /* told of any image: there is coverage mapping, or what is left of it */
 };
 
 /* An empty plan for the input; NULL if memory runs out. To be freed with image_plan_free. */

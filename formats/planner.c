@@ -220,6 +220,7 @@ bool planner_find_split(const struct format *format, const struct input *input,
             if (format->find_hidden_rests != NULL)
                 format->find_hidden_rests(planning);
             found = find_out_whether_split(planning, &found, error) && found;
+            split->has_mapping = planning->section_index[SECTION_COVMAP] != NO_INDEX;
         }
         if (found)
             describe_split(planning, split);
