@@ -91,7 +91,7 @@ bool coff_check_claims(struct coff_state *state, enum section_kind kind)
 
     if (section->VirtualSize == 0)
         return image_plan_keep(state->base.plan, kind,
-                               "its size in memory is not told but by that in the file");
+                               "its size in memory is given only by its size in the file");
     if (coff_is_claimed(image, section))
         return image_plan_keep(state->base.plan, kind, "it overlaps another part of the image");
     if (is_exported(image, section))

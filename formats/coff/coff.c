@@ -246,10 +246,9 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
     uint64_t from;
 
     if (kind == SECTION_COVNAMES || kind == SECTION_COVDATA)
-        return image_plan_keep(
-            planning->plan, kind,
-            "it belongs to -profile-correlate=binary, of which covsplit knows too "
-            "little in COFF images");
+        return image_plan_keep(planning->plan, kind,
+                               "it belongs to -profile-correlate=binary, which covsplit does not "
+                               "support in COFF images");
     switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, false,
                                  false, &from, &reason)) {
     case REFERENCE_POINTER:
@@ -269,8 +268,7 @@ static bool check_section(struct planning *planning, struct image_section *secti
 
     (void)error;
     if (image->directories[DIRECTORY_CLR].size != 0)
-        image_plan_keep(planning->plan, section->kind,
-                        "covsplit does not know images of .NET well enough");
+        image_plan_keep(planning->plan, section->kind, "covsplit does not support .NET images");
     else if (!coff_layout_is_sound(image, &reason))
         image_plan_keep(planning->plan, section->kind, "%s", reason);
     else if (coff_check_claims(state_of(planning), section->kind) && !is_runtime)
@@ -322,8 +320,8 @@ static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim
         for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size)
             found |= load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0;
     }
-    return found &&
-           !image_plan_keep(state->base.plan, victim, "its bitmap cannot be told from other data");
+    return found && !image_plan_keep(state->base.plan, victim,
+                                     "its bitmap cannot be told apart from other data");
 }
 
 /* The linker may have merged the counters or the bitmap into other data. */
@@ -334,7 +332,7 @@ static bool check_counted(struct planning *planning, enum section_kind victim)
     if (planning->section_index[SECTION_COUNTERS] == NO_INDEX)
         return image_plan_keep(planning->plan, victim,
                                "the linker merged the counters into other data, as runtimes up to "
-                               "LLVM 17 tell it to; link with a later one");
+                               "LLVM 17 tell it to; link with a later runtime");
     return (bitmap != NULL && bitmap->size != 0) || !has_hidden_bitmap(state_of(planning), victim);
 }
 

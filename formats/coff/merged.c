@@ -211,10 +211,11 @@ void coff_merged_explain(struct coff_state *state)
     if (state->base.section_index[SECTION_COUNTERS] == NO_INDEX)
         image_plan_keep(state->base.plan, SECTION_DATA,
                         "the linker merged it and the counters into other data, as runtimes up to "
-                        "LLVM 17 tell it to; link with a later one");
+                        "LLVM 17 tell it to; link with a later runtime");
     else
-        image_plan_keep(state->base.plan, SECTION_DATA,
-                        "the linker merged it into other data, from which it cannot be told");
+        image_plan_keep(
+            state->base.plan, SECTION_DATA,
+            "the linker merged it into other data, and it cannot be told apart from that");
     image_plan_sort(plan);
 }
 

@@ -86,7 +86,7 @@ static bool read_machine(struct coff_image *image, struct error *error)
         return true;
     default:
         return error_set(error,
-                         "%s: a COFF image for another machine than x86-64, AArch64 and i386 "
+                         "%s: a COFF image for a machine other than x86-64, AArch64 and i386 "
                          "(machine 0x%x); this version of covsplit cannot split it",
                          image->path, machine);
     }
@@ -130,7 +130,7 @@ static bool read_optional_header(struct coff_image *image, struct error *error)
     image->size_of_headers = field_u32(image, start + OPTIONAL_SIZE_OF_HEADERS);
     image->check_sum = field_u32(image, start + OPTIONAL_CHECK_SUM);
     if (!is_power_of_two(image->section_alignment) || !is_power_of_two(image->file_alignment))
-        return refuse(image, error, "an alignment is no power of two");
+        return refuse(image, error, "an alignment is not a power of two");
     if (image->image_base > INT64_MAX)
         return refuse(image, error, "its base address is impossible");
     return read_directories(image, start + size, error);

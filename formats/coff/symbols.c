@@ -158,8 +158,8 @@ static bool check_map(const struct coff_state *state, struct error *error)
 
     return map == NULL || !each_in_map(state, stop_at_first, NULL) ||
            error_set(error,
-                     "%s: not a map file of this image in the form of MSVC and lld-link, in which "
-                     "no line names an address of it; give the one that /map writes (mingw: link "
+                     "%s: not a map file of this image: no line has an address in it, in the form "
+                     "that MSVC and lld-link write; give the one that /map writes (mingw: link "
                      "without -s instead)",
                      map->path);
 }

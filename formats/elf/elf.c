@@ -244,8 +244,8 @@ static bool check_section(struct planning *planning, struct image_section *secti
         image_plan_keep(planning->plan, section->kind, "it is compressed already");
     else if (section->loaded != is_loaded_kind)
         image_plan_keep(planning->plan, section->kind,
-                        section->loaded ? "it is loaded into memory, and covsplit does not know by "
-                                          "whom it is used"
+                        section->loaded ? "it is loaded into memory, and covsplit does not know "
+                                          "what uses it"
                                         : "it is not loaded into memory");
     else if (!is_loaded_kind)
         is_alone(state_of(planning), section->kind);
@@ -269,10 +269,11 @@ static bool check_known(struct planning *planning, enum section_kind kind)
     return machine->got_size_max == 0 ||
            (state_of(planning)->code_base != 0 &&
             code_at(planning, 0).got_bytes.size <= machine->got_size_max) ||
-           image_plan_keep(planning->plan, kind,
-                           "it cannot be told what code refers to: the image has no symbol %s, or "
-                           "several global offset tables",
-                           machine->base_symbol);
+           image_plan_keep(
+               planning->plan, kind,
+               "covsplit cannot tell what code refers to: the image has no symbol %s, or "
+               "several global offset tables",
+               machine->base_symbol);
 }
 
 /* Whether the bytes that the section header describes are those that are loaded at its address. */
@@ -388,8 +389,8 @@ static bool check_tail(const struct elf_image *image, struct error *error)
     }
     if (bytes_slice(image->file, end, image->file.size - end, &tail) && !bytes_all_zero(tail))
         return error_set(error,
-                         "%s: data is appended to the image, which may rely on its place; run "
-                         "covsplit before it is appended",
+                         "%s: data is appended to the image, and may have to stay in its place; "
+                         "run covsplit before it is appended",
                          image->path);
     return true;
 }

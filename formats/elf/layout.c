@@ -181,7 +181,7 @@ static const char *why_not_cut(const struct elf_image *image, const struct image
     if (!segments_are_consistent(image))
         return "the image's program headers contradict each other";
     if (notes_follow(image, section->offset))
-        return "notes that the profile runtime reads come behind it; place them in front";
+        return "notes that the profile runtime reads follow it; link so that they precede it";
     return NULL;
 }
 

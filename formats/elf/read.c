@@ -145,7 +145,7 @@ static bool check_sections(struct elf_image *image, struct error *error)
             !range_within(shdr->sh_offset, shdr->sh_size, 0, image->file.size))
             return refuse(image, error, "a section is not inside the file");
         if (shdr->sh_addralign > 1 && !is_power_of_two(shdr->sh_addralign))
-            return refuse(image, error, "a section has an alignment that is no power of two");
+            return refuse(image, error, "a section has an alignment that is not a power of two");
         /* Sections of sound images share no bytes. Some overlap is tolerated, but not so much that
          * reading all sections would take much longer than reading the file. */
         total += elf_section_in_file(shdr) ? shdr->sh_size : 0;

@@ -334,7 +334,7 @@ static const char *scan_table(struct scan *scan, size_t table)
     if (scan->too_many)
         return "the profile runtime is defined too many times";
     if (scan->has_bases)
-        return "the symbol of the register that leads to its data has several values";
+        return "the symbol for the base register of its data has several values";
     return done ? NULL : "damaged ELF image: its symbol table cannot be read";
 }
 

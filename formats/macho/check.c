@@ -35,7 +35,7 @@ static bool check_commands(const struct macho_image *image, struct error *error)
             macho_field(image, command, ENCRYPTION_CRYPTID) != 0)
             return refuse(image, error, "it is encrypted");
         if (known->tables[0].offset != 0 && macho_find_command(image, command->cmd) != command)
-            return refuse(image, error, "a load command is there twice");
+            return refuse(image, error, "a load command occurs twice");
     }
     return true;
 }
@@ -51,7 +51,7 @@ static bool check_segment(const struct macho_image *image, size_t index, struct 
     if (segment->filesize > segment->vmsize || segment->vmaddr + segment->vmsize > INT64_MAX)
         return refuse(image, error, "a segment has a wrong size");
     if ((segment->vmaddr & mask) != 0 || (segment->filesize != 0 && (segment->fileoff & mask) != 0))
-        return refuse(image, error, "a segment does not start at a page");
+        return refuse(image, error, "a segment does not start at a page boundary");
     if (before == NULL)
         return true;
     if (segment->vmaddr < before->vmaddr + before->vmsize)
@@ -82,8 +82,8 @@ static bool check_segments(const struct macho_image *image, struct error *error)
     end = image->segments[linkedit].fileoff + image->segments[linkedit].filesize;
     if (end != image->file.size)
         return error_set(error,
-                         "%s: data is appended to the image, which may rely on its place; run "
-                         "covsplit before it is appended",
+                         "%s: data is appended to the image, and may have to stay in its place; "
+                         "run covsplit before it is appended",
                          image->path);
     return true;
 }

@@ -243,7 +243,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
         macho_find_command(image, LC_DYLD_INFO) == NULL &&
         macho_find_command(image, LC_DYLD_INFO_ONLY) == NULL)
         return image_plan_keep(planning->plan, kind,
-                               "the image has no fixups, which would tell who points to it");
+                               "the image has no fixups, which would tell what points to it");
     if (kind == SECTION_DATA && planning->has_record_layout && !planning->record_layout.relative)
         return image_plan_keep(planning->plan, kind,
                                "its records hold addresses (LLVM 13); build with LLVM 14 or later");

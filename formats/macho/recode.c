@@ -46,7 +46,7 @@ static bool is_cut(struct recode *recode, const struct macho_fixup *fixup)
 
     if (!macho_cuts(recode->state, segment->fileoff + (fixup->address - segment->vmaddr)))
         return false;
-    recode->problem = "dyld applies fixups where no section is";
+    recode->problem = "dyld applies fixups outside all sections";
     return true;
 }
 

@@ -60,7 +60,7 @@ static bool relink_page(struct relink *relink, size_t index, const struct chain_
         next = chain_next(format, word);
         if (!macho_removes_fixup(relink->state, segment->vmaddr + offset)) {
             if (macho_cuts(relink->state, segment->fileoff + offset))
-                return fail(relink, "dyld applies fixups where no section is");
+                return fail(relink, "dyld applies fixups outside all sections");
             if (any_kept && !link_fixups(relink, segment, format, last_kept, offset - last_kept))
                 return false;
             if (!any_kept)
