@@ -164,7 +164,7 @@ static bool find_out_whether_split(const struct planning *planning, bool *is_spl
     return true;
 }
 
-/* What a split has left of a section; empty where there is none. */
+/* What a split has left of a section; empty if there is none. */
 static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
 {
     return planning->section_index[kind] == NO_INDEX ? (struct bytes){0}

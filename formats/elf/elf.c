@@ -252,7 +252,7 @@ static bool check_section(struct planning *planning, struct image_section *secti
     return true;
 }
 
-/* BOLT writes functions anew at other addresses, and leaves the old code, which nobody runs, in
+/* BOLT copies functions to other addresses, and leaves the old code, which no longer runs, in
  * place: references cannot be judged. */
 #define BOLT_NOTE ".note.bolt_info"
 

@@ -325,7 +325,7 @@ static void decode_flow(const struct code *code, uint64_t offset,
     instruction->calls = offset >= INSTRUCTION_SIZE &&
                          instruction_at(code->bytes, offset - INSTRUCTION_SIZE, &before) &&
                          is_call(before);
-    /* a move is written as an or; daddu and addu add an index to a page. */
+    /* A move is written as an or; daddu and addu add an index to a page. */
     if ((is_register(bits, FUNCTION_OR) && rt_of(bits) == 0) || is_register(bits, FUNCTION_DADDU) ||
         is_register(bits, FUNCTION_ADDU)) {
         instruction->passed_from = UINT32_C(1) << rs_of(bits) | UINT32_C(1) << rt_of(bits);

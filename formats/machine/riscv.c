@@ -9,8 +9,8 @@
  * to everything that it may reach. If an address is near the one that gp holds (in the small data
  * area; executables only), GNU ld and lld leave just one of the two instructions, relative to gp.
  *
- * In images at a fixed address, numbers of the same size look like addresses. (Numbers of 64 bits
- * that end in an addiw do not.)
+ * In images at a fixed address, numbers of the same size look like addresses. (Those of 64-bit
+ * code do not: they are formed with an addiw.)
  *
  * Compressed instructions are decoded to the long ones for which they stand.
  *
