@@ -94,12 +94,11 @@ static bool check_signature(struct coff_state *state, struct error *error)
     if (state->image.directories[DIRECTORY_CERTIFICATE].size == 0)
         return true;
     if (!state->base.options->drop_signature)
-        return error_set(
-            error,
-            "%s: the image is signed, and a split makes the signature invalid; split it "
-            "before it is signed, or give --drop-signature and sign the stripped "
-            "image",
-            state->image.path);
+        return error_set(error,
+                         "%s: the image is signed, and a split makes the signature invalid; split "
+                         "it before it is signed, or give --drop-signature and sign the stripped "
+                         "image",
+                         state->image.path);
     state->drops_certificates = true;
     return true;
 }
