@@ -76,7 +76,7 @@ struct coff_directory {
 };
 
 struct coff_section {
-    const char *name; /* a view of the file, or static */
+    const char *name; /* short_name, a view of the file, or static */
     char short_name[9];
     uint64_t address; /* ImageBase + VirtualAddress */
     uint32_t VirtualAddress;

@@ -8,9 +8,9 @@
  *   1. `.interp` and the notes, which come first, move into the names' range. Only program headers
  *      point to them.
  *   2. If that is not enough, the tables that come next (`.dynsym`, `.gnu.version`, ..., to which
- * only the dynamic section points) shift towards the end of the file by the missing size, into the
- *      place of the smallest of them that is large enough; that one moves into the names' range. So
- * a large .dynsym never has to be copied.
+ *      only the dynamic section points) shift towards the end of the file by the missing size, into
+ *      the place of the smallest of them that is large enough; that one moves into the names'
+ *      range. So a large .dynsym never has to be copied.
  *
  * Nothing moves unless it is shown that nothing else refers to it.
  */
@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-/* The alignment of what moves: tables that need no larger one. */
+/* The largest alignment of anything that may move: all of it is tables. */
 #define MOVE_ALIGNMENT UINT64_C(16)
 
 /* Defined by the MIPS psABI; elf.h only has the type of its program header. */
