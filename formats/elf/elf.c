@@ -77,7 +77,7 @@ static void describe_section(const struct planning *planning, size_t index,
     section->encoded = shdr->sh_type != SHT_PROGBITS || (shdr->sh_flags & SHF_COMPRESSED) != 0;
 }
 
-/* The entry size tells, which linkers leave 0: a data section of one record; or a section with a
+/* sh_entsize, which linkers leave 0, tells: a data section of one record; or a section with a
  * tripwire, or an empty one, as the first versions of covsplit always left it. */
 static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
                     struct error *error)

@@ -15,8 +15,7 @@
 /* Data is searched in pieces, whose pages are released afterwards. */
 #define PIECE (UINT64_C(1) << 20)
 
-/* The most slots of the GOT that may lead to the target: the bounds of a section alone take fewer.
- */
+/* The most slots of the GOT that may lead to the target: the bounds of a section take fewer. */
 #define SLOTS_MAX 16
 
 struct pointer_search {
@@ -125,11 +124,11 @@ static bool is_short_text(uint64_t word)
     return true;
 }
 
-/* Whether a number in an image without relocations points to an object, or more likely only seems
- * to. A number of 64 bits that may be text only counts if it leads to where an object may start: at
- * the section itself, or at a record, of 16 bytes or a multiple of that. Numbers of 32 bits, and
- * those of images at the low addresses where linkers for RISC-V and LoongArch start, hit a large
- * range so often that only its bounds count, as in code (rules_find_reference). */
+/* Whether a number in an image without relocations leads to the target as a pointer does, and not
+ * by chance. A number of 64 bits that may be text only counts if it leads to where an object may
+ * start: at the section itself, or at a record, of 16 bytes or a multiple of that. Numbers of 32
+ * bits, and those of images at the low addresses where linkers for RISC-V and LoongArch start, hit
+ * a large range so often that only its bounds count, as in code (rules_find_reference). */
 #define LOW_ADDRESSES UINT64_C(0x100000)
 
 static bool leads_to_object(const struct pointer_search *search, uint64_t word, uint64_t distance)
