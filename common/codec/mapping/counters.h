@@ -172,7 +172,8 @@ bool counters_put_code(struct counters *counters, struct streams *streams, unsig
                        struct counter_context context, uint32_t counter, uint8_t *symbol,
                        uint32_t *value);
 
-/* The symbols of both sides of a branch, from the value of its condition. False if out of memory. */
+/* The symbols of both sides of a branch, from the value of its condition. False if out of memory.
+ */
 bool counters_put_branch(struct counters *counters, struct streams *streams, uint32_t condition,
                          const uint32_t sides[2], uint8_t symbols[2]);
 

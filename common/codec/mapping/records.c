@@ -420,7 +420,8 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
 }
 
 /* Room for the section at once, so that it is not moved as it grows; more of it than what its
- * streams would mostly make is left to growing, whatever size is claimed. False if out of memory. */
+ * streams would mostly make is left to growing, whatever size is claimed. False if out of memory.
+ */
 static bool make_room(const struct streams *streams, uint64_t size, struct buffer *section)
 {
     static const struct stream_proportion frequent = {
