@@ -253,11 +253,11 @@ static bool check_uniform_counters(const struct profile *profile, const char *na
 {
     uint64_t count = profile->header.num_uniform_counters;
 
-    return count == 0 || error_set(error,
-                                   "%s: has %" PRIu64
-                                   " uniform counters, as only a GPU's code does, which covsplit "
-                                   "does not support; use LLVM's tools on the profile itself",
-                                   name, count);
+    return count == 0 ||
+           error_set(error,
+                     "%s: has %" PRIu64 " uniform counters, as only a GPU's code does, which "
+                     "covsplit does not support; use LLVM's tools on the profile itself",
+                     name, count);
 }
 
 static bool read_layout(const char *name, struct profile *profile, struct error *error)
@@ -376,11 +376,10 @@ static bool check_binary_ids(const struct profile *profile, const char *name, st
     while (profile_take_binary_id(profile, &rest, &binary_id))
         continue;
     if (!bytes_all_zero(rest) || rest.size >= sizeof(uint64_t))
-        return error_set(
-            error,
-            "%s: damaged: a binary ID exceeds the space for binary IDs; run the program "
-            "again",
-            name);
+        return error_set(error,
+                         "%s: damaged: a binary ID exceeds the space for binary IDs; run the "
+                         "program again",
+                         name);
     return true;
 }
 
