@@ -225,8 +225,8 @@ static bool take_response_file(struct search *search, const char *path, unsigned
     if (done)
         narrow(&text);
     if (done && strlen((char *)text.data) + 1 < text.size)
-        done = error_set(search->error, "%s: no response file: it has bytes of zero; name a text",
-                         path);
+        done = error_set(search->error,
+                         "%s: not a response file: it has NUL bytes in it; name a text file", path);
     rest = (char *)text.data;
     while (done && (word = next_word(search, &rest)) != NULL)
         done = take(search, word, depth + 1);
