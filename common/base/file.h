@@ -59,6 +59,9 @@ bool input_read_descriptor(struct input *input, int fd, const char *name, struct
  * (memory_limit.h). */
 bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error);
 
+/* The same for its first bytes, up to `most` of them. */
+bool file_read_front(struct buffer *buffer, const char *path, size_t most, struct error *error);
+
 /* Gives back the pages of [offset, offset + size), which have been used and are not needed soon:
  * the resident size then stays bounded however large the file is. Reading them again works. */
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size);

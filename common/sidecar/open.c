@@ -23,6 +23,20 @@ bool sidecar_recognize(struct bytes bytes)
            sidecar_notes_recognize(&notes);
 }
 
+/* The writer puts the UUID's note into the first few hundred bytes. */
+#define FRONT_SIZE 4096
+
+bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
+{
+    struct buffer front = {0};
+    bool done = file_read_front(&front, path, FRONT_SIZE, error) &&
+                (elf_front_build_id(buffer_view(&front), uuid) ||
+                 error_set(error, "%s: not a sidecar, or damaged beyond recognition", path));
+
+    buffer_free(&front);
+    return done;
+}
+
 /* ---- opening ---- */
 
 static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)

@@ -59,6 +59,11 @@ void sidecar_close(struct sidecar *sidecar);
 struct sidecar *sidecar_read(const char *path, struct error *error);
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error);
 
+/* The UUID that a sidecar's first page has, and nothing else is read, however large the file: for
+ * finding out which of many it is worth while to open. What is told of the rest, and whether it is
+ * a sidecar at all, only sidecar_open knows. */
+bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error);
+
 /* Whatever of the sidecar is held in memory as a whole, a section or a part of its compact form,
  * must not be larger than the limit. It is in proportion to the size of the file (memory_limit.h)
  * until it is set. UINT64_MAX: none; 0: it stays as it is. */
@@ -111,6 +116,11 @@ bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
 /* What is needed for that: how many threads may make zlib streams again (1 unless it is called),
  * and a memo of what need not be decoded again (NULL: none), which must outlive the sidecar. */
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo);
+
+/* Whether the stripped image is the one that the sidecar was made with, and it restores anything:
+ * what restoring checks first. *is_other tells an image that is not. */
+bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *stripped,
+                            bool *is_other, struct error *error);
 
 /* Produces the original from the stripped image: checks the stripped image's size and digest first,
  * and the original's digest at the end. The sink may have been called before a false result: what

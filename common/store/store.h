@@ -34,6 +34,13 @@ struct store_match {
     char *path; /* NULL: none yet */
 };
 
+/* Whether one that was found is like the one that is looked for. */
+bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query);
+
+/* Adds what a search found, whose path is taken over, by the rule of store_find. */
+bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
+                     struct error *error);
+
 /* Looks in one directory more. The first sidecar of a UUID wins; one of another UUID that fits as
  * well is an error that names both. Finding nothing is none, also where there is no such directory.
  * The UUID must not be empty. */
