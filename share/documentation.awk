@@ -9,6 +9,7 @@ BEGIN {
     date = "2026-11-21" # when the pages were last looked through
     # What options want, by the names of their arguments; others want no file.
     values["MODE"] = "any all"
+    values["FORMAT"] = "profraw profdata"
     values["LIST"] = "covmap covfun names data covnames covdata"
     wants["DIR"] = "directory"
     wants["FILE"] = wants["OUT"] = wants["PROGRAM"] = wants["STRIPPED"] = "file"

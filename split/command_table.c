@@ -79,6 +79,7 @@ static const struct option_description split_options[] = {
     HOW_IT_IS_COMPRESSED,
     THREADS("work on"),
     FLAG(OPTION_RECURSIVE, "recursive", 'r', "split all images in a directory that have coverage"),
+    JSON("image"),
     VERBOSE("print the sizes before and after"),
 };
 
@@ -105,19 +106,24 @@ static const struct option_description correlate_options[] = {
 };
 
 static const char *const failure_modes[] = {"any", "all", NULL};
+static const char *const profile_formats[] = {"profraw", "profdata", NULL};
 
 static const struct option_description merge_options[] = {
-    OUTPUT("write to OUT, which ends in .profraw or .profdata"),
+    OUTPUT("write to OUT"),
+    VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
+          "write profraw or profdata (default: what the name of OUT ends in)",
+          .words = profile_formats),
     SIDECAR("the sidecar of the image that wrote the profiles"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail at a bad profile: any (default), or where all are bad: all",
           .words = failure_modes),
-    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (.profdata only)"),
+    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)"),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
-          "the llvm-profdata that writes the .profdata file"),
+          "the llvm-profdata that writes the indexed profile"),
     MEMORY_LIMIT,
     THREADS("read with"),
+    VERBOSE("print what was read and added, and with which sidecars"),
 };
 
 static const struct option_description export_options[] = {
@@ -149,7 +155,8 @@ static const struct option_description verify_options[] = {
           "check too that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
     STORE("check all sidecars of the store DIR"),
     MEMORY_LIMIT,
-    VERBOSE("name the sidecars that are good"),
+    JSON("SIDECAR"),
+    VERBOSE("with --store, name the sidecars that are good"),
 };
 
 static const struct option_description store_list_options[] = {
@@ -175,7 +182,7 @@ static const struct command commands[] = {
      "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
      "                      [--drop-signature] [--level N] [--portable] [--no-exact]\n"
-     "                      [-j N] [-r] [-v] IMAGE...",
+     "                      [-j N] [-r] [--json | -v] IMAGE...",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
      "IMAGE.covsplit.\n"
@@ -193,7 +200,10 @@ static const struct command commands[] = {
      "Several images, and with -r all those in directories that have coverage, are split\n"
      "in place, and a table tells what was saved. An image that cannot be split is named,\n"
      "the others are split all the same, and the exit status is 1. Links in directories\n"
-     "are not followed.\n",
+     "are not followed.\n"
+     "\n"
+     "With --json, each image that was split or passed on has its sizes, its sections and\n"
+     "the warnings, under the names that 'show --json' has for them.\n",
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
     {"link", "Run a link, and split what it writes",
      "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
@@ -222,13 +232,14 @@ static const struct command commands[] = {
      OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
     {"merge", "Add up profiles of any images into one file",
      "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
-     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N]\n"
-     "                      -o OUT PROFILE...",
+     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
+     "                      [--format FORMAT] -o OUT PROFILE...",
      "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
-     "those, one a line). Lightweight and full raw profiles may be mixed. OUT.profraw\n"
-     "has one full raw profile for each image, OUT.profdata is what llvm-profdata makes\n"
-     "of that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH\n"
-     "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
+     "those, one a line). Lightweight and full raw profiles may be mixed. The format is\n"
+     "what OUT ends in, .profraw or .profdata, or what --format says. As profraw, OUT has\n"
+     "one full raw profile for each image; as profdata, it is what llvm-profdata makes of\n"
+     "that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH that\n"
+     "reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
      "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
@@ -276,9 +287,10 @@ static const struct command commands[] = {
      "The date is the time when the sidecar was added, in UTC.\n", OPTIONS(store_list_options),
      "DIR", 1, 1, command_store_list},
     {"verify", "Check sidecars: every digest, every note, every bound",
-     "[--image STRIPPED] [--memory-limit SIZE] [-v] SIDECAR...\n"
-     "       covsplit verify --store DIR [--memory-limit SIZE] [-v]",
-     "With --store, all sidecars of the store are checked, as by 'store check'.\n",
+     "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"
+     "       covsplit verify --store DIR [--memory-limit SIZE] [--json | -v]",
+     "Prints 'SIDECAR: ok' for each that is good. With --store, all sidecars of the store\n"
+     "are checked, as by 'store check'.\n",
      OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
 };
 
