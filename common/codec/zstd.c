@@ -1,9 +1,10 @@
 /*
  * zstd: see codec/zstd.h.
  *
- * Compression always goes through zstd's worker threads, one at least: with none, zstd takes
- * another way through the data and gives other bytes. With one or more, the bytes depend on the
- * size of its jobs alone, which is therefore fixed here.
+ * Compression goes through zstd's worker threads, one at least: with none, zstd takes another way
+ * through the data and gives other bytes. With one or more, the bytes depend on the size of its
+ * jobs alone, which is therefore fixed here. A libzstd that was built without threads, as static
+ * ones often are, gives the other bytes, just as another version of libzstd may.
  */
 #include "common/codec/zstd.h"
 
@@ -55,16 +56,25 @@ static bool set_parameter(ZSTD_CCtx *context, ZSTD_cParameter parameter, int val
 }
 
 /* No more threads than there are jobs: more would only take memory. */
-static int worker_count(uint64_t size, unsigned threads)
+static int worker_count(uint64_t size, unsigned threads, int most)
 {
     uint64_t jobs = (size >> JOB_SIZE_LOG) + 1;
-    ZSTD_bounds bounds = ZSTD_cParam_getBounds(ZSTD_c_nbWorkers);
-    uint64_t most = bounds.upperBound > 1 ? (uint64_t)bounds.upperBound : 1;
     uint64_t count = threads < jobs ? threads : jobs;
 
-    if (count > most)
-        count = most;
+    if (count > (uint64_t)most)
+        return most;
     return count == 0 ? 1 : (int)count;
+}
+
+static bool set_up_workers(ZSTD_CCtx *context, uint64_t size, unsigned threads)
+{
+    ZSTD_bounds bounds = ZSTD_cParam_getBounds(ZSTD_c_nbWorkers);
+
+    if (ZSTD_isError(bounds.error) || bounds.upperBound < 1)
+        return true;
+    return set_parameter(context, ZSTD_c_nbWorkers,
+                         worker_count(size, threads, bounds.upperBound)) &&
+           set_parameter(context, ZSTD_c_jobSize, 1 << JOB_SIZE_LOG);
 }
 
 static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options *options,
@@ -75,13 +85,11 @@ static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options
          set_parameter(context, ZSTD_c_chainLog, CHAIN_LOG_MAX)) &&
         set_parameter(context, ZSTD_c_checksumFlag, 0) &&
         set_parameter(context, ZSTD_c_contentSizeFlag, 1) &&
-        set_parameter(context, ZSTD_c_nbWorkers, worker_count(size, options->threads)) &&
-        set_parameter(context, ZSTD_c_jobSize, 1 << JOB_SIZE_LOG) &&
+        set_up_workers(context, size, options->threads) &&
         !ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(context, size)))
         return true;
     return error_set(error,
-                     "%s: libzstd does not compress at level %d with threads; install a libzstd "
-                     "that was built with them",
+                     "%s: libzstd does not compress at level %d; use another version of libzstd",
                      name, options->level);
 }
 

@@ -514,7 +514,7 @@ struct bytes profile_whole_counters(const struct profile *profile)
 }
 
 /* Whether the one record is of a function: then its name is among the names. Names that cannot be
- * read tell nothing, and are left to the tools that read the profile. False: no memory. */
+ * read tell nothing, and are left to the tools that read the profile. False if out of memory. */
 static bool names_have_record(const struct profile *profile, const char *name, bool *has,
                               struct error *error)
 {
