@@ -363,6 +363,66 @@ START_TEST(test_show_of_garbage)
 }
 END_TEST
 
+/* Runs a command with a terminal for its standard error; shows what came there, with ESC as ^. */
+static const char on_terminal[] =
+    "import os, pty, subprocess, sys\n"
+    "leader, follower = pty.openpty()\n"
+    "status = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stderr=follower).returncode\n"
+    "os.close(follower)\n"
+    "text = b''\n"
+    "try:\n"
+    "    while part := os.read(leader, 4096):\n"
+    "        text += part\n"
+    "except OSError:\n" /* how Linux tells that all have closed it */
+    "    pass\n"
+    "print(text.decode().replace('\\r', '').replace('\\033', '^'), end='')\n"
+    "sys.exit(status)\n";
+
+static const struct colour_case {
+    const char *environment;
+    bool is_coloured;
+} colour_cases[] = {
+    {"TERM=xterm NO_COLOR=", true},   {"TERM=xterm-256color NO_COLOR=", true},
+    {"TERM=xterm NO_COLOR=1", false}, {"TERM=xterm NO_COLOR=0", false},
+    {"TERM=dumb NO_COLOR=", false},   {"TERM= NO_COLOR=", false},
+};
+
+START_TEST(test_colour)
+{
+    static const struct {
+        const char *words;
+        int exit_code;
+        const char *kind, *colour, *message;
+    } messages[] = {
+        {"show nosuch", 1, "error", "^[1;31m", " nosuch: cannot be read: "},
+        {"show", 2, "error", "^[1;31m", " FILE is missing; run 'covsplit show --help'\n"},
+        {"split stripped", 0, "warning", "^[1;35m", " stripped: split already; "},
+    };
+    const struct colour_case *test = &colour_cases[_i];
+    char *directory = sample_directory(&sample);
+    file_copy(sample.stripped, path_join(directory, "stripped"));
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        struct command command = {.directory = directory};
+        text_list_add_words(&command.environment, test->environment);
+        text_list_add_words(&command.arguments, "python3 -c");
+        text_list_add(&command.arguments, on_terminal);
+        text_list_add(&command.arguments, covsplit_path());
+        text_list_add_words(&command.arguments, messages[i].words);
+        struct outcome outcome = command_expect(&command, messages[i].exit_code);
+        const char *start =
+            test->is_coloured
+                ? text_format("covsplit: %s%s:^[0m%s", messages[i].colour, messages[i].kind,
+                              messages[i].message)
+                : text_format("covsplit: %s:%s", messages[i].kind, messages[i].message);
+        ck_assert_msg(strncmp(outcome.output, start, strlen(start)) == 0 &&
+                          text_count(outcome.output, "^") == (test->is_coloured ? 2 : 0),
+                      "%s: %s", test->environment, outcome.output);
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+}
+END_TEST
+
 /* Output that cannot be written is a failure. */
 START_TEST(test_full_standard_output)
 {
@@ -385,6 +445,7 @@ int main(void)
     TCase *test_case = suite_case("line", 120, prepare);
     suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
     suite_loops(test_case, 3, test_empty_word);
+    suite_loops(test_case, sizeof colour_cases / sizeof *colour_cases, test_colour);
     suite_tests(test_case, test_help, test_show, test_show_json, test_split_json,
                 test_split_json_of_many, test_verify, test_show_of_garbage,
                 test_full_standard_output);
