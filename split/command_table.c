@@ -209,6 +209,27 @@ static const struct command commands[] = {
      "With --json, each image that was split or passed on has its sizes, its sections and\n"
      "the warnings, under the names that 'show --json' has for them.\n",
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
+    {"merge", "Add up profiles of any images into one file",
+     "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
+     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
+     "                      [--format FORMAT] -o OUT PROFILE...",
+     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
+     "those, one a line). Lightweight and full raw profiles may be mixed. The format is\n"
+     "what OUT ends in, .profraw or .profdata, or what --format says. As profraw, OUT has\n"
+     "one full raw profile for each image; as profdata, it is what llvm-profdata makes of\n"
+     "that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH that\n"
+     "reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
+     "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
+    {"run", "Run a command that reads sidecars and what was split as if it were not",
+     "[--sidecar FILE] [--store DIR] [--memory-limit SIZE] [-v]\n"
+     "                    -- COMMAND [ARGUMENT...]",
+     "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
+     "reading gives an object with its coverage mapping, and opening a lightweight\n"
+     "profile gives the full one. Without --store, sidecars are looked for by UUID in\n"
+     "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
+     "as IMAGE.covsplit.\n",
+     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"link", "Run a link, and split what it writes",
      "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
      "                     [--level N] [--portable] [--no-exact] [--exclude GLOB]...\n"
@@ -239,18 +260,6 @@ static const struct command commands[] = {
      "directories of COVSPLIT_STORE (a list with ':' between). A profile that lacks\n"
      "nothing is copied.\n",
      OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
-    {"merge", "Add up profiles of any images into one file",
-     "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
-     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
-     "                      [--format FORMAT] -o OUT PROFILE...",
-     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
-     "those, one a line). Lightweight and full raw profiles may be mixed. The format is\n"
-     "what OUT ends in, .profraw or .profdata, or what --format says. As profraw, OUT has\n"
-     "one full raw profile for each image; as profdata, it is what llvm-profdata makes of\n"
-     "that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH that\n"
-     "reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
-     "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
-     OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
      "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",
@@ -260,15 +269,6 @@ static const struct command commands[] = {
      "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
      "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"run", "Run a command that reads sidecars and what was split as if it were not",
-     "[--sidecar FILE] [--store DIR] [--memory-limit SIZE] [-v]\n"
-     "                    -- COMMAND [ARGUMENT...]",
-     "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
-     "reading gives an object with its coverage mapping, and opening a lightweight\n"
-     "profile gives the full one. Without --store, sidecars are looked for by UUID in\n"
-     "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
-     "as IMAGE.covsplit.\n",
-     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
@@ -276,6 +276,12 @@ static const struct command commands[] = {
      "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
      "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
+    {"verify", "Check sidecars: every digest, every note, every bound",
+     "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"
+     "       covsplit verify --store DIR [--memory-limit SIZE] [--json | -v]",
+     "Prints 'SIDECAR: ok' for each that is good. With --store, all sidecars of the store\n"
+     "are checked, as by 'store check'.\n",
+     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
     {"store check", "Check all sidecars of a store", "[--memory-limit SIZE] [-j N] [-v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
      "named *.covsplit is where no search looks. Prints a line for each fault, and at the\n"
@@ -295,12 +301,27 @@ static const struct command commands[] = {
     {"store list", "List the sidecars of a store", "[--json] DIR",
      "The date is the time when the sidecar was added, in UTC.\n", OPTIONS(store_list_options),
      "DIR", 1, 1, command_store_list},
-    {"verify", "Check sidecars: every digest, every note, every bound",
-     "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"
-     "       covsplit verify --store DIR [--memory-limit SIZE] [--json | -v]",
-     "Prints 'SIDECAR: ok' for each that is good. With --store, all sidecars of the store\n"
-     "are checked, as by 'store check'.\n",
-     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
 };
 
-const struct command_table command_table = {commands, sizeof(commands) / sizeof(commands[0])};
+/* What `covsplit help` says above a command, and below it. */
+static const struct command_note headings[] = {
+    {"split", "The three that are used most"}, {"link", "To split and join"},
+    {"correlate", "For profiles and reports"}, {"show", "To look at files"},
+    {"store check", "For stores of sidecars"},
+};
+
+static const struct command_note examples[] = {
+    {"split", "covsplit split --store sidecars -o app.stripped app"},
+    {"merge", "covsplit merge --store sidecars -o app.profdata default.profraw"},
+    {"run", "covsplit run --store sidecars -- llvm-cov report app.stripped "
+            "-instr-profile=app.profdata"},
+};
+
+const struct command_table command_table = {
+    .commands = commands,
+    .count = sizeof(commands) / sizeof(commands[0]),
+    .headings = headings,
+    .heading_count = sizeof(headings) / sizeof(headings[0]),
+    .examples = examples,
+    .example_count = sizeof(examples) / sizeof(examples[0]),
+};

@@ -130,6 +130,46 @@ START_TEST(test_help)
 }
 END_TEST
 
+/* What is used most comes first, with an example each, and every command has its line. */
+START_TEST(test_help_order)
+{
+    static const char *const first[] = {"split", "merge", "run"};
+    struct outcome outcome = run_words("help");
+    struct text_list lines = text_list_of_lines(outcome.output);
+    ck_assert_uint_gt(lines.count, 10);
+    ck_assert_str_eq(lines.items[2], "The three that are used most:");
+    for (size_t i = 0; i < 3; i++) {
+        const char *command = text_format("  %s  ", first[i]);
+        const char *example = text_format("      covsplit %s --store sidecars ", first[i]);
+        ck_assert_msg(strncmp(lines.items[3 + 2 * i], command, strlen(command)) == 0, "%s",
+                      outcome.output);
+        ck_assert_msg(strncmp(lines.items[4 + 2 * i], example, strlen(example)) == 0, "%s",
+                      outcome.output);
+    }
+    ck_assert_str_eq(lines.items[9], "To split and join:");
+    ck_assert_str_eq(outcome.output, run_words("--help").output);
+}
+END_TEST
+
+/* The first line is for scripts. */
+START_TEST(test_version)
+{
+    static const char *const libraries[] = {"libelf 0.", "zstd 1.", "xxHash 0.", "libdeflate 1.",
+                                            "nettle 3."};
+    struct outcome outcome = run_words("--version");
+    struct text_list lines = text_list_of_lines(outcome.output);
+    unsigned parts[3];
+    int length = 0;
+    ck_assert_uint_eq(lines.count, 2);
+    ck_assert_int_eq(
+        sscanf(lines.items[0], "covsplit %u.%u.%u%n", &parts[0], &parts[1], &parts[2], &length), 3);
+    ck_assert_int_eq(lines.items[0][length], '\0');
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        assert_contains(lines.items[1], libraries[i]);
+    }
+}
+END_TEST
+
 /* A full raw profile and a lightweight one, in sample.scratch. */
 static void write_profiles(void)
 {
@@ -446,8 +486,8 @@ int main(void)
     suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
     suite_loops(test_case, 3, test_empty_word);
     suite_loops(test_case, sizeof colour_cases / sizeof *colour_cases, test_colour);
-    suite_tests(test_case, test_help, test_show, test_show_json, test_split_json,
-                test_split_json_of_many, test_verify, test_show_of_garbage,
+    suite_tests(test_case, test_help, test_help_order, test_version, test_show, test_show_json,
+                test_split_json, test_split_json_of_many, test_verify, test_show_of_garbage,
                 test_full_standard_output);
     return suite_main("line", test_case);
 }
