@@ -307,7 +307,7 @@ static const struct command commands[] = {
 static const struct command_note headings[] = {
     {"split", "The three that are used most"}, {"link", "To split and join"},
     {"correlate", "For profiles and reports"}, {"show", "To look at files"},
-    {"store check", "For stores of sidecars"},
+    {"store", "For stores of sidecars"},
 };
 
 static const struct command_note examples[] = {

@@ -29,12 +29,27 @@ static bool is_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
-/* NULL where there is none for the command. */
-static const char *note_of(const struct command_note *notes, size_t count, const char *command)
+/* What the list says above a command, or NULL. A heading for a group is above its first action. */
+static const char *heading_of(const struct command_table *table, size_t index)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(notes[i].command, command) == 0)
-            return notes[i].text;
+    const struct command *command = &table->commands[index];
+
+    for (size_t i = 0; i < table->heading_count; i++) {
+        const char *name = table->headings[i].command;
+
+        if (strcmp(name, command->name) == 0 ||
+            (is_in_group(command, name) && (index == 0 || !is_in_group(command - 1, name))))
+            return table->headings[i].text;
+    }
+    return NULL;
+}
+
+/* A command line below the command, or NULL. */
+static const char *example_of(const struct command_table *table, size_t index)
+{
+    for (size_t i = 0; i < table->example_count; i++) {
+        if (strcmp(table->examples[i].command, table->commands[index].name) == 0)
+            return table->examples[i].text;
     }
     return NULL;
 }
@@ -71,8 +86,8 @@ static void print_commands(const struct command_table *table)
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *heading = note_of(table->headings, table->heading_count, command->name);
-        const char *example = note_of(table->examples, table->example_count, command->name);
+        const char *heading = heading_of(table, i);
+        const char *example = example_of(table, i);
 
         if (heading != NULL)
             printf("\n%s:\n", heading);

@@ -21,7 +21,7 @@ struct command_note {
 struct command_table {
     const struct command *commands; /* in the order of the list */
     size_t count;
-    const struct command_note *headings; /* of the first command below each */
+    const struct command_note *headings; /* of the first command below each, or of a group */
     size_t heading_count;
     const struct command_note *examples; /* command lines */
     size_t example_count;
