@@ -1,8 +1,8 @@
 /*
  * The public interface of libcovsplit: see covsplit.h.
  *
- * A thin cover over common/sidecar, which does the work: it turns errors into objects of the
- * caller and keeps the types of the inside out of the public header.
+ * A thin layer over common/sidecar, which does the work. It turns errors into objects that the
+ * caller owns, and keeps internal types out of the public header.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct covsplit_error {
     struct error error;
 };
 
-/* For when there is no memory for an error: shared by all, never written, never freed. */
+/* Reported when there is no memory for a covsplit_error. Shared, never written, never freed. */
 static const covsplit_error no_memory = {
     {.message = "libcovsplit: out of memory; free some and try again", .number = ENOMEM},
 };
@@ -60,7 +60,7 @@ bool check_result(bool result, covsplit_error **out, const struct error *error)
 
 /* ---- sidecars ---- */
 
-/* Takes the sidecar over; where there is none, *why says why. */
+/* Wraps an opened sidecar and takes ownership of it. If it is NULL, reports *why. */
 static covsplit_sidecar *cover(struct sidecar *sidecar, const char *name, struct error *why,
                                covsplit_error **error)
 {
@@ -210,7 +210,7 @@ bool covsplit_sidecar_section(const covsplit_sidecar *sidecar, size_t index,
     return true;
 }
 
-/* NULL where the sidecar has none of that name. */
+/* NULL if the sidecar has no section of that name. */
 static const struct sidecar_section *find(const covsplit_sidecar *sidecar, const char *name)
 {
     enum section_kind kind;
@@ -234,12 +234,12 @@ static const struct sidecar_section *find_or_explain(const covsplit_sidecar *sid
     const struct sidecar_section *found = find(sidecar, name);
 
     if (found == NULL)
-        error_set(error, "%s: holds no section %s; ask for one that it lists",
+        error_set(error, "%s: has no section %s; ask for one that it lists",
                   sidecar_name(sidecar->sidecar), name);
     return found;
 }
 
-/* An empty section has a block all the same. */
+/* Allocates a block for an empty section too, since the result must not be NULL. */
 static bool read_section(const covsplit_sidecar *sidecar, const struct sidecar_section *section,
                          struct buffer *content, struct error *error)
 {

@@ -1,8 +1,9 @@
 /*
  * The functions of an image: see covsplit.h.
  *
- * A data record knows a function by the hash of its name; the names are a section of their own. So
- * the names are hashed once, and each record finds its name by a binary search.
+ * A data record identifies its function by the hash of the name; the names themselves are in
+ * another section. So all names are hashed once, and the name of a record is found by binary
+ * search.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ struct covsplit_functions {
     size_t count;
 };
 
-/* Later on, every record is known to be good. */
+/* Checks all records at once, so that later calls can rely on them. */
 static bool check_ranges(const struct correlation *correlation, size_t count, struct error *error)
 {
     for (size_t i = 0; i < count; i++) {

@@ -1,6 +1,7 @@
 /*
- * What the files of the library share: the insides of the public types, and the way from errors as
- * values to errors that a caller owns. Nothing else includes this.
+ * What the files of the library share: the definitions of the public types, and the conversion of
+ * internal errors (struct error) into covsplit_errors that the caller owns. Only the library's own
+ * files include this header.
  */
 #ifndef COVSPLIT_READER_INTERNAL_H
 #define COVSPLIT_READER_INTERNAL_H
@@ -11,12 +12,12 @@
 #include "common/sidecar/correlate.h"
 #include "common/sidecar/sidecar.h"
 
-/* The project hides all symbols; those of the public header are what the library is there for. */
+/* The project is built with hidden symbols; those of the public header are exported. */
 #pragma GCC visibility push(default)
 #include "reader/covsplit.h"
 #pragma GCC visibility pop
 
-/* A section's content, once it was asked for. */
+/* A section's content, kept from the first covsplit_sidecar_content on. */
 struct loaded_section {
     bool loaded;
     struct buffer content;
@@ -25,28 +26,28 @@ struct loaded_section {
 struct covsplit_sidecar {
     struct sidecar *sidecar;
     struct loaded_section sections[SECTION_KIND_MAX + 1]; /* by kind */
-    struct correlation correlation;                       /* loaded at the first use */
+    struct correlation correlation;                       /* loaded on first use */
 };
 
 struct covsplit_profile {
-    struct input input; /* read; zeroed where the profile is in the caller's memory */
+    struct input input; /* owned; all zeros if the profile is in the caller's memory */
     struct bytes bytes; /* the whole file */
     char *name;
     uint64_t offset; /* of the current profile */
     struct profile profile;
 };
 
-/* Gives the caller a copy, where he wants one. */
+/* Gives the caller a copy of the error, unless `out` is NULL. */
 void report_error(covsplit_error **out, const struct error *error);
 
-/* For returning from functions that return bool. */
+/* Reports the error if `result` is false, and returns `result`. */
 bool check_result(bool result, covsplit_error **out, const struct error *error);
 
-/* The caller's sink behind a sink of ours. */
+/* The context of pass_to_caller, a bytes_sink that calls the caller's sink. */
 struct caller_sink {
     covsplit_sink sink;
     void *context;
-    const char *name; /* of what is read, for the message when the caller stops */
+    const char *name; /* what is being read, for the message if the caller's sink stops */
 };
 
 bool pass_to_caller(void *context, struct bytes part, struct error *error);

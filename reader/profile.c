@@ -1,5 +1,5 @@
 /*
- * Profiles: see covsplit.h. A cover over common/llvm/profile.h and common/sidecar/correlate.h.
+ * Profiles: see covsplit.h. A thin layer over common/llvm/profile.h and common/sidecar/correlate.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 /* ---- opening ---- */
 
-/* Looks at the profile that follows `offset`, if any. */
+/* Makes the profile at `offset` or after it the current one, if there is one. */
 static bool look_at(covsplit_profile *opened, uint64_t offset, bool *found, struct error *error)
 {
     struct profile profile;
@@ -32,7 +32,7 @@ static bool look_at_first(covsplit_profile *opened, struct error *error)
            look_at(opened, offset, &found, error);
 }
 
-/* Takes the input over, whatever the result. */
+/* Takes ownership of the input, even on failure. */
 static covsplit_profile *open_input(struct input *input, struct bytes bytes, const char *name,
                                     covsplit_error **error)
 {
@@ -92,7 +92,7 @@ bool covsplit_profile_next(covsplit_profile *profile, bool *found, covsplit_erro
                         error, &why);
 }
 
-/* ---- what it says ---- */
+/* ---- the current profile ---- */
 
 uint64_t covsplit_profile_raw_version(const covsplit_profile *profile)
 {

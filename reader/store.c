@@ -1,5 +1,5 @@
 /*
- * Stores: see covsplit.h. A cover over common/store.
+ * Stores: see covsplit.h. A thin layer over common/store.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,8 +47,8 @@ void covsplit_store_close(covsplit_store *store)
 
 /* ---- finding ---- */
 
-/* Opens the sidecar of a match, and takes the match over; NULL where there is none, for which the
- * caller has the error. */
+/* Opens the sidecar of a match and frees the match. Returns NULL if there is no match, for which
+ * the error has already been reported. */
 static covsplit_sidecar *open_match(struct store_match *match, covsplit_error **error)
 {
     covsplit_sidecar *sidecar = NULL;
@@ -75,7 +75,7 @@ static struct store_match match_uuid(const covsplit_store *store, const uint8_t 
 
     memcpy(wanted.bytes, uuid, wanted.size);
     if (size == 0 || size > UUID_SIZE_MAX)
-        error_set(&why, "no UUID has %zu bytes; give 1 to %d", size, UUID_SIZE_MAX);
+        error_set(&why, "a UUID cannot have %zu bytes; give 1 to %d", size, UUID_SIZE_MAX);
     else
         match = store_list_find_only(&store->list, &wanted, &why);
     check_result(match.path != NULL, error, &why);

@@ -21,7 +21,7 @@ bool array_make_room(void *array, size_t *capacity, size_t count, size_t more, s
             return false;
         larger *= 2;
     }
-    /* Whatever type the pointer has, it is looked at as bytes. */
+    /* memcpy, because the pointer can be of any type. */
     memcpy(&items, array, sizeof(items));
     items = realloc(items, larger * item_size);
     if (items == NULL)

@@ -19,8 +19,8 @@ bool bytes_slice(struct bytes whole, uint64_t offset, uint64_t size, struct byte
 
 bool bytes_all_zero(struct bytes view)
 {
-    /* The view equals itself shifted by one byte exactly when all bytes are the same: one memcmp
-     * does at memory speed what a loop over bytes does slowly. */
+    /* All bytes are the same exactly if the view equals itself shifted by one byte. One memcmp is
+     * much faster than a loop over bytes. */
     return view.size == 0 ||
            (view.data[0] == 0 && memcmp(view.data, view.data + 1, (size_t)view.size - 1) == 0);
 }

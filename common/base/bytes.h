@@ -1,9 +1,9 @@
 /*
  * Bounds-checked views of bytes, and a buffer that grows.
  *
- * Everything that comes from a file is read through a `struct bytes`: a pointer that carries its
- * size. bytes_slice is the only way to a part of one, and it cannot be talked past the end by an
- * offset or a size that wraps around.
+ * Everything that comes from a file is read through a `struct bytes`, a pointer with a size. Parts
+ * of one are taken with bytes_slice, which checks that they lie inside, even if offset + size
+ * overflows.
  */
 #ifndef COVSPLIT_COMMON_BASE_BYTES_H
 #define COVSPLIT_COMMON_BASE_BYTES_H
@@ -15,38 +15,38 @@
 
 #include "common/base/error.h"
 
-/* A view: does not own what it points to. */
+/* A view: it does not own the bytes. */
 struct bytes {
     const uint8_t *data;
     uint64_t size;
 };
 
-/* Called with bytes in order. False stops, with the error filled in. */
+/* Receives output piece by piece, in order. To stop, it fills in the error and returns false. */
 typedef bool (*bytes_sink)(void *context, struct bytes part, struct error *error);
 
-/* *part = size bytes of whole from offset; false, with *part untouched, where they are not all
- * inside. An empty part at the very end is inside. */
+/* Sets *part to the `size` bytes of `whole` at `offset`. If they are not all inside, returns false
+ * and leaves *part unchanged. An empty part at the very end counts as inside. */
 bool bytes_slice(struct bytes whole, uint64_t offset, uint64_t size, struct bytes *part);
 
-/* True where every byte is zero (and for an empty view). */
+/* True if every byte is zero (and for an empty view). */
 bool bytes_all_zero(struct bytes view);
 
 bool bytes_equal(struct bytes a, struct bytes b);
 
-/* *sum = a + b; false where that does not fit 64 bits. */
+/* Sets *sum to a + b; false if that overflows 64 bits. */
 static inline bool add_fits(uint64_t a, uint64_t b, uint64_t *sum)
 {
     return !__builtin_add_overflow(a, b, sum);
 }
 
-/* True where [a, a + a_size) and [b, b + b_size) share a byte. Neither end may wrap around. */
+/* True if [a, a + a_size) and [b, b + b_size) share a byte. Neither end may overflow. */
 static inline bool ranges_overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size)
 {
     return a_size != 0 && b_size != 0 && a < b + b_size && b < a + a_size;
 }
 
-/* True where [inner, inner + inner_size) lies in [outer, outer + outer_size); no sum is formed
- * that could wrap around. */
+/* True if [inner, inner + inner_size) lies in [outer, outer + outer_size). Computed so that nothing
+ * can overflow. */
 static inline bool range_within(uint64_t inner, uint64_t inner_size, uint64_t outer,
                                 uint64_t outer_size)
 {
@@ -54,7 +54,7 @@ static inline bool range_within(uint64_t inner, uint64_t inner_size, uint64_t ou
            inner_size <= outer_size - (inner - outer);
 }
 
-/* alignment is a power of two; the result wraps around near the end of the 64 bits. */
+/* The alignment must be a power of two. The result of align_up wraps around near 2^64. */
 static inline uint64_t align_up(uint64_t value, uint64_t alignment)
 {
     return (value + (alignment - 1)) & ~(alignment - 1);
@@ -70,7 +70,8 @@ static inline bool is_power_of_two(uint64_t value)
     return value != 0 && (value & (value - 1)) == 0;
 }
 
-/* Little- and big-endian numbers at any alignment. memcpy and the swap are an instruction each. */
+/* Little- and big-endian numbers at any alignment. The memcpy and the byte swap compile to one
+ * instruction each. */
 #define HOST_IS_BIG_ENDIAN (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
 
 static inline uint16_t load_u16(const uint8_t *from, bool big_endian)
@@ -115,14 +116,15 @@ static inline void store_u64(uint8_t *to, uint64_t value, bool big_endian)
     memcpy(to, &value, sizeof(value));
 }
 
-/* A growing run of bytes on the heap. Start from {0}; free with buffer_free. */
+/* A byte array on the heap that grows. Initialize to {0}; free with buffer_free. */
 struct buffer {
     uint8_t *data;
     size_t size;
     size_t capacity;
 };
 
-/* Each returns false where there is no memory; the buffer is then as it was. */
+/* Each returns false if out of memory, and leaves the buffer unchanged then. buffer_reserve makes
+ * room for `more` bytes after the first `size`. */
 bool buffer_reserve(struct buffer *buffer, size_t more);
 bool buffer_append(struct buffer *buffer, const void *data, size_t size);
 bool buffer_append_zeros(struct buffer *buffer, size_t size);
@@ -130,8 +132,8 @@ bool buffer_append_zeros(struct buffer *buffer, size_t size);
 bool buffer_append_uleb128(struct buffer *buffer, uint64_t value);
 void buffer_free(struct buffer *buffer);
 
-/* Takes an unsigned LEB128 number off the front of *view; false, with *view untouched, where it is
- * cut short or does not fit 64 bits. */
+/* Takes an unsigned LEB128 number off the front of *view. If it is truncated or does not fit 64
+ * bits, returns false and leaves *view unchanged. */
 bool bytes_take_uleb128(struct bytes *view, uint64_t *value);
 
 static inline struct bytes buffer_view(const struct buffer *buffer)

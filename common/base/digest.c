@@ -38,7 +38,7 @@ const char *digest_format(const struct digest *digest, char *text)
     return text;
 }
 
-/* The library's state is the stream; only its name is ours, so that callers need no xxhash.h. */
+/* A digest_stream is libxxhash's state under another name, so that callers need no xxhash.h. */
 static XXH3_state_t *state_of(struct digest_stream *stream)
 {
     return (XXH3_state_t *)(void *)stream;

@@ -1,5 +1,5 @@
 /*
- * XXH3-128 digests, which say whether bytes are the ones that were recorded.
+ * XXH3-128 digests, which tell whether bytes have changed since the digest was recorded.
  *
  * They guard against mix-ups and damage, not against an adversary: a digest is stored beside what
  * it covers, so anyone who can change the one can change the other.
@@ -24,10 +24,10 @@ bool digest_equal(const struct digest *a, const struct digest *b);
 /* Lower-case hexadecimal digits into text[DIGEST_HEX_MAX]; returns text. */
 const char *digest_format(const struct digest *digest, char *text);
 
-/* The digest of bytes that come in parts. */
+/* Computes the digest of bytes that come piece by piece. */
 struct digest_stream;
 
-/* NULL where there is no memory. Freed with digest_stream_free (NULL allowed). */
+/* NULL if out of memory. Free with digest_stream_free (NULL is allowed). */
 struct digest_stream *digest_stream_new(void);
 void digest_stream_add(struct digest_stream *stream, struct bytes part);
 struct digest digest_stream_finish(const struct digest_stream *stream);

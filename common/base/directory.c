@@ -44,7 +44,7 @@ bool directory_names_read(const char *path, bool (*filter)(const char *name),
         filter = is_any;
     if (stream == NULL)
         return error_set_errno(error, errno, "%s: cannot be read", path);
-    /* Only errno tells the end from an error. */
+    /* readdir returns NULL both at the end and on an error; only errno tells which. */
     while (done && (errno = 0, entry = readdir(stream)) != NULL) {
         if (filter(entry->d_name) && !add(names, entry->d_name))
             done = error_out_of_memory(error, path, sizeof(entry->d_name));

@@ -1,6 +1,6 @@
 /*
- * What is in a directory: all of it, or an error. A directory that ends early since the disk fails
- * must not pass for one with fewer files.
+ * Lists a directory: completely, or with an error. If the disk fails halfway, the directory must
+ * not appear to have fewer files.
  */
 #ifndef COVSPLIT_COMMON_BASE_DIRECTORY_H
 #define COVSPLIT_COMMON_BASE_DIRECTORY_H
@@ -17,9 +17,9 @@ struct directory_names {
     size_t capacity;
 };
 
-/* Reads the names that the filter wants; NULL: all but "." and "..". The error's number is the
- * errno value: ENOENT where the directory is gone. Freed with directory_names_free, also after a
- * failure. */
+/* Reads the names for which the filter returns true; without a filter (NULL), all but "." and "..".
+ * On failure the error's number is the errno value, ENOENT if the directory does not exist. Free
+ * with directory_names_free, even after a failure. */
 bool directory_names_read(const char *path, bool (*filter)(const char *name),
                           struct directory_names *names, struct error *error);
 void directory_names_free(struct directory_names *names);

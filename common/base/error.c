@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A message is one line on a terminal. File names and names from an image may hold any byte, so
- * what could move the cursor or start a second line is made harmless here, in the one place that
- * every message passes. Bytes from 0x80 stay: they are UTF-8 in any file name worth printing. */
+/* A message is one line on a terminal. File names and names from an image may contain any byte, so
+ * bytes that could move the cursor or start a second line are replaced here, where every message
+ * passes. Bytes from 0x80 on are kept, as they are usually UTF-8. */
 static void make_printable(char *text)
 {
     for (; *text != '\0'; text++) {

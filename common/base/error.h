@@ -15,20 +15,20 @@
 #define ERROR_MESSAGE_MAX 1024
 
 struct error {
-    char message[ERROR_MESSAGE_MAX]; /* always NUL-terminated; "" as long as nothing failed */
-    int number; /* the errno value behind it, for callers that try again; 0: none */
+    char message[ERROR_MESSAGE_MAX]; /* always NUL-terminated; "" if nothing has failed */
+    int number; /* the errno value that caused it, for callers that may retry; 0: none */
 };
 
-/* Writes the message and returns false, so that `return error_set(...)` reads as what it does. A
- * message that is too long is cut. Control bytes (file names may hold any) become '?'. */
+/* Writes the message and returns false, so that a function can fail with `return error_set(...)`. A
+ * message that is too long is truncated. Control characters, as in file names, become '?'. */
 bool error_set(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* As error_set, with ": " and the text of the given errno value behind the message. */
+/* Like error_set, with ": " and strerror(number) appended to the message. */
 bool error_set_errno(struct error *error, int number, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The one message for a failed allocation of `size` bytes made for `name` (a file). The number is
- * ENOMEM: who tries whether something can be read must not take this for "it cannot". */
+/* Reports that `size` bytes could not be allocated for `name` (a file). The number is ENOMEM, so
+ * that code which tests whether something can be read does not take this for "it cannot". */
 bool error_out_of_memory(struct error *error, const char *name, uint64_t size);
 bool error_is_of_memory(const struct error *error);
 

@@ -43,8 +43,7 @@ mode_t file_new_mode(void)
     line = strstr(status, label);
     if (line != NULL)
         return 0666 & ~(mode_t)strtoul(line + strlen(label), NULL, 8);
-    /* Where there is no such file: not in the way of other threads only for as long as they create
-     * none. */
+    /* Without /proc. Setting the umask can affect files that other threads create meanwhile. */
     mask = umask(0);
     umask(mask);
     return 0666 & ~mask;
@@ -52,7 +51,7 @@ mode_t file_new_mode(void)
 
 int file_open_as_it_is(const char *path, int flags)
 {
-    /* The preload module stands in front of the functions of libc, not of the kernel. */
+    /* The preload module intercepts libc functions, but not system calls. */
     return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, 0);
 }
 
@@ -69,7 +68,7 @@ static bool open_regular(const char *path, int *fd, struct stat *status, struct 
     return true;
 }
 
-/* Reads what is in [from, to), as far as the file goes. */
+/* Reads the bytes in [from, to), or up to the end of the file. */
 static bool read_range(const struct input *input, uint8_t *map, off_t from, off_t to)
 {
     while (from < to) {
@@ -84,8 +83,8 @@ static bool read_range(const struct input *input, uint8_t *map, off_t from, off_
     return true;
 }
 
-/* Reads all but holes, which are zeros already. Where the file system does not tell, all is data.
- */
+/* Reads everything but holes, which are zeros already. A file system that does not report holes is
+ * treated as having none. */
 static bool read_data(const struct input *input, uint8_t *map)
 {
     off_t position = 0, end = input->status.st_size;
@@ -144,7 +143,7 @@ static bool map_input(struct input *input, struct error *error)
     return true;
 }
 
-/* How the contents come into memory: map_input or copy_input. */
+/* Brings the contents into memory: map_input or copy_input. */
 typedef bool input_loader(struct input *input, struct error *error);
 
 static bool open_path(struct input *input, const char *path, input_loader *load,
@@ -198,7 +197,8 @@ bool input_read_descriptor(struct input *input, int fd, const char *name, struct
     return open_descriptor(input, fd, name, copy_input, error);
 }
 
-/* False with errno: a read failed. What the file lost meanwhile is missing from the buffer. */
+/* Returns false and sets errno if a read fails. If the file shrinks meanwhile, the buffer gets
+ * fewer bytes. */
 static bool read_all(int fd, struct buffer *buffer, size_t size)
 {
     while (buffer->size < size) {

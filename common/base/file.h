@@ -1,6 +1,6 @@
 /*
- * Files, their paths, and inputs, which are mapped read-only and seen through a bounds-checked
- * view. What is written is in output.h.
+ * Files, paths, and inputs. An input is a file mapped read-only and accessed through a
+ * bounds-checked view. For files that are written, see output.h.
  */
 #ifndef COVSPLIT_COMMON_BASE_FILE_H
 #define COVSPLIT_COMMON_BASE_FILE_H
@@ -13,84 +13,83 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 
-/* True where there is a file at `path`, and it is the one that `status` is of. */
+/* True if the file at `path` exists and is the file that `status` describes. */
 bool file_is(const char *path, const struct stat *status);
 
-/* True where there is nothing at the path. What cannot be looked at may be there. `flags` are those
- * of fstatat(2): AT_SYMLINK_NOFOLLOW for a link that leads nowhere to count as something. */
+/* True if nothing exists at the path; false if that cannot be determined. `flags` are those of
+ * fstatat(2): with AT_SYMLINK_NOFOLLOW a dangling symbolic link counts as existing. */
 bool file_is_missing(const char *path, int flags);
 
-/* The permission bits of a new file: 0666 without those of the umask. */
+/* The permission bits of a new file: 0666 minus the umask. */
 mode_t file_new_mode(void);
 
-/* open(2), for reading, of what is really there. Under `covsplit run` the function open gives
- * converted files, and whoever reads sidecars, images and profiles as such must not get those. */
+/* Like open(2) for reading, but opens the real file. Under `covsplit run`, open() is intercepted
+ * and returns converted files, which code that reads sidecars, images and profiles must not get. */
 int file_open_as_it_is(const char *path, int flags);
 
 /* ---- inputs ---- */
 
 struct input {
     char *path; /* as the user gave it, for messages */
-    /* Called with the bytes that input_release_pages gives back: how far the work has come. NULL:
-     * nobody wants to know. */
+    /* Called with the number of bytes that input_release_pages has released, to show progress. May
+     * be NULL. */
     void (*released)(void *context, uint64_t size);
     void *released_context;
     int fd;
     struct stat status;
-    struct bytes bytes; /* the whole file; unless it was read, the pages are the kernel's */
+    struct bytes bytes; /* the whole file: mapped, or after input_read a copy */
 };
 
-/* Maps a regular file. An empty file gives an empty view. On failure nothing is left open. */
+/* Maps a regular file. The view of an empty file is empty. On failure nothing is left open. */
 bool input_open(struct input *input, const char *path, struct error *error);
 
-/* The same for a descriptor, which stays the caller's. `name` stands for the file in messages. */
+/* The same for a descriptor, which the caller keeps. `name` is the file's name in messages. */
 bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error);
 
-/* The same with a copy of the file in memory, for who must go on whatever others do to the file:
- * looking at a mapped file that is cut short raises SIGBUS. What the file has holes for takes no
- * memory, and no time. Fails where the file changes meanwhile. A descriptor's position is moved,
- * and put back. */
+/* The same, but copies the file into memory. Needed if other processes may truncate the file, since
+ * accessing a mapped file beyond its new end raises SIGBUS. Holes in the file take no memory and no
+ * time. Fails if the file changes meanwhile. A descriptor's position is moved and then restored. */
 bool input_read(struct input *input, const char *path, struct error *error);
 bool input_read_descriptor(struct input *input, int fd, const char *name, struct error *error);
 
-/* Reads a whole regular file into the buffer, over what it held: for files that are looked at once,
- * one after the other, where reading into memory that is there costs less than mapping. A file that
- * grows meanwhile is read up to the size it had. Fails where it has more than `limit` bytes
- * (memory_limit.h). */
+/* Reads a whole regular file into the buffer, replacing its contents. For many files that are read
+ * once each: reusing one buffer is cheaper than mapping every file. A file that grows meanwhile is
+ * read up to its old size. Fails if the file has more than `limit` bytes (memory_limit.h). */
 bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error);
 
-/* Gives back the pages of [offset, offset + size), which have been used and are not needed soon:
- * the resident size then stays bounded however large the file is. Reading them again works. */
+/* Releases the memory of the pages in [offset, offset + size) after use, so that the resident size
+ * stays bounded however large the file is. They can still be read again. */
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size);
 
-/* False where the file has another size or modification time than when it was opened. A result
- * computed meanwhile is worth nothing. */
+/* Returns false if the file's size or modification time has changed since it was opened. Anything
+ * computed from it must be discarded then. */
 bool input_unchanged(const struct input *input, struct error *error);
 
-/* Whether two looks at a file saw the same size and the same modification time. */
+/* Whether size and modification time are the same in both. */
 bool file_has_same_contents(const struct stat *before, const struct stat *now);
 
-/* The error of whoever finds that a file does not stay as it is. Returns false. */
+/* Sets the error for a file that changed while it was being read. Returns false. */
 bool file_report_change(const char *path, struct error *error);
 
-/* After something made of the mapped file `path` could not be written: where that is because pages
- * of it are gone (EFAULT), the error becomes that it has changed. Returns false. */
+/* To be called when writing from the mapped file `path` failed. If the error is EFAULT, pages of
+ * the mapping are gone, and the error is replaced by one that says that the file has changed.
+ * Returns false. */
 bool file_blame(const char *path, struct error *error);
 
-/* Closes the descriptor; the view stays. For inputs that are open in any number. */
+/* Closes the descriptor but keeps the view, so that any number of inputs can be open. */
 void input_close_descriptor(struct input *input);
 
-/* Safe on a zeroed or already closed input. */
+/* Safe to call on an input that is all zeros or already closed. */
 void input_close(struct input *input);
 
 /* ---- paths ---- */
 
-/* The directory that the path is in, "." where it names none. False where that is longer than any
- * that the system takes, with ENAMETOOLONG for errno. */
+/* The directory part of the path, "." if it has none. If that is longer than the system allows,
+ * returns false and sets errno to ENAMETOOLONG. */
 bool path_directory(const char *path, char directory[PATH_MAX]);
 
-/* True where both paths name one file, or would if they existed: the same file behind any links, or
- * the same name in the same directory. */
+/* True if both paths name the same file, even through links, or would if it existed: that is, if
+ * they have the same name in the same directory. */
 bool paths_meet(const char *a, const char *b);
 
 #endif

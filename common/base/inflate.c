@@ -1,17 +1,19 @@
 /*
  * Decompressing zlib streams: see inflate.h.
  *
- * libdeflate takes a third of zlib's time, but wants the room for the whole text beforehand. So the
- * room is what streams mostly need, and only where that was not enough more of what is claimed.
+ * libdeflate takes a third of zlib's time, but needs a buffer for the whole output in advance. So
+ * the first buffer has the size that most streams need, and only if that is too small is a larger
+ * one tried, up to the declared size.
  */
 #include "common/base/inflate.h"
 
 #include <libdeflate.h>
 
-/* No byte of a zlib stream stands for more. */
+/* The highest compression ratio of zlib. */
 #define RATIO_MAX 1032
 
-/* Hardly any byte stands for more than the first; each further room is so many times as large. */
+/* The first buffer allows for a compression ratio of RATIO_FIRST, which few streams exceed; each
+ * further one is ROOM_GROWTH times as large. */
 #define RATIO_FIRST 32
 #define ROOM_MIN    ((uint64_t)4 << 10)
 #define ROOM_GROWTH 4
@@ -25,7 +27,7 @@ static uint64_t first_room(uint64_t stream_size, uint64_t size)
     return room < size ? room : size;
 }
 
-/* Decompresses what fits into the room. */
+/* Decompresses at most `room` bytes. */
 static enum libdeflate_result run(struct libdeflate_decompressor *decompressor, struct bytes stream,
                                   uint64_t room, struct buffer *text, bool *ends)
 {
@@ -46,7 +48,7 @@ static enum inflate_result inflate_with(struct libdeflate_decompressor *decompre
     bool ends;
 
     for (;;) {
-        /* One byte at least, so that there is a place. */
+        /* At least one byte, so that the pointer is not NULL. */
         if (room >= SIZE_MAX || !buffer_reserve(text, (size_t)room + 1))
             return INFLATE_NO_MEMORY;
         result = run(decompressor, stream, room, text, &ends);

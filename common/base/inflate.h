@@ -1,5 +1,5 @@
 /*
- * Decompressing zlib streams (RFC 1950) whose size is claimed beforehand.
+ * Decompressing zlib streams (RFC 1950) whose decompressed size is declared in advance.
  */
 #ifndef COVSPLIT_COMMON_BASE_INFLATE_H
 #define COVSPLIT_COMMON_BASE_INFLATE_H
@@ -11,13 +11,13 @@
 
 enum inflate_result {
     INFLATE_DONE,
-    INFLATE_DAMAGED, /* no whole stream, or not of that size, or more bytes behind it */
+    INFLATE_DAMAGED, /* incomplete, of another size, or with more bytes after its end */
     INFLATE_NO_MEMORY,
 };
 
-/* Appends what the stream decompresses to, which must be just `size` bytes. The claim costs
- * little memory: the buffer grows with the stream and what comes out. On failure its contents from
- * the old size on are undefined. */
+/* Appends what the stream decompresses to, which must be exactly `size` bytes. A false size costs
+ * little memory: the buffer only grows in proportion to the stream and its output. On failure the
+ * buffer's contents after the old size are undefined. */
 enum inflate_result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text);
 
 #endif

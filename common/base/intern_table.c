@@ -1,15 +1,15 @@
 /*
  * Numbers for keys: see intern_table.h.
  *
- * Open addressing, at most half of the places taken. Keys are mixed with a seed, so that keys that
- * a file was made to have do not all fall into one place; no result depends on it.
+ * Open addressing, at most half full. Keys are mixed with a seed, so that a hostile file cannot
+ * contain keys that all collide; no result depends on the seed.
  */
 #include "common/base/intern_table.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
 
-/* A hash of a few bytes is all that finding a key mostly takes. */
+/* Inlined, since hashing a few bytes is most of the work of a lookup. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -17,7 +17,7 @@
 
 struct intern_entry {
     uint64_t key;
-    uint64_t number_and_one; /* 0: the place is free */
+    uint64_t number_and_one; /* the number plus one; 0: the entry is free */
 };
 
 void intern_table_free(struct intern_table *table)
@@ -26,7 +26,7 @@ void intern_table_free(struct intern_table *table)
     *table = (struct intern_table){0};
 }
 
-/* The entry of that key, or the free one where it belongs. */
+/* The entry of the key, or the free entry where it belongs. */
 static struct intern_entry *place_of(const struct intern_table *table, uint64_t key)
 {
     size_t place = (size_t)XXH3_64bits_withSeed(&key, sizeof(key), table->seed);
@@ -67,7 +67,7 @@ bool intern_table_reserve(struct intern_table *table, size_t count)
     return capacity == table->capacity || grow(table, capacity);
 }
 
-/* The entry of a key, which may be free; NULL: no memory. */
+/* The entry of a key, which may be free; NULL if out of memory. */
 static struct intern_entry *entry_for(struct intern_table *table, uint64_t key)
 {
     if (table->count * 2 >= table->capacity && !intern_table_reserve(table, table->count))

@@ -1,6 +1,6 @@
 /*
- * Numbers for keys of 64 bits, which are hashes mostly: the next number for each key that is new,
- * or one that the caller has for it.
+ * A hash table that gives numbers to 64-bit keys, which are mostly hashes themselves. A new key
+ * gets the next number, or one that the caller chooses.
  */
 #ifndef COVSPLIT_COMMON_BASE_INTERN_TABLE_H
 #define COVSPLIT_COMMON_BASE_INTERN_TABLE_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Starts as {0}, which holds nothing; freed with intern_table_free. */
+/* Initialize to {0}, an empty table; free with intern_table_free. */
 struct intern_table {
     struct intern_entry *entries;
     size_t capacity;
@@ -19,18 +19,18 @@ struct intern_table {
 
 void intern_table_free(struct intern_table *table);
 
-/* Makes room for so many keys in all, of which the caller has at least the bytes in memory: they
- * come faster then. False: no memory. */
+/* Makes room for `count` keys in all, so that adding them is faster. The count must be in
+ * proportion to data that the caller has in memory already. False if out of memory. */
 bool intern_table_reserve(struct intern_table *table, size_t count);
 
-/* *number = the key's; the count of keys where it has none, which is its number then. False: no
- * memory. */
+/* Sets *number to the key's number. A key without one is added, and its number is the count of keys
+ * before. False if out of memory. */
 bool intern_table_add(struct intern_table *table, uint64_t key, uint64_t *number);
 
-/* Gives the key a number, unless it has one. False: no memory. */
+/* Adds the key with this number, unless it has one already. False if out of memory. */
 bool intern_table_put(struct intern_table *table, uint64_t key, uint64_t number);
 
-/* False where the key has no number. Several threads may look at the same time. */
+/* False if the key has no number. Several threads may call this at the same time. */
 bool intern_table_find(const struct intern_table *table, uint64_t key, uint64_t *number);
 
 #endif

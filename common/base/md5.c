@@ -1,9 +1,10 @@
 /*
- * MD5: see md5.h. RFC 1321, sections 3.1 to 3.5, for messages that are in memory as a whole.
+ * MD5: see md5.h. RFC 1321, sections 3.1 to 3.5, for messages that are completely in memory.
  *
- * Every reader of a compact sidecar hashes all names of the image. A step of MD5 has to wait for
- * the one before, so one message leaves a processor idle most of the time: eight are hashed side by
- * side, in the lanes of vectors, and a lane whose message has ended takes the next one.
+ * Every reader of a compact sidecar hashes all names of the image. Each step of MD5 depends on the
+ * one before, so a single message leaves a processor idle most of the time. Therefore eight
+ * messages are hashed side by side in the lanes of vectors; a lane whose message has ended takes
+ * the next.
  */
 #include "common/base/md5.h"
 
@@ -117,7 +118,7 @@ static void add_blocks(struct word state[STATE_WORDS], const uint8_t *const bloc
 /* A message on its way through a lane. */
 struct lane {
     size_t number;
-    struct bytes rest; /* what is in no block yet */
+    struct bytes rest; /* not yet put into a block */
     uint64_t size;
     enum {
         LANE_TEXT,
@@ -170,7 +171,7 @@ static void store_digest(const struct word state[STATE_WORDS], unsigned index, u
                   state[i].vectors[index / VECTOR_LANES][index % VECTOR_LANES], false);
 }
 
-/* Lanes for which nothing is left go over any bytes there are, and nobody looks at what comes out.
+/* When there are no more messages, idle lanes hash arbitrary bytes, and their results are ignored.
  */
 static void hash_all(const struct bytes *messages, size_t count, uint8_t (*digests)[MD5_SIZE])
 {

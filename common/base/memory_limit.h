@@ -1,13 +1,14 @@
 /*
- * How much of a sidecar may be in memory at a time once it is decompressed.
+ * How much decompressed data of a sidecar may be in memory at a time.
  *
- * A few kilobytes of zstd or zlib can stand for gigabytes, and what they hold is only known to be
- * false when all of it is there. So whatever is held as a whole, a section, a part of one, the text
- * of names, must not be larger than a limit, which is in proportion to the file: what a file claims
- * costs whoever reads it no more than some times this.
+ * A few kilobytes of zstd or zlib data can decompress to gigabytes, and a digest tells that they
+ * are wrong only when all of it has been decompressed. So each block that is held in memory as a
+ * whole (a section, a part of one, the text of names) must not be larger than a limit, which is in
+ * proportion to the file. Reading a file needs at most a few times this much memory.
  *
- * Of real sidecars, sections are 10 to 200 times as large as the whole file, where the mapping of
- * all programs of a large project is alike; of small ones it may be more.
+ * The sections of real sidecars are 10 to 200 times as large as the whole file. The ratio is
+ * highest if the mappings of many programs of a project are alike; for small files it may be higher
+ * still.
  */
 #ifndef COVSPLIT_COMMON_BASE_MEMORY_LIMIT_H
 #define COVSPLIT_COMMON_BASE_MEMORY_LIMIT_H
@@ -17,12 +18,12 @@
 
 #include "common/base/error.h"
 
-/* So much in any case, so much for each byte of the file, and never more than that. */
+/* The limit is BASE plus TIMES bytes for each byte of the file, but at most MOST. */
 #define MEMORY_LIMIT_BASE  (UINT64_C(64) << 20)
 #define MEMORY_LIMIT_TIMES 512
 #define MEMORY_LIMIT_MOST  (UINT64_C(4) << 30)
 
-/* For what is stored in so many bytes. */
+/* The limit in bytes for a file of `stored` bytes. */
 static inline uint64_t memory_limit_for(uint64_t stored)
 {
     return stored < (MEMORY_LIMIT_MOST - MEMORY_LIMIT_BASE) / MEMORY_LIMIT_TIMES
@@ -30,7 +31,7 @@ static inline uint64_t memory_limit_for(uint64_t stored)
                : MEMORY_LIMIT_MOST;
 }
 
-/* False with an error where `what`, of the file `name`, is larger than the limit. */
+/* Fails if `what`, a part of the file `name`, needs more bytes than the limit. */
 static inline bool memory_limit_allows(uint64_t limit, uint64_t size, const char *name,
                                        const char *what, struct error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * Small things that transforms do with numbers.
+ * Small functions for numbers, which the transforms share.
  */
 #ifndef COVSPLIT_COMMON_BASE_NUMBERS_H
 #define COVSPLIT_COMMON_BASE_NUMBERS_H
@@ -8,8 +8,8 @@
 
 #include "common/base/bytes.h"
 
-/* Differences of either sign as numbers that are small where the difference is: 0, -1, 1, -2, ...
- */
+/* Zigzag encoding: maps the differences 0, -1, 1, -2, ... to 0, 1, 2, 3, ..., so that small
+ * differences of either sign become small numbers. */
 static inline uint64_t zigzag(uint64_t difference)
 {
     return difference << 1 ^ (0 - (difference >> 63));
@@ -20,7 +20,7 @@ static inline uint64_t unzigzag(uint64_t number)
     return number >> 1 ^ (0 - (number & 1));
 }
 
-/* The low `width` bytes (1 to 8) of a number as a signed one. */
+/* Sign-extends the low `width` bytes (1 to 8) of a number. */
 static inline uint64_t sign_extend(uint64_t number, unsigned width)
 {
     unsigned unused = 64 - 8 * width;
@@ -46,7 +46,7 @@ static inline void store_number(uint8_t *to, uint64_t value, unsigned width, boo
         store_u64(to, value, big_endian);
 }
 
-/* As bytes_take_uleb128, for loops over numbers that mostly have one byte. */
+/* Like bytes_take_uleb128, but faster for numbers of one byte, which most are. */
 static inline bool take_number(struct bytes *view, uint64_t *value)
 {
     if (view->size == 0 || *view->data >= 0x80)
@@ -56,7 +56,7 @@ static inline bool take_number(struct bytes *view, uint64_t *value)
     return true;
 }
 
-/* Bytes of a number as unsigned LEB128. */
+/* The size of a number as unsigned LEB128, in bytes. */
 static inline unsigned uleb128_size(uint64_t value)
 {
     unsigned size = 1;
@@ -66,8 +66,9 @@ static inline unsigned uleb128_size(uint64_t value)
     return size;
 }
 
-/* Puts a number as unsigned LEB128 where there is room for NUMBER_32_SIZE_MAX bytes; gives back
- * where the next one goes. Nearly all numbers take one byte or two, which come without a branch. */
+/* Writes a number as unsigned LEB128 to `to`, which must have room for NUMBER_32_SIZE_MAX bytes.
+ * Returns the end of what was written. Nearly all numbers take one byte or two; the choice between
+ * these needs no branch. */
 #define NUMBER_32_SIZE_MAX 5
 
 static inline uint8_t *put_32(uint8_t *to, uint32_t number)
@@ -87,8 +88,8 @@ static inline uint8_t *put_32(uint8_t *to, uint32_t number)
     return to;
 }
 
-/* Takes bytes off the front of a view; NULL where it has not so many, and where it has no bytes at
- * all and none are wanted. */
+/* Takes bytes off the front of a view. Returns NULL if it does not have that many; also if `size`
+ * is 0 and the view's data is NULL. */
 static inline const uint8_t *take_bytes(struct bytes *view, uint64_t size)
 {
     const uint8_t *taken = view->data;

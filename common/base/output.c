@@ -2,8 +2,8 @@
  * Atomic outputs: see output.h.
  *
  * An output has no name while it is written (O_TMPFILE), so a process that is killed leaves nothing
- * behind. It gets a temporary name only in the instant before the rename that puts it in place;
- * link(2) alone cannot replace an existing file.
+ * behind. It gets a temporary name only right before the rename to its final path; link(2) alone
+ * cannot replace an existing file.
  */
 #include "common/base/output.h"
 
@@ -17,10 +17,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Small writes are gathered up to this size, and files are copied in pieces of it. */
+/* Small writes are buffered up to this size, and files are copied in pieces of this size. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
-/* Zeros are left out of the file where there are so many in a row. */
+/* Blocks of zeros of this size become holes in the file. */
 #define HOLE_BLOCK       ((uint64_t)1 << 16)
 
 #define TEMPORARY_MARK   ".covsplit-"
@@ -28,7 +28,7 @@
 
 /* ---- outputs: creation ---- */
 
-/* Follows a symbolic link for an edit in place; *status becomes that of the file it leads to. */
+/* Follows a symbolic link for an edit in place; *status becomes the status of its target. */
 static bool follow_link(struct output *output, struct stat *status, struct error *error)
 {
     output->target = realpath(output->path, NULL);
@@ -37,7 +37,8 @@ static bool follow_link(struct output *output, struct stat *status, struct error
     return true;
 }
 
-/* Whether nothing has happened to a file between two looks, not even to its mode or its links. */
+/* Whether both are of the same file and nothing has changed between them, not even its mode or the
+ * number of its links. */
 static bool is_same_file(const struct stat *before, const struct stat *now)
 {
     return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
@@ -54,14 +55,15 @@ bool output_can_replace(const struct output *output, struct error *error)
            file_report_change(output->path, error);
 }
 
-/* What has such a name is taken for unfinished, and removed. */
+/* Files with a temporary name are taken for unfinished ones and may be removed, so a final path
+ * must not have one. */
 static bool check_name(const struct output *output, struct error *error)
 {
     const char *slash = strrchr(output->target, '/');
 
     return file_temporary_final_length(slash == NULL ? output->target : slash + 1) == 0 ||
            error_set(error,
-                     "%s: such names are for files that are not finished; give the output a name "
+                     "%s: such names are reserved for unfinished files; give the output a name "
                      "without '" TEMPORARY_MARK "'",
                      output->path);
 }
@@ -85,7 +87,7 @@ static bool choose_target(struct output *output, const struct output_options *op
     }
     if (exists && S_ISDIR(status.st_mode))
         return error_set(error, "%s: is a directory; name a file", output->path);
-    /* Without in_place a symbolic link is itself replaced, as `strip -o` does. */
+    /* Without in_place the symbolic link itself is replaced, as by `strip -o`. */
     if (exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
         return error_set(error, "%s: not a regular file; name another output", output->path);
     output->in_place = options->in_place != NULL;
@@ -116,7 +118,7 @@ static char *temporary_template(const char *target)
     const char *name = target + directory_length;
     char *result = NULL;
 
-    /* A name near NAME_MAX must not make the temporary one too long. */
+    /* Truncated, so that the temporary name does not exceed NAME_MAX. */
     if (asprintf(&result, "%.*s.%.200s" TEMPORARY_MARK "XXXXXX", directory_length, target, name) <
         0)
         return NULL;
@@ -142,12 +144,12 @@ static bool open_unnamed(struct output *output, bool is_nameless, struct error *
 
     if (!path_directory(output->target, directory))
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
-    /* Without /proc an unnamed file could not be given a name later. */
+    /* Only through /proc can an unnamed file be given a name later. */
     if (access("/proc/self/fd", X_OK) == 0)
         output->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (output->fd >= 0)
         return true;
-    /* Not every file system has unnamed files, and not every kernel says so in the same way. */
+    /* Not every file system supports unnamed files, and kernels report that in different ways. */
     output->temporary = temporary_template(output->target);
     if (output->temporary == NULL)
         return error_out_of_memory(error, output->path, strlen(output->path));
@@ -196,7 +198,8 @@ static bool write_all(int fd, const char *path, const uint8_t *data, size_t size
     return true;
 }
 
-/* The bytes at the start that are zeros, or that are not, in whole blocks. */
+/* The longest start of the view, in whole blocks, that is all zeros or contains no block of zeros.
+ */
 static struct bytes next_run(struct bytes view, bool *is_zero)
 {
     struct bytes block, run = {view.data, 0};
@@ -216,8 +219,8 @@ static struct bytes next_run(struct bytes view, bool *is_zero)
     return run;
 }
 
-/* Zeros become holes: an image of gigabytes may have few bytes else, and should take no more of the
- * disk once it is split. */
+/* Zeros become holes: an image of gigabytes may consist mostly of holes, and should not need more
+ * disk space after the split. */
 static bool write_sparse(struct output *output, struct bytes view, struct error *error)
 {
     while (view.size != 0) {
@@ -292,15 +295,15 @@ bool output_map(struct output *output, struct input *input, struct error *error)
     return true;
 }
 
-/* These say something of the old contents, and the kernel drops the first when a file is written.
- */
+/* These attributes apply to the old contents; the kernel drops the first of them when a file is
+ * written. */
 static bool vouches_for_contents(const char *attribute)
 {
     return strcmp(attribute, "security.capability") == 0 ||
            strcmp(attribute, "security.ima") == 0 || strcmp(attribute, "security.evm") == 0;
 }
 
-/* As far as it is allowed: an attribute that cannot be set is no reason to fail. */
+/* Copies what it can: an attribute that cannot be set is not an error. */
 static void copy_attributes(const char *from, int to)
 {
     char names[4096], value[4096];
@@ -336,9 +339,9 @@ bool output_sync(struct output *output, struct error *error)
 {
     if (!flush_pending(output, error))
         return false;
-    /* Only root can give a file away; for others it stays theirs, but then it must not run with
-     * the rights of the old owner's set-user-ID bit. The mode comes last: a change of owner clears
-     * those bits. */
+    /* Only root can change the owner. If the owner cannot be kept, the file must not keep the old
+     * owner's set-user-ID bit. The mode is set last because changing the owner clears those bits.
+     */
     if (output->in_place &&
         fchown(output->fd, output->replaced.st_uid, output->replaced.st_gid) != 0)
         output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
@@ -351,7 +354,7 @@ bool output_sync(struct output *output, struct error *error)
 
 /* ---- outputs: commit ---- */
 
-/* True where the target already has the mode and the bytes of the output. */
+/* Whether the target already has the mode and the bytes of the output. */
 static bool same_as_target(const struct output *output)
 {
     struct stat status;
@@ -384,7 +387,7 @@ done:
     return same;
 }
 
-/* The path by which link(2) can name an unnamed file. */
+/* The path through which linkat(2) can give an unnamed file a name. */
 #define UNNAMED_PATH_MAX 64
 
 static const char *unnamed_path(const struct output *output, char *text)
@@ -393,17 +396,18 @@ static const char *unnamed_path(const struct output *output, char *text)
     return text;
 }
 
-/* The time in which nobody else may decide what becomes of the file: see
- * file_temporary_final_length. The lock is for the other threads, in which a handler can run
- * meanwhile; where the file system has none, there is none. A file whose temporary name is in sight
- * needs none unless the name is to stay: file systems without unnamed files are mostly those of a
- * network, where a lock may take long. */
+/* The period in which no signal handler may remove the file: see file_temporary_final_length. This
+ * thread blocks signals; the lock keeps off handlers in other threads, if the file system supports
+ * locks. A file that had a temporary name from the start needs no lock, unless that name is to
+ * stay. This avoids locks on network file systems, where they may take long: these are mostly the
+ * ones without unnamed files. */
 struct naming {
     bool is_locked;
     sigset_t signals_before;
 };
 
-/* The other names of the file in place would not see a new one. */
+/* A rename would leave the old contents under the file's other names, so it has to be overwritten.
+ */
 static bool overwrites(const struct output *output)
 {
     return output->in_place && output->replaced.st_nlink > 1;
@@ -464,7 +468,7 @@ static int give_temporary_name(struct output *output)
     return failure;
 }
 
-/* A mode that is right already is not set: only the owner may. */
+/* Does not set a mode that is right already, since only the owner may do so. */
 static bool set_mode(int fd, mode_t mode)
 {
     struct stat status;
@@ -472,8 +476,8 @@ static bool set_mode(int fd, mode_t mode)
     return fstat(fd, &status) == 0 && ((status.st_mode & 07777) == mode || fchmod(fd, mode) == 0);
 }
 
-/* From here on the file is not one that may go when the process is ended: it is opened for writing
- * no more, by which signals.c would know it. */
+/* Keeps the temporary file from being removed when the process is ended: signals.c removes only
+ * files that are open for writing, so the descriptor is replaced by one for reading. */
 static bool hold_temporary(struct output *output)
 {
     int fd = open(output->temporary, O_RDONLY | O_CLOEXEC);
@@ -484,8 +488,9 @@ static bool hold_temporary(struct output *output)
     return done;
 }
 
-/* Writes the output over what is in the file. The mode comes last too: writing takes set-user-ID
- * bits away. */
+/* Overwrites the file with the output. The mode is set last because writing clears set-user-ID
+ * bits.
+ */
 static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct error *error)
 {
     uint64_t offset = 0;
@@ -505,8 +510,8 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
            error_set_errno(error, errno, "%s: cannot be written", output->path);
 }
 
-/* The rename is only safe from a power failure once the directory is on the disk too. File systems
- * that cannot sync a directory say EINVAL; there is nothing more to do there. */
+/* The rename only survives a power failure once the directory has been synced too. File systems
+ * that cannot sync a directory return EINVAL; nothing more can be done there. */
 static void sync_directory(const char *target)
 {
     char directory[PATH_MAX];
@@ -519,8 +524,8 @@ static void sync_directory(const char *target)
     }
 }
 
-/* The file to write over, where nothing of what can be refused was, and the temporary name stays.
- */
+/* Opens the file to overwrite. Everything that may be refused is tried first: opening, setting the
+ * mode, and keeping the temporary name. */
 static int open_target(struct output *output, struct error *error)
 {
     int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -533,8 +538,8 @@ static int open_target(struct output *output, struct error *error)
     return -1;
 }
 
-/* The old file keeps its inode and gets the new bytes, so that all its names see them. The finished
- * output has a name of its own meanwhile: whatever happens, one whole copy of it is on the disk.
+/* The old file keeps its inode and gets the new bytes, so that all its names see them. Meanwhile
+ * the finished output has a temporary name, so that a whole copy is on the disk whatever happens.
  */
 static bool overwrite_target(struct output *output, int fd, enum output_result *result,
                              struct error *error)
@@ -564,8 +569,8 @@ static int replace_target(struct output *output)
     return 0;
 }
 
-/* Looks at what is replaced right before it is: between the two system calls somebody could still
- * put another file there, and no rename depends on what it replaces. */
+/* Checks the file to be replaced right before the rename. Another process could still replace it
+ * between the two system calls; no rename(2) can be made conditional on what it replaces. */
 static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
 {
     struct naming naming = naming_start(output);
@@ -606,13 +611,13 @@ bool output_commit(struct output *output, enum output_result *result, struct err
     return done;
 }
 
-/* Some file systems have no hard links; then there is a rename that replaces nothing. */
+/* Some file systems have no hard links; there, a rename that does not replace is used. */
 static bool has_no_links(int failure)
 {
     return failure == EPERM || failure == EOPNOTSUPP || failure == ENOSYS || failure == EMLINK;
 }
 
-/* Gives the output its path where that is free. 0, or an errno value. */
+/* Gives the output its path if that does not exist. Returns 0 or an errno value. */
 static int take_free_name(struct output *output)
 {
     char source[UNNAMED_PATH_MAX];
@@ -632,7 +637,7 @@ static int take_free_name(struct output *output)
     return 0;
 }
 
-/* 0, or an errno value. A name that was given here goes again where it did not help. */
+/* Returns 0 or an errno value. On failure, a temporary name that was given here is removed. */
 static int take_name(struct output *output)
 {
     struct naming naming = naming_start(output);

@@ -1,9 +1,9 @@
 /*
- * Files that are written.
+ * Writing files.
  *
- * An output is written to a file without a name (or, where the file system has none, under a
- * temporary one) in the directory of the final path, and gets that path by one rename: it appears
- * whole or not at all, whatever kills the process.
+ * An output is written to an unnamed file in the directory of the final path, or to one with a
+ * temporary name if the file system does not support unnamed files. It gets its final path by one
+ * rename, so it appears whole or not at all, even if the process is killed.
  */
 #ifndef COVSPLIT_COMMON_BASE_OUTPUT_H
 #define COVSPLIT_COMMON_BASE_OUTPUT_H
@@ -16,96 +16,97 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 
-/* Outputs have temporary names ".NAME.covsplit-XXXXXX", with the NAME (its first 200 characters)
- * that they are to get, where they must have a name. The length of NAME, which starts at name + 1;
- * 0 where `name` is not of this form. No output gets such a name for good: output_create refuses
- * it. So a file that has one may always go, and who ends the process (cli/signals.h) needs to
- * know no more.
+/* Temporary names have the form ".NAME.covsplit-XXXXXX", where NAME is the final file name (its
+ * first 200 characters). Returns the length of NAME, which starts at name + 1, or 0 if `name` is
+ * not of this form. output_create refuses such names as final ones, so a file with such a name can
+ * always be removed; the signal handler (cli/signals.h) relies on that.
  *
- * An output without a name gets a temporary one that cannot be seen from its descriptor. As long as
- * it has, and while it is decided that it stays, its descriptor has a lock on the file
- * (F_OFD_SETLKW), and no signal is handled in the thread: others must wait for the lock first. */
+ * An unnamed output also gets a temporary name shortly before the rename, which cannot be found out
+ * from its descriptor. During that time, and while it is decided that the file stays, the
+ * descriptor holds a lock on the file (F_OFD_SETLKW), and the thread handles no signals. Other
+ * threads must wait for the lock before they remove the file. */
 size_t file_temporary_final_length(const char *name);
 
 enum output_result {
     OUTPUT_WRITTEN,   /* the path has new contents */
-    OUTPUT_UNCHANGED, /* the path had just these bytes (and mode) and was not touched */
-    /* A failure in place, where the file has several names: it has some of the new bytes. */
+    OUTPUT_UNCHANGED, /* the file already had these bytes (and mode) and was not touched */
+    /* Overwriting a file that has several names failed halfway: it has some of the new bytes. */
     OUTPUT_HALF_WRITTEN,
-    /* Of output_try_commit alone; nothing has changed: */
-    OUTPUT_NAME_TAKEN,   /* there is something at the path */
-    OUTPUT_NO_DIRECTORY, /* its directory is not there any more */
+    /* Only from output_try_commit; nothing has changed: */
+    OUTPUT_NAME_TAKEN,   /* the path exists */
+    OUTPUT_NO_DIRECTORY, /* the directory has been removed */
 };
 
 struct output {
     char *path;      /* as given, for messages */
-    char *target;    /* the final path: `path`, or what it leads to (see output_create) */
-    char *temporary; /* a name that must be unlinked on failure; NULL while the file has none */
+    char *target;    /* the final path: `path`, or the target of that symbolic link */
+    char *temporary; /* a name that must be unlinked on failure; NULL while there is none */
     int fd;
     mode_t mode;
     bool in_place;
-    struct stat replaced; /* what is at the path, where in_place is set: when it was read */
-    uint64_t size;        /* bytes written so far, those in `pending` included */
+    struct stat replaced; /* if in_place: the status of the old file when it was read */
+    uint64_t size;        /* bytes written so far, including those in `pending` */
     struct buffer pending;
 };
 
 struct output_options {
-    /* Permission bits of the result, exactly (not reduced by the umask). Set-user-ID and the like
-     * are only taken in place: elsewhere the file may get another owner. */
+    /* Permission bits of the result, regardless of the umask. Set-user-ID and similar bits are only
+     * set for an edit in place, since otherwise the file may have another owner. */
     mode_t mode;
-    /* For an edit in place, what is replaced; NULL: none is meant. As `strip` behaves: the owner
-     * stays if the caller may set it; a symbolic link stays and what it leads to is replaced; where
-     * the file has more names (hard links), all of them see the new contents. The latter means to
-     * write over the old file, which is the one case that is not atomic. A file that is not what
-     * was read any more when its turn comes, or another one, stays as it is. */
+    /* The file to replace, for an edit in place; otherwise NULL. Behaves like `strip`: the owner is
+     * kept if the caller is allowed to set it; of a symbolic link, the target is replaced; if the
+     * file has several names (hard links), all of them get the new contents. For the last, the old
+     * file has to be overwritten, which is the only case that is not atomic. If the file has
+     * changed since it was read, or is another one by now, it is left alone. */
     const struct input *in_place;
-    /* The output never gets its path: others read it through the descriptor. It has no name then on
-     * any file system. */
+    /* The output never gets its path; it is read through the descriptor. It then has no name on any
+     * file system. */
     bool is_nameless;
 };
 
-/* Starts an output at path. Fails where path is something else than a regular file, or a name that
- * is still free, in a directory that can be written. */
+/* Starts an output. `path` must be a regular file, or not exist, and its directory must be
+ * writable.
+ */
 bool output_create(struct output *output, const char *path, const struct output_options *options,
                    struct error *error);
 
-/* Appends. Large views go to the file directly, small ones are gathered. */
+/* Appends. Large views are written directly, small ones are buffered. */
 bool output_write(struct output *output, struct bytes view, struct error *error);
 bool output_write_zeros(struct output *output, uint64_t size, struct error *error);
 
-/* The same as a bytes_sink, for which the output is the context. */
+/* A bytes_sink that appends to an output; the context is the output. */
 bool output_sink(void *output, struct bytes part, struct error *error);
 
-/* Writes out what is gathered, and maps what was written: the caller can read it back and check it
- * before it is committed. The input is closed with input_close, and must be before the output is.
- */
+/* Writes out what is buffered and maps the file, so that the caller can check it before it is
+ * committed. Close the input with input_close before the output is finished. */
 bool output_map(struct output *output, struct input *input, struct error *error);
 
-/* Writes out what is gathered, and flushes: from here on another process may write to the file. */
+/* Writes out what is buffered. From then on another process may write to the file. */
 bool output_lend(struct output *output, struct error *error);
-/* Takes the file back, as large as it is now. */
+/* Continues after output_lend, with the size that the file has now. */
 bool output_take_back(struct output *output, struct error *error);
 
-/* Writes out what is gathered and has it on the disk, ready for output_commit. */
+/* Writes out what is buffered and syncs the file to disk, ready for output_commit. */
 bool output_sync(struct output *output, struct error *error);
 
-/* False where what is replaced in place has changed since it was read, or is another file by now:
- * for who has to know before output_commit, which looks again. */
+/* Returns false if the file to be replaced in place has changed since it was read, or is another
+ * file by now. For callers that need to know before output_commit, which checks again. */
 bool output_can_replace(const struct output *output, struct error *error);
 
-/* Gives the output its path, unless the file there is the same already. Calls output_sync first.
- * The output is finished after this, whatever the result, and *result is set also by a failure. */
+/* Calls output_sync, then gives the output its path, unless the file there is identical already.
+ * Afterwards the output is finished, even on failure; *result is set in any case. */
 bool output_commit(struct output *output, enum output_result *result, struct error *error);
 
-/* The same for a directory that many write to and clean up at once, also over a network. Without
- * `replace` the output gets its path only where nothing has it: of all that try at the same time
- * one succeeds (link(2); there is no moment between looking and writing). The output is finished
- * unless the result is OUTPUT_NAME_TAKEN or OUTPUT_NO_DIRECTORY: then it is still whole, and can be
- * tried again or discarded. */
+/* The same for a directory that many processes write to and clean up at the same time, even over a
+ * network. Without `replace` the output gets its path only if that does not exist; if several
+ * processes try at once, exactly one succeeds (by link(2), which checks and creates in one step).
+ * The output is finished afterwards, unless the result is OUTPUT_NAME_TAKEN or OUTPUT_NO_DIRECTORY:
+ * then it is still whole, and the caller can try again or discard it. */
 bool output_try_commit(struct output *output, bool replace, enum output_result *result,
                        struct error *error);
 
-/* Throws the output away, if it was not committed. Safe on a zeroed or finished output. */
+/* Discards the output if it was not committed. Safe to call on an output that is all zeros or
+ * finished. */
 void output_discard(struct output *output);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Work on several threads: see parallel.h.
  *
- * The jobs of a pool wait in a ring. Whoever is done with the first one of it retires that, and
- * what is done behind it.
+ * The jobs of a pool wait in a ring. The thread that finishes the first job in it retires that job,
+ * and all finished ones after it.
  */
 #include "common/base/parallel.h"
 
@@ -12,12 +12,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* The ring: enough that threads with small jobs are not held up by one with a large one. */
+/* The size of the ring: large enough that one large job does not hold up many small ones. */
 #define JOBS_A_THREAD 32
 
 /* ---- threads ---- */
 
-/* Starts up to so many; gives back how many there are. */
+/* Starts up to `wanted` threads; returns how many were started. */
 static size_t start_threads(pthread_t threads[PARALLEL_THREADS_MAX], size_t wanted,
                             void *(*work)(void *), void *context)
 {
@@ -28,7 +28,7 @@ static size_t start_threads(pthread_t threads[PARALLEL_THREADS_MAX], size_t want
     sigfillset(&others);
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
         sigdelset(&others, own[i]);
-    /* A thread starts with the mask of the one that starts it. */
+    /* A new thread inherits the signal mask of its creator. */
     pthread_sigmask(SIG_BLOCK, &others, &before);
     while (started < wanted && started < PARALLEL_THREADS_MAX &&
            pthread_create(&threads[started], NULL, work, context) == 0)
@@ -88,13 +88,13 @@ struct pool {
     struct pool_calls calls;
     pthread_t threads[PARALLEL_THREADS_MAX];
     size_t started;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects all that follows */
     pthread_cond_t has_work;
     pthread_cond_t has_room;
-    size_t first, next, end; /* retired are those before `first`, taken those before `next` */
-    bool is_closed;          /* no more will come */
+    size_t first, next, end; /* jobs before `first` are retired, those before `next` are taken */
+    bool is_closed;          /* no more jobs will be added */
     size_t slot_count;
-    struct slot slots[]; /* job n is in n % slot_count */
+    struct slot slots[]; /* job n is in slot n % slot_count */
 };
 
 static void retire(struct pool *pool)
@@ -106,7 +106,7 @@ static void retire(struct pool *pool)
     pthread_cond_signal(&pool->has_room);
 }
 
-/* With the lock held; false where no job waits. */
+/* Does one job. Called with the lock held; false if no job is waiting. */
 static bool do_job(struct pool *pool)
 {
     struct slot *slot = &pool->slots[pool->next % pool->slot_count];

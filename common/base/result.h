@@ -1,15 +1,16 @@
 /*
- * How a step ends where there are no messages yet: whoever knows the file says what is wrong.
+ * Results of functions that have no file name for an error message; their callers write the
+ * message.
  */
 #ifndef COVSPLIT_COMMON_BASE_RESULT_H
 #define COVSPLIT_COMMON_BASE_RESULT_H
 
 enum result {
     RESULT_OK,
-    /* Encoding: not of the form that the step is for. Decoding: what is read is damaged. */
+    /* Encoding: the data is not of the expected form. Decoding: the data is damaged. */
     RESULT_UNFIT,
     RESULT_NO_MEMORY,
-    RESULT_OVER_LIMIT, /* decoding: more memory would be held than is allowed */
+    RESULT_OVER_LIMIT, /* decoding: would need more memory than is allowed */
 };
 
 #endif

@@ -31,7 +31,7 @@ bool uuid_parse(const char *text, struct uuid *uuid);
 
 bool uuid_equal(const struct uuid *a, const struct uuid *b);
 
-/* What a stub record keeps of a UUID: its start, filled up with zeros. */
+/* The part of a UUID that a stub record holds: its first bytes, padded with zeros. */
 #define UUID_STUB_SIZE 16
 void uuid_stub(const struct uuid *uuid, uint8_t stub[UUID_STUB_SIZE]);
 bool uuid_has_stub(const struct uuid *uuid, const uint8_t stub[UUID_STUB_SIZE]);

@@ -5,7 +5,7 @@
  * a piece of it is read without the rest. Each block holds whole records, and is in the form of
  * another transform as if it were a section.
  *
- * The packed form is in docs/sidecar-format.md ("Blocks").
+ * The packed form is in docs/format.md ("Blocks").
  */
 #ifndef COVSPLIT_COMMON_CODEC_BLOCKS_H
 #define COVSPLIT_COMMON_CODEC_BLOCKS_H
@@ -35,7 +35,7 @@ struct block {
     struct digest digest;
 };
 
-/* A section that is read. Start from {0}; freed with blocks_close. */
+/* A section that is read. Initialize to {0}; free with blocks_close. */
 struct blocks {
     const struct transform *transform; /* of a block */
     struct transform_context context;

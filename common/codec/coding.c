@@ -51,7 +51,7 @@ static uint64_t streams_size(const struct streams *streams)
 
 /* ---- what was proved ---- */
 
-/* The digest of all that decides what streams are decoded to. False: no memory. */
+/* The digest of all that decides what streams are decoded to. False if out of memory. */
 static bool digest_sources(const struct transform *transform,
                            const struct transform_context *context, const struct streams *streams,
                            uint64_t size, struct digest *digest)
@@ -80,7 +80,7 @@ static bool digest_sources(const struct transform *transform,
     return true;
 }
 
-/* Appends what the streams were decoded to before. False where that is not known. */
+/* Appends what the streams were decoded to before. False if that is not known. */
 static bool recall(const struct transform *transform, const struct transform_context *context,
                    const struct streams *streams, uint64_t size, struct buffer *section)
 {

@@ -20,19 +20,19 @@ struct data_records {
     bool big_endian;
 };
 
-/* Of the context's data, which is viewed. False: no memory. Freed with data_records_free, also
+/* Of the context's data, which is viewed. False if out of memory. Free with data_records_free, also
  * after a failure and when zeroed. */
 bool data_records_start(struct data_records *records, const struct transform_context *context);
 void data_records_free(struct data_records *records);
 
-/* The number of the first record with this NameRef; false where there is none. Several threads may
+/* The number of the first record with this NameRef; false if there is none. Several threads may
  * look at the same time, as below. */
 bool data_records_find(const struct data_records *records, uint64_t reference, uint64_t *record);
 
 /* Its FuncHash. */
 bool data_records_find_hash(const struct data_records *records, uint64_t reference, uint64_t *hash);
 
-/* The NameRef of a record; false where there is no record with that number. */
+/* The NameRef of a record; false if there is no record with that number. */
 bool data_records_get(const struct data_records *records, uint64_t record, uint64_t *reference);
 
 #endif

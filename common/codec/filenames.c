@@ -1,5 +1,5 @@
 /*
- * Filenames of the coverage mapping: "Filenames" in docs/sidecar-format.md.
+ * Filenames of the coverage mapping: "Filenames" in docs/format.md.
  *
  * A header is named in every translation unit that has it, so each filename is stored once, and of
  * the records only which ones they have.
@@ -43,7 +43,7 @@ struct encoder {
     struct buffer text; /* of the record at hand */
 };
 
-/* Takes the list of names apart; false where it is not just that. */
+/* Takes the list of names apart; false if it is not just that. */
 static bool list_is_sound(struct bytes text, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {

@@ -69,7 +69,7 @@ static bool put_known(struct buffer *stream, uint64_t number)
     return put_byte(stream, CODE_NUMBER) && buffer_append_uleb128(stream, number - TWO_BYTES_COUNT);
 }
 
-/* The digits, with 0 behind them, and how many bytes that is; 0 where the hash has none. */
+/* The digits, with 0 behind them, and how many bytes that is; 0 if the hash has none. */
 static size_t digits_of(uint64_t hash, uint8_t digits[DIGITS_MAX + 1])
 {
     size_t count = 0, size;

@@ -1,6 +1,6 @@
 /*
  * FuncHash and NumCounters of profile data's records, as streams: "FuncHashes and NumCounters" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * Both follow from a function's control flow, so a pair of them is stored once, however many
  * functions have it. Clang's hash of a function with at most ten statements that matter is these
@@ -31,7 +31,7 @@ struct function_hash {
     uint32_t counters;
 };
 
-/* Starts as {0}; freed with function_writer_free. Takes at most UINT32_MAX records. */
+/* Initialize to {0}; free with function_writer_free. Takes at most UINT32_MAX records. */
 struct function_writer {
     struct intern_table hashes;
     struct intern_table pairs;
@@ -41,10 +41,10 @@ struct function_writer {
 
 void function_writer_free(struct function_writer *writer);
 
-/* Adds the next record. False: no memory. */
+/* Adds the next record. False if out of memory. */
 bool function_writer_add(struct function_writer *writer, struct function_hash function);
 
-/* Appends all records to the FUNCTION_STREAMS streams. False: no memory. */
+/* Appends all records to the FUNCTION_STREAMS streams. False if out of memory. */
 bool function_writer_finish(const struct function_writer *writer, struct buffer *streams);
 
 struct function_reader {

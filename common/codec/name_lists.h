@@ -1,6 +1,6 @@
 /*
  * Lists of names that have many names in common: each name once, and the lists as codes ("Lists of
- * names" in docs/sidecar-format.md).
+ * names" in docs/format.md).
  *
  * Headers bring the same names in the same order, so the name behind the one before is expected
  * mostly. A function that is emitted where it is used, though, comes only if it is not in this list
@@ -41,7 +41,7 @@ struct name_list_state {
 
 /* ---- writing ---- */
 
-/* Starts with its two buffers; freed with name_list_writer_free. */
+/* Starts with its two buffers; free with name_list_writer_free. */
 struct name_list_writer {
     struct buffer *codes;
     struct buffer *numbers; /* numbers of NAME_WIDTH_MAX bytes, up to name_list_writer_finish */
@@ -53,7 +53,7 @@ struct name_list_writer {
 void name_list_writer_free(struct name_list_writer *writer);
 
 void name_list_writer_start_list(struct name_list_writer *writer);
-/* False: no memory. */
+/* False if out of memory. */
 bool name_list_writer_put(struct name_list_writer *writer, struct bytes name);
 
 /* Brings the numbers to the least width that there is for so many names. False: there is none. */
@@ -69,7 +69,7 @@ struct name_list_reader {
     struct name_list_state state;
 };
 
-/* False: no memory. Freed with name_list_reader_free, also after a failure. */
+/* False if out of memory. Free with name_list_reader_free, even after a failure. */
 bool name_list_reader_start(struct name_list_reader *reader, size_t count, struct bytes codes,
                             struct bytes numbers);
 void name_list_reader_free(struct name_list_reader *reader);
@@ -78,7 +78,7 @@ void name_list_reader_free(struct name_list_reader *reader);
 bool name_list_reader_take_width(struct name_list_reader *reader, struct bytes *from);
 
 void name_list_reader_start_list(struct name_list_reader *reader);
-/* The next name's number. False where there is none, or none of a name. */
+/* The next name's number. False if there is none, or none of a name. */
 bool name_list_reader_take(struct name_list_reader *reader, uint64_t *number);
 
 /* Whether nothing is left. */

@@ -54,7 +54,7 @@ static uint64_t next_record(const struct name_refs *refs)
 
 /* ---- writing ---- */
 
-/* How far the record of the data is from the next one. False where there is none. */
+/* How far the record of the data is from the next one. False if there is none. */
 static bool find_in_data(const struct name_refs *refs, uint64_t reference, uint64_t *difference)
 {
     uint64_t record;

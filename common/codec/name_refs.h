@@ -1,6 +1,6 @@
 /*
  * NameRefs, for data and the mapping of functions, as two streams: "NameRefs" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * Functions come nearly in the order of their names, so what is stored is where a run of names
  * starts; where a run was left, it is mostly resumed. In the mapping, a function that one
@@ -31,7 +31,7 @@ struct name_refs {
     uint64_t before; /* the NameRef of the record before, at first 0 */
 };
 
-/* Puts a byte into `codes`, and into `operands` what it calls for. False: no memory. */
+/* Puts a byte into `codes`, and into `operands` what it calls for. False if out of memory. */
 bool name_refs_put(struct name_refs *refs, uint64_t reference, struct buffer *codes,
                    struct buffer *operands);
 

@@ -19,7 +19,7 @@ static inline uint64_t record_padding_end(uint64_t offset, uint64_t size)
     return aligned < size ? aligned : size;
 }
 
-/* Passes over the padding at *offset, which is in the section. False where it is not of zeros. */
+/* Passes over the padding at *offset, which is in the section. False if it is not of zeros. */
 static inline bool record_padding_take(struct bytes section, uint64_t *offset)
 {
     uint64_t end = record_padding_end(*offset, section.size);
@@ -32,7 +32,7 @@ static inline bool record_padding_take(struct bytes section, uint64_t *offset)
 }
 
 /* Appends it behind a record of a section which starts at `start` and is to have `size` bytes, of
- * which it has no more yet. False: no memory. */
+ * which it has no more yet. False if out of memory. */
 static inline bool record_padding_append(struct buffer *section, size_t start, uint64_t size)
 {
     uint64_t made = section->size - start;

@@ -2,7 +2,7 @@
  * The streams that a transform takes a section apart into, and their compressed form.
  *
  * Each stream holds numbers or texts of one kind, so that zstd finds them like each other. The
- * packed form is in docs/sidecar-format.md ("Compact forms").
+ * packed form is in docs/format.md ("Compact forms").
  */
 #ifndef COVSPLIT_COMMON_CODEC_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_STREAMS_H
@@ -51,7 +51,7 @@ struct streams_limits {
 };
 
 /* Unpacks those streams whose bits are set in `wanted`, and all from stream 64 on; the others are
- * empty. Freed with streams_free, also after a failure. */
+ * empty. Free with streams_free, even after a failure. */
 bool streams_unpack(const struct packed *packed, uint64_t wanted,
                     const struct streams_limits *limits, struct streams *streams,
                     struct error *error);

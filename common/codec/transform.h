@@ -9,7 +9,7 @@
  *
  * Sections say the same things in several places: names imply the hashes in data and in the mapping
  * of functions, and data implies more of the latter. So a transform sees what was decoded before
- * it, in the order names, data, mapping. The forms are in docs/sidecar-format.md.
+ * it, in the order names, data, mapping. The forms are in docs/format.md.
  */
 #ifndef COVSPLIT_COMMON_CODEC_TRANSFORM_H
 #define COVSPLIT_COMMON_CODEC_TRANSFORM_H
@@ -43,7 +43,7 @@ enum transform_id {
 #define TRANSFORM_BLOCK_SIZE ((uint64_t)4 << 20)
 
 /* What `names` and `data` of a context come from, by which a memo knows them: the section of names
- * in its packed form, and the data section itself. Zeros where there are none. */
+ * in its packed form, and the data section itself. Zeros if there are none. */
 struct transform_sources {
     struct digest names, data;
 };

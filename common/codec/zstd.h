@@ -51,13 +51,13 @@ bool codec_has_checksum(struct bytes frame);
 struct codec_stream;
 
 /* Starts over one frame, which must decompress to just `frame->size` bytes and outlive the stream
- * with its texts. Freed with codec_stream_free (NULL allowed). */
+ * with its texts. Free with codec_stream_free (NULL is allowed). */
 struct codec_stream *codec_stream_open(const struct packed *frame, struct error *error);
 
 /* The decompressed bytes that have not been read yet. */
 uint64_t codec_stream_left(const struct codec_stream *stream);
 
-/* Reads exactly `size` bytes; false where the stream does not hold them. */
+/* Reads exactly `size` bytes; false if the stream does not hold them. */
 bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struct error *error);
 
 /* Appends all that has not been read yet. The buffer grows with what comes out, so a false size

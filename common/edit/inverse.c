@@ -20,7 +20,7 @@ struct encoder {
     struct buffer literals;
 };
 
-/* Sorts by insertion: there are at most eight. False where two share a byte or a kind, which would
+/* Sorts by insertion: there are at most eight. False if two share a byte or a kind, which would
  * break the rule that each section is used in ascending order. */
 static bool take_ranges(struct encoder *encoder, const struct section_range *ranges, size_t count)
 {

@@ -56,7 +56,7 @@ struct inverse {
 /* Decodes, and checks that the steps stay inside a stripped image of `stripped_size` bytes, inside
  * the sections (section_sizes is indexed by kind; absent sections have size 0), use each section in
  * ascending order, and produce exactly `original_size` bytes. Every later use can rely on that.
- * Freed with inverse_free. */
+ * Free with inverse_free. */
 bool inverse_decode(struct bytes encoded, uint64_t stripped_size, uint64_t original_size,
                     const uint64_t section_sizes[SECTION_KIND_MAX + 1], const char *name,
                     struct inverse *inverse, struct error *error);

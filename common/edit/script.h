@@ -40,12 +40,12 @@ struct edit_script {
     bool has_no_memory;
 };
 
-/* An empty script for an original of so many bytes. Freed with edit_script_free. */
+/* An empty script for an original of so many bytes. Free with edit_script_free. */
 void edit_script_init(struct edit_script *script, uint64_t original_size);
 void edit_script_free(struct edit_script *script);
 
-/* Each adds one edit, in any order; the new bytes are copied. False (no message) where there is no
- * memory or the range is not inside the original. An edit that changes nothing is dropped. */
+/* Each adds one edit, in any order; the new bytes are copied. False (no message) if
+ * out of memory or the range is not inside the original. An edit that changes nothing is dropped. */
 bool edit_replace(struct edit_script *script, uint64_t offset, uint64_t old_size,
                   struct bytes new_bytes);
 bool edit_replace_by_zeros(struct edit_script *script, uint64_t offset, uint64_t old_size,
@@ -57,7 +57,7 @@ bool edit_cut(struct edit_script *script, uint64_t offset, uint64_t size);
 bool edit_overwrite_differences(struct edit_script *script, struct bytes original, uint64_t offset,
                                 struct bytes new_bytes);
 
-/* Puts the edits in order. False where two of them touch the same byte (the plan is wrong), or
+/* Puts the edits in order. False if two of them touch the same byte (the plan is wrong), or
  * where one is missing for lack of memory. */
 bool edit_script_finish(struct edit_script *script, const char *name, struct error *error);
 

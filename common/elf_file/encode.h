@@ -18,7 +18,7 @@
 size_t elf_encoded_size(uint8_t elf_class, Elf_Type type);
 
 /* Appends `count` structures: ELF_T_EHDR, ELF_T_PHDR, ELF_T_SHDR, ELF_T_DYN or ELF_T_CHDR, each as
- * Elf64_Ehdr and so on. Values must fit the class. False: no memory. */
+ * Elf64_Ehdr and so on. Values must fit the class. False if out of memory. */
 bool elf_encode(uint8_t elf_class, uint8_t elf_data, Elf_Type type, const void *structures,
                 size_t count, struct buffer *encoded);
 

@@ -7,7 +7,7 @@
 
 #include "common/elf_file/note.h"
 
-/* Decodes one structure from the front of a view; false where it is too short. */
+/* Decodes one structure from the front of a view; false if it is too short. */
 static bool decode(const struct elf_reader *file, Elf_Type type, struct bytes view, void *structure,
                    size_t size)
 {
@@ -109,7 +109,7 @@ static bool decode_section_header(const struct elf_reader *file, struct bytes en
     return true;
 }
 
-/* The NUL-terminated text at the offset; NULL where there is none. */
+/* The NUL-terminated text at the offset; NULL if there is none. */
 static const char *text_at(struct bytes texts, uint64_t offset)
 {
     struct bytes rest;

@@ -37,24 +37,24 @@ struct elf_reader {
     size_t section_count; /* the null section included */
 };
 
-/* False where the bytes are no ELF file, a damaged one, or one that covsplit makes none like: the
+/* False if the bytes are no ELF file, a damaged one, or one that covsplit makes none like: the
  * reader has no sections then. They must outlive the reader, which owns nothing. */
 bool elf_reader_open(struct elf_reader *file, struct bytes bytes);
 
-/* NULL where there is none, or more than one, so that no two readers can see different things. */
+/* NULL if there is none, or more than one, so that no two readers can see different things. */
 const struct elf_reader_section *elf_reader_find(const struct elf_reader *file, const char *name);
 
-/* The notes of a section; false where there is none of them. */
+/* The notes of a section; false if there is none of them. */
 bool elf_reader_notes(const struct elf_reader *file, const char *name, struct elf_note_list *notes);
 
-/* The UUID in .note.gnu.build-id; false where there is none, or none of a size that is known. */
+/* The UUID in .note.gnu.build-id; false if there is none, or none of a size that is known. */
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid);
 
 /* Size of an Elf32_Chdr or Elf64_Chdr. */
 size_t elf_reader_compression_header_size(const struct elf_reader *file);
 
 /* Decodes the compression header at the front of a section's bytes; *frame is what follows it.
- * False where it is too short. */
+ * False if it is too short. */
 bool elf_reader_compression_header(const struct elf_reader *file, struct bytes stored,
                                    GElf_Chdr *header, struct bytes *frame);
 

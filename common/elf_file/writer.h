@@ -50,11 +50,11 @@ struct elf_writer {
 };
 
 /* Starts a file with this build ID; the other members up to `machine` are the caller's to set
- * before. False where there is no memory. Freed with elf_writer_free, whatever the result. */
+ * before. False if out of memory. Free with elf_writer_free, whatever the result. */
 bool elf_writer_start(struct elf_writer *writer, const struct uuid *uuid, struct error *error);
 void elf_writer_free(struct elf_writer *writer);
 
-/* Adds a section with this name and type, and with alignment 1. NULL where there is no memory. The
+/* Adds a section with this name and type, and with alignment 1. NULL if out of memory. The
  * section stays where it is. */
 struct elf_writer_section *elf_writer_add(struct elf_writer *writer, const char *name,
                                           Elf64_Word type, struct error *error);

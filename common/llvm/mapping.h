@@ -87,7 +87,7 @@ struct expression {
  * read can make of a few bytes. */
 #define MAPPING_COUNT_MAX ((uint32_t)1 << 18)
 
-/* The arrays grow and are used again for the next mapping; freed with mapping_free. */
+/* The arrays grow and are used again for the next mapping; free with mapping_free. */
 struct mapping {
     uint32_t *files;         /* by virtual file: its name's number */
     uint32_t *region_counts; /* likewise */
@@ -101,13 +101,13 @@ struct mapping {
 void mapping_clear(struct mapping *mapping);
 void mapping_free(struct mapping *mapping);
 
-/* Adds a file without regions. False: no memory. */
+/* Adds a file without regions. False if out of memory. */
 bool mapping_add_file(struct mapping *mapping, uint32_t name);
 
-/* Makes room for so many regions more, behind those that there are. False: no memory. */
+/* Makes room for so many regions more, behind those that there are. False if out of memory. */
 bool mapping_reserve_regions(struct mapping *mapping, size_t count);
 
-/* Unfit where the bytes are not just a mapping that would be written in the same way. */
+/* Unfit if the bytes are not just a mapping that would be written in the same way. */
 enum result mapping_read(struct mapping *mapping, struct bytes bytes);
 
 /* Append what a mapping has in front of its table of expressions, and what it has behind it. False:

@@ -34,12 +34,12 @@ struct name_chunk {
 };
 
 /* Takes the chunk off the front of *section, which must not begin with zero bytes between chunks.
- * False, with *section untouched, where there is no whole one. */
+ * False, with *section untouched, if there is no whole one. */
 bool name_chunk_take(struct bytes *section, struct name_chunk *chunk);
 
 /* ---- the table ---- */
 
-/* Starts as {0}; freed with names_free. Whoever needs only NameRefs may drop all but them and the
+/* Initialize to {0}; free with names_free. Whoever needs only NameRefs may drop all but them and the
  * count. */
 struct names {
     struct buffer text;  /* each name with a NAME_SEPARATOR behind it */
@@ -60,7 +60,7 @@ static inline struct bytes names_get(const struct names *names, size_t number)
     return (struct bytes){names->text.data + start, names->ends[number] - start};
 }
 
-/* Adds a name unless it is there; *number is its number. False: no memory. */
+/* Adds a name unless it is there; *number is its number. False if out of memory. */
 bool names_add(struct names *names, struct bytes name, uint64_t *number);
 
 /* Adds the names of a section, without empty ones. At most `limit` bytes are held at a time
@@ -69,14 +69,14 @@ bool names_add_section(struct names *names, struct bytes section, uint64_t limit
                        struct error *error);
 
 /* Makes a table of distinct names, to which none is added, of their text, which it takes over.
- * Unfit where the last one has no separator. To be freed also after a failure. */
+ * Unfit if the last one has no separator. To be freed also after a failure. */
 enum result names_take_text(struct names *names, struct buffer *text);
 
 /* Appends a section with all names in one chunk, as they are: LLVM's tools read it faster than the
- * compressed chunks that it stands for. Without names it is empty. False: no memory. */
+ * compressed chunks that it stands for. Without names it is empty. False if out of memory. */
 bool names_encode(const struct names *names, struct buffer *section);
 
-/* Finds out the NameRefs, unless they are there. False: no memory. */
+/* Finds out the NameRefs, unless they are there. False if out of memory. */
 bool names_hash(struct names *names, unsigned threads);
 
 /* The same, and makes a table of them. */
@@ -88,7 +88,7 @@ bool names_index(struct names *names, unsigned threads);
  * freed also after a failure. */
 bool names_read(struct names *names, struct bytes section, const char *file, struct error *error);
 
-/* The first name with that NameRef, as long-lived as the table; NULL where there is none. */
+/* The first name with that NameRef, as long-lived as the table; NULL if there is none. */
 const char *names_find(const struct names *names, uint64_t reference);
 
 #endif

@@ -200,9 +200,7 @@ bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, s
 {
     *offset = 0;
     return profile_find_next(file, offset) ||
-           error_set(error,
-                     "%s: empty: the program ended before it wrote its profile; run it again",
-                     name);
+           error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again", name);
 }
 
 /* ---- the header ---- */
@@ -516,7 +514,7 @@ struct bytes profile_whole_counters(const struct profile *profile)
 }
 
 /* Whether the one record is of a function: then its name is among the names. Names that cannot be
- * read tell nothing, and are left to the tools that read the profile. False: no memory. */
+ * read tell nothing, and are left to the tools that read the profile. False if out of memory. */
 static bool names_have_record(const struct profile *profile, const char *name, bool *has,
                               struct error *error)
 {

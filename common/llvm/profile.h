@@ -26,6 +26,12 @@
 /* The reason why nothing is done with another one: its number, and the two above. */
 #define PROFILE_VERSION_UNKNOWN "raw profile version %u; this covsplit knows %d to %d"
 
+/* What is wrong with a profile of 0 bytes. The runtime creates the file before it writes; that of
+ * LLVM 13 to 15 writes nothing for an image without records. */
+#define PROFILE_EMPTY_BECAUSE                                                                      \
+    "empty: the program was killed, or called _exit, before it wrote its profile (with LLVM 13 "   \
+    "to 15 also: no function in it is instrumented)"
+
 /* Bytes of a UUID that the stub record of a split image holds: NameRef and FuncHash. */
 #define PROFILE_STUB_UUID_SIZE UUID_STUB_SIZE
 
@@ -83,11 +89,11 @@ struct profile_record_layout {
 bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
                            struct profile_record_layout *layout);
 
-/* True where a record of layout->record_size bytes has value sites. */
+/* True if a record of layout->record_size bytes has value sites. */
 bool profile_record_has_value_sites(const struct profile_record_layout *layout,
                                     const uint8_t *record, bool big_endian);
 
-/* True where it is one of a GPU's code: with uniform counters, or waves of threads. */
+/* True if it is one of a GPU's code: with uniform counters, or waves of threads. */
 bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,
                                  bool big_endian);
 
@@ -146,10 +152,10 @@ struct profile {
     bool has_tripwire;
 };
 
-/* True where the bytes begin like a raw profile of any version. */
+/* True if the bytes begin like a raw profile of any version. */
 bool profile_recognize(struct bytes bytes);
 
-/* True where the bytes begin like an indexed profile (.profdata). */
+/* True if the bytes begin like an indexed profile (.profdata). */
 bool profile_recognize_indexed(struct bytes bytes);
 
 /* Zero bytes that may be between profiles, or behind the last one. The runtime writes no more than
@@ -158,19 +164,19 @@ bool profile_recognize_indexed(struct bytes bytes);
  * larger is a hole in the file, which to look through takes as long as its size claims. */
 #define PROFILE_GAP_MAX (64 << 20)
 
-/* Moves *offset over the zero bytes between profiles. False where no profile follows. To go through
+/* Moves *offset over the zero bytes between profiles. False if no profile follows. To go through
  * a file: start at 0, and while this is true, parse and add the profile's size. Behind too many
  * zeros parsing says so. */
 bool profile_find_next(struct bytes file, uint64_t *offset);
 
-/* The first one of the file; false with an error where there is none. */
+/* The first one of the file; false with an error if there is none. */
 bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, struct error *error);
 
-/* Reads the profile at `offset` of the file. `name` stands for the file in messages. */
+/* Reads the profile at `offset` of the file. `name` is the file's name in messages. */
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
                    struct error *error);
 
-/* Takes a binary ID off the front of *rest, which is profile->binary_ids at first. False where none
+/* Takes a binary ID off the front of *rest, which is profile->binary_ids at first. False if none
  * is left. */
 bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
                             struct bytes *binary_id);
@@ -183,7 +189,7 @@ enum profile_uuid_source {
     PROFILE_UUID_NONE,
     PROFILE_UUID_TRIPWIRE,  /* the whole UUID, as the split knew it */
     PROFILE_UUID_BINARY_ID, /* the first binary ID */
-    PROFILE_UUID_STUB,      /* 16 bytes of the stub record: cut short or filled up with zeros */
+    PROFILE_UUID_STUB,      /* 16 bytes of the stub record: cut short or padded with zeros */
 };
 
 /* Goes through the UUIDs that the image may have which wrote the profile, the surest first. Starts
@@ -204,7 +210,7 @@ struct uuid profile_uuid(const struct profile *profile, enum profile_uuid_source
 /* The error for a profile that has none. Returns false. */
 bool profile_has_no_uuid(const struct profile *profile, const char *name, struct error *error);
 
-/* True where the profile has counters but no names. */
+/* True if the profile has counters but no names. */
 bool profile_lacks_names(const struct profile *profile);
 
 /* The error for a profile without records, the sidecar of whose image has none either: with
@@ -212,12 +218,12 @@ bool profile_lacks_names(const struct profile *profile);
  * but not with clang's own counters. Returns false. */
 bool profile_needs_debug_info(const char *name, struct error *error);
 
-/* True where the profile tells nothing without the sidecar of its image: it lacks data or names. */
+/* True if the profile tells nothing without the sidecar of its image: it lacks data or names. */
 bool profile_needs_sidecar(const struct profile *profile);
 
 /* ---- writing ---- */
 
-/* Sets the padding that the header declares to the least: counters and bitmap are filled up to 8
+/* Sets the padding that the header declares to the least: counters and bitmap are padded to 8
  * bytes each, as outside of continuous mode. */
 void profile_set_padding(struct profile *profile);
 

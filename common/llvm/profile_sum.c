@@ -290,7 +290,7 @@ static void add_counts(const struct profile_sum *sum, struct stripe *stripe, uin
 }
 
 /* Adds a bit to a plane: 0 stands for a bit that is set. Afterwards `carry` is what goes to the
- * next plane; false where that is nothing. */
+ * next plane; false if that is nothing. */
 static bool add_to_plane(uint8_t *plane, uint8_t *carry, uint64_t size)
 {
     uint8_t all = NOT_EXECUTED;

@@ -5,7 +5,7 @@
  * added, as llvm-profdata adds them: up to 2^64 - 3, as the two largest numbers have a meaning of
  * their own. The bitmap is the OR of the bitmaps.
  *
- * With byte coverage a counter is a byte, 0 where the code was executed. Among raw profiles (and in
+ * With byte coverage a counter is a byte, 0 if the code was executed. Among raw profiles (and in
  * the runtime's own merging) these are combined by AND; llvm-profdata counts in how many profiles
  * the code was executed. Both come from the same sum, which keeps those counts in binary: plane k
  * is a profile that says "executed" where bit k of the count is set. So a sum of n profiles has
@@ -30,12 +30,12 @@
 bool profile_identity(const struct profile *profile, const char *name, struct digest *identity,
                       struct error *error);
 
-/* False where the profile has something in it that cannot be summed. */
+/* False if the profile has something in it that cannot be summed. */
 bool profile_can_be_summed(const struct profile *profile);
 
 struct profile_sum;
 
-/* A sum with one profile in it, of which everything is copied. Freed with profile_sum_free (NULL
+/* A sum with one profile in it, of which everything is copied. Free with profile_sum_free (NULL
  * allowed). */
 struct profile_sum *profile_sum_new(const struct profile *first, const char *name,
                                     struct error *error);
@@ -43,7 +43,7 @@ void profile_sum_free(struct profile_sum *sum);
 
 /* Adds a profile of the same identity. Several threads may do so at the same time; `share` (below
  * `shares`) is where in the counters to begin, so that they stay out of each other's way. False
- * only where there is no memory; the sum is then good for nothing. */
+ * only if out of memory; the sum is then good for nothing. */
 bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsigned share,
                      unsigned shares, struct error *error);
 

@@ -43,7 +43,7 @@ const char *section_kind_name(enum section_kind kind);
  * "covdata"; "counters" and "bitmap" for the two that stay. NULL for a number that is no kind. */
 const char *section_kind_word(enum section_kind kind);
 
-/* The kind of an ELF name; false where it is none of these. */
+/* The kind of an ELF name; false if it is none of these. */
 bool section_kind_of_name(const char *name, enum section_kind *kind);
 
 #endif

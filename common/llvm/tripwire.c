@@ -72,7 +72,7 @@ static bool is_filler(struct bytes bytes)
     return bytes.size < TRIPWIRE_UNIT_MAX;
 }
 
-/* Takes a text off the front of *bytes. False where it is not there. */
+/* Takes a text off the front of *bytes. False if it is not there. */
 static bool take(struct bytes *bytes, const char *text)
 {
     size_t size = strlen(text);

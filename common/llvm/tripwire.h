@@ -40,20 +40,20 @@
 #define TRIPWIRE_UNIT_MAX 4
 
 /* How many bytes of names of `names_size` bytes the tripwire of an image takes whose UUID has
- * `uuid_size` bytes: with the text where that fits, else 3, or 0 where those do not fit either;
+ * `uuid_size` bytes: with the text where that fits, else 3, or 0 if those do not fit either;
  * rounded up to the unit, a power of 2. */
 size_t tripwire_size(uint64_t names_size, size_t uuid_size, size_t unit);
 
 /* Writes a tripwire of the size that tripwire_size gave for a UUID of this size. */
 void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid);
 
-/* True where a section of names is a tripwire. */
+/* True if a section of names is a tripwire. */
 bool tripwire_recognize(struct bytes names);
 
-/* The tripwire at the start of a section that goes on behind it. False where there is none. */
+/* The tripwire at the start of a section that goes on behind it. False if there is none. */
 bool tripwire_find(struct bytes section, struct bytes *tripwire);
 
-/* The UUID in a tripwire. False where there is none: the tripwire is of 3 bytes, or is none.
+/* The UUID in a tripwire. False if there is none: the tripwire is of 3 bytes, or is none.
  * *is_prefix: the UUID goes on behind these bytes. */
 bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix);
 

@@ -33,7 +33,7 @@ static bool check_digest(const struct sidecar_content *content, struct digest fo
 
 /* ---- what compact forms need of other sections ---- */
 
-/* NULL where the sidecar has no contents of the kind. */
+/* NULL if the sidecar has no contents of the kind. */
 static const struct sidecar_content *content_of_kind(const struct sidecar *sidecar,
                                                      enum section_kind kind)
 {
@@ -366,7 +366,7 @@ bool content_pass(const struct sidecar *sidecar, const struct sidecar_content *c
 
 /* ---- sections ---- */
 
-/* NULL where only address and size are recorded. */
+/* NULL if only address and size are recorded. */
 static const struct sidecar_content *content_of(const struct sidecar *sidecar,
                                                 const struct sidecar_section *section,
                                                 struct error *error)
@@ -449,7 +449,7 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
     return done;
 }
 
-/* *taken is false where that does not give all names, or an empty one, which is none. */
+/* *taken is false if that does not give all names, or an empty one, which is none. */
 static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
                           bool for_others, struct names *set, bool *taken, struct error *error)
 {

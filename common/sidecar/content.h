@@ -18,7 +18,7 @@
 bool content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
                   struct buffer *loaded, struct error *error);
 
-/* Passes the content to the sink (NULL allowed) piece by piece, and checks the digest at the end.
+/* Passes the content to the sink (NULL is allowed) piece by piece, and checks the digest at the end.
  */
 bool content_pass(const struct sidecar *sidecar, const struct sidecar_content *content,
                   bytes_sink sink, void *context, struct error *error);

@@ -65,7 +65,7 @@ struct correlation_range {
     uint64_t bitmap_byte_count;
 };
 
-/* The record's range; false where it is not inside the image's counters and bitmap. The index must
+/* The record's range; false if it is not inside the image's counters and bitmap. The index must
  * be below data.size / layout.record_size. */
 bool correlation_range(const struct correlation *correlation, uint64_t index,
                        struct correlation_range *range);

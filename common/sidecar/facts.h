@@ -50,12 +50,12 @@ struct sidecar_facts {
     uint64_t stripped_size;
     struct digest stripped_digest;
     uint64_t pointer_size; /* 4 or 8 */
-    /* True where the first record of the data section was replaced by the stub record. */
+    /* True if the first record of the data section was replaced by the stub record. */
     bool has_stub;
-    /* True where the image had been split before, so that this sidecar has nothing of it and only
+    /* True if the image had been split before, so that this sidecar has nothing of it and only
      * stands in for the real one. It restores nothing. */
     bool is_placeholder;
-    /* True where nobody has proved that the sidecar gives the original back: the names are only
+    /* True if nobody has proved that the sidecar gives the original back: the names are only
      * the distinct ones, in one chunk. It restores nothing. */
     bool is_inexact;
 };

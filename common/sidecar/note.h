@@ -119,7 +119,7 @@ bool sidecar_notes_decode(const struct elf_note_list *list, const char *name,
                           struct sidecar_notes *notes, struct error *error);
 void sidecar_notes_free(struct sidecar_notes *notes);
 
-/* True where they start with the note that sidecars of every format version start with. */
+/* True if they start with the note that sidecars of every format version start with. */
 bool sidecar_notes_recognize(const struct elf_note_list *list);
 
 #endif

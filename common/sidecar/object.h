@@ -73,7 +73,7 @@ struct object_facts {
     size_t section_count;
 };
 
-/* `name` is for messages. Freed with object_facts_free, also after a failure. */
+/* `name` is for messages. Free with object_facts_free, even after a failure. */
 bool object_read(struct bytes bytes, const char *name, struct object_facts *facts,
                  struct error *error);
 void object_facts_free(struct object_facts *facts);

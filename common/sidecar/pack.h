@@ -10,7 +10,7 @@
 #include "common/codec/registry.h"
 #include "common/sidecar/write.h"
 
-/* The packed sections, by kind. Starts as {0}. */
+/* The packed sections, by kind. Initialize to {0}. */
 struct sidecar_packed {
     struct {
         const struct transform *transform; /* NULL: the section does not fit any */
@@ -18,7 +18,7 @@ struct sidecar_packed {
     } sections[SECTION_KIND_MAX + 1];
 };
 
-/* Encodes those sections that fit. `name` is for messages. Freed with sidecar_packed_free, also
+/* Encodes those sections that fit. `name` is for messages. Free with sidecar_packed_free, also
  * after a failure. */
 bool sidecar_pack(struct sidecar_packed *packed, const struct sidecar_source *source,
                   const struct sidecar_write_options *options, const char *name,

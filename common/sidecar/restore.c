@@ -18,7 +18,7 @@ struct restorer {
     const struct sidecar *sidecar;
     struct bytes stripped;
     const char *stripped_name;
-    const struct input *mapped; /* NULL where `stripped` is no mapped file */
+    const struct input *mapped; /* NULL if `stripped` is no mapped file */
     bytes_sink sink;
     void *context;
     struct digest_stream *digest; /* of what was produced */

@@ -51,7 +51,7 @@ struct sidecar_section {
 bool sidecar_recognize(struct bytes bytes);
 
 /* Reads the structure and the notes; decompresses nothing. `name` is for messages and is copied;
- * `bytes` must outlive the sidecar. Freed with sidecar_close (NULL allowed). */
+ * `bytes` must outlive the sidecar. Free with sidecar_close (NULL is allowed). */
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error);
 void sidecar_close(struct sidecar *sidecar);
 
@@ -74,7 +74,7 @@ size_t sidecar_section_count(const struct sidecar *sidecar);
 /* False for a placeholder, with the error for who needs what it does not hold. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
 const struct sidecar_section *sidecar_section(const struct sidecar *sidecar, size_t index);
-/* NULL where there is no such section. */
+/* NULL if there is no such section. */
 const struct sidecar_section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);
 size_t sidecar_kept_count(const struct sidecar *sidecar);
 const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t index);
@@ -100,7 +100,7 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_
 /* The `size` bytes of a section from `offset` on, none of which is given back unchecked: of a
  * section in blocks, the digests of those blocks that hold them, and no others are decoded; of any
  * other the section's own. That takes decoding it as a whole: of a plain zstd section once for an
- * open sidecar, as a stream. False too where the section ends before. */
+ * open sidecar, as a stream. False also if the section ends before. */
 bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
                        uint64_t offset, size_t size, struct buffer *content, struct error *error);
 

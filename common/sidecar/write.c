@@ -173,7 +173,7 @@ static bool add_all(struct writer *writer)
 
 /* ---- the file ---- */
 
-/* True where a size that stands in a compression header needs more than 32 bits. */
+/* True if a size that stands in a compression header needs more than 32 bits. */
 static bool needs_wide_sizes(const struct sidecar_source *source)
 {
     uint64_t all = source->inverse.size;

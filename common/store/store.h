@@ -17,7 +17,7 @@
 /* The environment variable with the directories to look in: a list with ':' between. */
 #define STORE_ENVIRONMENT "COVSPLIT_STORE"
 
-/* DIRECTORY/.build-id/ab/cdef....covsplit as a new string; NULL where there is no memory. The UUID
+/* DIRECTORY/.build-id/ab/cdef....covsplit as a new string; NULL if out of memory. The UUID
  * must not be empty. */
 char *store_path(const char *directory, const struct uuid *uuid);
 
@@ -28,14 +28,14 @@ enum store_query {
     STORE_STUB,   /* have it for its stub (uuid.h), all UUID_STUB_SIZE bytes of it */
 };
 
-/* The sidecar that a search found. Starts as {0}; `path` is the caller's to free. */
+/* The sidecar that a search found. Initialize to {0}; `path` is the caller's to free. */
 struct store_match {
     struct uuid uuid;
     char *path; /* NULL: none yet */
 };
 
 /* Looks in one directory more. The first sidecar of a UUID wins; one of another UUID that fits as
- * well is an error that names both. Finding nothing is none, also where there is no such directory.
+ * well is an error that names both. Finding nothing is none, also if there is no such directory.
  * The UUID must not be empty. */
 bool store_find(const char *directory, const struct uuid *uuid, enum store_query query,
                 struct store_match *match, struct error *error);
@@ -96,7 +96,7 @@ typedef bool (*store_entry_visitor)(void *context, const struct store_entry *ent
 /* Visits everything in the store that has to do with sidecars; files of other tools are passed
  * over. Sidecars come in the order of their UUIDs (bytes; a UUID before the longer ones that begin
  * with it), and the order of the rest is the same each time too. Takes as much memory as the names
- * of one directory `ab` do, so the visit may add and remove entries. Fails where the directory does
+ * of one directory `ab` do, so the visit may add and remove entries. Fails if the directory does
  * not exist or one in it cannot be read. */
 bool store_scan(const char *directory, store_entry_visitor visit, void *context,
                 struct error *error);
@@ -115,7 +115,7 @@ bool store_list_walk(const struct store_list *list, store_visitor visit, void *c
 
 #define STORE_SUFFIX ".covsplit"
 
-/* DIRECTORY/.build-id as a new string; NULL where there is no memory. */
+/* DIRECTORY/.build-id as a new string; NULL if out of memory. */
 char *store_root(const char *directory);
 
 /* The names in a directory of a store (directory.h); none where it is no directory, or gone. */
@@ -123,7 +123,7 @@ bool store_read_names(const char *path, bool (*filter)(const char *name),
                       struct directory_names *names, struct error *error);
 
 /* Reads the UUID of the sidecar that has this name in the directory of the UUID's first byte. False
- * where store_path makes no such name. */
+ * if store_path makes no such name. */
 bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid);
 
 #endif

@@ -39,12 +39,12 @@ struct deflate_blocks {
 /* Starts a stream of blocks behind what the buffer holds. */
 void deflate_blocks_start(struct deflate_blocks *blocks, struct buffer *stream);
 
-/* Each true where the block is full: deflate_blocks_end must follow. */
+/* Each true if the block is full: deflate_blocks_end must follow. */
 bool deflate_blocks_literal(struct deflate_blocks *blocks, uint8_t literal);
 bool deflate_blocks_match(struct deflate_blocks *blocks, unsigned length, unsigned distance);
 
 /* Writes the block out. `text` is what the symbols stand for, as far as it could be stored as it
- * is: data == NULL: not at all. The last block is filled up to a whole byte. False: no memory. */
+ * is: data == NULL: not at all. The last block is padded to a whole byte. False if out of memory. */
 bool deflate_blocks_end(struct deflate_blocks *blocks, struct bytes text, bool last);
 
 #endif

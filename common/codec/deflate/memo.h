@@ -17,15 +17,15 @@
 
 struct memo;
 
-/* NULL where there is no memory. Freed with memo_free (NULL allowed). */
+/* NULL if out of memory. Free with memo_free (NULL is allowed). */
 struct memo *memo_new(void);
 void memo_free(struct memo *memo);
 
 /* Remembers that recompress makes this stream of this text. The stream is viewed, not copied, and
- * must outlive the memo. False: no memory. */
+ * must outlive the memo. False if out of memory. */
 bool memo_add(struct memo *memo, struct bytes text, enum zlib_level level, struct bytes stream);
 
-/* False where it is not known. Several threads may add and look at the same time. */
+/* False if it is not known. Several threads may add and look at the same time. */
 bool memo_find(struct memo *memo, struct bytes text, enum zlib_level level, struct bytes *stream);
 
 /* The same for a section, by the digest of all that it is decoded from. */

@@ -28,12 +28,12 @@ enum zlib_level {
 #define RECOMPRESS_SIZE_MAX ((uint64_t)1 << 31)
 
 /* Appends the zlib stream (RFC 1950) of the text as zlib's compress2 makes it. Always the same
- * bytes, whatever is installed. Unfit where the text is too large, or the stream is more than
+ * bytes, whatever is installed. Unfit if the text is too large, or the stream is more than
  * `most` bytes: then it is not made to its end. */
 enum result recompress(struct bytes text, enum zlib_level level, uint64_t most,
                        struct buffer *stream);
 
-/* The level that the header of a stream tells; false where it is none of those, or no stream. */
+/* The level that the header of a stream tells; false if it is none of those, or no stream. */
 bool recompress_level(struct bytes stream, enum zlib_level *level);
 
 #endif

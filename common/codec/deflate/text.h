@@ -23,7 +23,7 @@ enum zlib_form {
  * names are a tenth of their size. */
 #define ZLIB_TEXT_STREAMS_PER_BYTE 64
 
-/* Appends the text of a stream that claims to hold `size` bytes, and finds its form. Unfit where
+/* Appends the text of a stream that claims to hold `size` bytes, and finds its form. Unfit if
  * the stream is damaged, or is not what recompress makes of the text. */
 enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer *text,
                               enum zlib_form *form);
@@ -36,7 +36,7 @@ uint64_t zlib_text_limit(const struct buffer *streams, size_t count, uint64_t se
 enum result zlib_text_remember(struct memo *memo, struct bytes text, enum zlib_form form,
                                struct bytes stream);
 
-/* Appends the text in its form. Unfit where that is more than `most` bytes. */
+/* Appends the text in its form. Unfit if that is more than `most` bytes. */
 enum result zlib_text_recompress(struct memo *memo, struct bytes text, enum zlib_form form,
                                  uint64_t most, struct buffer *stream);
 

@@ -27,7 +27,7 @@ struct active_ends {
     size_t count;
 };
 
-/* The end `number` from the innermost, which is 1; NULL where there are not so many. */
+/* The end `number` from the innermost, which is 1; NULL if there are not so many. */
 static inline const struct active_end *active_ends_get(const struct active_ends *ends,
                                                        size_t number)
 {

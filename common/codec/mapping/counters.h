@@ -1,6 +1,6 @@
 /*
  * The counters of a mapping's regions, and the list of expressions that follows from them:
- * "Counters" in docs/sidecar-format.md.
+ * "Counters" in docs/format.md.
  *
  * The list is not stored, since it follows from what each region's counter is, as a tree
  * (expressions.h). A mapping whose list is another one is not taken apart.
@@ -65,7 +65,7 @@ struct counter_value {
     uint32_t opposite; /* a value; VALUE_ZERO: none is known */
 };
 
-/* Starts as {0}; is used for one mapping after the other; freed with counters_free. */
+/* Initialize to {0}; is used for one mapping after the other; free with counters_free. */
 struct counters {
     struct counter_nodes nodes;
     struct counter_value *values;
@@ -99,10 +99,10 @@ void counters_free(struct counters *counters);
 
 /* ---- both ---- */
 
-/* Starts a mapping without anything that came. False: no memory. */
+/* Starts a mapping without anything that came. False if out of memory. */
 bool counters_start(struct counters *counters);
 
-/* Adds a value that has not come, and brings it to the front. False: no memory. */
+/* Adds a value that has not come, and brings it to the front. False if out of memory. */
 static inline bool counters_add(struct counters *counters, uint32_t counter, uint32_t *value)
 {
     *value = (uint32_t)counters->value_count;
@@ -162,23 +162,23 @@ static inline uint32_t counter_of_number(uint32_t number)
 
 /* ---- writing ---- */
 
-/* Starts a mapping. Unfit where its table of expressions is not the one that follows from the
+/* Starts a mapping. Unfit if its table of expressions is not the one that follows from the
  * regions. */
 enum result counters_start_writing(struct counters *counters, const struct mapping *mapping);
 
 /* The symbol, and the value, of the counter that the mapping has for code; what the symbol does not
- * stand for goes to the stream. False: no memory. */
+ * stand for goes to the stream. False if out of memory. */
 bool counters_put_code(struct counters *counters, struct streams *streams, unsigned stream,
                        struct counter_context context, uint32_t counter, uint8_t *symbol,
                        uint32_t *value);
 
-/* The symbols of both sides of a branch, from the value of its condition. False: no memory. */
+/* The symbols of both sides of a branch, from the value of its condition. False if out of memory. */
 bool counters_put_branch(struct counters *counters, struct streams *streams, uint32_t condition,
                          const uint32_t sides[2], uint8_t symbols[2]);
 
 /* ---- reading ---- */
 
-/* Makes room for the counters of so many regions more. False: no memory. */
+/* Makes room for the counters of so many regions more. False if out of memory. */
 bool counters_reserve(struct counters *counters, size_t regions);
 
 /* For how many there is room. */

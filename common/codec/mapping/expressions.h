@@ -37,7 +37,7 @@ struct counter_node {
     uint8_t text[2 * NUMBER_32_SIZE_MAX]; /* the entry of the table as it is written */
 };
 
-/* Starts as {0}; is used for one mapping after the other; freed with counter_nodes_free. */
+/* Initialize to {0}; is used for one mapping after the other; free with counter_nodes_free. */
 struct counter_nodes {
     struct counter_node *nodes;
     size_t count, capacity;
@@ -48,7 +48,7 @@ struct counter_nodes {
 void counter_nodes_clear(struct counter_nodes *nodes);
 void counter_nodes_free(struct counter_nodes *nodes);
 
-/* Adds a node for an expression of two counters. Unfit where it is too deep. */
+/* Adds a node for an expression of two counters. Unfit if it is too deep. */
 enum result counter_nodes_add(struct counter_nodes *nodes, uint32_t tag, uint32_t left,
                               uint32_t right, uint32_t *index);
 

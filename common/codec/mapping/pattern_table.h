@@ -19,7 +19,7 @@
 #define PATTERN_AS_IT_IS   255
 #define PATTERNS_TABLE_MAX (PATTERNS_SHORT + PATTERNS_LONG)
 
-/* Starts as {0}; freed with pattern_table_free. */
+/* Initialize to {0}; free with pattern_table_free. */
 struct pattern_table {
     /* Writing: by the number of a pattern its place below, and all that came. */
     struct intern_table places;
@@ -35,7 +35,7 @@ void pattern_table_free(struct pattern_table *table);
 
 /* ---- writing ---- */
 
-/* False: no memory. Likewise below. */
+/* False if out of memory. Likewise below. */
 bool pattern_table_add(struct pattern_table *table, uint32_t pattern);
 
 /* Puts all that were added into the streams. */
@@ -47,7 +47,7 @@ bool pattern_table_put(struct pattern_table *table, struct streams *streams);
 enum result pattern_table_take(struct pattern_table *table, struct stream_cursors *cursors);
 
 /* Takes a pattern that a byte alone does not stand for; *room is for it. NULL, with the cursors'
- * result, where there is none. */
+ * result, if there is none. */
 const struct region_pattern *pattern_take_long(const struct pattern_table *table,
                                                struct stream_cursors *cursors, uint8_t first,
                                                struct region_pattern *room);

@@ -1,5 +1,5 @@
 /*
- * Function records of the coverage mapping: "The mapping of functions" in docs/sidecar-format.md.
+ * Function records of the coverage mapping: "The mapping of functions" in docs/format.md.
  *
  * NameRef follows from the names, FuncHash from the data; of the FilenamesRefs there is one for
  * each translation unit. Mappings that are the same, as those of a template's instances are, are
@@ -158,7 +158,7 @@ static enum result put_mapping(struct encoder *encoder, const struct record *rec
                : RESULT_NO_MEMORY;
 }
 
-/* The record at the offset, and where the next is. False where there is none of this form. */
+/* The record at the offset, and where the next is. False if there is none of this form. */
 static bool take_record(struct bytes section, bool big, uint64_t *offset, struct record *record)
 {
     struct bytes header;
@@ -420,7 +420,7 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
 }
 
 /* Room for the section at once, so that it is not moved as it grows; more of it than what its
- * streams would mostly make is left to growing, whatever size is claimed. False: no memory. */
+ * streams would mostly make is left to growing, whatever size is claimed. False if out of memory. */
 static bool make_room(const struct streams *streams, uint64_t size, struct buffer *section)
 {
     static const struct stream_proportion frequent = {
@@ -469,7 +469,7 @@ static enum result decode(const struct transform_context *context, struct stream
 
 /* ---- blocks ---- */
 
-/* Up to a record that ends behind the wanted size; all, where there is none. */
+/* Up to a record that ends behind the wanted size; all, if there is none. */
 static uint64_t cut(const struct transform_context *context, struct bytes section, uint64_t wanted)
 {
     struct record record;

@@ -76,7 +76,7 @@ static inline uint32_t pattern_pack(const struct region_pattern *pattern)
     return (number << SYMBOL_BITS | pattern->symbols[1]) + 1;
 }
 
-/* False where that is no pattern's number. */
+/* False if that is no pattern's number. */
 static inline bool pattern_unpack(uint64_t number, struct region_pattern *pattern)
 {
     *pattern = (struct region_pattern){.kind = REGION_KINDS};

@@ -1,6 +1,6 @@
 /*
  * The files and regions of mappings, but for the counters: "The mapping of functions" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * Of each file but the first, the *template* is stored, which is the kinds and source ranges of its
  * regions: what a macro expands to is the same wherever it is used. Where the template is new, each
@@ -39,7 +39,7 @@ struct file_state {
     uint64_t line; /* of the last region, counted from the file's first, in the high half */
 };
 
-/* Goes from one mapping to the next. Starts as {0}; freed with regions_free. */
+/* Goes from one mapping to the next. Initialize to {0}; free with regions_free. */
 struct regions {
     struct intern_table template_numbers; /* writing: from the digest of a template to its number */
     struct buffer key;
@@ -110,7 +110,7 @@ static inline uint32_t region_enclosing(const struct file_state *file, uint32_t 
     return file->active.count != 0 ? file->active.ends[file->active.count - 1].value : file_value;
 }
 
-/* Starts. False: no memory. */
+/* Starts. False if out of memory. */
 bool regions_start(struct regions *regions);
 
 /* Starts a mapping. */
@@ -134,7 +134,7 @@ static inline void regions_pass(struct regions *regions, const struct region *re
  * own counter. */
 struct file_origin regions_origin(const struct regions *regions, size_t file);
 
-/* A file is expanded. False: no memory. */
+/* A file is expanded. False if out of memory. */
 bool regions_expand(struct regions *regions, uint32_t file, uint32_t value, uint32_t list);
 
 /* The list of templates for what is expanded by a region outside of macros. */
@@ -147,14 +147,14 @@ static inline uint32_t region_template_list(const struct region *region)
 
 /* ---- writing ---- */
 
-/* False: no memory. */
+/* False if out of memory. */
 bool regions_start_writing(struct regions *regions);
 
-/* Puts a mapping for which counters_start_writing was called. False: no memory. */
+/* Puts a mapping for which counters_start_writing was called. False if out of memory. */
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
                  struct streams *streams);
 
-/* Puts the patterns of all mappings. False: no memory. */
+/* Puts the patterns of all mappings. False if out of memory. */
 bool regions_finish_writing(struct regions *regions, struct streams *streams);
 
 /* ---- reading ---- */

@@ -20,7 +20,7 @@ bool regions_finish_writing(struct regions *regions, struct streams *streams)
 /* ---- places ---- */
 
 /* Completes what ends at `start` or before it, but not more than COMPLETED_MAX; the number of what
- * was completed, the last end in *anchor, which is as it was where there is none, and its value. */
+ * was completed, the last end in *anchor, which is as it was if there is none, and its value. */
 static unsigned complete_ends(struct file_state *file, uint64_t start, uint64_t *anchor,
                               uint32_t *value)
 {

@@ -18,7 +18,7 @@
 #define TEMPLATE_INNER_LISTS  4096
 #define TEMPLATES_OF_A_REGION 4
 
-/* Starts as {0}; freed with template_lists_free. */
+/* Initialize to {0}; free with template_lists_free. */
 struct template_lists {
     uint32_t *templates; /* of all lists: 1 + a template's number; 0: none */
 };
@@ -30,7 +30,7 @@ struct template_list {
 
 void template_lists_free(struct template_lists *lists);
 
-/* False: no memory. */
+/* False if out of memory. */
 bool template_lists_start(struct template_lists *lists);
 
 /* The number of the list for an expansion: by its length, or by the template that it is in and its

@@ -1,5 +1,5 @@
 /*
- * Function names: "Names" in docs/sidecar-format.md.
+ * Function names: "Names" in docs/format.md.
  *
  * The section is a run of chunks (common/llvm/names.h), one a translation unit, most of them zlib
  * streams. A function that is in a header has its name in every chunk, and what zlib makes of it is
@@ -74,7 +74,7 @@ static bool add_piece(struct encoder *encoder, struct piece piece)
     return true;
 }
 
-/* Takes the chunk at the front. False where there is none that would come back. */
+/* Takes the chunk at the front. False if there is none that would come back. */
 static bool take_chunk(struct bytes *section, struct piece *piece)
 {
     struct bytes rest = *section;
@@ -143,7 +143,7 @@ static struct bytes text_of(const struct piece *piece)
     return piece->form == ZLIB_FORM_NONE ? piece->stream : buffer_view(&piece->text);
 }
 
-/* Takes the name at the front; the last has no separator behind it. False where none is left. */
+/* Takes the name at the front; the last has no separator behind it. False if none is left. */
 static bool take_name(struct bytes *text, bool *at_end, struct bytes *name)
 {
     const uint8_t *separator;

@@ -21,9 +21,9 @@ enum name_text_stream {
 /* Takes the text apart into NAME_TEXT_STREAMS empty streams; each name has a byte 1 behind it. */
 enum result name_text_encode(struct bytes text, struct buffer *streams);
 
-/* Makes the text again, and finds the names in it. Unfit where the streams are damaged, or claim a
+/* Makes the text again, and finds the names in it. Unfit if the streams are damaged, or claim a
  * text out of proportion to their size, or to that of the section which the names are of; over the
- * limit where that is more than `memory` bytes. Freed with names_free, also after a failure.
+ * limit where that is more than `memory` bytes. Free with names_free, even after a failure.
  */
 enum result name_text_decode(const struct buffer *streams, uint64_t section_size, uint64_t memory,
                              struct names *names);

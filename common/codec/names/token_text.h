@@ -6,7 +6,7 @@
  * the *codes*, of mostly one byte for a token. zstd then finds the same tokens at the same places,
  * and what is between two like ones costs a byte or two instead of a match of its own.
  *
- * The codes are in docs/sidecar-format.md ("Names").
+ * The codes are in docs/format.md ("Names").
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
 #define COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
@@ -31,14 +31,14 @@ enum token_code {
 /* The number that a plain token is; TOKEN_NUMBER_NONE: none that is counted up. */
 uint32_t token_number(struct bytes token);
 
-/* Appends the codes and the dictionary of a text whose last byte is a 1. Unfit where it has too
+/* Appends the codes and the dictionary of a text whose last byte is a 1. Unfit if it has too
  * many tokens. */
 enum result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
                               struct buffer *dictionary);
 
-/* Makes the text, and tells where its strings end. Unfit where it is not of this form, or would
+/* Makes the text, and tells where its strings end. Unfit if it is not of this form, or would
  * have more than `limit` bytes, or more than 65536 tokens and more than one for each 16 bytes of
- * the limit. Freed with names_free, also after a failure. */
+ * the limit. Free with names_free, even after a failure. */
 enum result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
                               struct names *strings);
 

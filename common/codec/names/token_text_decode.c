@@ -65,7 +65,7 @@ uint32_t token_number(struct bytes token)
     return number;
 }
 
-/* The number's digits, at the end of `digits`; gives back how many. */
+/* The number's digits, at the end of `digits`; returns how many. */
 static unsigned format_number(uint64_t number, uint8_t digits[DIGITS_MAX])
 {
     unsigned count = 0;

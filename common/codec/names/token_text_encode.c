@@ -79,7 +79,7 @@ static bool add_kind(struct encoder *encoder, const struct token *token)
     return true;
 }
 
-/* False: no memory. */
+/* False if out of memory. */
 static bool number_of(struct encoder *encoder, const struct token *token, uint32_t *number)
 {
     uint32_t *of_byte =
@@ -108,7 +108,7 @@ static bool put_number(struct encoder *encoder, uint32_t number)
     return true;
 }
 
-/* False: no memory. */
+/* False if out of memory. */
 static bool put_string(struct encoder *encoder, enum token_rule rule, struct bytes string)
 {
     uint32_t before = TOKEN_NUMBER_NONE, number;
@@ -203,7 +203,7 @@ static void order_singles(struct encoder *encoder)
     }
 }
 
-/* Gives codes of one byte to the most frequent tokens, `most` at most. False: no memory. */
+/* Gives codes of one byte to the most frequent tokens, `most` at most. False if out of memory. */
 static bool choose_singles(struct encoder *encoder, size_t most)
 {
     struct candidate *candidates = malloc((encoder->count + 1) * sizeof(*candidates));

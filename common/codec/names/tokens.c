@@ -41,7 +41,7 @@ static bool begins_mangled(const uint8_t *at, const uint8_t *end)
 }
 
 /* A function that other files do not see has its file's name in front, and ';' or ':' behind it
- * (LLVM's InstrProf.cpp, "getPGOFuncName"). Gives back where the mangled name starts; the end:
+ * (LLVM's InstrProf.cpp, "getPGOFuncName"). Returns where the mangled name starts; the end:
  * nowhere. */
 static const uint8_t *find_mangled(const uint8_t *at, const uint8_t *end)
 {
