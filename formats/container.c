@@ -1,5 +1,6 @@
 /*
- * Containers of slices: see container.h. The numbers of a universal image's table are big-endian.
+ * Containers of slices: see container.h. All numbers in the table of a universal file are
+ * big-endian.
  */
 #include "formats/container.h"
 
@@ -25,7 +26,7 @@
 #define CPU_SUBTYPE_ARM64E  2
 #define CPU_SUBTYPE_X86_64H 8
 
-/* Pages of 32 KiB are the largest that any tool aligns slices to. */
+/* 32 KiB is the largest alignment that any tool gives slices. */
 #define ALIGN_MAX  15
 
 #define ZEROS_SIZE 4096
@@ -38,7 +39,8 @@ bool container_is_universal(struct bytes bytes)
         return false;
     magic = load_u32(bytes.data, true);
     count = load_u32(bytes.data + 4, true);
-    /* Java's class files have the same magic, and a version of 45 or more there. */
+    /* Java class files start with the same magic number, followed by a version, which is at least
+     * 45. */
     return (magic == FAT_MAGIC || magic == FAT_MAGIC_64) && count < 45;
 }
 
@@ -82,7 +84,7 @@ static bool read_slice(const struct container *container, size_t index, struct s
     return align <= ALIGN_MAX;
 }
 
-/* Gives the slices their places; false where these do not fit the table. */
+/* Assigns an offset to each slice; false if the offsets do not fit the fields of the table. */
 static bool lay_out(struct container *container)
 {
     uint64_t end = container->header.size;
@@ -98,7 +100,7 @@ static bool lay_out(struct container *container)
     return true;
 }
 
-/* The file is as lay_out would make it. */
+/* Whether the file has the layout that lay_out makes. */
 static bool is_laid_out(const struct container *container, struct bytes bytes)
 {
     struct container copy = *container;

@@ -1,5 +1,5 @@
 /*
- * What formats and the planner do alike with the state of a split: see format.h.
+ * What the formats and the planner share: see format.h.
  */
 #include "formats/format.h"
 

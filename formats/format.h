@@ -1,7 +1,7 @@
 /*
- * What an image format supplies, so that its images can be described and split: the operations that
- * the planner (planner.c, names_and_data.c) calls. Each format is a private state, static functions
- * and one `struct format`.
+ * What an image format must supply so that its images can be described and split: the operations
+ * that the planner (planner.c, names_and_data.c) calls. Each format consists of a private state,
+ * static functions and one `struct format`.
  */
 #ifndef COVSPLIT_FORMATS_FORMAT_H
 #define COVSPLIT_FORMATS_FORMAT_H
@@ -12,13 +12,13 @@
 #include "formats/runtime/rules.h"
 #include "formats/runtime/stub.h"
 
-/* Addresses: the first one, and the one behind the last. */
+/* A range of addresses: the first one, and the one behind the last. */
 struct bounds {
     uint64_t begin;
     uint64_t end;
 };
 
-/* The state of a split that all formats have; a format's own state starts with it. */
+/* The part of the state of a split that all formats share; a format's own state starts with it. */
 struct planning {
     const struct format *format;
     const struct input *input;
@@ -27,70 +27,72 @@ struct planning {
     struct image_code code;
     bool big_endian;
 
-    /* The format's index of each kind of section; NO_INDEX where the image has none. */
+    /* The format's index of the section of each kind; NO_INDEX if the image has none. */
     size_t section_index[SECTION_KIND_MAX + 1];
-    struct bounds whole[SECTION_KIND_MAX + 1]; /* of sections with the markers in them */
+    struct bounds whole[SECTION_KIND_MAX + 1]; /* each section, including its markers */
     bool has_record_layout; /* the raw version is known, and so are its records */
     struct profile_record_layout record_layout;
 
-    /* What stays of sections that go, with the UUID in it. */
+    /* What a split leaves of sections that it removes; it carries the UUID. */
     uint8_t stub[STUB_RECORD_MAX];
     uint8_t tripwire[TRIPWIRE_SIZE_MAX];
     size_t tripwire_size;
-    /* Bytes from the start of the names to the tripwire, which must be at an address that code can
-     * make (machine->address_unit); less than that. */
+    /* Bytes from the start of the names to the tripwire. The tripwire must be at an address that
+     * code can form (a multiple of machine->address_unit), so this is less than that unit. */
     size_t tripwire_padding;
     uint8_t mapping_tripwire[TRIPWIRE_MAPPING_SIZE];
 };
 
-/* An operation that takes an error refuses the image with it. A check without one keeps the section
- * with the reason, and returns false. What may be NULL says so. */
+/* An operation that takes an error refuses the image by setting it. A check that takes none keeps
+ * the section, records the reason, and returns false. Pointers that may be NULL say so. */
 struct format {
     const char *name;
     enum image_format id;
     size_t state_size;
-    /* The runtime has a marker of its own in front of a section's contents and one behind: a record
-     * of zeros each for data, a zero byte each for all else (COFF). */
+    /* The runtime puts a marker of its own before a section's contents and one behind: a record of
+     * zeros for data, a zero byte for any other section (COFF). */
     bool has_markers;
-    bool has_archived; /* it may have sections of SECTION_ARCHIVED */
+    bool has_archived; /* images may have sections of the kinds in SECTION_ARCHIVED */
     struct code_operations code;
 
     bool (*recognize)(struct bytes bytes);
-    /* Of what is recognized. NULL: all of it is linked. */
+    /* Whether recognized bytes are a linked image. NULL: all recognized files are. */
     bool (*is_linked)(struct bytes bytes);
-    /* NULL where no second reader knows the format. */
+    /* See image_outline. NULL if there is no second reader of the format to compare with. */
     bool (*outline)(const struct input *input, struct buffer *outline, struct error *error);
 
     /* ---- describing ---- */
 
-    /* Reads and checks the headers; what is opened is closed. */
+    /* Reads and checks the headers. After success, close must be called. */
     bool (*open)(struct planning *planning, struct error *error);
     void (*close)(struct planning *planning);
-    /* All of plan->facts that the headers tell, and code.has_absolute_operands. The UUID is the
-     * image's own; size 0: it has none. */
+    /* Fills in whatever the headers tell of plan->facts, and code.has_absolute_operands. The UUID
+     * is the image's own, or has size 0 if the image has none. */
     bool (*describe)(struct planning *planning, struct error *error);
 
-    /* What sections of the kind are called; the first one behind `after` (NO_INDEX: from the
-     * start), NO_INDEX if there is none; and its description, without kind, name and fate. */
+    /* The name that the format gives sections of the kind; the first such section behind index
+     * `after` (NO_INDEX: from the start), or NO_INDEX if there is none; and its description, except
+     * for kind, name and fate. */
     const char *(*section_name)(enum section_kind kind);
     size_t (*find_section)(const struct planning *planning, enum section_kind kind, size_t after);
     void (*describe_section)(const struct planning *planning, size_t index,
                              struct image_section *section);
 
-    /* Adds, of a stripped image, the sections that no header tells of (may be NULL). */
+    /* In a stripped image, adds the sections that no header mentions any more (may be NULL). */
     void (*find_hidden_rests)(struct planning *planning);
-    /* Whether the section is as a split leaves one of that kind. */
+    /* Sets *is_rest to whether the section looks as a split leaves a section of that kind. */
     bool (*is_rest)(const struct planning *planning, enum section_kind kind, bool *is_rest,
                     struct error *error);
-    /* Of a stripped image: the tripwire in the names, the stub in the data; empty: none is there.
+    /* In a stripped image, the tripwire in the names or the stub in the data; empty if it is not
+     * there.
      */
     struct bytes (*rest_of)(const struct planning *planning, enum section_kind kind);
 
-    /* Finds the definitions of the runtime's symbols, into code.symbols. */
+    /* Finds the definitions of the runtime's symbols and adds them to code.symbols. */
     bool (*find_symbols)(struct planning *planning, struct error *error);
-    /* Finds, where the layout of records is known, what only that tells (may be NULL). */
+    /* Finds, once the layout of records is known, what can only be found with it (may be NULL). */
     void (*find_by_layout)(struct planning *planning);
-    /* Makes the sections those of what is between the markers (may be NULL). */
+    /* Narrows the described sections to the contents between their markers (may be NULL). */
     void (*describe_contents)(struct planning *planning);
 
     bool (*bytes_at)(const struct planning *planning, uint64_t address, uint64_t size,
@@ -98,37 +100,39 @@ struct format {
 
     /* ---- deciding ---- */
 
-    /* A section that may go: keeps it where it cannot. False only with an error. */
+    /* Checks a section that was chosen for removal, and keeps it if it cannot go. False only on an
+     * error. */
     bool (*check_section)(struct planning *planning, struct image_section *section,
                           struct error *error);
-    /* The rest is of names and data. Whether enough is known of the image to judge either; the
-     * symbols and the layout are checked elsewhere. */
+    /* The remaining checks are for names and data only. Whether enough is known about the image to
+     * judge either of them; symbols and layout are checked elsewhere. */
     bool (*check_known)(struct planning *planning, enum section_kind kind);
-    /* Whether nothing else has a claim to the section's bytes (may be NULL). */
+    /* Whether the section's bytes belong to nothing else (may be NULL). */
     bool (*check_claims)(struct planning *planning, enum section_kind kind);
-    /* Whether the bounds that the runtime's functions tell are those of a section with contents of
-     * that kind. NULL: they are those of the section. */
+    /* Whether the bounds that the runtime's functions return are those of the section of that kind.
+     * NULL: they must be exactly the section's bounds. */
     bool (*are_bounds)(const struct planning *planning, enum section_kind kind,
                        const struct bounds *bounds);
-    /* Whether it is known which bytes are counters and bitmap, for `victim` to go (may be NULL). */
+    /* Whether it is known which bytes are counters and bitmap, as the removal of `victim` requires
+     * (may be NULL). */
     bool (*check_counted)(struct planning *planning, enum section_kind victim);
-    /* Whether the first record, which stays, may change where it is (may be NULL). */
+    /* Whether the first record, which stays, may be changed in place (may be NULL). */
     bool (*check_first_record)(struct planning *planning);
-    /* Whether relocations allow the section to go; adds the edits that need no layout. The last of
-     * the checks (may be NULL). */
+    /* Whether relocations allow the section to go; adds the edits that do not depend on the layout.
+     * This is the last of the checks (may be NULL). */
     bool (*settle_relocations)(struct planning *planning, enum section_kind kind);
-    /* The tripwire is not at the start of the names: where it is, the layout finds out, which then
+    /* The tripwire need not be at the start of the names: the layout chooses its address, and then
      * calls names_move. */
     bool moves_names;
 
     /* ---- the edits ---- */
 
-    /* Adds all edits that change sizes, with places for what they make room for. */
+    /* Adds all edits that change sizes, and reserves room for whatever will be written later. */
     bool (*layout)(struct planning *planning, struct error *error);
-    /* Once offsets can be mapped: writes headers and tables, into those places or over what is
-     * there, as long as that is. */
+    /* Called once offsets can be mapped: writes headers and tables into the reserved room, or over
+     * bytes of the same length. */
     bool (*write)(struct planning *planning, struct error *error);
-    /* Once nothing else changes: what depends on all bytes (may be NULL). */
+    /* Called last: writes what depends on all other bytes, such as checksums (may be NULL). */
     bool (*seal)(struct planning *planning, struct error *error);
 };
 
@@ -136,15 +140,15 @@ extern const struct format elf_format;
 extern const struct format macho_format;
 extern const struct format coff_format;
 
-/* Adds the section of the kind at the format's index to the plan. */
+/* Adds the section of the kind, which has that index in the format, to the plan. */
 void planning_add_section(struct planning *planning, enum section_kind kind, size_t index);
 
-/* The bytes that stay in the image of a section of this size that goes: the stub, a tripwire, or
- * none. */
+/* The bytes that stay in the image when a section of this kind and size is removed: the stub, a
+ * tripwire, or none. */
 struct bytes planning_rest(const struct planning *planning, enum section_kind kind, uint64_t size);
 
-/* What takes the place of a section that goes: `rest` at its start, zeros up to `cut`, nothing up
- * to `cut_end`, and zeros where the section goes on (offsets in the file). */
+/* Adds the edits that empty a section: `rest` at its start, zeros up to `cut`, nothing from there
+ * to `cut_end`, and zeros up to the section's end (offsets in the file). */
 bool planning_empty(struct planning *planning, const struct image_section *section,
                     struct bytes rest, uint64_t cut, uint64_t cut_end);
 

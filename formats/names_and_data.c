@@ -1,11 +1,12 @@
 /*
- * Making the profile runtime do without names and data: which of the two can go, and the edits to
- * the runtime's functions.
+ * Makes the profile runtime work without names and data: decides which of the two can go, and adds
+ * the edits to the runtime's functions.
  *
- * Nothing here is taken on trust. A section goes only if every function that returns its bounds is
- * found, has a body that is understood and returns just the bounds that the section has, and if
- * nothing else in the image is seen to refer to the section: no other code, no pointer, no retained
- * relocation. Then the functions of the ends return that of the stub, and of the tripwire.
+ * Nothing is taken on trust. A section goes only if every function that returns its bounds is
+ * found, has a body that is understood, and returns exactly the section's bounds, and if nothing
+ * else in the image refers to the section: no other code, no pointer, no retained relocation. The
+ * functions that return the end of a section are then made to return the end of the stub or of the
+ * tripwire.
  */
 #include "formats/names_and_data.h"
 
@@ -53,8 +54,8 @@ static bool find_bounds(struct planning *planning, enum section_kind kind, enum 
            rules_returned(&planning->code, victim, end_of(kind), &bounds->end);
 }
 
-/* The section has what the runtime's functions say. `victim` is the one that stays where they do
- * not say what they should. */
+/* Whether the section has the bounds that the runtime's functions return. If not, the section
+ * `victim` stays. */
 static bool check_bounds(struct planning *planning, enum section_kind kind,
                          enum section_kind victim)
 {
@@ -76,7 +77,8 @@ static bool check_bounds(struct planning *planning, enum section_kind kind,
     return true;
 }
 
-/* What profiles have of counters and bitmap must be known, or no sidecar could complete them. */
+/* Which counters and bitmap bytes profiles hold must be known, or no sidecar could complete
+ * them. */
 static bool check_counted(struct planning *planning, enum section_kind victim)
 {
     const struct format *format = planning->format;
@@ -93,7 +95,7 @@ static bool check_counted(struct planning *planning, enum section_kind victim)
 
 /* ---- what names and data have in common ---- */
 
-/* The reason names the version where it is that, and not a variant bit or that there is none. */
+/* The reason names the version, unless there is none or an unknown variant bit is the cause. */
 static bool keep_of_unknown_version(struct planning *planning, enum section_kind kind)
 {
     unsigned version = PROFILE_VERSION(planning->plan->facts.raw_version);
@@ -105,7 +107,7 @@ static bool keep_of_unknown_version(struct planning *planning, enum section_kind
                            "the version of its raw profiles is not known to covsplit");
 }
 
-/* What can be known at all of the image's profiles. */
+/* Whether enough is known about the image's profiles. */
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
     if (!planning->format->check_known(planning, kind))
@@ -153,8 +155,8 @@ static bool settle_relocations(struct planning *planning, enum section_kind kind
            planning->format->settle_relocations(planning, kind);
 }
 
-/* A program that looks at its own names and records by the runtime's functions, called or by a
- * pointer, keeps them. */
+/* A program that reads its own names and records through the runtime's functions, by a call or a
+ * pointer, keeps both. */
 static void keep_what_is_watched(struct planning *planning)
 {
     static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA};
@@ -175,8 +177,8 @@ static void keep_what_is_watched(struct planning *planning)
 
 /* ---- names ---- */
 
-/* Chooses the place of the tripwire in the names, whose bounds code must be able to make. False
- * where there is none. */
+/* Chooses the place of the tripwire in the names; code must be able to form its bounds. False if
+ * there is no such place. */
 static bool place_tripwire(struct planning *planning)
 {
     const struct image_section *names = section_of(planning, SECTION_NAMES);
@@ -197,8 +199,7 @@ static bool check_names(struct planning *planning)
     enum section_kind kind = SECTION_NAMES;
     uint64_t address;
 
-    /* Between markers profiles begin with bytes that are no counters, of which a sidecar says how
-     * many. */
+    /* With markers, profiles begin with bytes that are not counters; the sidecar says how many. */
     if (!check_known(planning, kind) || !check_claims(planning, kind) ||
         !check_bounds(planning, kind, kind) ||
         (planning->format->has_markers && !check_counted(planning, kind)))
@@ -238,7 +239,8 @@ static bool check_records(struct planning *planning)
     return true;
 }
 
-/* The stub covers whole counters: between markers, those behind the bytes that align the first. */
+/* The stub covers whole counters: with markers, those behind the padding that aligns the first
+ * one. */
 static bool encode_stub(struct planning *planning)
 {
     const struct sidecar_facts *facts = &planning->plan->facts;
@@ -268,8 +270,8 @@ static bool encode_stub(struct planning *planning)
     return true;
 }
 
-/* Records may go only where names go too, as these leave the tripwire by which a profile without
- * its records is known. */
+/* Records may go only if the names go too: the names leave the tripwire, and only that shows that a
+ * profile lacks its records. */
 static bool check_data(struct planning *planning, bool names_go)
 {
     enum section_kind kind = SECTION_DATA;
@@ -291,9 +293,9 @@ static bool check_data(struct planning *planning, bool names_go)
 
 /* ---- names without data ---- */
 
-/* Where names go and records stay, the first of these gets the NameRef by which the runtime tells
- * the image from others as before (tripwire_signature). So that record must be known: *offset is
- * where in the file. And nobody may look at it. (Where values are profiled, code hands it to the
+/* If names go and records stay, the first record gets a new NameRef, so that the runtime still
+ * tells the image from others (tripwire_signature). So that record must be known (*offset is its
+ * offset in the file), and no code may look at it. (With value profiling, code passes it to the
  * runtime, which only counts.) */
 static bool check_first_record(struct planning *planning, uint64_t *offset)
 {
@@ -306,7 +308,7 @@ static bool check_first_record(struct planning *planning, uint64_t *offset)
 
     if (!find_bounds(planning, SECTION_DATA, SECTION_NAMES, &data))
         return false;
-    /* Between markers they need not be in a section of their own. */
+    /* With markers they need not be in a section of their own. */
     if ((!format->has_markers && (section == NULL || section->address != data.begin)) ||
         data.end - data.begin < planning->record_layout.record_size ||
         !format->bytes_at(planning, data.begin, data.end - data.begin, &records))
@@ -348,7 +350,7 @@ static bool change_first_record(struct planning *planning, uint64_t offset)
 
 /* ---- the edits ---- */
 
-/* Once all is checked, an edit can fail for want of memory alone. */
+/* After all the checks, an edit can fail only for lack of memory. */
 static bool check_edited(const struct planning *planning, bool done, struct error *error)
 {
     if (done && !planning->plan->edits.has_no_memory)

@@ -1,7 +1,7 @@
 /*
  * What a split would do to an image: its sections, what becomes of each and why, and the edits.
  *
- * A plan knows no format. The planner makes it (planner.h), the command carries it out.
+ * A plan depends on no format. The planner makes it (planner.h), and the command carries it out.
  */
 #ifndef COVSPLIT_FORMATS_PLAN_H
 #define COVSPLIT_FORMATS_PLAN_H
@@ -18,7 +18,7 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/sidecar.h"
 
-/* Of a section that an image does not have. */
+/* The index of a section that an image does not have. */
 #define NO_INDEX         SIZE_MAX
 
 #define IMAGE_REASON_MAX 256
@@ -40,20 +40,20 @@ struct image_section {
     bool loaded;
     bool encoded; /* its bytes in the file are not its contents: compressed, or of another type */
     enum section_fate fate;
-    bool copied;                   /* it stays, and its bytes go to the sidecar all the same */
-    char reason[IMAGE_REASON_MAX]; /* why it is not cut as far as pages allow; "" if it is */
+    bool copied;                   /* stays in the image, but is also copied to the sidecar */
+    char reason[IMAGE_REASON_MAX]; /* why it is not cut out of the file; "" if it is */
 };
 
 struct image_options {
     unsigned sections;       /* mask of SECTION_BIT: what to remove */
     struct uuid uuid;        /* --uuid; size 0: none given */
     const struct input *map; /* COFF: a linker's map file, which names functions; NULL: none */
-    bool drop_signature;     /* one that cannot be made anew is taken off */
+    bool drop_signature;     /* remove a code signature that cannot be made again */
 };
 
-/* What an image is, and what a split would do to it. Owns everything in it; views the input. */
+/* What an image is, and what a split would do to it. Owns everything in it, except the input. */
 struct image_plan {
-    struct sidecar_facts facts; /* all but the sizes and digests, which only the split knows */
+    struct sidecar_facts facts; /* except sizes and digests, which only the split knows */
     bool already_split;         /* the image is a stripped one: nothing is planned */
     struct image_section sections[SECTION_KIND_MAX]; /* those present, by file offset */
     size_t section_count;
@@ -62,30 +62,31 @@ struct image_plan {
     size_t range_count;
 };
 
-/* What identifies an image that was split, and its sidecar. */
+/* What identifies a stripped image and its sidecar. */
 struct split_image {
-    struct uuid uuid;  /* size 0: nothing in the image tells */
-    bool uuid_is_stub; /* only what the stub record has of it (uuid.h) */
-    /* Sections that stay: what is in the sidecar describes just so many bytes. 0: none. */
+    struct uuid uuid;  /* size 0: not in the image */
+    bool uuid_is_stub; /* only the part of it in the stub record (uuid.h) */
+    /* Sizes in bytes of sections that stay, for comparison with the sidecar's. 0: none. */
     uint64_t counters_size;
     uint64_t bitmap_size;
+    bool has_mapping; /* told of any image: there is coverage mapping, or what is left of it */
 };
 
-/* An empty plan for the input; NULL where there is no memory. */
+/* An empty plan for the input; NULL if memory runs out. To be freed with image_plan_free. */
 struct image_plan *image_plan_new(const struct input *input, struct error *error);
 void image_plan_free(struct image_plan *plan);
 
-/* The description of a section; NULL where the image has none. */
+/* The description of a section; NULL if the image has none of that kind. */
 struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind);
 
-/* True where the image has the section, and it goes to the sidecar. */
+/* True if the image has the section and the plan moves it to the sidecar. */
 bool image_plan_removes(struct image_plan *plan, enum section_kind kind);
 
-/* The section stays, for this reason. Returns false, so that checks can return it. */
+/* Keeps the section in the image, for this reason. Returns false, so that checks can return it. */
 bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Adds a section; they are sorted by image_plan_sort. */
+/* Adds a section; call image_plan_sort after the last one. */
 void image_plan_add(struct image_plan *plan, const struct image_section *section);
 void image_plan_sort(struct image_plan *plan);
 

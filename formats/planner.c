@@ -2,10 +2,10 @@
  * The planner: see planner.h.
  *
  * An image is opened and described: its UUID, its sections, the symbols of the profile runtime, the
- * version of its profiles. One that was split before is known by what a split leaves. Of any other
- * the UUID is settled first, as the stub and the tripwire have it. Then it is decided, section by
- * section, what can go; the layout makes all edits that change sizes, and once these are in order
- * the headers and tables are written.
+ * version of its profiles. A stripped image is known by what a split leaves in it. For any other
+ * image the UUID is settled first, because the stub and the tripwire contain it. Then it is
+ * decided, section by section, what can go; the layout makes all edits that change sizes; and once
+ * these are sorted, the headers and tables are written.
  */
 #include "formats/planner.h"
 
@@ -17,7 +17,7 @@
 #include "common/edit/apply.h"
 #include "formats/names_and_data.h"
 
-/* The state of a split, with the format's own behind it; NULL where there is no memory. */
+/* The state of a split, with the format's own part behind it; NULL if memory runs out. */
 static struct planning *start(const struct format *format, const struct input *input,
                               const struct image_options *options, struct error *error)
 {
@@ -39,7 +39,7 @@ static struct planning *start(const struct format *format, const struct input *i
         .planning = planning,
         .input = input,
         .plan = plan,
-        /* A record, and the marker beside it. */
+        /* A record, and the marker beside it if there is one. */
         .bound_window = (format->has_markers ? 2 : 1) * PROFILE_RECORD_SIZE_MAX,
     };
     return planning;
@@ -85,7 +85,7 @@ static bool describe_headers(struct planning *planning, struct error *error)
     return find_sections(planning, error);
 }
 
-/* All definitions of __llvm_profile_raw_version must agree. 0 where there is none. */
+/* All definitions of __llvm_profile_raw_version must agree. 0 if there is none or they differ. */
 static uint64_t read_raw_version(const struct planning *planning)
 {
     const struct runtime_symbols *symbols = &planning->code.symbols;
@@ -108,7 +108,7 @@ static uint64_t read_raw_version(const struct planning *planning)
     return version;
 }
 
-/* The UUID is the image's own, or the one of --uuid; else of size 0. */
+/* The UUID is the image's own, or the one given with --uuid; otherwise its size stays 0. */
 static bool choose_uuid(struct planning *planning, struct error *error)
 {
     struct sidecar_facts *facts = &planning->plan->facts;
@@ -171,8 +171,8 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
                                                      : planning->format->rest_of(planning, kind);
 }
 
-/* A stripped image that has no UUID of its own still has it in the tripwire, or the start of it in
- * the stub. True where it comes from the latter. */
+/* A stripped image without a UUID of its own still has it in the tripwire, or the first part of it
+ * in the stub. True if it was taken from the stub. */
 static bool take_split_uuid(struct planning *planning)
 {
     struct uuid *uuid = &planning->plan->facts.uuid, found;
@@ -220,6 +220,7 @@ bool planner_find_split(const struct format *format, const struct input *input,
             if (format->find_hidden_rests != NULL)
                 format->find_hidden_rests(planning);
             found = find_out_whether_split(planning, &found, error) && found;
+            split->has_mapping = planning->section_index[SECTION_COVMAP] != NO_INDEX;
         }
         if (found)
             describe_split(planning, split);
@@ -248,8 +249,8 @@ static bool decide(struct planning *planning, struct error *error)
     return true;
 }
 
-/* The mapping of functions goes only where the file names of the mapping go too, which leave the
- * tripwire. */
+/* The mapping of functions goes only if the file names of the mapping go too, because only these
+ * leave a tripwire. */
 static void pair_mapping(struct image_plan *plan)
 {
     const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
@@ -260,10 +261,10 @@ static void pair_mapping(struct image_plan *plan)
                         covmap->name);
 }
 
-/* Coverage mapping is of no use without names. Where all of it goes to the sidecar and names stay
- * in the image, the sidecar gets a copy, so that reports need nothing else; and one of what is
- * archived, for when the image is not at hand. Joining does not need it: no edit and no range is of
- * it. */
+/* Coverage mapping is of no use without names. If all of it goes to the sidecar and names stay in
+ * the image, the sidecar gets a copy of the names, so that reports need nothing else; it also gets
+ * a copy of archived sections, for use when the image is not available. Joining does not need these
+ * copies: no edit and no range refers to them. */
 static void plan_copies(struct image_plan *plan)
 {
     const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);

@@ -6,7 +6,8 @@
 
 #include "formats/format.h"
 
-/* See image_plan_make and image_find_split (image.h), for an image that the format recognizes. */
+/* What image_plan_make and image_find_split (image.h) do, for an image that the format
+ * recognizes. */
 struct image_plan *planner_plan(const struct format *format, const struct input *input,
                                 const struct image_options *options, struct error *error);
 bool planner_find_split(const struct format *format, const struct input *input,

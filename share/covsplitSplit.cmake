@@ -14,8 +14,13 @@ if(NOT IS_ABSOLUTE "${place}")
                       "STORE begins with a generator expression, that must make it one")
 endif()
 
-# As for any other output of a build. Where it cannot be made, covsplit tells.
-get_filename_component(directory "${place}" DIRECTORY)
+# As for any other output of a build. Where it cannot be made, covsplit tells. A store is made here:
+# covsplit itself makes none for an image that has nothing to take out, and install() wants one.
+if(CMAKE_ARGV5 MATCHES "^--store=")
+  set(directory "${place}")
+else()
+  get_filename_component(directory "${place}" DIRECTORY)
+endif()
 if(NOT IS_DIRECTORY "${directory}")
   execute_process(COMMAND "${CMAKE_COMMAND}" -E make_directory "${directory}" ERROR_QUIET)
 endif()

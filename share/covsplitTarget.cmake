@@ -21,6 +21,9 @@
 # image is linked again (with ninja and make). What is deleted in a store comes back only when TARGET
 # is linked again for another reason.
 #
+# It may be used where `covsplit link` is the launcher of the linker (CMAKE_C_LINKER_LAUNCHER and the
+# like): TARGET is taken out of that, and split here alone, as the arguments say.
+#
 # The step comes behind the commands that were added to TARGET with add_custom_command(POST_BUILD)
 # before, and in front of those that are added later: strip later.
 
@@ -71,6 +74,7 @@ function(covsplit_target target)
   endif()
 
   set_property(TARGET ${target} PROPERTY COVSPLIT_IS_SPLIT TRUE)
+  _covsplit_leave_launcher(${target})
   add_custom_command(
     TARGET ${target} POST_BUILD
     COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSplit.cmake" --
@@ -141,6 +145,32 @@ function(_covsplit_add_watch)
     BYPRODUCTS ${stamps}
     COMMENT "Looking for lost sidecars"
     VERBATIM)
+endfunction()
+
+# What the launchers split would be split already here, and its sidecar elsewhere. Of each launcher
+# "...;covsplit;link;OPTION...;--;..." goes, and what is around that stays.
+function(_covsplit_leave_launcher target)
+  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+  foreach(language IN LISTS languages)
+    get_target_property(launcher ${target} ${language}_LINKER_LAUNCHER)
+    set(kept)
+    set(program)
+    set(inside FALSE)
+    foreach(word IN LISTS launcher)
+      if(inside)
+        string(COMPARE NOTEQUAL "${word}" "--" inside)
+      elseif(word STREQUAL "link" AND program MATCHES "(^|[/\\:])covsplit(\\.exe|::command>)?$")
+        list(REMOVE_AT kept -1)
+        set(inside TRUE)
+      else()
+        list(APPEND kept "${word}")
+      endif()
+      set(program "${word}")
+    endforeach()
+    if(launcher)
+      set_property(TARGET ${target} PROPERTY ${language}_LINKER_LAUNCHER "${kept}")
+    endif()
+  endforeach()
 endfunction()
 
 function(_covsplit_check_target target)

@@ -86,8 +86,12 @@ static const struct option_description split_options[] = {
 static const struct option_description link_options[] = {
     WHERE_THE_SIDECAR_GOES,
     HOW_IT_IS_COMPRESSED,
+    VALUE(OPTION_EXCLUDE, TEXT, "exclude", NO_LETTER, "GLOB", "leave such an output alone",
+          .repeats = true),
+    FLAG(OPTION_NO_DEFAULT_EXCLUDES, "no-default-excludes", NO_LETTER,
+         "split also what configure scripts, CMake and Meson link to try things"),
     THREADS("compress with"),
-    VERBOSE("print the sizes before and after, or that there was nothing to split"),
+    VERBOSE("print the sizes before and after, or why there was nothing to split"),
 };
 
 static const struct option_description join_options[] = {
@@ -197,14 +201,19 @@ static const struct command commands[] = {
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
     {"link", "Run a link, and split what it writes",
      "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
-     "                     [--level N] [--portable] [--no-exact] [-j N] [-v]\n"
+     "                     [--level N] [--portable] [--no-exact] [--exclude GLOB]...\n"
+     "                     [--no-default-excludes] [-j N] [-v]\n"
      "                     -- COMMAND [ARGUMENT...]",
      "COMMAND is a linker or a compiler with its arguments, as a build calls it: the\n"
      "output is what its -o, /out: or --output says, also in response files. It is split\n"
      "in place; without --sidecar and --store, the sidecar is OUTPUT.covsplit. What has no\n"
      "coverage, and what is no image, is left alone, so that everything that a build\n"
      "compiles and links may go through this. An output that cannot be split is removed,\n"
-     "and the exit status is 1; else it is that of COMMAND.\n",
+     "and the exit status is 1; else it is that of COMMAND.\n"
+     "\n"
+     "What is linked only to try whether that works is left alone: conftest of autoconf,\n"
+     "CMake's try_compile and meson-private. GLOB is compared with the path of the output\n"
+     "and with every end of it that begins behind a slash; its * takes slashes too.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
     {"join", "Bring back the original image from a stripped one and its sidecar",
      "[--sidecar FILE | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",

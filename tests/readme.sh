@@ -1,22 +1,26 @@
 #!/bin/bash
-# Walks through the README from the top, as a new user would: runs every command in it as it is
-# written, one block after the other, in a root of its own.
+# Walks through the README and the pages in docs/ from the top, as a new user would: runs every
+# command in them as it is written, one block after the other. Blocks without a language are
+# commands. docs/recipes.md has a suite of its own.
 #
-# The root has the packages of this machine (/usr, /etc, what dpkg and apt know), which it can only
-# read, and nothing else: an empty /usr/local, /root, /tmp and /run, and the sources without what was
-# built from them. Nothing of it outlives the walk, and nothing outside of it is changed. This needs
-# to be root.
-#
-# Blocks without a language are commands; what the README takes for granted (more programs,
-# profiles) is made by `make_what_is_taken_for_granted`. One block is left out: the one that runs the
-# whole suite, since that runs this.
+# The walk has a root of its own. The root has the packages of this machine (/usr, /etc, what dpkg
+# and apt know), which it can only read, and nothing else: an empty /usr/local, /root, /tmp and /run,
+# and the sources without what was built from them. Nothing of it outlives the walk, and nothing
+# outside of it is changed. This needs to be root.
 #
 # With --fresh, the packages too are new: a minimal Debian (clean-root.sh), into which the README's
 # first command installs what it needs. That takes some minutes more, and 4 GB, so the suite leaves
 # it out.
 #
-# Usage: readme.sh [--fresh]
+# With --docs BUILD, only the pages in docs/ are walked, in a temporary directory, with the covsplit
+# of that build. That takes seconds. Servers are left out: their ports may be in use.
+#
+# Each page in docs/ has a directory of its own, with the guide's program app.c in it. One block is left
+# out: the one that runs the whole suite, since that runs this.
+#
+# Usage: readme.sh [--fresh | --docs BUILD]
 set -euo pipefail
+shopt -s extglob
 
 sources=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -91,26 +95,27 @@ case ${1-} in
     exec env -i TERM=dumb HOME=/root PATH=/usr/lib/llvm-19/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin \
         "${network[@]}" chroot "$root" bash /root/covsplit/tests/readme.sh --inside
     ;;
+--inside | --docs) ;;
+*)
+    echo "usage: $0 [--fresh | --docs BUILD]" >&2
+    exit 2
+    ;;
 esac
 
 # ---- inside: the walk ----
 
-readme=/root/covsplit/README.md
+readme=$sources/README.md
 servers=()
-trap '[ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2>/dev/null || true' EXIT
-
-make_what_is_taken_for_granted() {
-    mkdir -p dist profiles nothing
-    cp app dist/program
-    cp default.profraw profiles/
-    (cd sidecars/.build-id && ls -d -- */*.covsplit) | sed 's|/||; s|\.covsplit$||' >released.txt
-    printf 'coverage:\n\tllvm-cov report app.stripped -instr-profile=app.profdata\n' >Makefile
-    printf 'cmake_minimum_required(VERSION 3.21)\nproject(app LANGUAGES C CXX)\n' >CMakeLists.txt
+clean_up() {
+    [ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2>/dev/null || true
+    [ -z "${temporary-}" ] || rm -rf "$temporary"
 }
+trap clean_up EXIT
 
 # Until the server has what the walk asks it for. Asking too early would be remembered.
 wait_for_server() {
-    local url=http://localhost:$1/buildid/$(head -n 1 released.txt)/debuginfo
+    local url
+    url=http://localhost:$1/buildid/$(head -n 1 released.txt)/debuginfo
     for _ in $(seq 100); do
         if python3 -c 'import sys, urllib.request; urllib.request.urlopen(sys.argv[1])' "$url" \
             2>/dev/null; then
@@ -125,6 +130,7 @@ wait_for_server() {
 # Servers stay, while what follows them runs.
 run_with_servers() {
     local line port=8002
+    mkdir nothing
     while IFS= read -r line; do
         if [[ ! $line =~ (^| )debuginfod\  ]]; then
             bash -c "$line"
@@ -146,7 +152,7 @@ check_row() {
     for file; do
         told=${numbers[0]-0}
         numbers=("${numbers[@]:1}")
-        size=$(stat --format=%s "/root/covsplit/build/demo/$file")
+        size=$(stat --format=%s "$sources/build/demo/$file")
         if [ $((told * 1000)) -lt $((size - size / 50)) ] ||
             [ $((told * 1000)) -gt $((size + size / 50)) ]; then
             echo "$label: the README has $told kB, $file has $size bytes"
@@ -161,42 +167,81 @@ check_table() {
     check_row sidecar sqlite.covsplit
 }
 
-walk() {
-    local block=$1 number=$2
-    printf '\n== line %d of the README\n%s\n--\n' "$number" "$block"
+# run_block BLOCK PAGE LINE
+run_block() {
+    local block=$1
+    printf '\n== %s, line %d\n%s\n--\n' "$2" "$3" "$block"
     case $block in
     tests/run.sh) echo "(left out: it runs this)" ;;
     tests/demo.sh)
         bash -e -o pipefail -c "$block"
         check_table
         ;;
-    *debuginfod\ -F*) run_with_servers "$block" ;;
+    *debuginfod\ -F*)
+        if [ "$mode" = --docs ]; then
+            echo "(left out: no servers here)"
+        else
+            run_with_servers "$block"
+        fi
+        ;;
     *) bash -e -o pipefail -c "$block" ;;
     esac
 }
 
-cd /root/covsplit
-number=0 start=0 blocks=0 block='' state=text
-while IFS= read -r line <&3; do
-    number=$((number + 1))
-    if [ "$line" = '## First steps' ]; then
-        mkdir /root/demo
-        cd /root/demo
-    fi
-    case $state:$line in
-    text:'```') state=commands start=$((number + 1)) block='' ;;
-    text:'```'*) state=other ;;
-    commands:'```')
-        state=text
-        blocks=$((blocks + 1))
-        walk "$block" "$start"
-        if [ -f app.stripped ] && [ ! -d dist ]; then
-            make_what_is_taken_for_granted
+# walk_page FILE: in the current directory. Blocks may be indented, as they are in lists.
+walk_page() {
+    local page=${1#"$sources/"} line number=0 start=0 block='' state=text indent=''
+    while IFS= read -r line <&3; do
+        number=$((number + 1))
+        if [ "$page:$line" = 'README.md:## First steps' ]; then
+            mkdir "$home/demo"
+            cd "$home/demo"
         fi
-        ;;
-    other:'```') state=text ;;
-    commands:*) block+=${block:+$'\n'}$line ;;
-    esac
-done 3<"$readme"
+        case $state:${line#"$indent"} in
+        text:*([ ])'```')
+            state=commands start=$((number + 1)) block='' indent=${line%'```'}
+            ;;
+        text:*([ ])'```'*) state=other indent=${line%%'`'*} ;;
+        commands:'```')
+            state=text indent=''
+            blocks=$((blocks + 1))
+            run_block "$block" "$page" "$start"
+            ;;
+        other:'```') state=text indent='' ;;
+        commands:*) block+=${block:+$'\n'}${line#"$indent"} ;;
+        esac
+    done 3<"$1"
+}
+
+walk_docs() {
+    local page name
+    for page in "$sources"/docs/{guide,*}.md; do
+        name=$(basename "$page" .md)
+        if [ "$name" = recipes ] || [ -d "$home/$name" ]; then
+            continue
+        fi
+        mkdir "$home/$name"
+        cd "$home/$name"
+        if [ "$name" != guide ]; then
+            cp ../guide/app.c .
+        fi
+        walk_page "$page"
+    done
+}
+
+mode=$1
+blocks=0
+if [ "$mode" = --docs ]; then
+    PATH=$(cd "$2/split" && pwd):/usr/lib/llvm-19/bin:$PATH
+    temporary=$(mktemp -d)
+    home=$temporary
+    export HOME=$home
+    walk_docs
+else
+    home=/root
+    cd "$sources"
+    walk_page "$readme"
+    walk_docs
+fi
 printf '\n%d blocks of commands, all as written\n' "$blocks"
 [ "$blocks" -ge 15 ]

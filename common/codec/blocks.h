@@ -5,7 +5,7 @@
  * memory, and a part of the section can be read without the rest. Each block holds whole records;
  * it is encoded by another transform as if it were a section.
  *
- * The packed form is in docs/sidecar-format.md ("Blocks").
+ * The packed form is in docs/format.md ("Blocks").
  */
 #ifndef COVSPLIT_COMMON_CODEC_BLOCKS_H
 #define COVSPLIT_COMMON_CODEC_BLOCKS_H

@@ -1,5 +1,5 @@
 /*
- * Profile data: "Data" in docs/sidecar-format.md.
+ * Profile data: "Data" in docs/format.md.
  *
  * A record has 48 to 72 bytes, but hardly any of them are new information: NameRef is the hash of a
  * name, and names come in the order of the records; the counters of a record follow those of the

@@ -1,5 +1,5 @@
 /*
- * Filenames of the coverage mapping: "Filenames" in docs/sidecar-format.md.
+ * Filenames of the coverage mapping: "Filenames" in docs/format.md.
  *
  * A header is named by every translation unit that includes it. So each filename is stored once,
  * and of each record only which filenames it has.

@@ -1,6 +1,6 @@
 /*
  * FuncHash and NumCounters of the profile data records, as streams: "FuncHashes and NumCounters" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * Both follow from a function's control flow, so each pair of them is stored once, however many
  * functions have it. If a function has at most ten statements that matter, Clang's hash consists of

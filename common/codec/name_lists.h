@@ -1,6 +1,6 @@
 /*
  * Lists of names that have many names in common. Each name is stored once, and the lists as codes
- * ("Lists of names" in docs/sidecar-format.md).
+ * ("Lists of names" in docs/format.md).
  *
  * A header brings the same names in the same order everywhere, so the expected name is the one that
  * followed the previous name before. Names that are in the current list already are skipped, since

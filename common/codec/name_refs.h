@@ -1,6 +1,6 @@
 /*
  * NameRefs in the profile data and in the coverage mapping of functions, as two streams: "NameRefs"
- * in docs/sidecar-format.md.
+ * in docs/format.md.
  *
  * Functions are nearly in the order of their names, so only the starts of runs of consecutive names
  * are stored; a run that was left is usually resumed at the same place. In the mapping, a function

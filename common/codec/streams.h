@@ -2,7 +2,7 @@
  * The streams into which a transform splits a section, and their compressed form.
  *
  * Each stream holds numbers or texts of one kind, which zstd compresses well together. The packed
- * form is described in docs/sidecar-format.md ("Compact forms").
+ * form is described in docs/format.md ("Compact forms").
  */
 #ifndef COVSPLIT_COMMON_CODEC_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_STREAMS_H

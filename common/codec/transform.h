@@ -9,7 +9,7 @@
  *
  * Sections repeat each other's information: names imply the hashes in data and in the mapping of
  * functions, and data implies more of the latter. So a transform may use the sections decoded
- * before it, in the order names, data, mapping. The forms are described in docs/sidecar-format.md.
+ * before it, in the order names, data, mapping. The forms are described in docs/format.md.
  */
 #ifndef COVSPLIT_COMMON_CODEC_TRANSFORM_H
 #define COVSPLIT_COMMON_CODEC_TRANSFORM_H

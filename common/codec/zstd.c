@@ -3,7 +3,8 @@
  *
  * Compression always uses at least one of zstd's worker threads: without any, zstd processes the
  * data differently and produces other bytes. With one or more, the bytes only depend on the job
- * size, which is therefore fixed here.
+ * size, which is therefore fixed here. A libzstd built without threads, as static ones often are,
+ * produces the other bytes, just as another version of libzstd may.
  */
 #include "common/codec/zstd.h"
 
@@ -57,16 +58,25 @@ static bool set_parameter(ZSTD_CCtx *context, ZSTD_cParameter parameter, int val
 }
 
 /* At most one thread for each job: more would only need memory. */
-static int worker_count(uint64_t size, unsigned threads)
+static int worker_count(uint64_t size, unsigned threads, int most)
 {
     uint64_t jobs = (size >> JOB_SIZE_LOG) + 1;
-    ZSTD_bounds bounds = ZSTD_cParam_getBounds(ZSTD_c_nbWorkers);
-    uint64_t most = bounds.upperBound > 1 ? (uint64_t)bounds.upperBound : 1;
     uint64_t count = threads < jobs ? threads : jobs;
 
-    if (count > most)
-        count = most;
+    if (count > (uint64_t)most)
+        return most;
     return count == 0 ? 1 : (int)count;
+}
+
+static bool set_up_workers(ZSTD_CCtx *context, uint64_t size, unsigned threads)
+{
+    ZSTD_bounds bounds = ZSTD_cParam_getBounds(ZSTD_c_nbWorkers);
+
+    if (ZSTD_isError(bounds.error) || bounds.upperBound < 1)
+        return true;
+    return set_parameter(context, ZSTD_c_nbWorkers,
+                         worker_count(size, threads, bounds.upperBound)) &&
+           set_parameter(context, ZSTD_c_jobSize, 1 << JOB_SIZE_LOG);
 }
 
 static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options *options,
@@ -77,13 +87,11 @@ static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options
          set_parameter(context, ZSTD_c_chainLog, CHAIN_LOG_MAX)) &&
         set_parameter(context, ZSTD_c_checksumFlag, 0) &&
         set_parameter(context, ZSTD_c_contentSizeFlag, 1) &&
-        set_parameter(context, ZSTD_c_nbWorkers, worker_count(size, options->threads)) &&
-        set_parameter(context, ZSTD_c_jobSize, 1 << JOB_SIZE_LOG) &&
+        set_up_workers(context, size, options->threads) &&
         !ZSTD_isError(ZSTD_CCtx_setPledgedSrcSize(context, size)))
         return true;
     return error_set(error,
-                     "%s: libzstd does not compress at level %d with threads; install a libzstd "
-                     "that was built with them",
+                     "%s: libzstd does not compress at level %d; use another version of libzstd",
                      name, options->level);
 }
 

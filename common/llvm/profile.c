@@ -200,9 +200,7 @@ bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, s
 {
     *offset = 0;
     return profile_find_next(file, offset) ||
-           error_set(error,
-                     "%s: empty: the program ended before it wrote its profile; run it again",
-                     name);
+           error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again", name);
 }
 
 /* ---- the header ---- */

@@ -264,7 +264,8 @@ static bool check_known(struct planning *planning, enum section_kind kind)
         return image_plan_keep(planning->plan, kind,
                                "BOLT has moved the image's code; run covsplit before BOLT");
     if (!planning->code.symbols.are_told)
-        return image_plan_keep(planning->plan, kind, "no symbol table: run covsplit before strip");
+        return image_plan_keep(planning->plan, kind,
+                               "no symbol table: run covsplit before strip, and link without -s");
     return machine->got_size_max == 0 ||
            (state_of(planning)->code_base != 0 &&
             code_at(planning, 0).got_bytes.size <= machine->got_size_max) ||

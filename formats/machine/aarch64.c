@@ -1,29 +1,29 @@
 /*
  * AArch64 (Arm Architecture Reference Manual for A-profile, C6.2; AAPCS64).
  *
- * Instructions are 4 bytes at multiples of 4. An address takes two of them: adrp makes that of a
- * page of 4 KiB, and an add or a load brings the rest. So an accessor has two to change, and
- * compilers may put others between the two elsewhere: a search looks many instructions ahead, and
- * takes an adrp whose other half is not found for a reference to its whole page. It ends where the
- * register surely has another value: as long as nothing branches. Two instructions hardly ever make
- * an address by chance. Code at a fixed address may also hold one: in movz and movk, or as a word
- * between functions.
+ * Instructions are 4 bytes at multiples of 4. An address takes two of them: adrp forms the address
+ * of a page of 4 KiB, and an add or a load supplies the rest. So an accessor has two instructions
+ * to change. Compilers may put others between the two: a search looks many instructions ahead, and
+ * treats an adrp whose other half is not found as a reference to its whole page. It stops where the
+ * register surely has another value, as long as nothing branches. Two instructions hardly ever form
+ * an address by chance. Code at a fixed address may also contain one: in movz and movk, or as a
+ * word between functions.
  *
- * Bodies seen in real images. What makes the address is one of the lines below; the instructions in
- * brackets come and go with compiler options (-mbranch-protection, -mno-omit-leaf-frame-pointer):
+ * Bodies seen in real images. One of the lines below forms the address; the instructions in
+ * brackets depend on compiler options (-mbranch-protection, -mno-omit-leaf-frame-pointer):
  *     [bti c] [paciasp] [stp x29, x30, [sp, #-16]!; mov x29, sp]
- *         makes X in x0
+ *         forms X in x0
  *     [ldp x29, x30, [sp], #16] [autiasp] ret       (or retaa; with the B key, pacibsp and so on)
  *
- *     adrp x0, slot; ldr x0, [x0, :lo12:slot]    clang 14 to 22 and gcc, PIC or not, as the symbols
- *                                                are weak: GNU ld, gold; lld and mold too where
- *                                                the section is absent
- *     adrp x0, X; add x0, x0, :lo12:X            mold makes it of that; lld for COFF
- *     nop; adr x0, X  (or adr; nop)              lld makes it of that where X is near; ld64.lld
- *     adr x0, page; ldr or add as above          GNU ld's remedy for Cortex-A53's erratum 843419
+ *     adrp x0, slot; ldr x0, [x0, :lo12:slot]    clang 14 to 22 and gcc, PIC or not, because the
+ *                                                symbols are weak. Kept by GNU ld and gold, and by
+ *                                                lld and mold if the section is absent
+ *     adrp x0, X; add x0, x0, :lo12:X            the same, relaxed by mold; lld for COFF
+ *     nop; adr x0, X  (or adr; nop)              the same, relaxed by lld if X is near; ld64.lld
+ *     adr x0, page; ldr or add as above          GNU ld's fix for erratum 843419 of Cortex-A53
  *     adr x0, X  or  ldr x0, slot                -mcmodel=tiny
- *     movz x0, X; movk x0, ... (three times)     clang's -mcmodel=large; gcc's loads a literal, as
- *                                                from a slot
+ *     movz x0, X; movk x0, ... (three times)     clang -mcmodel=large (gcc loads a literal, as it
+ *                                                does from a slot)
  */
 #include "formats/machine/flow.h"
 #include "formats/machine/instruction.h"
@@ -55,11 +55,11 @@
 #define SHIFT_16            0x00200000u /* of movz and movk: lsl #16 */
 #define IMMEDIATE_PARTS     4           /* of 16 bits */
 
-/* Instructions behind an adrp among which its other half is looked for: that of a load is close,
- * any may be far where compilers have moved the adrp out of a loop. */
+/* How many instructions behind an adrp are searched for its other half: a load is close, any other
+ * may be far away if the compiler has moved the adrp out of a loop. */
 #define LOOK_AHEAD_LOAD 16
 
-/* immhi:immlo of adr and adrp: 21 bits. */
+/* The immediate of adr and adrp, immhi:immlo: 21 bits. */
 static uint64_t address_immediate(uint32_t instruction)
 {
     return signed_field((instruction >> 3 & 0x1ffffc) | (instruction >> 29 & 3), 21);
@@ -82,7 +82,7 @@ static bool is_adr(uint32_t instruction)
 
 /* ---- accessors ---- */
 
-/* A literal is within 1 MiB of the instruction. */
+/* ldr with a literal, which is within 1 MiB of the instruction. */
 static bool is_load_literal(uint32_t instruction)
 {
     return (instruction & 0x3b000000) == 0x18000000;
@@ -93,8 +93,8 @@ static uint64_t literal_address(uint32_t instruction, uint64_t address)
     return address + signed_field(instruction >> 5 & 0x7ffff, 19) * INSTRUCTION_SIZE;
 }
 
-/* The instructions that make the address, of the body whose view starts with them: how, and how
- * many bytes. False for others. */
+/* Decodes the instructions at the start of the code that form the address: how they do, and in how
+ * many bytes. False for other instructions. */
 static bool decode_pair(const struct code *code, struct accessor *accessor)
 {
     uint32_t first, second;
@@ -162,7 +162,7 @@ static bool decode_immediate(const struct code *code, struct accessor *accessor)
     return true;
 }
 
-/* Whether the instruction is the next one; *offset is then behind it. */
+/* Whether the next instruction is this one; *offset is then behind it. */
 static bool take(const struct code *code, uint32_t instruction, uint64_t *offset)
 {
     uint32_t found;
@@ -173,7 +173,8 @@ static bool take(const struct code *code, uint32_t instruction, uint64_t *offset
     return true;
 }
 
-/* The return address was signed with a key: it is authenticated before the return, or by it. */
+/* A signed return address is authenticated before the return, or by it, with the key that signed
+ * it. */
 static bool take_signed_return(const struct code *code, bool is_key_b, uint64_t *offset)
 {
     return take(code, INSTRUCTION_RETAA | (is_key_b ? RETURN_KEY_B : 0), offset) ||
@@ -209,7 +210,7 @@ static bool decode(const struct code *code, struct accessor *accessor)
     return true;
 }
 
-/* The immediate of adr or adrp; false where the distance takes more bits. */
+/* Encodes the immediate of adr or adrp; false if the distance takes more than 21 bits. */
 static bool encode_address(uint32_t opcode, uint64_t distance, uint8_t *patch)
 {
     uint32_t immediate = (uint32_t)distance & 0x1fffff;
@@ -241,8 +242,8 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
 /* ---- references ---- */
 
-/* The low 12 bits that an add, a load or a store with this base register brings: false for any
- * other instruction. */
+/* The low 12 bits that an add, load or store with this base register supplies; false for any other
+ * instruction. */
 static bool low_half(uint32_t instruction, uint32_t base, uint64_t *low)
 {
     uint64_t immediate = instruction >> 10 & 0xfff;
@@ -255,12 +256,12 @@ static bool low_half(uint32_t instruction, uint32_t base, uint64_t *low)
     }
     if ((instruction & 0x3b000000) != 0x39000000) /* load or store, unsigned offset */
         return false;
-    /* The scale is the size, but for vector registers of 128 bits (opc 1x with size 00). */
+    /* The scale is the size, except for vector registers of 128 bits (opc 1x with size 00). */
     *low = immediate << ((instruction & 0xc4800000) == 0x04800000 ? 4 : instruction >> 30);
     return true;
 }
 
-/* A load of a general register: with an unsigned offset, or with a register as one. */
+/* A load of a general register, with an immediate or a register as its offset. */
 static bool is_load(uint32_t instruction)
 {
     bool is_prefetch = instruction >> 30 == 3 && (instruction >> 23 & 1) != 0;
@@ -270,8 +271,8 @@ static bool is_load(uint32_t instruction)
     return (instruction >> 22 & 3) != 0 && !is_prefetch;
 }
 
-/* Whether the instruction surely puts another value into the register; of those that do only the
- * ones that compilers make most are known. */
+/* Whether the instruction surely puts another value into the register; knows only the instructions
+ * that compilers use most. */
 static bool overwrites(uint32_t instruction, uint32_t base)
 {
     bool calculates = (instruction & 0x1f800000) == 0x11000000 || /* add, sub: immediate */
@@ -283,7 +284,7 @@ static bool overwrites(uint32_t instruction, uint32_t base)
     return (instruction & 0x1f) == base && (calculates || moves || is_load(instruction));
 }
 
-/* Where a branch (b) or a call (bl) leads. */
+/* A branch (b) or call (bl), and where it leads. */
 static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
     if ((instruction & 0x7c000000) != 0x14000000)
@@ -292,7 +293,8 @@ static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *target)
     return true;
 }
 
-/* Where a conditional one (b.cond, cbz, cbnz; their distance is a literal's) leads. */
+/* A conditional branch (b.cond, cbz, cbnz; encoded like a literal's distance), and where it
+ * leads. */
 static bool is_conditional_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
     if ((instruction & 0xfe000000) != 0x54000000 && (instruction & 0x7e000000) != 0x34000000)
@@ -301,7 +303,7 @@ static bool is_conditional_branch(uint32_t instruction, uint64_t address, uint64
     return true;
 }
 
-/* tbz, tbnz: a bit of a register. */
+/* A branch on one bit of a register (tbz, tbnz), and where it leads. */
 static bool is_bit_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
     if ((instruction & 0x7e000000) != 0x36000000)
@@ -310,7 +312,7 @@ static bool is_bit_branch(uint32_t instruction, uint64_t address, uint64_t *targ
     return true;
 }
 
-/* br, blr, ret and those that authenticate: what they are is in these bits. */
+/* br, blr, ret and their variants that authenticate; *kind tells which of them it is. */
 static bool is_register_branch(uint32_t instruction, unsigned *kind)
 {
     *kind = instruction >> 21 & 7;
@@ -322,7 +324,7 @@ static bool is_register_branch(uint32_t instruction, unsigned *kind)
 
 /* ---- pages ---- */
 
-/* Registers as flow.h numbers them: x0 is 31, and the stack pointer none. */
+/* Registers as flow.h numbers them: x0 becomes 31, and the stack pointer 0 (none). */
 static unsigned number_of(uint32_t field)
 {
     return field % 32 == 31 ? 0 : field % 32 == 0 ? 31 : field % 32;
@@ -333,13 +335,14 @@ static uint32_t mask_of(uint32_t field)
     return UINT32_C(1) << number_of(field) & ~UINT32_C(1);
 }
 
-/* Stores and loads of 64 bits: str, stur, stp, ldr, ldur, ldp. The stack's are by sp or x29. */
+/* Stores and loads of 64 bits: str, stur, stp, ldr, ldur, ldp. Those by sp or x29 access the
+ * stack. */
 static void decode_memory(uint32_t bits, struct flow_instruction *flow)
 {
     bool is_pair = (bits & 0xfe000000) == 0xa8000000;
     bool is_scaled = (bits & 0xff800000) == 0xf9000000;
     bool is_plain = is_scaled || (bits & 0xffa00c00) == 0xf8000000 ||
-                    (bits & 0xff800000) == 0xa9000000; /* it leaves the base alone */
+                    (bits & 0xff800000) == 0xa9000000; /* the base is not changed */
     bool is_load = (bits >> 22 & 1) != 0;
     uint32_t base = bits >> 5 & 0x1f;
     unsigned first = number_of(bits), second = is_pair ? number_of(bits >> 10) : 0;
@@ -396,7 +399,8 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     flow->is_end = is_register || (bits & 0xfc000000) == 0x14000000;
 }
 
-/* With -fpic gcc's code reaches more slots of the GOT from its first page. */
+/* With -fpic, code from gcc reaches slots further on in the GOT from the address of its first
+ * page. */
 #define REACH_IN_GOT (8 * PAGE_SIZE)
 
 static uint64_t reach_of(const struct code *code, uint64_t page)
@@ -412,7 +416,7 @@ static bool half_refers(const struct flow_half *half, uint64_t offset,
            reference_counts(half->target, half->high + instruction->low);
 }
 
-/* bti c; paciasp, pacibsp; what makes a frame: sub sp, sp, #...; stp, str [sp, #-...]! */
+/* bti c; paciasp, pacibsp; or what sets up a frame: sub sp, sp, #...; stp, str [sp, #-...]! */
 static bool starts_function(uint32_t bits)
 {
     return bits == INSTRUCTION_BTI_C || (bits & ~SIGN_KEY_B) == INSTRUCTION_PACIASP ||
@@ -420,7 +424,8 @@ static bool starts_function(uint32_t bits)
            (bits & 0xfff00fe0) == 0xf8100fe0;
 }
 
-/* Behind the end of another one, and nops that align it; else it is further into a function. */
+/* Such an instruction starts a function only if it follows the end of another one, or nops behind
+ * it. */
 static bool is_function(const struct code *code, uint64_t offset)
 {
     struct flow_instruction before = {0};
@@ -447,8 +452,8 @@ static const struct flow flow = {
     .has_handlers = true,
 };
 
-/* Whether an address that counts is made of the page that the adrp at `offset` makes. The whole
- * page counts where nothing tells what of it. */
+/* Whether the page that the adrp at `offset` forms leads to an address that counts. If nothing
+ * tells which part of the page is used, the whole page counts. */
 static bool page_refers(const struct code *code, uint64_t offset, uint64_t page,
                         const struct reference_target *target, uint64_t *steps_left)
 {
@@ -483,13 +488,13 @@ static bool is_movk(uint32_t instruction)
     return (instruction & 0x7f800000) == 0x72800000;
 }
 
-/* The bits that a movz or movk brings. */
+/* The bits that a movz or movk sets. */
 static uint64_t move_part(uint32_t instruction)
 {
     return (uint64_t)(instruction >> 5 & 0xffff) << 16 * (instruction >> 21 & 3);
 }
 
-/* Whether the movz at `offset`, with the movk behind it, makes an address that counts. */
+/* Whether the movz at `offset` and the movk behind it form an address that counts. */
 static bool movz_refers(struct bytes code, uint64_t offset, uint32_t movz,
                         const struct reference_target *target)
 {
@@ -506,7 +511,8 @@ static bool movz_refers(struct bytes code, uint64_t offset, uint32_t movz,
     return reference_counts(target, value);
 }
 
-/* Addresses that code holds: in its instructions, or in the literals between functions. */
+/* Whether the code contains an address that counts: in its instructions, or in a literal between
+ * functions. */
 static bool holds_address(struct bytes code, uint64_t offset, uint32_t instruction,
                           const struct reference_target *target)
 {
@@ -534,7 +540,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
         } else if (is_adr(instruction)) {
             uint64_t made = address + address_immediate(instruction);
 
-            /* It may also be what GNU ld makes of an adrp. */
+            /* It may also be what GNU ld made of an adrp. */
             refers = reference_counts(target, made) ||
                      (made % PAGE_SIZE == 0 && page_refers(code, i, made, target, &steps_left));
         } else if (is_load_literal(instruction)) {

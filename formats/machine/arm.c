@@ -1,33 +1,33 @@
 /*
  * Arm, 32 bits (Arm Architecture Reference Manual for A-profile, AArch32; ELF for the Arm
- * Architecture), little-endian, with both instruction sets: A32, of 4 bytes at multiples of 4, and
- * T32, of 2 or 4 bytes at multiples of 2. Functions of both call each other: the lowest bit of a
- * function's address tells which set it is in. A search does not know what it reads, and takes each
- * place for both.
+ * Architecture), little-endian, with both instruction sets: A32, with instructions of 4 bytes at
+ * multiples of 4, and T32, of 2 or 4 bytes at multiples of 2. Functions of both sets call each
+ * other: the lowest bit of a function's address tells its set. A search does not know the set of
+ * the code that it reads, and tries both at each place.
  *
- * No instruction holds an address. It is a word behind the function (a literal), which an
- * instruction loads relative to pc, or two halves in movw and movt; and in position-independent
- * code it is no address but a distance, to which another instruction adds pc or the address of the
- * GOT (_GLOBAL_OFFSET_TABLE_). Reading pc gives the address of the instruction + 8 in A32, + 4 in
- * T32. So a reference is found at the instruction that brings the number, and what becomes of it
- * where its register is used next: compilers may put others between the two, and a search looks as
- * far ahead as for AArch64. Any register may have the GOT's address, and code of one set looks like
- * any other code in the other one, so that sums lead to a large range by chance.
+ * No instruction contains an address. An address is a word behind the function (a literal), which
+ * an instruction loads relative to pc, or it is made of two halves by movw and movt. In
+ * position-independent code these hold a distance instead, to which another instruction adds pc or
+ * the address of the GOT (_GLOBAL_OFFSET_TABLE_). Reading pc gives the address of the instruction
+ * plus 8 in A32, plus 4 in T32. So a search looks for the instruction that brings the number, and
+ * then for the next use of its register: compilers may put other instructions between the two, and
+ * a search looks as far ahead as for AArch64. Any register may hold the GOT's address, and code of
+ * one set also looks like code of the other, so sums lead to a large range by chance.
  *
- * An accessor is computed from its first instruction to its return, with the number from its
- * literal or its two halves as what can be changed. Bodies seen in real images, which no linker of
- * GNU ld, gold, lld and mold changes:
+ * An accessor is evaluated from its first instruction to its return; what can be changed is the
+ * number in its literal or in its two halves. Bodies seen in real images, which none of GNU ld,
+ * gold, lld and mold changes:
  *
  *     ldr r0, [pc, #4]; ldr r0, [pc, r0]; bx lr; .word slot-.    LLVM 14's and 19's runtime: A32
  *     ldr r0, [pc, #4]; add r0, pc; ldr r0, [r0]; bx lr; .word   clang with -mthumb: T32
  *
- * The others are from runtimes that were compiled otherwise: with add in the place of the second
- * ldr, or without it, where the symbol is not weak; and without PIC:
+ * The others are from runtimes compiled with other options: with add instead of the second ldr, or
+ * without it, if the symbol is not weak; and without PIC:
  *
  *     movw r0, X; movt r0, X; bx lr     from Armv7 on
  *     ldr r0, [pc]; bx lr; .word X      before; gcc with -Os
  *
- * What gcc makes has the distance of the slot from the GOT, and a frame at -O0:
+ * Code from gcc contains the distance of the slot from the GOT, and has a frame at -O0:
  *
  *     ldr r3, =GOT-.; ldr r2, =slot-GOT; add r3, pc, r3; ldr r3, [r3, r2]; mov r0, r3; bx lr
  */
@@ -38,14 +38,14 @@
 
 #define REGISTER_PC 15
 
-/* How far a literal can be from the instruction that loads it, what pc adds included. */
+/* How many bytes a literal can be from the instruction that loads it, including what pc adds. */
 #define LITERAL_REACH UINT64_C(4112)
-/* Bytes behind an instruction that brings a number within which it is used. */
+/* A number is used within this many bytes behind the instruction that brings it. */
 #define LOOK_AHEAD UINT64_C(2048)
 
 /* ---- instructions ---- */
 
-/* What matters of both sets. */
+/* The operations that matter here, the same for both sets. */
 enum operation {
     OTHER,
     LITERAL,   /* result = the word at `value` */
@@ -62,7 +62,7 @@ enum operation {
 
 struct instruction {
     enum operation operation;
-    uint32_t bits; /* of 4 bytes in T32, the first halfword is the high one */
+    uint32_t bits; /* in T32 instructions of 4 bytes, the first halfword is the high one */
     uint32_t size;
     uint32_t pc; /* what reading pc gives */
     uint32_t value;
@@ -93,7 +93,7 @@ static void set_registers(struct instruction *instruction, uint32_t result, uint
     instruction->index = index & 15;
 }
 
-/* The 8 bits of an immediate, turned right by twice what is in front of them. */
+/* An immediate of 8 bits, rotated right by twice the 4 bits before it. */
 static uint32_t turned_immediate(uint32_t bits)
 {
     uint32_t by = bits >> 7 & 0x1e;
@@ -101,7 +101,7 @@ static uint32_t turned_immediate(uint32_t bits)
     return by == 0 ? bits & 0xff : (bits & 0xff) >> by | (bits & 0xff) << (32 - by);
 }
 
-/* Any condition but the one that is none, of which only blx is looked at. */
+/* The operation under any condition; of the encodings without a condition only blx is known. */
 static enum operation operation_a32(struct instruction *instruction)
 {
     uint32_t bits = instruction->bits, pc = instruction->pc;
@@ -117,9 +117,9 @@ static enum operation operation_a32(struct instruction *instruction)
     }
     if ((bits & 0x0fe00ff0) == 0x00800000)
         return ADD;
-    if ((bits & 0x0f800ff0) == 0x07800000) /* of words and bytes */
+    if ((bits & 0x0f800ff0) == 0x07800000) /* words and bytes */
         return (bits & 0x00700000) == 0x00100000 ? LOAD_SUM : USE_SUM;
-    if ((bits & 0x0fc00f90) == 0x01800090 && (bits & 0x60) != 0) /* of halfwords and the like */
+    if ((bits & 0x0fc00f90) == 0x01800090 && (bits & 0x60) != 0) /* halfwords and the like */
         return USE_SUM;
     if ((bits & 0x0ff00fff) == 0x05900000)
         return LOAD;
@@ -159,7 +159,7 @@ static enum operation operation_t16(struct instruction *instruction)
         return ADD;
     if ((bits & 0xf000) == 0x5000)
         return (bits & 0x0e00) == 0x0800 ? LOAD_SUM : USE_SUM;
-    if ((bits & 0xfd00) == 0x4400) { /* of all registers: add, and mov */
+    if ((bits & 0xfd00) == 0x4400) { /* add and mov with any registers */
         set_registers(instruction, (bits & 7) | (bits >> 4 & 8), bits >> 3, bits >> 3);
         if ((bits & 0x0200) != 0)
             return MOVE;
@@ -169,7 +169,7 @@ static enum operation operation_t16(struct instruction *instruction)
     return OTHER;
 }
 
-/* b, bl and blx of 4 bytes; who calls another function needs these. */
+/* b, bl and blx of 4 bytes: needed to find calls of another function. */
 static enum operation branch_t32(struct instruction *instruction)
 {
     uint32_t bits = instruction->bits, pc = instruction->pc;
@@ -200,7 +200,7 @@ static enum operation operation_t32(struct instruction *instruction)
         instruction->value = add_or_subtract(pc & ~3u, bits & 0xfff, (bits >> 23 & 1) != 0);
         return LITERAL;
     }
-    if ((bits & 0xfe000ff0) == 0xf8000000) /* without a shift */
+    if ((bits & 0xfe000ff0) == 0xf8000000) /* index without a shift */
         return (bits & 0x01f00000) == 0x00500000 ? LOAD_SUM : USE_SUM;
     if ((bits & 0xf800d000) == 0xf0009000 || (bits & 0xf800c000) == 0xf000c000 ||
         (bits & 0xf800d000) == 0xf0008000)
@@ -275,8 +275,8 @@ static bool literal_at(const struct code *code, uint64_t offset, uint32_t *word)
 
 /* ---- accessors ---- */
 
-/* Instructions that may be around those that make the address: `pushed` bytes are on the stack
- * then. Returns are those that leave the function. */
+/* Instructions that may be around those that form the address, and how many bytes each pushes on
+ * the stack. Returns leave the function. */
 struct frame_instruction {
     uint32_t bits;
     int pushed;
@@ -316,33 +316,34 @@ static const struct frame_instruction frames_t32[] = {
     {0, 0, false},
 };
 
-/* What a register holds: a number, or what the slot at that address holds. */
+/* The content of a register: a number, or, if is_loaded, the content of the slot at that
+ * address. */
 struct content {
     bool is_known;
-    bool has_pc;  /* pc was added */
-    bool is_half; /* only its low half is */
+    bool has_pc;  /* pc was added to it */
+    bool is_half; /* only its low half is known */
     bool is_pair; /* the operand is movw and movt, not a literal */
     bool is_loaded;
     uint32_t value;
-    uint32_t number;  /* that of the literal or of the two halves in it */
-    uint64_t operand; /* where in the body that is */
-    uint64_t load;    /* where in the body the slot is loaded */
+    uint32_t number;  /* the part of it from the literal or the two halves */
+    uint64_t operand; /* offset of the operand in the body */
+    uint64_t load;    /* offset of the load of the slot in the body */
 };
 
-/* Those that may have a part in it: r0 to r3. */
+/* The registers that may be used to form the address: r0 to r3. */
 #define CONTENTS         4
 #define INSTRUCTIONS_MAX 16
 
 struct computation {
     const struct code *code;
     uint64_t offset;
-    uint64_t end;      /* of what is known to belong to the body */
+    uint64_t end;      /* of what is known to belong to the body so far */
     uint64_t literals; /* where they start */
     int pushed;
     struct content contents[CONTENTS];
 };
 
-/* What the register holds; that of pc has no operand. NULL where it is not known. */
+/* The content of a register; that of pc has no operand. NULL if it is not known. */
 static const struct content *content_of(const struct computation *computation, unsigned number,
                                         const struct content *pc)
 {
@@ -370,7 +371,7 @@ static bool compute_sum(const struct computation *computation,
     return true;
 }
 
-/* The number that movt completes is the one of the movw in front of it. */
+/* A movt completes the number of the movw before it. */
 static bool compute_half(const struct computation *computation,
                          const struct instruction *instruction, struct content *result)
 {
@@ -432,7 +433,7 @@ static bool compute(struct computation *computation, const struct instruction *i
     return true;
 }
 
-/* Computes the body to its return: what it returns. */
+/* Evaluates the body up to its return: *result is what it returns. */
 static bool compute_body(const struct code *code, struct computation *computation,
                          struct content *result)
 {
@@ -481,11 +482,11 @@ static bool decode(const struct code *code, struct accessor *accessor)
         .patch_offset = (size_t)first,
         .patch_size = (size_t)(last - first),
     };
-    /* A literal that is loaded from is behind the code. */
+    /* A result that is loaded has its literal behind the load. */
     return last - first <= ACCESSOR_PATCH_MAX && (!result.is_loaded || result.load == first);
 }
 
-/* The halves of movw and movt. */
+/* Encodes a value in the halves of a movw and a movt. */
 static void encode_pair(uint8_t *at, uint32_t value, bool is_thumb)
 {
     for (unsigned i = 0; i < 2; i++, at += 4, value >>= 16) {
@@ -506,7 +507,7 @@ static void encode_pair(uint8_t *at, uint32_t value, bool is_thumb)
     }
 }
 
-/* A load of what is at an address becomes what makes the address: an addition, or a move. */
+/* Turns the load of a slot into what forms the address itself: an addition, or a move. */
 static void encode_load(uint8_t *at, const struct instruction *load)
 {
     bool is_sum = load->operation == LOAD_SUM;
@@ -553,23 +554,23 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
 /* ---- references ---- */
 
-/* Functions are pointed to with the bit of their set. */
+/* Pointers to functions include the bit of their set. */
 static bool refers_to(const struct reference_target *target, uint32_t address)
 {
     return reference_counts(target, address) ||
            (target->called && reference_counts(target, address & ~1u));
 }
 
-/* A number in a register. */
+/* A number that is followed in a register. */
 struct number {
     uint32_t value;
     uint8_t where; /* the register */
     bool is_literal;
-    bool is_half;     /* the high one comes behind it */
+    bool is_half;     /* only the low half so far: a movt follows */
     bool is_distance; /* pc was added to it */
 };
 
-/* The register that the instruction adds to that of the number; false where it adds none. */
+/* The register that the instruction adds to the number's register; false if it adds none. */
 static bool is_added(const struct instruction *instruction, const struct number *number,
                      unsigned *other)
 {
@@ -580,8 +581,8 @@ static bool is_added(const struct instruction *instruction, const struct number 
     return instruction->base == number->where || instruction->index == number->where;
 }
 
-/* Whether a number that is added to some register makes an address that counts: any may have that
- * of the GOT. */
+/* Whether adding a register to the number may form an address that counts: any register may hold
+ * the address of the GOT. */
 static bool refers_from_got(const struct code *code, const struct number *number,
                             const struct reference_target *target)
 {
@@ -590,7 +591,7 @@ static bool refers_from_got(const struct code *code, const struct number *number
             (code->got != 0 && refers_to(target, number->value + (uint32_t)code->got)));
 }
 
-/* Whether the instruction surely puts something else into the register. */
+/* Whether the instruction surely puts another value into the register. */
 static bool overwrites(const struct instruction *instruction, unsigned where)
 {
     switch (instruction->operation) {
@@ -607,7 +608,7 @@ static bool overwrites(const struct instruction *instruction, unsigned where)
     }
 }
 
-/* bx lr; mov pc, lr; and what pops pc. */
+/* bx lr; mov pc, lr; or an instruction that pops pc. */
 static bool is_return(const struct code *code, const struct instruction *instruction)
 {
     uint32_t bits = instruction->bits;
@@ -617,7 +618,7 @@ static bool is_return(const struct code *code, const struct instruction *instruc
     return bits == 0x4770 || (bits & 0xff00) == 0xbd00 || (bits & 0xffff8000) == 0xe8bd8000;
 }
 
-/* How many instructions behind it run on a condition (it). */
+/* How many instructions behind an IT instruction are conditional; 0 for any other instruction. */
 static unsigned conditions(const struct code *code, const struct instruction *instruction)
 {
     uint32_t mask = instruction->bits & 15;
@@ -636,7 +637,7 @@ static bool may_branch(const struct code *code, const struct instruction *instru
     return is_compare || (instruction->operation == BRANCH && !instruction->is_call);
 }
 
-/* Whether the instructions from `offset` on make an address that counts of the number. */
+/* Whether the instructions from `offset` on form an address that counts from the number. */
 static bool is_used(const struct code *code, uint64_t offset, struct number *number,
                     const struct reference_target *target)
 {
@@ -656,7 +657,7 @@ static bool is_used(const struct code *code, uint64_t offset, struct number *num
                 return true;
         }
         if (!is_added(&instruction, number, &other)) {
-            /* It may be any other instruction. */
+            /* The instruction may also be any other one. */
         } else if (other == REGISTER_PC) {
             if (!number->is_half && refers_to(target, number->value + instruction.pc))
                 return true;
@@ -673,7 +674,8 @@ static bool is_used(const struct code *code, uint64_t offset, struct number *num
     return false;
 }
 
-/* Most numbers are too far from the target for what can be added to them within reach. */
+/* Whether the target is within reach of the number and of what can be added to it; mostly it is
+ * not. */
 static bool may_reach(const struct code *code, uint64_t offset, uint32_t value,
                       const struct reference_target *target)
 {
@@ -692,7 +694,7 @@ static bool literal_refers(const struct code *code, uint64_t offset,
 {
     struct number number = {.where = instruction->result, .is_literal = true};
     bool is_address;
-    /* In front of the view it is no offset. */
+    /* A literal before the start of the view gives an offset outside it. */
     uint64_t literal = offset + (uint64_t)(int64_t)(int32_t)(instruction->value -
                                                              (uint32_t)(code->address + offset));
 
@@ -704,7 +706,7 @@ static bool literal_refers(const struct code *code, uint64_t offset,
            (is_address && !number.is_distance);
 }
 
-/* Whether there is a reference at `offset`, in the set that code->is_thumb tells. */
+/* Whether there is a reference at `offset`, read in the set that code->is_thumb tells. */
 static bool refers(const struct code *code, uint64_t offset, const struct reference_target *target)
 {
     struct instruction instruction;

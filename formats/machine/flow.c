@@ -1,9 +1,9 @@
 /*
  * Following halves of addresses: see machine/flow.h.
  *
- * For each place where an instruction may start it is known which registers may hold the half in
- * front of it: a mask, of which bit 0 says that it may be on the stack. Sweeps over the code carry
- * masks from each instruction to those that follow it, until nothing changes.
+ * For each place where an instruction may start, a mask says which registers may hold the half just
+ * before it; bit 0 says that the half may be on the stack. Sweeps over the code carry masks from
+ * each instruction to those that may follow it, until nothing changes.
  */
 #include "formats/machine/flow.h"
 
@@ -12,7 +12,7 @@
 #define PLACES    (2 * FLOW_RANGE_UNITS)
 #define ON_STACK  UINT32_C(1)
 #define SLOTS_MAX 128
-/* More loops than that are not nested in real code. */
+/* Loops in real code are not nested more deeply than this. */
 #define SWEEPS_MAX 64
 
 struct walk {
@@ -20,15 +20,15 @@ struct walk {
     const struct flow_half *half;
     uint64_t start; /* offset of the first place */
     uint32_t *masks;
-    size_t low, end; /* places outside of [low, end) have no mask, and no memory for one is set */
+    size_t low, end; /* only masks in [low, end) are initialized; all others are 0 */
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
-    uint32_t anywhere; /* what holds it at a jump to anywhere */
+    uint32_t anywhere; /* what may hold the half at a jump to anywhere */
     uint32_t handlers; /* and at a call that may lead to a handler */
     bool knows_targets;
-    bool *targets;  /* by the distance from the half: branches lead there */
+    bool *targets;  /* whether a branch leads there, by distance from the half */
     unsigned found; /* FLOW_... */
-    bool changed;   /* a mask in front of where the sweep is */
+    bool changed;   /* a mask that this sweep has already passed has changed */
 };
 
 static void add_mask(struct walk *walk, size_t place, uint32_t mask)
@@ -47,9 +47,9 @@ static uint32_t mask_at(const struct walk *walk, size_t place)
     return place >= walk->low && place < walk->end ? walk->masks[place] : 0;
 }
 
-/* From the instruction at an offset the one at `to` may follow; `behind` is where it ends. One that
- * is out of range and not behind it is another function, that has been jumped to: then no more than
- * what calls keep may be used, and nothing of the stack. */
+/* The instruction at `offset`, which ends at `behind`, may be followed by the one at `to`. If `to`
+ * is out of range and is not `behind`, it is another function that is jumped to: then only the
+ * registers that calls preserve may still be used, and nothing on the stack. */
 static void join(struct walk *walk, uint64_t offset, uint64_t behind, uint64_t to, uint32_t mask)
 {
     uint64_t size = walk->half->code->bytes.size, unit = walk->flow->unit;
@@ -57,7 +57,7 @@ static void join(struct walk *walk, uint64_t offset, uint64_t behind, uint64_t t
     uint32_t left = to == behind ? mask : mask & ~walk->flow->changed_by_calls & ~ON_STACK;
 
     if (to < walk->start || place >= PLACES) {
-        /* Behind the last instruction, and in front of the first one, there is no code. */
+        /* There is no code before the first instruction or behind the last one. */
         if (to < size && left != 0)
             walk->found |= FLOW_LEFT;
         return;
@@ -82,7 +82,7 @@ static bool holds(uint32_t mask, unsigned number)
     return number != 0 && (mask >> number & 1) != 0;
 }
 
-/* Of a register that goes to the stack. False where there are too many slots. */
+/* Stores a register on the stack. False if there are too many slots. */
 static bool store(struct walk *walk, unsigned number, uint64_t slot, uint32_t before,
                   uint32_t *mask)
 {
@@ -91,7 +91,7 @@ static bool store(struct walk *walk, unsigned number, uint64_t slot, uint32_t be
             if (walk->slot_count == SLOTS_MAX)
                 return false;
             walk->slots[walk->slot_count++] = slot;
-            walk->changed = true; /* those before it may not be free any more, as below */
+            walk->changed = true; /* earlier stores may no longer clear ON_STACK, see below */
         }
         *mask |= ON_STACK;
     } else if (number != 0 && walk->slot_count == 1 && is_slot(walk, slot)) {
@@ -100,7 +100,7 @@ static bool store(struct walk *walk, unsigned number, uint64_t slot, uint32_t be
     return true;
 }
 
-/* The mask behind an instruction. False where that cannot be told. */
+/* Computes the mask behind an instruction. False if that cannot be known. */
 static bool transfer(struct walk *walk, const struct flow_instruction *instruction, uint32_t *mask)
 {
     uint32_t before = *mask;
@@ -131,7 +131,7 @@ static void go_anywhere(struct walk *walk, uint32_t mask)
     walk->anywhere |= mask;
 }
 
-/* Behind the instruction at an offset, of which `branch` says how it goes on. */
+/* Carries the mask on from the instruction at `offset`; `branch` says where control goes. */
 static void carry_on(struct walk *walk, uint64_t offset, uint64_t behind,
                      const struct flow_instruction *branch, uint32_t mask)
 {
@@ -143,7 +143,8 @@ static void carry_on(struct walk *walk, uint64_t offset, uint64_t behind,
         join(walk, offset, behind, behind, mask);
 }
 
-/* What says how the instruction at an offset goes on: itself, or the branch in front of it. */
+/* Finds what decides where control goes behind the instruction at an offset: the instruction
+ * itself, or, with delay slots, the branch before it. */
 static void decode_branch(const struct walk *walk, uint64_t offset,
                           const struct flow_instruction *instruction,
                           struct flow_instruction *branch)
@@ -156,8 +157,8 @@ static void decode_branch(const struct walk *walk, uint64_t offset,
         walk->flow->decode(walk->half->code, offset - walk->flow->unit, branch);
 }
 
-/* Whether the instruction at an offset makes an address that counts, if the half is where the mask
- * says; carries the mask on. Also true where that cannot be followed. */
+/* Whether the instruction at an offset forms an address that counts, if the half is where the mask
+ * says; carries the mask on. Also true if the half cannot be followed any further. */
 static bool step(struct walk *walk, uint64_t offset, const struct flow_instruction *instruction,
                  const struct flow_instruction *branch, uint32_t mask)
 {
@@ -182,7 +183,7 @@ static bool is_beyond(const struct walk *walk, uint64_t offset)
            walk->flow->is_function(walk->half->code, offset);
 }
 
-/* Notes where branches lead from behind the half on, to the end of the function. */
+/* Notes where branches lead, in the code from behind the half to the end of the function. */
 static void note_targets(struct walk *walk, uint64_t behind)
 {
     uint64_t unit = walk->flow->unit, offset = behind, distance;
@@ -203,7 +204,7 @@ static void note_targets(struct walk *walk, uint64_t behind)
     }
 }
 
-/* Whether a handler of exceptions may start at an offset: no path and no branch leads there. */
+/* Whether an exception handler may start at an offset: not if a branch leads there. */
 static bool may_be_handler(struct walk *walk, uint64_t behind, uint64_t offset)
 {
     uint64_t distance = (offset - walk->half->offset) / walk->flow->unit;
@@ -213,18 +214,19 @@ static bool may_be_handler(struct walk *walk, uint64_t behind, uint64_t offset)
     return distance >= FLOW_RANGE_UNITS || !walk->targets[distance];
 }
 
-/* Where a sweep is that takes the instructions behind the half one after the other: any of them may
- * be where a jump to anywhere leads. What those in front have overwritten is of no matter behind
- * the end of a path; but else the place also follows them, and a register that it uses holds the
- * same on either way, as most compilers' code is. */
+/* The position of a sweep in the instructions behind the half, one after the other: a jump to
+ * anywhere may lead to any of them. At the end of a path, what the instructions before it have
+ * overwritten no longer matters. Elsewhere the place can also be reached from the instructions
+ * before it, and with uses_one_value a register used there is taken to hold the same value on both
+ * paths, as in the code of most compilers. */
 struct line {
-    uint64_t next; /* the instruction that is */
+    uint64_t next; /* offset of the next instruction */
     uint32_t killed;
     bool is_first;
     bool is_behind_end;
 };
 
-/* What may hold the half in front of an instruction of the line. */
+/* What may hold the half before the next instruction of the line. */
 static uint32_t take_next(struct walk *walk, struct line *line, uint64_t behind,
                           const struct flow_instruction *instruction,
                           const struct flow_instruction *branch)
@@ -244,7 +246,7 @@ static uint32_t take_next(struct walk *walk, struct line *line, uint64_t behind,
     return mask;
 }
 
-/* One sweep, where instructions behind the half start at an offset. True where an address counts.
+/* One sweep; the instructions behind the half start at `behind`. True if an address counts.
  */
 static bool sweep(struct walk *walk, uint64_t behind)
 {

@@ -1,96 +1,101 @@
 /*
- * Following half of an address from the instruction that makes it to those that complete it,
- * through the code of a function: for machines that make addresses in two steps.
+ * Follows half of an address from the instruction that forms it to those that complete it, through
+ * the code of a function: for machines that form addresses in two steps.
  *
  * Compilers share one high half among many low ones, move it to where it costs least, copy it, add
- * an index to it, store it on the stack and load it again. And the registers that it was in hold
- * other things soon after, which would seem to lead to all kinds of places. So all ways that lead
- * on from there are gone, and what each instruction does to registers is looked at.
+ * an index to it, store it on the stack and load it again. Soon after, the registers that held it
+ * hold other things, which would seem to lead to all kinds of places. So every path from there is
+ * followed, and the effect of each instruction on registers is tracked.
  *
- * Where the half is taken to be may be too much, never too little, as far as a half is followed:
- * through branches, both ways; to all that a jump to what a register holds may lead to; and over
- * calls in registers that these keep, on machines with has_handlers also to handlers of exceptions
- * (on the others these seem to refer to too much). Where it may get further
- * (out of FLOW_RANGE, into another function, into memory that is not the stack), the answer says
- * so; and where following takes too long, it is that the address counts.
+ * The places that are taken to hold the half may be too many but never too few, within what is
+ * followed: branches, both ways; all possible targets of a jump through a register; calls, in the
+ * registers that these preserve; and, on machines with has_handlers, also handlers of exceptions
+ * (on the other machines handlers would seem to refer to too much). If the half may get further
+ * (out of FLOW_RANGE, into another function, into memory other than the stack), the result says so.
+ * If following takes too long, the half is taken to form an address that counts.
  */
 #ifndef COVSPLIT_FORMATS_MACHINE_FLOW_H
 #define COVSPLIT_FORMATS_MACHINE_FLOW_H
 
 #include "formats/machine/machine.h"
 
-/* How far a half is followed in both directions, with instructions at multiples of `unit`. */
+/* How far a half is followed in both directions, in bytes; instructions are at multiples of
+ * `unit`. */
 #define FLOW_RANGE_UNITS 24576
 #define FLOW_RANGE(unit) ((uint64_t)FLOW_RANGE_UNITS * (unit))
 
-/* What an instruction does, as far as that matters here. Registers are numbered from 1 to 31; a bit
- * each in masks; 0 is none. */
+/* What an instruction does, as far as it matters here. Registers are numbered from 1 to 31, and 0
+ * stands for none; masks have bit N for register N. */
 struct flow_instruction {
-    unsigned size; /* in bytes; 0: there is none */
+    unsigned size; /* in bytes; 0: there is no instruction */
 
-    uint32_t overwritten; /* what surely holds something else behind it */
-    uint32_t passed_from; /* a copy, or a sum with an index */
+    uint32_t overwritten; /* registers that surely hold another value behind it */
+    uint32_t passed_from; /* registers that are copied, or added to an index */
     unsigned passed_to;
 
     unsigned base; /* a register that `low` is added to */
     uint64_t low;
 
-    /* Registers that go to the stack, or come from there: the second one 8 bytes further. */
+    /* Registers that are stored on the stack or loaded from it; the second one 8 bytes further
+     * on. */
     unsigned stored[2];
     unsigned loaded[2];
-    uint64_t slot;         /* where on the stack */
-    bool may_be_elsewhere; /* it is by a register that leads to the stack, or to something else */
-    uint32_t escapes;      /* registers that go to other memory */
+    uint64_t slot;         /* where on the stack, of the first one */
+    bool may_be_elsewhere; /* the base register may also point to other memory */
+    uint32_t escapes;      /* registers that are stored to other memory */
 
-    bool calls;         /* what calls may change is overwritten; the others may get to handlers */
+    bool calls;         /* overwrites what calls may change; may lead to handlers */
     bool branches;      /* it may go to `to`, an offset in the code */
-    bool goes_anywhere; /* or to what no instruction tells */
-    bool is_end;        /* nothing goes on behind it */
+    bool goes_anywhere; /* it may go to a place that no instruction tells */
+    bool is_end;        /* control never goes on to the next instruction */
     uint64_t to;
 };
 
-/* The half that is in a register behind the instruction at an offset in the code. */
+/* The half of an address: in a register behind the instruction at `offset` in the code. */
 struct flow_half {
     const struct code *code;
     const struct reference_target *target;
     uint64_t offset;
     unsigned number;
     uint64_t high;
-    uint64_t *steps_left; /* instructions that may be looked at */
+    uint64_t *steps_left; /* how many more instructions may be looked at */
 };
 
 struct flow {
-    unsigned unit; /* instructions start at multiples of it */
-    /* Decodes the instruction at an offset in the code, into one that is all zero. */
+    unsigned unit; /* in bytes; instructions start at multiples of it */
+    /* Decodes the instruction at an offset in the code into *instruction, which the caller has
+     * zeroed. */
     void (*decode)(const struct code *code, uint64_t offset, struct flow_instruction *instruction);
-    /* Whether an instruction at an offset, with a base that holds the half, makes an address that
-     * counts. */
+    /* Whether the instruction at an offset, if its base register holds the half, forms an address
+     * that counts. */
     bool (*refers)(const struct flow_half *half, uint64_t offset,
                    const struct flow_instruction *instruction);
-    /* A branch takes effect behind the instruction that follows it. */
+    /* A branch takes effect behind the instruction after it. */
     bool has_delay_slots;
-    uint32_t changed_by_calls; /* registers */
-    /* Calls may lead to handlers of exceptions behind them, with the registers that calls keep. */
+    uint32_t changed_by_calls; /* a mask of registers */
+    /* Calls may lead to exception handlers behind them, which see the registers that calls
+     * preserve. */
     bool has_handlers;
-    /* A register that is overwritten on one way to a place is not used there for what it holds on
-     * another: that keeps jumps to anywhere apart. */
+    /* A register that is overwritten on one path to a place is not used there for the value that it
+     * has on another path. This keeps the targets of jumps through registers apart. */
     bool uses_one_value;
-    /* Whether a function is seen to start at an offset: jumps to anywhere, and to handlers, lead to
-     * what is in front of that. */
+    /* Whether a function seems to start at an offset: jumps through registers, and handlers, only
+     * lead to places before the next such offset. */
     bool (*is_function)(const struct code *code, uint64_t offset);
 };
 
-/* What becomes of a half: any of these. */
+/* What becomes of a half: any combination of these. */
 enum flow_end {
-    FLOW_COUNTS = 1, /* an address that counts is made of it, or that cannot be told */
-    FLOW_FOUND = 2,  /* some address is made of it */
-    FLOW_LEFT = 4,   /* it gets where it is not followed */
+    FLOW_COUNTS = 1, /* it forms an address that counts, or this is not known */
+    FLOW_FOUND = 2,  /* it forms some address */
+    FLOW_LEFT = 4,   /* it goes to a place where it is not followed */
 };
 
 unsigned flow_follow(const struct flow *flow, const struct flow_half *half);
 
-/* For each instruction of code that is searched, and for the start, so many steps are given: real
- * code takes a small part of them, and following cannot take long out of proportion to the code. */
+/* How many steps (instructions looked at) a search may take: so many at the start, and so many more
+ * for each instruction of the code. Real code needs a small part of them; the limit keeps the time
+ * proportional to the size of the code. */
 #define FLOW_STEPS_START           (UINT64_C(1) << 22)
 #define FLOW_STEPS_PER_INSTRUCTION 64
 

@@ -1,6 +1,6 @@
 /*
- * What machines' decoders share: instructions of 4 bytes, little-endian, and encodings that are
- * known as a whole.
+ * What the decoders of several machines share: little-endian instructions of 4 bytes, and encodings
+ * that are compared as a whole.
  */
 #ifndef COVSPLIT_FORMATS_MACHINE_INSTRUCTION_H
 #define COVSPLIT_FORMATS_MACHINE_INSTRUCTION_H
@@ -12,7 +12,7 @@
 #include "common/base/bytes.h"
 #include "formats/machine/machine.h"
 
-/* False where the code ends before it does. */
+/* Reads the instruction at an offset; false if the code ends before its end. */
 static inline bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
 {
     struct bytes part;
@@ -23,13 +23,14 @@ static inline bool instruction_at(struct bytes code, uint64_t offset, uint32_t *
     return true;
 }
 
-/* Where the first instruction at or behind a position is: they are aligned in memory. */
+/* The position of the first instruction at or behind a position: instructions are aligned in
+ * memory. */
 static inline uint64_t first_instruction(const struct code *code, uint64_t position, uint64_t unit)
 {
     return align_up(code->address + position, unit) - code->address;
 }
 
-/* A number of so many bits (at most 63; none are set above) as a signed one. */
+/* Sign-extends a number of `bits` bits (at most 63); its higher bits must be 0. */
 static inline uint64_t signed_field(uint64_t value, unsigned bits)
 {
     uint64_t sign = UINT64_C(1) << (bits - 1);
@@ -43,7 +44,7 @@ struct encoding {
     size_t size;
 };
 
-/* Whether the code has them at a position; *position is then behind them. */
+/* Whether the code has these bytes at *position; advances *position past them if so. */
 static inline bool take_encoding(struct bytes code, const struct encoding *encoding,
                                  uint64_t *position)
 {

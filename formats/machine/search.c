@@ -1,10 +1,10 @@
 /*
  * Searching code: see machine/search.h.
  *
- * Code forms addresses in instructions, which are recognized by their encoding wherever they may
- * start, so that no disassembly can get out of step. The search may see a reference where there is
- * none, and then something stays that could have gone; it never takes a reference for none. So
- * pieces overlap, on both sides, by more than what makes one address can lie apart.
+ * Instructions that form addresses are recognized by their encoding wherever one may start, so a
+ * disassembly cannot get out of step. The search may find a reference where there is none, and then
+ * something stays that could have gone; it never misses a reference. So pieces overlap on both
+ * sides by more than the largest distance between the parts that form one address.
  */
 #include "formats/machine/search.h"
 
@@ -26,7 +26,8 @@ bool code_search(const struct code_search *search, const struct code *code,
         piece.bytes = (struct bytes){code->bytes.data + start - before, size};
         piece.address += start - before;
 
-        /* What is further on is found in the next piece, with all that tells of it. */
+        /* A hit further on is found again in the next piece, together with all the bytes that it
+         * depends on. */
         while (machine->find_reference(&piece, &search->target, &position) &&
                position < before + PIECE_SIZE) {
             if (!visit(context, piece.address + position))
@@ -38,7 +39,7 @@ bool code_search(const struct code_search *search, const struct code *code,
     return true;
 }
 
-/* How far in front of the bytes that make the address a body may start. */
+/* How many bytes before those that form the address a body may start. */
 #define BODY_BEFORE 16
 
 bool code_decode_around(const struct machine *machine, const struct code *code, uint64_t position,
@@ -46,7 +47,7 @@ bool code_decode_around(const struct machine *machine, const struct code *code, 
 {
     uint64_t before = position < BODY_BEFORE ? position : BODY_BEFORE;
 
-    /* The longest body first: what is in front of those bytes may be a part of it. */
+    /* The longest body is tried first: it may include the bytes before those. */
     for (*start = position - before; *start <= position; ++*start) {
         struct code body = *code;
 

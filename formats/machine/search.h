@@ -1,6 +1,6 @@
 /*
- * Searching code for who refers to a range of memory, in sections of any size, and for bodies of
- * accessors that no symbol tells of: the same for every machine.
+ * Searches code, in sections of any size, for references to a range of memory, and for bodies of
+ * accessors that have no symbol: the same for every machine.
  */
 #ifndef COVSPLIT_FORMATS_MACHINE_SEARCH_H
 #define COVSPLIT_FORMATS_MACHINE_SEARCH_H
@@ -12,21 +12,21 @@
 #include "formats/machine/machine.h"
 
 struct code_search {
-    const struct input *input; /* that the code is a view of */
+    const struct input *input; /* of which the code is a view */
     const struct machine *machine;
     struct reference_target target;
 };
 
-/* Called with the address of each operand that leads to the target, some maybe twice. Stops the
- * search with false. */
+/* Called with the address of each operand that refers to the target; some may be reported twice.
+ * Returning false stops the search. */
 typedef bool (*code_search_visitor)(void *context, uint64_t from);
 
-/* False where the visitor stopped it. Pages of the input are given back on the way. */
+/* False if the visitor stopped the search. Releases pages of the input that were searched. */
 bool code_search(const struct code_search *search, const struct code *code,
                  code_search_visitor visit, void *context);
 
-/* Looks for a body that has the byte at `position` among those that make the address: *start is
- * where in `code` it starts. */
+/* Looks for an accessor's body in which the byte at `position` is among those that form the
+ * address: *start is the offset in `code` where it starts. */
 bool code_decode_around(const struct machine *machine, const struct code *code, uint64_t position,
                         uint64_t *start, struct accessor *accessor);
 

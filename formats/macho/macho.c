@@ -237,7 +237,8 @@ static bool check_known(struct planning *planning, enum section_kind kind)
     const struct macho_image *image = image_of(planning);
 
     if (!planning->code.symbols.are_told)
-        return image_plan_keep(planning->plan, kind, "no symbol table: run covsplit before strip");
+        return image_plan_keep(planning->plan, kind,
+                               "no symbol table: run covsplit before strip, and link without -s");
     if (macho_find_command(image, LC_DYLD_CHAINED_FIXUPS) == NULL &&
         macho_find_command(image, LC_DYLD_INFO) == NULL &&
         macho_find_command(image, LC_DYLD_INFO_ONLY) == NULL)

@@ -1,18 +1,19 @@
 /*
- * Judging the callers of the runtime's functions: see runtime/callers.h.
+ * Finding foreign callers of the runtime's functions: see runtime/callers.h.
  */
 #include "formats/runtime/callers.h"
 
 #include <string.h>
 
-/* The runtime itself has some twenty calls. */
+/* The runtime itself contains some twenty calls. */
 #define CALLERS_MAX 256
 
-/* All functions of the runtime that others than itself can call are named so; behind the second of
- * these is a capital letter. */
+/* All functions of the runtime that can be called from outside start with one of these prefixes; a
+ * capital letter follows the second one. */
 #define PUBLIC_PREFIX "__llvm_"
 #define SHARED_PREFIX "lprof"
-/* Its static functions that look at records, alone or with what compilers may inline into them. */
+/* Static functions of the runtime that look at records, or into which compilers may inline code
+ * that does. */
 static const char *const own_names[] = {
     "mmapForContinuousMode",
     "initializeProfileForContinuousMode",
@@ -35,7 +36,7 @@ static bool is_watched(enum runtime_symbol symbol)
     }
 }
 
-/* Pointers to functions have the bit that tells their instruction set, calls have not. */
+/* Pointers to functions include the bit that tells the instruction set; calls do not. */
 static bool is_watched_address(const void *context, uint64_t address)
 {
     const struct image_code *image = context;
@@ -52,7 +53,7 @@ static bool is_watched_address(const void *context, uint64_t address)
     return false;
 }
 
-/* The functions that are watched. */
+/* A range that includes all watched functions. */
 static struct reference_target watched_functions(const struct image_code *image)
 {
     uint64_t first = UINT64_MAX, last = 0;
@@ -80,7 +81,7 @@ static struct reference_target watched_functions(const struct image_code *image)
 
 struct caller {
     uint64_t from;
-    uint64_t function; /* the last one to start at or before that, of those that were seen */
+    uint64_t function; /* start of the last function at or before `from` seen so far */
     bool has_function;
     bool is_own; /* it is a function of the runtime */
 };
@@ -97,7 +98,7 @@ static bool has_prefix(struct bytes name, const char *prefix)
     return name.size >= size && memcmp(name.data, prefix, size) == 0;
 }
 
-/* Compilers make parts of a function, and name them with a dot and more. */
+/* Compilers split off parts of a function, and name them NAME.SUFFIX. */
 static bool is_own_name(struct bytes name)
 {
     size_t shared = strlen(SHARED_PREFIX);
@@ -115,7 +116,7 @@ static bool is_own_name(struct bytes name)
     return false;
 }
 
-/* A runtime_symbol_visitor: a function starts there. */
+/* A runtime_symbol_visitor: if the symbol is a function, finds out which callers may be in it. */
 static bool judge_callers(void *context, const struct image_symbol *symbol)
 {
     struct callers *callers = context;
@@ -147,13 +148,14 @@ static bool add_caller(void *context, uint64_t from)
     return true;
 }
 
-/* Only symbols tell a caller from the runtime. */
+/* Whether a foreign function calls a watched one. Only symbols tell foreign callers from the
+ * runtime. */
 static bool find_call(const struct image_code *image, const struct reference_target *watched,
                       uint64_t *from)
 {
     struct callers callers = {.count = 0};
 
-    /* Too many callers cannot all be the runtime's. */
+    /* More callers than fit the list cannot all be the runtime's. */
     *from = watched->first;
     if (!rules_search_code(image, watched, add_caller, &callers))
         return true;

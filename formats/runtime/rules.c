@@ -1,9 +1,9 @@
 /*
- * The rules of runtime/rules.h.
+ * The rules for the runtime's functions: see runtime/rules.h.
  */
 #include "formats/runtime/rules.h"
 
-/* Decodes the body of a definition. False where it is not a known one. */
+/* Decodes the body of a definition. False if it is not one of the known bodies. */
 static bool decode(const struct image_code *image, const struct runtime_definition *definition,
                    struct code *code, struct accessor *accessor)
 {
@@ -13,7 +13,7 @@ static bool decode(const struct image_code *image, const struct runtime_definiti
 
 /* ---- what functions return ---- */
 
-/* What a definition returns. Where that cannot be told, the section stays. */
+/* What a definition returns. If that cannot be found out, the section stays. */
 static bool find_value(const struct image_code *image, enum section_kind kind,
                        const struct runtime_definition *definition, uint64_t *value)
 {
@@ -75,7 +75,7 @@ bool rules_is_shared(const struct image_code *image, enum runtime_symbol symbol)
 
 /* ---- edits ---- */
 
-/* Encodes the definition anew: the bytes are accessor->patch_size of `patch`. */
+/* Encodes the definition with its new result: the first accessor->patch_size bytes of `patch`. */
 static bool encode(const struct image_code *image, const struct runtime_definition *definition,
                    uint64_t value, struct code *code, struct accessor *accessor,
                    uint8_t patch[ACCESSOR_PATCH_MAX])
@@ -105,7 +105,7 @@ bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
     return true;
 }
 
-/* Whether this code was seen for the symbol before: two symbols may name one copy. */
+/* Whether an earlier definition of the symbol has the same code: two symbols may name one copy. */
 static bool is_repeated(const struct image_code *image, size_t index, uint64_t address)
 {
     const struct runtime_definition *definitions = image->symbols.definitions;
@@ -207,14 +207,13 @@ bool rules_search_code(const struct image_code *image, const struct reference_ta
 
 struct foreign {
     const struct image_code *image;
-    uint64_t address; /* of the range */
+    uint64_t address; /* start of the range */
     uint64_t size;
-    bool is_bound; /* the range is one address, which may be another section's end */
+    bool is_bound; /* the range is one address, which may also be another section's end */
     uint64_t from;
 };
 
-/* A code_search_visitor: stops at the first one that is foreign. What goes may well refer to
- * itself. */
+/* A code_search_visitor: stops at the first foreign reference. The range may refer to itself. */
 static bool is_own(void *context, uint64_t from)
 {
     struct foreign *foreign = context;
@@ -242,7 +241,7 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
     return find_foreign(image, target, false, from);
 }
 
-/* What refers to the first address may mean the end of what is in front of it. */
+/* References to the first address may mean the end of the section before it. */
 static bool find_at_start(const struct image_code *image, const struct reference_target *target,
                           uint64_t *from)
 {
@@ -265,7 +264,7 @@ static bool is_field(const void *context, uint64_t address)
     return (address - *start) % RULES_FIELD_UNIT == 0;
 }
 
-/* `last` is 1 where the end belongs to the range, else 0. */
+/* `last` is 1 if the end counts as part of the range, else 0. */
 static bool find_in_windows(const struct image_code *image, uint64_t address, uint64_t size,
                             uint64_t last, bool has_records, uint64_t *from)
 {

@@ -1,10 +1,10 @@
 /*
- * The functions of the profile runtime as code of an image: what they return, who else returns it,
- * and how they are made to return something else. The same rules for every format; a format only
- * tells where its code is.
+ * The functions of the profile runtime, as code of an image: what they return, what else refers to
+ * the same addresses, and how they are made to return something else. The rules are the same for
+ * every format; a format only says where its code is.
  *
- * Nothing is taken on trust. A function is decoded, and must have a body that is understood, before
- * anything that it says is believed; and code is searched for whoever refers to the same bytes.
+ * Nothing is taken on trust. A function must decode to a body that is understood before its result
+ * is believed, and all code is searched for other references to the same bytes.
  */
 #ifndef COVSPLIT_FORMATS_RUNTIME_RULES_H
 #define COVSPLIT_FORMATS_RUNTIME_RULES_H
@@ -17,7 +17,7 @@
 #include "formats/plan.h"
 #include "formats/runtime/symbols.h"
 
-/* How a format tells of the code of its images. */
+/* How a format gives access to the code of its images. */
 struct code_operations {
     const char *folding_advice; /* "link without ...": what makes functions share their code */
     const char *missing_advice; /* why a symbol may be missing, and what to do */
@@ -25,93 +25,97 @@ struct code_operations {
     /* The code from the definition's first instruction to the end of what is loaded with it. */
     bool (*code_of)(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code);
-    /* The executable section with this index or the next one behind it; *index is then behind that.
-     * False behind the last. */
+    /* The executable section with this index, or the next one; *index is then one past it. False if
+     * there is none left. */
     bool (*next_code)(const struct planning *planning, size_t *index, struct code *code);
-    /* True where another section starts at the address: references to it may mean that one. NULL:
-     * no bound of a section is where it ends. */
+    /* True if another section starts at the address, so that references to it may mean that
+     * section. NULL: no bound that code uses is at the end of a section. */
     bool (*is_start_of_section)(const struct planning *planning, uint64_t address);
-    /* What a slot holds at run time. NULL: no function of the runtime loads its result in this
-     * format. */
+    /* The value that a slot holds at run time. NULL: in this format no function of the runtime
+     * loads its result from a slot. */
     bool (*slot_value)(const struct planning *planning, uint64_t slot, uint64_t *value);
-    /* Whether a pointer in the image leads to the target, other than from its range and from what
-     * the runtime's functions are made of: *from is where. Also true where that cannot be told:
-     * *reason then says why, and is NULL otherwise. */
+    /* Whether a pointer in the image leads to the target: *from is its address. Pointers inside the
+     * target and those that the runtime's functions use do not count. If this cannot be found out,
+     * *reason says why, and is NULL otherwise; the result is then true as well. */
     bool (*find_pointer)(const struct planning *planning, const struct reference_target *target,
                          uint64_t *from, const char **reason);
-    /* Whether code at `from` means another section's end by the address, where one ends. NULL: none
-     * ever does. */
+    /* Whether code at `from` that forms this address means the end of another section, which ends
+     * there. NULL: this never happens. */
     bool (*means_other_end)(const struct planning *planning, uint64_t address, uint64_t from);
     runtime_symbols_each each_symbol;
 };
 
-/* The code of an image, as the rules see it. */
+/* The code of an image, as these rules see it. */
 struct image_code {
     const struct code_operations *operations;
     const struct planning *planning;
     const struct input *input;
     struct image_plan *plan;
     const struct machine *machine;
-    bool has_absolute_operands; /* code may hold addresses: the image is loaded where it says */
-    /* Every address in code has a relocation, of which find_pointer tells: code is not searched. */
+    bool has_absolute_operands; /* code may hold addresses: the image is loaded at a fixed one */
+    /* Every address in code has a relocation, which find_pointer checks: code need not be
+     * searched. */
     bool code_has_relocations;
     uint64_t bound_window; /* see rules_find_reference */
     struct runtime_symbols symbols;
 };
 
-/* All definitions of `symbol` must return the same address, *value, and there must be one. Where
- * not, the section `kind` stays, with the reason. */
+/* Finds the address that `symbol` returns. All its definitions must agree, and there must be at
+ * least one; otherwise the section `kind` stays, with the reason. */
 bool rules_returned(const struct image_code *image, enum section_kind kind,
                     enum runtime_symbol symbol, uint64_t *value);
 
-/* Whether a definition of the symbol is another function too. */
+/* Whether a definition of the symbol shares its code with another function. */
 bool rules_is_shared(const struct image_code *image, enum runtime_symbol symbol);
 
-/* The function is going to return `value`: every definition must be no other function, and have
- * room for that. Where not, the section stays, with the reason. */
+/* Checks that `symbol` can be made to return `value`: no definition may share its code with another
+ * function, and each must have room for the new value. If not, the section stays, with the
+ * reason. */
 bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
                          enum runtime_symbol symbol, uint64_t value);
 
-/* Adds the edits by which every definition of `symbol` returns `value`. False where one cannot, or
- * there is no memory. */
+/* Adds the edits that make every definition of `symbol` return `value`. False if one cannot be
+ * rewritten, or memory runs out. */
 bool rules_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value);
 
-/* Calls `visit` for all operands in the code of the image that refer to the target, of which
- * `absolute` need not be set. False where it stopped that. */
+/* Calls `visit` for every operand in the image's code that refers to the target, whose member
+ * `absolute` need not be set. False if `visit` stopped the search. */
 bool rules_search_code(const struct image_code *image, const struct reference_target *target,
                        code_search_visitor visit, void *context);
 
-/* Whether code of the image refers to the target, other than in the bodies of the runtime's
- * functions: *from is where. */
+/* Whether code of the image, outside the bodies of the runtime's functions, refers to the target:
+ * *from is the address where. */
 bool rules_find_in_code(const struct image_code *image, const struct reference_target *target,
                         uint64_t *from);
 
-/* Whether code, or a pointer, refers to [address, address + size), other than from there and in the
- * bodies of the runtime's functions; code may also refer to the end, where that is_bound.
+/* Whether code or a pointer refers to [address, address + size). References from that range itself
+ * and from the bodies of the runtime's functions do not count. If is_bound, references from
+ * code to the end of the range count too.
  *
- * Where many numbers in code seem to refer to a large range by chance, it is searched for
- * bound_window bytes at either end alone: who walks a section starts at one of its bounds, or at a
- * field of its first or last record. Where it has_records, and fields are at multiples of
- * RULES_FIELD_UNIT from its start (but for numbers of value sites), only those count then. */
+ * On machines where many numbers in code seem to refer to a large range by chance, only
+ * bound_window bytes at either end of it are searched for: code that walks a section starts at one
+ * of its bounds, or at a field of its first or last record. If has_records, only references to
+ * fields count then: these are at multiples of RULES_FIELD_UNIT from the start (except for numbers
+ * of value sites). */
 #define RULES_FIELD_UNIT 4
 enum reference_kind {
     REFERENCE_NONE,
     REFERENCE_POINTER, /* *from is where */
     REFERENCE_CODE,    /* *from is where */
-    REFERENCE_UNKNOWN, /* pointers cannot be told: *reason says why */
+    REFERENCE_UNKNOWN, /* whether there are pointers is not known: *reason says why */
 };
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
                                          uint64_t size, bool is_bound, bool has_records,
                                          uint64_t *from, const char **reason);
 
-/* All that belongs to the body of the definition; false where it cannot be decoded. */
+/* All bytes that belong to the body of the definition; false if it cannot be decoded. */
 bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
                      struct code *body);
 
-/* True where the address is in a body of the runtime's functions. */
+/* True if the address is in the body of one of the runtime's functions. */
 bool rules_is_inside_accessor(const struct image_code *image, uint64_t address);
 
-/* True where a function of the runtime loads its result from this slot. */
+/* True if a function of the runtime loads its result from this slot. */
 bool rules_is_accessor_slot(const struct image_code *image, uint64_t slot);
 
 #endif

@@ -2,10 +2,10 @@
  * The stub record: the one profile data record that a stripped image keeps.
  *
  * With no record at all some LLVM versions write an empty profile, and others lose counts when they
- * merge. So one record stays, which covers all counters and all bitmap bytes and has no value
- * sites. Its NameRef and FuncHash are the first 16 bytes of the UUID (zero-padded): they tell whose
- * profile it is, make online merging refuse another build's profile, and are there even where the
- * runtime writes no binary ID.
+ * merge. So one record stays. It covers all counters and all bitmap bytes and has no value sites.
+ * Its NameRef and FuncHash are the first 16 bytes of the UUID (zero-padded): they identify the
+ * image that wrote a profile, make online merging refuse the profile of another build, and are
+ * there even if the runtime writes no binary ID.
  *
  * The layout of records is in llvm/profile.h.
  */
@@ -23,21 +23,22 @@
 #define STUB_RECORD_MAX PROFILE_RECORD_SIZE_MAX
 #define STUB_UUID_SIZE  PROFILE_STUB_UUID_SIZE
 
-/* The layout of the records of an image whose profiles have that raw version. False for a version,
- * or a variant bit, that is not known: what such a runtime does with its data is not known either.
+/* The layout of the records of an image whose profiles have that raw version. False if the version
+ * or one of its variant bits is not known, because then it is not known either what the runtime
+ * does with its data.
  */
 bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_record_layout *layout);
 
 typedef bool (*record_test)(const struct profile_record_layout *layout, const uint8_t *record,
                             bool big_endian);
 
-/* True where the test is of any of the records, which must be whole. */
+/* True if the test holds for any of the records, which must be whole. */
 bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
                       bool big_endian, record_test test);
 
 /* Addresses and sizes in the image. bitmap_size is 0 where there is no bitmap. */
 struct stub_place {
-    bool has_narrow_distances; /* of 32 bits, whatever the size of pointers: COFF */
+    bool has_narrow_distances; /* 32 bits wide on any machine: COFF */
     uint64_t record;
     uint64_t counters;
     uint64_t counters_size;
@@ -45,8 +46,8 @@ struct stub_place {
     uint64_t bitmap_size;
 };
 
-/* Writes layout->record_size bytes, of which those of the UUID (uuid_stub) are zero. False where
- * the counters do not fit the record's fields. */
+/* Writes layout->record_size bytes; those for the UUID are left zero (see uuid_stub). False if the
+ * counters do not fit the record's fields. */
 bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
                  const struct stub_place *place, bool big_endian, uint8_t record[STUB_RECORD_MAX]);
 

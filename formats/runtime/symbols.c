@@ -66,7 +66,7 @@ static bool collect(void *context, const struct image_symbol *found)
            runtime_symbols_add(context, symbol, found->address, 0);
 }
 
-/* Linkers fold functions that return the same address, and changing one would change the other. */
+/* Linkers fold functions that return the same address; changing one would change the others too. */
 static bool mark_shared(void *context, const struct image_symbol *found)
 {
     struct runtime_symbols *symbols = context;

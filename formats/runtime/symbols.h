@@ -25,13 +25,14 @@ enum runtime_symbol {
     RUNTIME_SYMBOLS,
 };
 
-/* All names start with this. */
+/* All names of the runtime's symbols start with this. */
 #define RUNTIME_PREFIX "__llvm_profile_"
 
-/* "__llvm_profile_begin_data", ...; not for RUNTIME_OTHER_BOUND, which is many. */
+/* "__llvm_profile_begin_data", ...; not for RUNTIME_OTHER_BOUND, which stands for many names. */
 const char *runtime_symbol_name(enum runtime_symbol symbol);
 
-/* Which of them is at the start of the text, with nothing, a space or a control byte behind it. */
+/* Which of these names the text starts with; it must end there, or a space or control byte
+ * follow. */
 bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol);
 
 struct runtime_definition {
@@ -46,7 +47,7 @@ struct runtime_definition {
 #define RUNTIME_DEFINITIONS_MAX 256
 
 struct runtime_symbols {
-    bool are_told; /* by a symbol table or the like; else they may be found by what they do */
+    bool are_told; /* by a symbol table or the like; if not, they may be found by what they do */
     struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
     size_t count;
 };
@@ -55,23 +56,23 @@ struct runtime_symbols {
 bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
                          uint64_t address, uint64_t size);
 
-/* A split, of which only its format and the planner know more (format.h). */
+/* The state of a split; only its format and the planner know what is in it (format.h). */
 struct planning;
 
-/* A symbol of an image that is an address in it. */
+/* A symbol of an image that stands for an address in it. */
 struct image_symbol {
-    struct bytes name; /* and what follows: it ends at a NUL or a space. As in C: without an
-                          underscore that the format has in front */
+    struct bytes name; /* the name ends at a NUL or a space; more may follow. As in C: without an
+                          underscore that some formats prefix */
     uint64_t address;
     bool is_function; /* or may be one */
 };
 
-/* Calls `visit` for every symbol of an image. Stops at false and returns it. */
+/* Calls `visit` for every symbol of an image. If it returns false, stops and returns false. */
 typedef bool (*runtime_symbol_visitor)(void *context, const struct image_symbol *symbol);
 typedef bool (*runtime_symbols_each)(const struct planning *planning, runtime_symbol_visitor visit,
                                      void *context);
 
-/* Finds all definitions, and those that other functions share. False where there are too many. */
+/* Finds all definitions, and marks those that share their code. False if there are too many. */
 bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
                           const struct planning *planning);
 

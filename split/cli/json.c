@@ -123,6 +123,14 @@ void json_string(struct json_writer *writer, const char *key, const char *text)
     putc('"', writer->stream);
 }
 
+void json_string_or_null(struct json_writer *writer, const char *key, const char *text)
+{
+    if (text != NULL && text[0] != '\0')
+        json_string(writer, key, text);
+    else
+        json_null(writer, key);
+}
+
 /* ---- other values ---- */
 
 void json_number(struct json_writer *writer, const char *key, uint64_t number)
@@ -148,4 +156,39 @@ void json_null(struct json_writer *writer, const char *key)
 {
     start_value(writer, key);
     fputs("null", writer->stream);
+}
+
+/* ---- text for later ---- */
+
+static ssize_t append_text(void *context, const char *text, size_t size)
+{
+    return buffer_append(context, text, size) ? (ssize_t)size : 0;
+}
+
+FILE *json_text_stream(struct buffer *text)
+{
+    return fopencookie(text, "w", (cookie_io_functions_t){.write = append_text});
+}
+
+bool json_begin_text(struct json_writer *writer, struct buffer *text)
+{
+    *writer = (struct json_writer){.stream = json_text_stream(text), .depth = 1};
+    return writer->stream != NULL;
+}
+
+bool json_end_text(struct json_writer *writer)
+{
+    bool is_whole = ferror(writer->stream) == 0;
+
+    return fclose(writer->stream) == 0 && is_whole;
+}
+
+void json_add_text(struct json_writer *writer, struct bytes text)
+{
+    if (text.size == 0)
+        return;
+    if (writer->has_members)
+        putc(',', writer->stream);
+    fwrite(text.data, 1, (size_t)text.size, writer->stream);
+    writer->has_members = true;
 }

@@ -52,28 +52,42 @@ static const struct option_description *find_short(const struct command *command
     return NULL;
 }
 
+/* The options of which `name` may be a part, or a name with too much behind it: "'--store' or
+ * '--sections'". Nothing else stands for an option, so that a script means the same in a later
+ * release, which has more of them. */
+static void list_similar(const struct command *command, const char *name, size_t length,
+                         struct error *list)
+{
+    error_set(list, "%s", "");
+    for (size_t i = 0; length != 0 && i <= command->option_count; i++) {
+        const char *long_name = option_at(command, i)->long_name;
+        size_t long_length = strlen(long_name);
+        struct error before = *list;
+
+        if (strncmp(long_name, name, length < long_length ? length : long_length) == 0)
+            error_set(list, "%.900s%s'--%s'", before.message,
+                      before.message[0] == '\0' ? "" : " or ", long_name);
+    }
+}
+
 static const struct option_description *find_long(const struct command *command, const char *name,
                                                   size_t length, struct error *error)
 {
-    const struct option_description *found = NULL;
+    struct error similar;
 
     for (size_t i = 0; i <= command->option_count; i++) {
         const struct option_description *option = option_at(command, i);
 
-        if (strncmp(option->long_name, name, length) != 0)
-            continue;
-        if (option->long_name[length] == '\0')
+        if (strncmp(option->long_name, name, length) == 0 && option->long_name[length] == '\0')
             return option;
-        if (found != NULL) {
-            error_set(error, "option '--%.*s' is ambiguous: '--%s' or '--%s'", (int)length, name,
-                      found->long_name, option->long_name);
-            return NULL;
-        }
-        found = option;
     }
-    if (found == NULL)
+    list_similar(command, name, length, &similar);
+    if (similar.message[0] != '\0')
+        error_set(error, "unknown option '--%.*s' (did you mean %.900s?)", (int)length, name,
+                  similar.message);
+    else
         error_set(error, "unknown option '--%.*s'", (int)length, name);
-    return found;
+    return NULL;
 }
 
 /* ---- values ---- */
@@ -107,7 +121,7 @@ static bool parse_size(const struct option_description *option, const char *text
     else if (unit == text || *unit != '\0')
         *size = 0;
     return *size != 0 ||
-           error_set(error, "'--%s %s' is no size: bytes, or a number and K, M, G or T",
+           error_set(error, "'--%s %s' is not a size: bytes, or a number and K, M, G or T",
                      option->long_name, text);
 }
 
@@ -118,7 +132,7 @@ static bool parse_number(const struct option_description *option, const char *te
     const char *digit = take_number(text, &value);
 
     if (digit == text || *digit != '\0' || value < option->minimum || value > option->maximum)
-        return error_set(error, "'--%s %s' is no number from %" PRIu64 " to %" PRIu64,
+        return error_set(error, "'--%s %s' is not a number from %" PRIu64 " to %" PRIu64,
                          option->long_name, text, option->minimum, option->maximum);
     *number = value;
     return true;
@@ -208,10 +222,10 @@ static bool set_value(const struct option_description *option, const char *text,
         done = parse_word(option, text, &value.number, error);
         break;
     case OPTION_TYPE_UUID:
-        done =
-            uuid_parse(text, &value.uuid) ||
-            error_set(error, "'--%s %s' is no UUID: 1 to %d bytes as pairs of hexadecimal digits",
-                      option->long_name, text, UUID_SIZE_MAX);
+        done = uuid_parse(text, &value.uuid) ||
+               error_set(error,
+                         "'--%s %s' is not a UUID: 1 to %d bytes as pairs of hexadecimal digits",
+                         option->long_name, text, UUID_SIZE_MAX);
         break;
     }
     if (done && option->repeats)

@@ -20,9 +20,9 @@
  *     const char *image = options->operands[0];
  *
  * Forms that are understood: --name value, --name=value, -n value, -nvalue, flags together (-ab),
- * options behind operands, -- to end the options, and any beginning of a long name that fits only
- * one. An option given again replaces the former, but where its description has `repeats`: then
- * each value counts, in the order of the command line.
+ * options behind operands, and -- to end the options. Long names are to be written out. An option
+ * given again replaces the former, but where its description has `repeats`: then each value counts,
+ * in the order of the command line.
  */
 #ifndef COVSPLIT_SPLIT_CLI_OPTIONS_H
 #define COVSPLIT_SPLIT_CLI_OPTIONS_H
@@ -42,6 +42,7 @@ enum option_id {
     OPTION_DEBUG_DIRECTORY,
     OPTION_DROP_SIGNATURE,
     OPTION_DRY_RUN,
+    OPTION_EXCLUDE,
     OPTION_FAILURE_MODE,
     OPTION_IMAGE,
     OPTION_JSON,
@@ -53,6 +54,7 @@ enum option_id {
     OPTION_OLDER_THAN,
     OPTION_OUTPUT,
     OPTION_PORTABLE,
+    OPTION_NO_DEFAULT_EXCLUDES,
     OPTION_NO_EXACT,
     OPTION_RECURSIVE,
     OPTION_REPLACE,

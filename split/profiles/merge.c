@@ -71,7 +71,7 @@ static bool write_raw(const struct merge *merge, struct output *output, struct e
 
         if (group->is_temporal)
             return error_set(error,
-                             "%s: a temporal profile, and one file cannot keep the order of "
+                             "%s: a temporal profile: a .profraw file cannot hold the order of "
                              "events of several runs; merge into a .profdata file",
                              merge->inputs->paths[group->first_input]);
         if (group->sum != NULL
@@ -217,6 +217,18 @@ static bool ends_with(const char *text, const char *ending)
     return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
 }
 
+static void warn_of_empty(const struct merge *merge)
+{
+    const char *first = merge->inputs->paths[merge->first_empty];
+    size_t more = merge->empty_count - 1;
+
+    if (more == 0)
+        message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out", first);
+    else
+        message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out, as %zu more %s", first, more,
+                        more == 1 ? "that is empty too" : "that are empty too");
+}
+
 /* Says what was left out. False where that means failure. */
 static bool report_inputs(const struct merge *merge, struct error *error)
 {
@@ -227,13 +239,14 @@ static bool report_inputs(const struct merge *merge, struct error *error)
     }
     for (size_t i = 0; i < merge->failure_count; i++)
         message_warning("%s (left out)", merge->failures[i].error.message);
+    if (merge->empty_count != 0 && merge->group_count == 0)
+        return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
+                         merge->inputs->paths[merge->first_empty]);
     if (merge->group_count == 0)
-        return error_set(error, "%s: no profile to merge; name profiles that have been written",
-                         merge->empty_count != 0 ? merge->inputs->paths[merge->first_empty]
-                                                 : "the named directories");
+        return error_set(error, "the named directories: no profile to merge; name one that has "
+                                "profiles in it");
     if (merge->empty_count != 0)
-        message_warning("%s: empty, as are %zu more profiles; left out",
-                        merge->inputs->paths[merge->first_empty], merge->empty_count - 1);
+        warn_of_empty(merge);
     return true;
 }
 

@@ -42,8 +42,8 @@ static bool add_list(struct path_list *inputs, const char *path, const char *out
     /* The lines are strings from here on: what follows a zero would be lost without a word. */
     if (added && text.size != 0 && memchr(text.data, '\0', text.size) != NULL)
         added = error_set(error,
-                          "%s: has bytes of value zero in it, which no path has; list a path a "
-                          "line (find -print, not -print0)",
+                          "%s: has NUL bytes in it, which no path has; list one path a line "
+                          "(find -print, not -print0)",
                           path);
     if (added && !buffer_append(&text, "", 1))
         added = error_out_of_memory(error, path, text.size);

@@ -1,91 +1,41 @@
 /*
  * The environment of a run: see run/environment.h.
- *
- * The module is found by where the command itself is, so that an installation can be moved.
- * COVSPLIT_PRELOAD_INSTALLED and COVSPLIT_PRELOAD_BUILT are the ways from the command's directory
- * to the module, as the build system knows them.
  */
 #include "split/run/environment.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "split/run/module.h"
 #include "split/run/preload_protocol.h"
 
 /* What the dynamic linker takes for the end of a name in LD_PRELOAD, without any way to quote it.
  */
 #define SEPARATORS ": "
 
-/* ---- the module ---- */
-
-/* The directory of the running program, without a slash at its end. */
-static bool find_directory(char directory[PATH_MAX], struct error *error)
-{
-    ssize_t size = readlink("/proc/self/exe", directory, PATH_MAX - 1);
-
-    if (size < 0)
-        return error_set_errno(error, errno, "/proc/self/exe: cannot be read");
-    directory[size] = '\0';
-    *strrchr(directory, '/') = '\0';
-    return true;
-}
-
-/* The module's path without "..": what is in LD_PRELOAD is seen by many. NULL where it is not
- * there, with an errno of ENOMEM where that is not known. */
-static char *find_below(const char *directory, const char *relative)
-{
-    char *path, *found;
-
-    if (asprintf(&path, "%s/%s", directory, relative) < 0)
-        return NULL;
-    found = realpath(path, NULL);
-    free(path);
-    return found;
-}
-
-/* A name for a file whose path cannot be in LD_PRELOAD: through a descriptor of this process, which
- * stays open as long as the broker answers. */
-static char *name_by_descriptor(char *path, struct error *error)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *name = NULL;
-
-    if (fd < 0)
-        error_set_errno(error, errno, "%s: cannot be read", path);
-    else if (asprintf(&name, "/proc/%d/fd/%d", (int)getpid(), fd) < 0) {
-        error_out_of_memory(error, path, PATH_MAX);
-        name = NULL;
-    }
-    free(path);
-    return name;
-}
-
-/* The name of the module for LD_PRELOAD, as a new string. */
+/* The name of the module for LD_PRELOAD, as a new string. Where its path cannot be one, the name
+ * goes through a descriptor of this process, which stays open as long as the broker answers. */
 static char *find_module(struct error *error)
 {
-    char directory[PATH_MAX];
-    char *path;
+    char *path, *name;
+    int fd = module_open(&path, error);
 
-    if (!find_directory(directory, error))
+    if (fd < 0)
         return NULL;
-    path = find_below(directory, COVSPLIT_PRELOAD_INSTALLED);
-    if (path == NULL && errno != ENOMEM)
-        path = find_below(directory, COVSPLIT_PRELOAD_BUILT);
-    if (path == NULL && errno == ENOMEM) {
-        error_out_of_memory(error, directory, PATH_MAX);
-        return NULL;
+    if (path != NULL && strpbrk(path, SEPARATORS) == NULL) {
+        close(fd);
+        return path;
     }
-    if (path == NULL) {
-        error_set(error, "%s/%s: the preload module is missing; install covsplit again", directory,
-                  COVSPLIT_PRELOAD_INSTALLED);
-        return NULL;
-    }
-    return strpbrk(path, SEPARATORS) == NULL ? path : name_by_descriptor(path, error);
+    free(path);
+    if (asprintf(&name, "/proc/%d/fd/%d", (int)getpid(), fd) >= 0)
+        return name;
+    error_out_of_memory(error, "LD_PRELOAD", PATH_MAX);
+    close(fd);
+    return NULL;
 }
 
 /* ---- variables ---- */

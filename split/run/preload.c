@@ -4,13 +4,14 @@
  * It stands in front of the functions that open files. Where one has opened a regular file for
  * reading that begins like an image, a sidecar or a raw profile, the module asks the broker (see
  * preload_protocol.h), and puts what it gets in the place of the file, under the same descriptor.
- * All other files pass, for the price of an fstat and a pread.
+ * All other files pass, for the price of a statx and a pread.
  *
  * A guest in a program that knows nothing of it must be small: no library but libc, no allocation,
  * no threads, no lock, nothing written but the flag below. So it may be called before any
  * constructor has run, from inside malloc, in the child of a vfork and in a signal handler. Its own
  * system calls go through syscall(2), which is no cancellation point and which nobody else has
- * interposed.
+ * interposed; and none of the functions that it calls is new in some version of a C library (as
+ * fstat is in glibc 2.33), so that the same file can be loaded into programs of old systems.
  *
  * This file is compiled without _FILE_OFFSET_BITS, which would make open and open64 one name.
  */
@@ -150,12 +151,13 @@ static bool is_elf_image(const uint8_t *start)
 
 static bool may_be_converted(int file)
 {
-    struct stat status;
+    struct statx status;
     uint8_t start[PRELOAD_SIZE_MIN];
 
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_size < PRELOAD_SIZE_MIN ||
-        (status.st_blocks == 0 && status.st_size == KERNEL_FILE_SIZE) ||
+    if (syscall(SYS_statx, file, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE | STATX_BLOCKS,
+                &status) != 0 ||
+        !S_ISREG(status.stx_mode) || status.stx_size < PRELOAD_SIZE_MIN ||
+        (status.stx_blocks == 0 && status.stx_size == KERNEL_FILE_SIZE) ||
         syscall(SYS_pread64, file, start, sizeof(start), (off_t)0) != (long)sizeof(start))
         return false;
     if (is_elf_image(start))

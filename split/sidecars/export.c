@@ -147,8 +147,8 @@ static char *debug_path(const char *directory, const struct uuid *uuid, struct e
     uuid_format(uuid, hex);
     if (uuid->size < 2)
         error_set(error,
-                  "UUID %s: is too short for --debug-dir, where the first byte of two or "
-                  "more makes a directory; use -o",
+                  "UUID %s: is too short for --debug-dir, which needs two bytes or more; "
+                  "use -o",
                   hex);
     else if (root == NULL || asprintf(&path, "%s/%.2s/%s.debug", root, hex, hex + 2) < 0)
         error_out_of_memory(error, directory, UUID_HEX_MAX);
@@ -316,7 +316,7 @@ static int check_usage(const struct parsed_options *options)
         return message_usage("export", "-o takes one object; name one UUID, or use --debug-dir");
     for (size_t i = 0; i < options->operand_count; i++) {
         if (!uuid_parse(options->operands[i], &uuid))
-            return message_usage("export", "'%s' is no UUID: hexadecimal digits, two for a byte",
+            return message_usage("export", "'%s' is not a UUID: hexadecimal digits, two for a byte",
                                  options->operands[i]);
     }
     return STATUS_DONE;

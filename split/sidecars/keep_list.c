@@ -48,9 +48,9 @@ static bool read_lines(struct keep_list *list, FILE *stream, const char *name, c
         if (is_text && text[0] == '\0')
             continue;
         if (!is_text || !uuid_parse(text, &uuid))
-            return error_set(error,
-                             "%s: line %lu, '%.150s', is no UUID; give pairs of hexadecimal digits",
-                             name, number, text);
+            return error_set(
+                error, "%s: line %lu, '%.150s', is not a UUID; give pairs of hexadecimal digits",
+                name, number, text);
         if (!add_entry(list, &uuid))
             return error_out_of_memory(error, name, list->count * sizeof(*list->entries));
     }
@@ -92,8 +92,8 @@ bool keep_list_read_stream(struct keep_list *list, FILE *stream, const char *nam
     done = read_lines(list, stream, name, &line, error);
     if (done && list->count == 0)
         done = error_set(error,
-                         "%s: lists no UUID, so that all sidecars would go; to have that, give "
-                         "--older-than 0 and no list",
+                         "%s: lists no UUID, so all sidecars would go; if that is what you want, "
+                         "give --older-than 0 and no list",
                          name);
     if (done)
         sort(list);

@@ -30,8 +30,8 @@ struct keep_list {
     size_t capacity;
 };
 
-/* Reads the file at `path`; "-" is standard input. A line that is no UUID is an error, and so is a
- * list without any: what made it has failed. Then there is nothing to free. */
+/* Reads the file at `path`; "-" is standard input. A line that is not a UUID is an error, and so is
+ * a list without any: what made it has failed. Then there is nothing to free. */
 bool keep_list_read(struct keep_list *list, const char *path, struct error *error);
 
 /* The same from a stream, which stays open; `name` is for messages. */

@@ -6,14 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Of a text in memory, of which open_memstream(3) would not say that there was no memory for it. */
-static ssize_t append_text(void *context, const char *text, size_t size)
-{
-    struct buffer *buffer = context;
-
-    return buffer_append(buffer, text, size) ? (ssize_t)size : 0;
-}
-
 bool report_begin(struct report *report, struct json_writer *json, unsigned indentation)
 {
     static const struct table_column facts[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
@@ -30,7 +22,7 @@ bool report_begin(struct report *report, struct json_writer *json, unsigned inde
         report->sections = table_new(sections, sizeof(sections) / sizeof(sections[0]), indentation);
         return report->facts != NULL && report->sections != NULL;
     }
-    stream = fopencookie(&report->text, "w", (cookie_io_functions_t){.write = append_text});
+    stream = json_text_stream(&report->text);
     if (stream == NULL)
         return false;
     report->json = json;
@@ -119,18 +111,7 @@ void report_list_end(struct report *report)
 
 /* ---- sections ---- */
 
-/* The part that the stored bytes are of the section's, in ten-thousandths; false where one of them
- * is not known. */
-static bool ratio_of(const struct report_section *section, uint64_t *ten_thousandths)
-{
-    if (!section->size.known || !section->stored_size.known || section->size.value == 0)
-        return false;
-    *ten_thousandths =
-        (uint64_t)((double)section->stored_size.value / (double)section->size.value * 10000 + 0.5);
-    return true;
-}
-
-static void add_number_cell(struct table *table, struct report_number number, bool hexadecimal)
+static void add_number_cell(struct table *table, struct section_number number, bool hexadecimal)
 {
     if (!number.known)
         table_cell(table, "%s", "");
@@ -140,7 +121,7 @@ static void add_number_cell(struct table *table, struct report_number number, bo
         table_cell(table, "%" PRIu64, number.value);
 }
 
-static void add_section_row(struct table *table, const struct report_section *section)
+static void add_section_row(struct table *table, const struct section_row *section)
 {
     bool is_large = section->size.known && section->size.value >= 1024;
     char human[HUMAN_SIZE_MAX];
@@ -152,42 +133,12 @@ static void add_section_row(struct table *table, const struct report_section *se
     add_number_cell(table, section->size, false);
     table_cell(table, "%s", is_large ? human_size(section->size.value, human) : "");
     add_number_cell(table, section->stored_size, false);
-    if (ratio_of(section, &ratio))
+    if (section_row_ratio(section, &ratio))
         table_cell(table, "%" PRIu64 ".%" PRIu64 "%%", ratio / 100, ratio / 10 % 10);
     else
         table_cell(table, "%s", "");
     table_cell(table, "%s", section->status);
     table_cell(table, "%s", section->reason);
-}
-
-static void write_number(struct json_writer *json, const char *key, struct report_number number)
-{
-    if (number.known)
-        json_number(json, key, number.value);
-    else
-        json_null(json, key);
-}
-
-static void write_section(struct json_writer *json, const struct report_section *section)
-{
-    uint64_t ratio;
-
-    json_begin_object(json, NULL);
-    json_string(json, "name", section->name);
-    json_string(json, "kind", section->kind);
-    write_number(json, "address", section->address);
-    write_number(json, "size", section->size);
-    write_number(json, "stored_size", section->stored_size);
-    if (ratio_of(section, &ratio))
-        json_fraction(json, "ratio", ratio);
-    else
-        json_null(json, "ratio");
-    json_string(json, "status", section->status);
-    if (section->reason[0] != '\0')
-        json_string(json, "reason", section->reason);
-    else
-        json_null(json, "reason");
-    json_end_object(json);
 }
 
 void report_begin_sections(struct report *report)
@@ -196,11 +147,11 @@ void report_begin_sections(struct report *report)
         json_begin_array(report->json, "sections");
 }
 
-void report_section(struct report *report, const struct report_section *section)
+void report_section(struct report *report, const struct section_row *section)
 {
     report->has_sections = true;
     if (report->json != NULL)
-        write_section(report->json, section);
+        section_row_write(section, report->json);
     else
         add_section_row(report->sections, section);
 }

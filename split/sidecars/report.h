@@ -17,6 +17,7 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "split/cli/json.h"
+#include "split/cli/section_row.h"
 #include "split/cli/table.h"
 
 struct report {
@@ -51,32 +52,9 @@ void report_list(struct report *report, const char *key, const char *label);
 void report_list_word(struct report *report, const char *word);
 void report_list_end(struct report *report);
 
-/* A number that may be unknown or without meaning: null in JSON, empty in text. */
-struct report_number {
-    bool known;
-    uint64_t value;
-};
-
-#define REPORT_UNKNOWN ((struct report_number){false, 0})
-
-static inline struct report_number report_known(uint64_t value)
-{
-    return (struct report_number){true, value};
-}
-
-struct report_section {
-    const char *name;
-    const char *kind; /* a word of section.h */
-    struct report_number address;
-    struct report_number size;
-    struct report_number stored_size;
-    const char *status; /* one of the words in show's --help */
-    const char *reason; /* "" for none */
-};
-
 /* The sections come behind all facts: an array of JSON that is there even if it is empty. */
 void report_begin_sections(struct report *report);
-void report_section(struct report *report, const struct report_section *section);
+void report_section(struct report *report, const struct section_row *section);
 void report_end_sections(struct report *report);
 
 /* Prints what there is. The object of the JSON is open until report_end, for more members. */

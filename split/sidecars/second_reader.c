@@ -175,7 +175,7 @@ static bool ask_child(const struct input *image, int to)
     if (child > 0 && waitpid(child, &result, 0) == child && WIFEXITED(result) &&
         WEXITSTATUS(result) == CHILD_DONE)
         return true;
-    message_warning("%s: not read by a second reader: LIEF %s", image->path,
+    message_warning("%s: not checked by a second reader: LIEF %s", image->path,
                     WIFEXITED(result) && WEXITSTATUS(result) == CHILD_NO_LIBRARY
                         ? "is not installed (" LIEF_LIBRARY ")"
                         : "cannot read it");
@@ -220,7 +220,8 @@ static bool ask(const struct input *image, struct bytes outline, struct error *e
     bool agrees = true;
 
     if (file < 0)
-        return error_set_errno(error, errno, "%s: no file for a second reader", image->path);
+        return error_set_errno(error, errno, "%s: no temporary file for the second reader",
+                               image->path);
     if (ask_child(image, file))
         agrees = input_open_descriptor(&theirs, file, image->path, error) &&
                  compare(image->path, outline, theirs.bytes, error);

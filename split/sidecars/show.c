@@ -94,44 +94,12 @@ static void add_digest(struct report *report, const char *key, const char *label
     report_text(report, key, label, digest_format(digest, hex));
 }
 
-static struct report_section section_row(enum section_kind kind, uint64_t size, const char *status)
+static struct section_number address_unless_zero(uint64_t address)
 {
-    return (struct report_section){
-        .name = section_kind_name(kind),
-        .kind = section_kind_word(kind),
-        .size = report_known(size),
-        .status = status,
-        .reason = "",
-    };
-}
-
-static struct report_number address_unless_zero(uint64_t address)
-{
-    return address != 0 ? report_known(address) : REPORT_UNKNOWN;
+    return address != 0 ? section_number_known(address) : SECTION_NUMBER_UNKNOWN;
 }
 
 /* ---- images ---- */
-
-static void add_image_section(struct report *report, const struct image_section *section,
-                              bool already_split)
-{
-    static const char *const fates[] = {
-        [FATE_REMOVED] = "removed",
-        [FATE_ZEROED] = "zeroed",
-        [FATE_STAYS] = "stays",
-    };
-    struct report_section row = section_row(section->kind, section->size, fates[section->fate]);
-
-    row.name = section->name;
-    row.reason = section->reason;
-    if (section->loaded)
-        row.address = report_known(section->address);
-    if (already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
-        row.status = "left";
-    else if (section->copied)
-        row.status = "copied";
-    report_section(report, &row);
-}
 
 /* The UUID as profiles and stores have it. One that a split would make of the image's digest is not
  * the image's own yet. */
@@ -174,8 +142,11 @@ static bool describe_image(const struct input *input, struct report *report, str
         report_size(report, "size_after_split", "size after a split",
                     edit_script_result_size(&plan->edits));
     report_begin_sections(report);
-    for (size_t i = 0; i < plan->section_count; i++)
-        add_image_section(report, &plan->sections[i], plan->already_split);
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct section_row row = section_row_of_image(&plan->sections[i], plan->already_split);
+
+        report_section(report, &row);
+    }
     report_end_sections(report);
     image_plan_free(plan);
     return done;
@@ -207,14 +178,14 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
 {
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
         const struct sidecar_section *section = sidecar_section(sidecar, i);
-        struct report_section row = section_row(section->kind, section->size,
-                                                section->copied        ? "copied"
-                                                : section->has_content ? "stored"
-                                                                       : "recorded");
+        struct section_row row = section_row_make(section->kind, section->size,
+                                                  section->copied        ? "copied"
+                                                  : section->has_content ? "stored"
+                                                                         : "recorded");
 
         row.address = address_unless_zero(section->address);
         if (section->has_content)
-            row.stored_size = report_known(section->stored_size);
+            row.stored_size = section_number_known(section->stored_size);
         for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
             if (sidecar_kept(sidecar, kept)->kind == section->kind)
                 row.reason = sidecar_kept(sidecar, kept)->reason;
@@ -224,7 +195,7 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
     for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
         const struct kept_section *kept = sidecar_kept(sidecar, i);
         const struct sidecar_section *copy = sidecar_find(sidecar, kept->kind);
-        struct report_section row = section_row(kept->kind, kept->size, "kept");
+        struct section_row row = section_row_make(kept->kind, kept->size, "kept");
 
         row.reason = kept->reason;
         if (copy == NULL || !copy->copied)
@@ -251,7 +222,7 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
 
 static void add_object_section(struct report *report, const struct object_section *section)
 {
-    struct report_section row = section_row(section->kind, section->size, "present");
+    struct section_row row = section_row_make(section->kind, section->size, "present");
 
     row.address = address_unless_zero(section->address);
     report_section(report, &row);
@@ -290,7 +261,7 @@ static bool describe_object(const struct input *input, struct report *report, st
 static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
                                 const char *status)
 {
-    struct report_section row = section_row(kind, content.size, status);
+    struct section_row row = section_row_make(kind, content.size, status);
 
     if (content.size != 0)
         report_section(report, &row);
@@ -430,7 +401,10 @@ static const struct file_kind *find_kind(const struct input *input, struct error
             return &file_kinds[i];
     }
     if (input->bytes.size == 0)
-        error_set(error, "%s: is empty; give an image, a sidecar or a raw profile", input->path);
+        error_set(error,
+                  "%s: is empty; give an image, a sidecar or a raw profile (which is empty where "
+                  "the program was killed, or called _exit)",
+                  input->path);
     else if (profile_recognize_indexed(input->bytes))
         error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",
                   input->path);

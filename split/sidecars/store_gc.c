@@ -158,8 +158,8 @@ static bool check_keep_list(struct keep_list *keep, const char *name, const char
         uuid_format(&entry->uuid, hex);
         if (!entry->is_used && entry->uuid.size < KEEP_PREFIX_MIN)
             return error_set(error,
-                             "%s: '%s' is no UUID in the store, and too short to stand for "
-                             "some; give at least %d digits",
+                             "%s: '%s' is not a UUID in the store, and too short for the "
+                             "beginning of one; give at least %d digits",
                              name, hex, 2 * KEEP_PREFIX_MIN);
         if (!entry->is_used)
             message_warning("%s: %s is not in the store %s", name, hex, directory);

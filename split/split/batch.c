@@ -67,8 +67,8 @@ static bool collect_operands(struct batch *batch, struct path_list *directories,
         bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 
         if (is_directory && !option_given(options, OPTION_RECURSIVE))
-            return error_set(error, "%s: is a directory; give --recursive to split all in it",
-                             path);
+            return error_set(
+                error, "%s: is a directory; give --recursive to split all images in it", path);
         if (!path_list_add(is_directory ? directories : &batch->paths, path, error))
             return false;
     }

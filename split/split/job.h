@@ -23,7 +23,7 @@ struct slice_split {
     struct image_plan *plan;
     struct output stripped;
     struct output sidecar;
-    char *sidecar_path;
+    char *sidecar_path;       /* NULL: not chosen yet, or none is written */
     bool has_pending_sidecar; /* which gets its name together with the image */
     uint64_t sidecar_size;    /* bytes; of the one that is kept, or written */
     char *row_name;           /* for the report */

@@ -14,16 +14,19 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
+#include "formats/image.h"
 #include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
 #include "split/split/found_image.h"
-#include "split/split/link_output.h"
+#include "split/split/link_command.h"
+#include "split/split/link_exclude.h"
 #include "split/split/split_file.h"
 
 struct link {
     const struct parsed_options *options;
-    char *output;
+    struct link_command command;
     bool was_there; /* before the link, as `before` says */
     struct stat before;
     struct stat linked; /* what the command has written */
@@ -50,7 +53,7 @@ static bool is_written(struct link *link)
 {
     const struct stat *now = &link->linked;
 
-    if (stat(link->output, &link->linked) != 0 || !S_ISREG(now->st_mode))
+    if (stat(link->command.output, &link->linked) != 0 || !S_ISREG(now->st_mode))
         return false;
     return !link->was_there || !is_inode(&link->before, now) || is_changed(&link->before, now);
 }
@@ -62,26 +65,102 @@ static void remove_output(const struct link *link)
 {
     struct stat now;
 
-    if (stat(link->output, &now) == 0 && is_inode(&link->linked, &now) &&
+    if (stat(link->command.output, &now) == 0 && is_inode(&link->linked, &now) &&
         (link->linked.st_nlink > 1 || !is_changed(&link->linked, &now)))
-        unlink(link->output);
+        unlink(link->command.output);
 }
+
+/* ---- libraries that were missed ---- */
+
+static bool is_library_name(const char *path)
+{
+    static const char *const extensions[] = {".so", ".dll", ".dylib"};
+    const char *slash = strrchr(path, '/');
+
+    for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++) {
+        const char *found = strstr(slash == NULL ? path : slash, extensions[i]);
+        char behind = found == NULL ? 'x' : found[strlen(extensions[i])];
+
+        if (behind == '\0' || behind == '.')
+            return true;
+    }
+    return false;
+}
+
+/* What cannot be read is for the linker to tell. */
+static bool is_unsplit(const char *path)
+{
+    struct split_image split = {.has_mapping = false};
+    struct error why;
+    struct input input;
+    bool is_split;
+
+    if (!input_open(&input, path, &why))
+        return false;
+    is_split = image_find_split(&input, &split, &why);
+    input_close(&input);
+    return !is_split && split.has_mapping;
+}
+
+/* A build that links its programs through this, but not their libraries, is one that was meant to
+ * do both: libtool links libraries with the compiler that it was configured with. */
+static bool warn_of_libraries(const struct link *link, struct error *error)
+{
+    const struct path_list *inputs = &link->command.inputs;
+
+    for (size_t i = 0; i < inputs->count; i++) {
+        const char *path = inputs->paths[i], *excluded;
+
+        if (!is_library_name(path))
+            continue;
+        if (!link_exclude_find_file(link->options, path, &excluded, error))
+            return false;
+        if (excluded == NULL && is_unsplit(path))
+            message_warning("%s: this library has coverage and was not split; link it by covsplit "
+                            "link too (libtool does so if configure gets it in CC), or name it "
+                            "by --exclude",
+                            path);
+    }
+    return true;
+}
+
+/* ---- the split ---- */
 
 static bool split_output(const struct link *link, struct error *error)
 {
+    const char *output = link->command.output;
     struct split_report report = {.was_found = true};
-    bool done =
-        !found_image_is_linked(link->output) ||
-        split_file(link->options, link->output, option_threads(link->options), &report, error);
+    bool done = split_file(link->options, output, option_threads(link->options), &report, error);
 
     split_report_print_notes(&report);
     if (option_given(link->options, OPTION_VERBOSE)) {
         split_report_print_rows(&report);
         if (done && report.row_count == 0)
-            message_line(stdout, "%s: nothing to split", link->output);
+            message_line(stdout, "%s: nothing to split", output);
     }
+    done = done && (report.row_count == 0 || warn_of_libraries(link, error));
     split_report_free(&report);
     return done;
+}
+
+/* What the command has written is split, unless it is to be left alone. */
+static bool treat_output(const struct link *link, struct error *error)
+{
+    const char *output = link->command.output, *excluded = NULL;
+    bool is_told = option_given(link->options, OPTION_VERBOSE);
+
+    if (!found_image_is_linked(output)) {
+        if (is_told)
+            message_line(stdout, "%s: nothing to split", output);
+        return true;
+    }
+    if (!link_exclude_find(link->options, &link->command, &excluded, error))
+        return false;
+    if (excluded == NULL)
+        return split_output(link, error);
+    if (is_told)
+        message_line(stdout, "%s: left alone: '%s' is excluded", output, excluded);
+    return true;
 }
 
 /* ---- the whole ---- */
@@ -104,13 +183,13 @@ static bool run(struct link *link, int *status, struct error *error)
     struct child child = {0};
     int number;
 
-    link->was_there = stat(link->output, &link->before) == 0;
+    link->was_there = stat(link->command.output, &link->before) == 0;
     child_hold_signals(&child);
     if (!run_link(link, &child, status, error))
         return false;
     if (*status != 0 || !is_written(link))
         return true;
-    if (!split_output(link, error)) {
+    if (!treat_output(link, error)) {
         /* A sidecar that is there is of an earlier image, which may need it. */
         remove_output(link);
         return false;
@@ -130,9 +209,11 @@ int command_link(const struct parsed_options *options)
 
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("link", "'--replace' is for '--store DIR'");
-    link.output = link_output_find(options->operands, options->operand_count, &error);
-    done = link.output != NULL && run(&link, &status, &error);
-    free(link.output);
+    done = link_command_read(&link.command, options->operands, options->operand_count, &error);
+    if (done) {
+        done = run(&link, &status, &error);
+        link_command_free(&link.command);
+    }
     if (done)
         return child_end_like(status);
     message_error(&error);

@@ -55,6 +55,32 @@ static bool is_for_store(const struct split_job *job)
            option_text(job->options, OPTION_STORE) != NULL;
 }
 
+/* Whether the stripped image lacks anything, or reports need a copy of what stays. */
+static bool has_something_to_keep(const struct image_plan *plan)
+{
+    bool is_copied = false;
+
+    for (size_t i = 0; i < plan->section_count; i++)
+        is_copied |= plan->sections[i].copied;
+    return !plan->already_split && (plan->edits.count != 0 || is_copied);
+}
+
+/* An empty sidecar only where its name is given: build tools expect the outputs that they were told
+ * of. Nobody else has a use for it, and a store is only for real ones. */
+static bool may_write_sidecar(const struct slice_split *split)
+{
+    return has_something_to_keep(split->plan) ||
+           option_text(split->job->options, OPTION_SIDECAR) != NULL;
+}
+
+static bool create_sidecar(struct slice_split *split, struct error *error)
+{
+    struct output_options options = {.mode = file_new_mode()};
+
+    return (is_for_store(split->job) ? store_output_create : output_create)(
+        &split->sidecar, split->sidecar_path, &options, error);
+}
+
 bool place_create_outputs(struct slice_split *split, struct error *error)
 {
     const struct split_job *job = split->job;
@@ -62,12 +88,9 @@ bool place_create_outputs(struct slice_split *split, struct error *error)
         .mode = job->file.status.st_mode & PERMISSION_BITS,
         .in_place = split_replaces_file(job) && !job->container.is_universal ? &job->file : NULL,
     };
-    struct output_options sidecar_options = {.mode = file_new_mode()};
 
     return choose_path(split, error) &&
-           (is_for_store(job)
-                ? store_output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)
-                : output_create(&split->sidecar, split->sidecar_path, &sidecar_options, error)) &&
+           (!may_write_sidecar(split) || create_sidecar(split, error)) &&
            output_create(&split->stripped, job->output_path, &image_options, error);
 }
 
@@ -79,10 +102,11 @@ static bool check_uuid(const struct slice_split *split, struct error *error)
     const struct sidecar_facts *facts = &split->plan->facts;
 
     return facts->uuid_source == UUID_FROM_BUILD_ID || facts->has_stub ||
-           error_set(error,
-                     "%s: the stripped image would not say by which UUID to find it in a store; "
-                     "link with --build-id, or use --sidecar",
-                     split->image.path);
+           error_set(
+               error,
+               "%s: has no UUID by which a store could find the sidecar of the stripped image; "
+               "link with --build-id, or use --sidecar",
+               split->image.path);
 }
 
 /* The sidecar that the store has stays where it restores the original from our stripped image, or
@@ -141,14 +165,14 @@ static bool add_to_store(struct slice_split *split, struct error *error)
             return false;
     }
     return settled || error_set(error,
-                                "%s: comes and goes all the time; run again when nobody "
-                                "removes sidecars",
+                                "%s: others add and remove it all the time; run again when "
+                                "nobody removes sidecars",
                                 split->sidecar_path);
 }
 
 /* ---- at a path of its own ---- */
 
-static bool write_sidecar_file(struct slice_split *split, struct error *error)
+static bool check_existing(const struct slice_split *split, struct error *error)
 {
     struct existing_sidecar existing;
     bool done;
@@ -156,14 +180,30 @@ static bool write_sidecar_file(struct slice_split *split, struct error *error)
     done = existing_sidecar_open(&existing, split->sidecar_path, error) &&
            existing_sidecar_check_own(&existing, split, error);
     existing_sidecar_close(&existing);
-    return done && outputs_make_sidecar(split, error);
+    return done;
+}
+
+static bool write_sidecar_file(struct slice_split *split, struct error *error)
+{
+    return check_existing(split, error) && outputs_make_sidecar(split, error);
+}
+
+/* ---- of an image that has nothing to take out ---- */
+
+/* What is there may be of this image all the same, if a tool has taken its mark off. */
+static bool write_none(struct slice_split *split, struct error *error)
+{
+    bool done = check_existing(split, error);
+
+    free(split->sidecar_path);
+    split->sidecar_path = NULL;
+    return done && input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
 /* ---- of an image that was split before ---- */
 
 /* Its sidecar must not be replaced: it alone has the original's sections. Only where there is none,
- * a placeholder is written, since build tools expect the outputs that they were told of; never to a
- * store, which is only for real ones. */
+ * and its name is given, a placeholder is written. */
 static bool write_placeholder(struct slice_split *split, struct error *error)
 {
     struct existing_sidecar existing;
@@ -173,12 +213,13 @@ static bool write_placeholder(struct slice_split *split, struct error *error)
     existing_sidecar_close(&existing);
     if (!is_known)
         return false;
-    split->has_pending_sidecar = !is_there && !is_for_store(split->job);
+    split->has_pending_sidecar = !is_there && may_write_sidecar(split);
     split_warn(split->job, "%s: split already; it is passed on unchanged, and %s",
                split->image.path,
                is_there                     ? "the sidecar that is there is kept"
                : split->has_pending_sidecar ? "a placeholder takes the place of its sidecar"
-                                            : "its sidecar is not in the store");
+               : is_for_store(split->job)   ? "its sidecar is not in the store"
+                                            : "its sidecar is not beside it");
     split->plan->facts.is_placeholder = true;
     return !split->has_pending_sidecar || outputs_write_sidecar(split, error);
 }
@@ -200,6 +241,8 @@ bool place_settle_sidecar(struct slice_split *split, struct error *error)
 {
     if (split->plan->already_split)
         return pass_on(split, error);
+    if (!may_write_sidecar(split))
+        return write_none(split, error);
     if (is_for_store(split->job))
         return check_uuid(split, error) && add_to_store(split, error);
     split->has_pending_sidecar = true;

@@ -12,7 +12,9 @@ bool place_create_outputs(struct slice_split *split, struct error *error);
 
 /* For a split whose stripped image is written: makes the sidecar, and in a store gives it its name,
  * unless the one that is there will do. Of an image that was split before, at most a placeholder is
- * written. split->has_pending_sidecar: it waits for its name. */
+ * written; where there is nothing to take out, one without contents, and only if --sidecar names
+ * it. split->has_pending_sidecar: it waits for its name. split->sidecar_path becomes NULL where
+ * there was nothing to take out and no sidecar is written. */
 bool place_settle_sidecar(struct slice_split *split, struct error *error);
 
 #endif

@@ -51,6 +51,23 @@ static bool is_for_debug_info(const struct image_plan *plan)
                       SECTION_BIT(SECTION_COVDATA) | SECTION_BIT(SECTION_COVNAMES))) == 0);
 }
 
+/* Why an image has nothing that could go. */
+static const char *nothing_because(const struct image_plan *plan)
+{
+    bool has_some = false, has_reason = false;
+
+    for (size_t i = 0; i < plan->section_count; i++) {
+        const struct image_section *section = &plan->sections[i];
+
+        has_some |= (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0;
+        has_reason |= section->reason[0] != '\0';
+    }
+    return !has_some ? "no coverage data in it; compile and link it with -fprofile-instr-generate "
+                       "-fcoverage-mapping (rustc: -C instrument-coverage)"
+           : has_reason ? "all of its coverage data stays, for the reasons above"
+                        : "none of its coverage data is in --sections; name others, or none";
+}
+
 void split_warn_of_sections(const struct slice_split *split)
 {
     size_t removed = 0;
@@ -73,9 +90,8 @@ void split_warn_of_sections(const struct slice_split *split)
             split->image.path, removed == 0 ? "nothing to take out: " : "",
             split->job->output_path);
     else if (removed == 0 && !split->plan->already_split)
-        split_warn(split->job,
-                   "%s: nothing to take out: the image has no coverage sections that can go",
-                   split->image.path);
+        split_warn(split->job, "%s: nothing to take out: %s", split->image.path,
+                   nothing_because(split->plan));
 }
 
 /* Takes over the two texts. */
@@ -101,6 +117,10 @@ void split_report_print_rows(const struct split_report *report)
     for (size_t i = 0; i < report->row_count; i++) {
         const struct split_row *row = &report->rows[i];
 
+        if (row->sidecar_path == NULL) {
+            message_line(stdout, "%s: nothing to split", row->name);
+            continue;
+        }
         message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s",
                      row->name, row->size_before, row->size_after, row->sidecar_size,
                      row->sidecar_path);

@@ -10,8 +10,8 @@
 
 /* What became of one image, for the summary of a batch. */
 struct split_row {
-    char *name; /* of the image, or of the slice of a universal one */
-    char *sidecar_path;
+    char *name;         /* of the image, or of the slice of a universal one */
+    char *sidecar_path; /* NULL: none was written, as there was nothing to take out */
     struct uuid uuid;
     uint64_t size_before, size_after, sidecar_size; /* bytes */
 };

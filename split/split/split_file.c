@@ -29,7 +29,7 @@ static bool choose_slices(struct split_job *job, struct error *error)
 
     if (arch != NULL && !job->container.is_universal)
         return error_set(error,
-                         "%s: no universal image, of which --arch could select a slice; "
+                         "%s: not a universal image, so that --arch has no slice to select; "
                          "leave --arch out",
                          job->file.path);
     for (size_t i = 0; i < job->container.count; i++) {
@@ -146,8 +146,7 @@ static bool check_universal(struct split_job *job, struct error *error)
         done = split->is_chosen ? digest_equal(&digest, &split->plan->facts.stripped_digest)
                                 : bytes_equal(container.slices[i].input.bytes, split->image.bytes);
         if (!done)
-            error_set(error, "%s: what was written is not what was meant; run again",
-                      job->output_path);
+            error_set(error, "%s: was changed while it was written; run again", job->output_path);
     }
     container_close(&container);
     input_close(&file);

@@ -1,4 +1,4 @@
-"""Puts coverage mappings together from their streams, by docs/sidecar-format.md ("The mapping of
+"""Puts coverage mappings together from their streams, by docs/format.md ("The mapping of
 functions"). Used by sidecar_reader.py.
 """
 import sys

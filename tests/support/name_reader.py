@@ -1,4 +1,4 @@
-"""Texts of names and lists of them, as docs/sidecar-format.md has them."""
+"""Texts of names and lists of them, as docs/format.md has them."""
 import re
 
 from sidecar_numbers import Numbers

@@ -1,4 +1,4 @@
-"""Numbers as sidecars have them: see docs/sidecar-format.md."""
+"""Numbers as sidecars have them: see docs/format.md."""
 import sys
 
 

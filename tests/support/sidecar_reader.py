@@ -1,4 +1,4 @@
-"""Reads sidecars, by nothing but docs/sidecar-format.md.
+"""Reads sidecars, by nothing but docs/format.md.
 
 Usage: sidecar_reader.py check SIDECAR                     checks digests and prints what there is
        sidecar_reader.py names SIDECAR                     prints the distinct names of functions

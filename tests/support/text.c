@@ -134,6 +134,11 @@ size_t text_count(const char *text, const char *part)
     return count;
 }
 
+void assert_contains(const char *text, const char *part)
+{
+    ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in:\n%s", part, text);
+}
+
 bool verdict_fail(struct verdict *verdict, const char *format, ...)
 {
     if (verdict->problem == NULL) {

@@ -40,6 +40,9 @@ void text_list_free(struct text_list *list);
 /* How often `part` occurs in the text. */
 size_t text_count(const char *text, const char *part);
 
+/* Fails the Check test where it does not. */
+void assert_contains(const char *text, const char *part);
+
 /*
  * What a check found. The checks do not abort by themselves: the harness has tests of its own which
  * must see them fail.

@@ -105,8 +105,8 @@ START_TEST(test_bad_lines)
         size_t size;
         const char *message;
     } cases[] = {
-        {"xyz\n", 4, "list: line 1, 'xyz', is no UUID"},
-        {"\n001\n", 5, "list: line 2, '001', is no UUID"},
+        {"xyz\n", 4, "list: line 1, 'xyz', is not a UUID"},
+        {"\n001\n", 5, "list: line 2, '001', is not a UUID"},
         {"00112233 44\n", 12, "line 1"},
         {"00112233\0\n", 10, "line 1"},
         {"\0\n", 2, "line 1"},

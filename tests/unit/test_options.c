@@ -162,7 +162,7 @@ END_TEST
 START_TEST(test_every_form_of_a_value)
 {
     static const char *const lines[] = {
-        "--output x", "--output=x", "-o x", "-ox", "-vo x", "-vox", "--out x", "--o=x", "-o y -o x",
+        "--output x", "--output=x", "-o x", "-ox", "-vo x", "-vox", "-o y -o x",
     };
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -301,21 +301,33 @@ START_TEST(test_sizes)
         char line[64];
 
         snprintf(line, sizeof(line), "--limit=%s", wrong[i]);
-        expect_wrong(&optional, line, "is no size");
+        expect_wrong(&optional, line, "is not a size");
     }
 }
 END_TEST
 
 /* ---- usage errors ---- */
 
-START_TEST(test_unknown_and_ambiguous_options)
+START_TEST(test_unknown_options)
 {
     expect_wrong(&optional, "--nothing", "unknown option '--nothing'");
     expect_wrong(&optional, "--outputs=x", "unknown option '--outputs'");
     expect_wrong(&optional, "-x", "unknown option '-x'");
     expect_wrong(&optional, "-vx", "unknown option '-x'");
-    expect_wrong(&optional, "--s=x", "option '--s' is ambiguous");
-    expect_wrong(&optional, "--=x", "is ambiguous");
+    expect_wrong(&optional, "--=x", "unknown option '--'");
+}
+END_TEST
+
+/* They are refused, and what may have been meant is named. */
+START_TEST(test_abbreviated_options)
+{
+    expect_wrong(&optional, "--sto=x", "unknown option '--sto' (did you mean '--store'?)");
+    expect_wrong(&optional, "--sto x", "unknown option '--sto' (did you mean '--store'?)");
+    expect_wrong(&optional, "--verb", "unknown option '--verb' (did you mean '--verbose'?)");
+    expect_wrong(&optional, "--hel", "unknown option '--hel' (did you mean '--help'?)");
+    expect_wrong(&optional, "--outputs=x", "unknown option '--outputs' (did you mean '--output'?)");
+    expect_wrong(&optional, "--s=x",
+                 "unknown option '--s' (did you mean '--sidecar' or '--store' or '--sections'?)");
 }
 END_TEST
 
@@ -337,7 +349,7 @@ START_TEST(test_bad_numbers)
     };
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
-        expect_wrong(&optional, lines[i], "is no number from 1 to ");
+        expect_wrong(&optional, lines[i], "is not a number from 1 to ");
 }
 END_TEST
 
@@ -349,9 +361,9 @@ START_TEST(test_bad_lists_and_uuids)
     expect_wrong(&optional, "--sections covmap,all", "'all' is not one of");
     expect_wrong(&optional, "--sections cov", "'cov' is not one of");
     expect_wrong(&optional, "--sections ''", "'' is not one of");
-    expect_wrong(&optional, "--uuid abc", "is no UUID");
-    expect_wrong(&optional, "--uuid ''", "is no UUID");
-    expect_wrong(&optional, "--uuid xy", "is no UUID");
+    expect_wrong(&optional, "--uuid abc", "is not a UUID");
+    expect_wrong(&optional, "--uuid ''", "is not a UUID");
+    expect_wrong(&optional, "--uuid xy", "is not a UUID");
 }
 END_TEST
 
@@ -457,9 +469,9 @@ int main(void)
                 test_values_may_look_like_options, test_flags_and_operands_mix, test_nothing_given,
                 test_command_line_of_another_program, test_typed_values, test_sizes);
     TCase *errors = tcase_create("usage errors");
-    suite_tests(errors, test_unknown_and_ambiguous_options, test_missing_and_superfluous_values,
-                test_bad_numbers, test_bad_lists_and_uuids, test_operand_counts,
-                test_required_and_exclusive_options);
+    suite_tests(errors, test_unknown_options, test_abbreviated_options,
+                test_missing_and_superfluous_values, test_bad_numbers, test_bad_lists_and_uuids,
+                test_operand_counts, test_required_and_exclusive_options);
     TCase *output = tcase_create("help and tables");
     suite_tests(output, test_help_has_every_option, test_table_aligns_and_cleans, test_human_sizes);
     return suite_main("options", values, errors, output);

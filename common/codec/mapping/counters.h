@@ -1,6 +1,6 @@
 /*
  * The counters of a mapping's regions, and the table of expressions that follows from them:
- * "Counters" in docs/sidecar-format.md.
+ * "Counters" in docs/format.md.
  *
  * The table is not stored, since it can be computed from each region's counter, as a tree
  * (expressions.h). A mapping whose table differs from the computed one is stored raw.

@@ -1,5 +1,5 @@
 /*
- * Function records of the coverage mapping: "The mapping of functions" in docs/sidecar-format.md.
+ * Function records of the coverage mapping: "The mapping of functions" in docs/format.md.
  *
  * NameRef follows from the names, and FuncHash from the data; there is one FilenamesRef for each
  * translation unit. Identical mappings, such as those of the instances of a C++ template, are

@@ -1,6 +1,6 @@
 /*
  * The files and regions of mappings, except for their counters: "The mapping of functions" in
- * docs/sidecar-format.md.
+ * docs/format.md.
  *
  * For each file but the first, a *template* is stored: the kinds and source ranges of its regions.
  * It is reused, because a macro expands to the same regions wherever it is used. The regions of a

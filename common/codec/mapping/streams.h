@@ -21,7 +21,7 @@ enum range_class {
     END_CLASSES = 7,
 };
 
-/* The streams by their numbers in sidecars; what they hold is in docs/sidecar-format.md ("The
+/* The streams by their numbers in sidecars; what they hold is in docs/format.md ("The
  * mapping of functions"). */
 enum mapping_stream {
     STREAM_NAME_REF_CODES = 0,

@@ -1,5 +1,5 @@
 /*
- * Function names: "Names" in docs/sidecar-format.md.
+ * Function names: "Names" in docs/format.md.
  *
  * The section is a sequence of chunks (common/llvm/names.h), one for each translation unit, most of
  * them zlib streams. The name of a function in a header is in many chunks, compressed differently

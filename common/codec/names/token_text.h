@@ -6,7 +6,7 @@
  * 1, and the *codes*, mostly one byte for each token. zstd then finds longer matches, and a token
  * that differs between two similar strings costs a byte or two instead of a new match.
  *
- * The codes are described in docs/sidecar-format.md ("Names").
+ * The codes are described in docs/format.md ("Names").
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
 #define COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H

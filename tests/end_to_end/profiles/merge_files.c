@@ -123,7 +123,8 @@ START_TEST(test_names_without_data)
         directory_create(directory);
         program_build(&program, directory);
         struct command split = covsplit_command(directory, "split", "--sections", "data", "-o",
-                                                "split", PROGRAM_NAME, NULL);
+                                                "split", "--sidecar", PROGRAM_NAME ".covsplit",
+                                                PROGRAM_NAME, NULL);
         if (options[i] != NULL) {
             text_list_add(&split.arguments, options[i]);
         }

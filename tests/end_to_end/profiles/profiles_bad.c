@@ -291,10 +291,25 @@ START_TEST(test_failure_modes)
                "merge --store ../store -o empty.profraw.profraw ../0.profraw empty.profraw "
                "../1.profraw",
                0, "warning: empty.profraw: empty");
+    assert_run(directory, "merge --store ../store -o one.profraw ../0.profraw empty.profraw", 0,
+               "is instrumented); left out\n");
     files_equal(path_join(directory, "good.profraw"), path_join(directory, "empty.profraw.profraw"),
                 &verdict);
     verdict_assert(&verdict, "empty profiles left out");
-    assert_run(directory, "merge --store ../store -o bad.profraw empty.profraw", 1, "error: ");
+    file_write(path_join(directory, "empty2.profraw"), "", 0);
+    file_write(path_join(directory, "empty3.profraw"), "", 0);
+    assert_run(directory,
+               "merge --store ../store -o two.profraw ../0.profraw empty2.profraw empty.profraw", 0,
+               "; left out, as 1 more that is empty too\n");
+    assert_run(directory,
+               "merge --store ../store -o three.profraw empty3.profraw ../0.profraw empty2.profraw "
+               "empty.profraw",
+               0, "; left out, as 2 more that are empty too\n");
+    assert_run(directory, "merge --store ../store -o bad.profraw empty.profraw", 1,
+               "error: empty.profraw: empty: the program was killed");
+    assert_run(directory, "correlate --store ../store -o bad.profraw empty.profraw", 1,
+               "error: empty.profraw: empty: the program was killed");
+    ck_assert(!file_exists(path_join(directory, "bad.profraw")));
 }
 END_TEST
 

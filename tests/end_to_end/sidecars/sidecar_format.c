@@ -1,5 +1,5 @@
 /*
- * docs/sidecar-format.md is true: a reader that was written from that page alone reads sidecars,
+ * docs/format.md is true: a reader that was written from that page alone reads sidecars,
  * and brings the original back.
  */
 #include <stdlib.h>

@@ -61,11 +61,6 @@ static const char *name_of(const char *directory, unsigned image)
     return entry_of(directory, image) + strlen(directory) + 1;
 }
 
-static void assert_contains(const char *text, const char *part)
-{
-    ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in:\n%s", part, text);
-}
-
 static const char *last_line(const char *text)
 {
     struct text_list lines = text_list_of_lines(text);
@@ -406,12 +401,12 @@ START_TEST(test_gc_bad_list)
         const char *list;
         const char *message;
     } cases[] = {
-        {"00112233\nxyz\n", "list: line 2, 'xyz', is no UUID; "},
-        {"00112233\n\n# fine\n0011223\n", "list: line 4, '0011223', is no UUID; "},
+        {"00112233\nxyz\n", "list: line 2, 'xyz', is not a UUID; "},
+        {"00112233\n\n# fine\n0011223\n", "list: line 4, '0011223', is not a UUID; "},
         {"00112233 44556677\n", "line 1"},
         {"", "list: lists no UUID"},
         {"# none\n\n", "list: lists no UUID"},
-        {"01\n", "'01' is no UUID in the store, and too short"},
+        {"01\n", "'01' is not a UUID in the store, and too short"},
     };
     char *directory = gc_directory();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

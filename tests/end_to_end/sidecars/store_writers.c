@@ -74,11 +74,6 @@ static void assert_all_exit(const struct command *commands, const struct outcome
 
 /* ---- what must hold ---- */
 
-static void assert_contains(const char *text, const char *part)
-{
-    ck_assert_msg(strstr(text, part) != NULL, "'%s' is not in:\n%s", part, text);
-}
-
 /* The store has just so many sidecars, all of them good, and nothing else: no temporary file, and
  * no directory without a sidecar. */
 static void assert_store(const char *directory, size_t sidecars)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
@@ -275,6 +276,30 @@ START_TEST(test_launcher)
 }
 END_TEST
 
+/* Both ways together: what covsplit_target names is split once, as it says, and by nobody else; all
+ * the rest of the launcher stays. */
+START_TEST(test_launcher_beside)
+{
+    char *build = path_join(scratch, "beside");
+    char *count = path_join(scratch, "count");
+    file_write_text(count, text_format("#!/bin/sh\necho >> '%s/links'\nexec \"$@\"\n", scratch));
+    ck_assert_int_eq(chmod(count, 0755), 0);
+    configure_or_abort(build, "Ninja",
+                       text_format("-DCMAKE_C_LINKER_LAUNCHER=%s;%s/bin/covsplit;link;--store;"
+                                   "%s/others;--",
+                                   count, prefix, build));
+    struct outcome outcome = run_build(build, "", "");
+    ck_assert_msg(outcome_exited(&outcome, 0) && strstr(outcome.output, "warning") == NULL &&
+                      strstr(outcome.errors, "warning") == NULL,
+                  "%s%s", outcome.output, outcome.errors);
+    assert_split("--sidecar", path_join(build, "program.covsplit"), path_join(build, "program"));
+    assert_split("--store", path_join(build, "sidecars"), path_join(build, "libnumbers.so"));
+    ck_assert(!file_exists(path_join(build, "others")));
+    struct contents links = file_read(path_join(scratch, "links"));
+    ck_assert_uint_eq(links.size, 4);
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("package", 300, prepare);
@@ -283,6 +308,6 @@ int main(void)
     suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);
     suite_loops(test_case, 3, test_clash);
     suite_loops(test_case, 2, test_no_place);
-    tcase_add_test(test_case, test_launcher);
+    suite_tests(test_case, test_launcher, test_launcher_beside);
     return suite_main("CMake package", test_case);
 }

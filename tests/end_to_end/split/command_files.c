@@ -385,6 +385,62 @@ START_TEST(test_no_coverage)
     run_words(directory, 0, "verify --image out side");
     run_words(directory, 0, "join --sidecar side -o joined out");
     assert_same_files(path_join(directory, "joined"), path_join(directory, "plain"));
+    assert_contains(errors, "warning: plain: nothing to take out: no coverage data in it; ");
+    assert_contains(errors, "-fprofile-instr-generate -fcoverage-mapping");
+    assert_contains(errors, "-C instrument-coverage");
+}
+END_TEST
+
+static void assert_list(const char *directory, const char *names)
+{
+    struct text_list found = directory_list(directory);
+    const char *line = "";
+    for (size_t i = 0; i < found.count; i++) {
+        line = text_format("%s%s ", line, found.items[i]);
+    }
+    ck_assert_str_eq(line, names);
+}
+
+/* A sidecar that holds nothing is only for a build rule, which names it. */
+START_TEST(test_no_needless_sidecar)
+{
+    static const char *const options[] = {"", "--store store", "-v", "-v --store store"};
+    char *directory = sample_directory(&sample);
+    file_write_text(path_join(directory, "plain.c"), "int main(void) { return 0; }\n");
+    run_or_abort(directory, "clang-19", "plain.c", "-o", "plain", NULL);
+    file_copy(path_join(directory, "plain"), path_join(directory, "before"));
+    file_copy(sample.stripped, path_join(directory, "stripped"));
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        struct outcome outcome =
+            covsplit_run_words(directory, 0, text_format("split %s plain", options[i]));
+        assert_contains(outcome.errors, "nothing to take out: no coverage data in it; ");
+        ck_assert_str_eq(outcome.output, i < 2 ? "" : "plain: nothing to split\n");
+        assert_same_files(path_join(directory, "plain"), path_join(directory, "before"));
+        const char *errors = run_words(directory, 0, text_format("split %s stripped", options[i]));
+        assert_contains(errors,
+                        "split already; it is passed on unchanged, and its sidecar is not ");
+        assert_contains(errors, i % 2 == 0 ? "beside it" : "in the store");
+        assert_same_files(path_join(directory, "stripped"), sample.stripped);
+    }
+    run_words(directory, 0, "split -o copy plain");
+    run_words(directory, 0, "split -o copy plain"); /* what is there already is no obstacle */
+    assert_same_files(path_join(directory, "copy"), path_join(directory, "before"));
+    assert_list(directory, "before copy plain plain.c stripped ");
+}
+END_TEST
+
+/* What there is was not asked for, or has a reason to stay. */
+START_TEST(test_nothing_selected)
+{
+    char *directory = sample_directory(&sample);
+    sample_copy(&sample, directory, "app");
+    assert_contains(run_words(directory, 0, "split --sections covnames -o out app"),
+                    "app: nothing to take out: none of its coverage data is in --sections; ");
+    assert_same_files(path_join(directory, "out"), sample.image);
+    run_or_abort(directory, "strip", "-o", "bare", "app", NULL);
+    assert_contains(run_words(directory, 0, "split --sections names,data -o out bare"),
+                    "bare: nothing to take out: all of its coverage data stays, for the reasons");
+    ck_assert(!file_exists(path_join(directory, "app.covsplit")));
 }
 END_TEST
 
@@ -643,9 +699,10 @@ int main(void)
                 test_unchanged_outputs_keep_their_time, test_options_do_not_change_the_image,
                 test_some_sections, test_store, test_uuid);
     suite_loops(test_case, sizeof named / sizeof *named, test_one_uuid);
-    suite_tests(test_case, test_already_split, test_no_coverage, test_no_symbol_table,
-                test_join_of_another_image, test_outputs_over_inputs,
-                test_outputs_that_are_no_files, test_unreadable_input, test_unwritable_directory,
-                test_file_size_limit, test_full_disk, test_other_file_system, test_strange_names);
+    suite_tests(test_case, test_already_split, test_no_coverage, test_no_needless_sidecar,
+                test_nothing_selected, test_no_symbol_table, test_join_of_another_image,
+                test_outputs_over_inputs, test_outputs_that_are_no_files, test_unreadable_input,
+                test_unwritable_directory, test_file_size_limit, test_full_disk,
+                test_other_file_system, test_strange_names);
     return suite_main("files", test_case);
 }

@@ -271,7 +271,8 @@ static struct command rust_command(const char *place, const char *words)
     text_list_add_format(&command.arguments, "-Clinker=%s/covsplit-cc", COVSPLIT_SHARE_DIRECTORY);
     text_list_add_format(&command.environment, "PATH=%s:%s", COVSPLIT_COMMAND_DIRECTORY,
                          getenv("PATH"));
-    text_list_add_format(&command.environment, "COVSPLIT_LINK_OPTIONS=--store %s/sidecars", place);
+    text_list_add_format(&command.environment, "COVSPLIT_LINK_STORE=%s/side cars", place);
+    text_list_add(&command.environment, "COVSPLIT_LINK_OPTIONS=--level 3");
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/profiles/%%m.profraw", place);
     return command;
 }
@@ -324,11 +325,93 @@ START_TEST(test_rustc)
                              place);
         ck_assert_str_eq(command_expect(&command, 0).output, "42\n");
     }
-    struct outcome list = covsplit_run_words(place, 0, "store list sidecars");
+    struct outcome list = covsplit_run(place, "store", "list", "side cars", NULL);
     ck_assert_uint_ge(text_list_of_lines(list.output).count, RUST_SIDECARS);
-    covsplit_run_words(place, 0, "join --store sidecars -o joined main");
-    covsplit_run_words(place, 0, "join --store sidecars -o joined libshared.so");
-    covsplit_run_words(place, 0, "merge --store sidecars -o merged.profraw profiles");
+    covsplit_assert(0, place, "join", "--store", "side cars", "-o", "joined", "main", NULL);
+    covsplit_assert(0, place, "join", "--store", "side cars", "-o", "joined", "libshared.so", NULL);
+    covsplit_assert(0, place, "merge", "--store", "side cars", "-o", "merged.profraw", "profiles",
+                    NULL);
+}
+END_TEST
+
+/* ---- what is left alone by name ---- */
+
+struct exclusion {
+    const char *options;
+    const char *output;  /* below the place; NULL: a.out of conftest.c */
+    const char *pattern; /* as -v tells it; NULL: it is split */
+};
+
+static const struct exclusion exclusions[] = {
+    {"", "conftest", "conftest"},
+    {"", "sub/conftest.exe", "conftest.*"},
+    {"", NULL, "conftest.*"},
+    {"", "CMakeFiles/CMakeScratch/TryCompile-x1/cmTC_1", "CMakeFiles/CMakeScratch/*"},
+    {"", "own/CMakeFiles/CMakeTmp/cmTC_1", "CMakeFiles/CMakeTmp/*"},
+    {"", "CMakeFiles/3.25.1/CompilerIdC/a.out", "CMakeFiles/*/CompilerId*/*"},
+    {"", "CMakeFiles/_CMakeLTOTest-C/bin/boo", "CMakeFiles/_CMakeLTOTest-*"},
+    {"", "meson-private/tmpx1/output.exe", "meson-private/*"},
+    {"", "conftests", NULL},
+    {"", "CMakeFiles/app", NULL},
+    {"--no-default-excludes", "conftest", NULL},
+    {"--exclude app", "app", "app"},
+    {"--exclude=tool* --exclude sub/?*", "sub/deep/app", "sub/?*"},
+    {"--exclude=tool* --exclude sub/?*", "app", NULL},
+    {"--exclude /*/sub/app", "sub/app", "/*/sub/app"},
+    {"--exclude ub/app", "sub/app", NULL},
+    {"--exclude app --no-default-excludes", "conftest", NULL},
+    {"--exclude app", "conftest", "conftest"},
+};
+
+START_TEST(test_excludes)
+{
+    const struct exclusion *exclusion = &exclusions[_i];
+    char *place = new_place(text_format("exclude%d", _i));
+    const char *output = exclusion->output == NULL ? "a.out" : exclusion->output;
+    run_or_abort(place, clang(), "-fprofile-instr-generate", "-fcoverage-mapping", "program.c",
+                 "-o", "linked", NULL);
+    /* A linker that takes no time. */
+    file_write_text(path_join(place, "linker.sh"),
+                    "mkdir -p \"$(dirname \"${3-a.out}\")\"\ncp linked \"${3-a.out}\"\n");
+    struct outcome outcome =
+        link_words(place, text_format("-v %s", exclusion->options),
+                   exclusion->output == NULL ? "sh linker.sh conftest.c"
+                                             : text_format("sh linker.sh a.o -o %s", output));
+    ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0, "%s", outcome.errors);
+    ck_assert(file_exists(path_join(place, output)));
+    if (exclusion->pattern == NULL) {
+        ck_assert_msg(strstr(outcome.output, " bytes before, ") != NULL, "%s", outcome.output);
+    } else {
+        ck_assert_str_eq(outcome.output, text_format("%s: left alone: '%s' is excluded\n", output,
+                                                     exclusion->pattern));
+    }
+    ck_assert_int_eq(file_exists(path_join(place, text_format("%s.covsplit", output))),
+                     exclusion->pattern == NULL);
+}
+END_TEST
+
+#define UNSPLIT "libnumbers.so.1: this library has coverage and was not split; "
+
+/* A library that was linked in another way is told of where a program is split that uses it. */
+START_TEST(test_missed_library)
+{
+    char *place = new_place("missed");
+    const char *link_library =
+        text_format("%s " COVERAGE "-shared -fPIC numbers.c -o libnumbers.so.1", clang());
+    const char *link_program =
+        text_format("%s " COVERAGE "program.c ./libnumbers.so.1 -o app", clang());
+    file_write_text(path_join(place, "numbers.c"), "int thrice(int x) { return 3 * x; }\n");
+    struct command library = command_words(place, "%s", link_library);
+    command_run_or_abort(&library);
+    struct outcome outcome = link_words(place, "", link_program);
+    ck_assert_msg(outcome_exited(&outcome, 0) && text_count(outcome.errors, "\n") == 1 &&
+                      strstr(outcome.errors, "warning: ./" UNSPLIT) != NULL,
+                  "%s", outcome.errors);
+    assert_link(place, "--exclude lib*", link_program);
+    /* One without coverage says nothing of it, nor does one that is split. */
+    assert_link(place, "", text_format("%s program.c ./libnumbers.so.1 -o app", clang()));
+    assert_link(place, "", link_library);
+    assert_link(place, "", link_program);
 }
 END_TEST
 
@@ -341,6 +424,7 @@ int main(int argument_count, char **arguments)
     suite_loops(test_case, sizeof others / sizeof *others, test_leaves_alone);
     suite_tests(test_case, test_unknown_machine, test_failing_split);
     suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
-    suite_tests(test_case, test_failing_link, test_signal, test_rustc);
+    suite_loops(test_case, sizeof exclusions / sizeof *exclusions, test_excludes);
+    suite_tests(test_case, test_failing_link, test_signal, test_missed_library, test_rustc);
     return suite_main("link", test_case);
 }

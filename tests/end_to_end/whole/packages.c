@@ -1,6 +1,7 @@
 /*
- * The packages that cpack makes: the .deb works where nothing but what it depends on is there, the
- * sources build, and both are the same to the byte whoever makes them.
+ * The packages that cpack makes: each .deb has what Debian wants in it and works where nothing but
+ * what it depends on is there, the sources build, and all are the same to the byte whoever makes
+ * them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,28 +23,30 @@ static void prepare(void)
     sample = sample_create("packages", SAMPLE_FUNCTIONS);
 }
 
-/* The path of the only file there that ends so. */
-static const char *find_package(const char *place, const char *ending)
+/* The path of the only file there whose name begins and ends so. */
+static const char *find_package(const char *place, const char *beginning, const char *ending)
 {
     struct text_list files = directory_list(place);
     const char *found = NULL;
     for (size_t i = 0; i < files.count; i++) {
-        const char *part = strstr(files.items[i], ending);
-        if (part != NULL && part[strlen(ending)] == '\0') {
+        const char *name = files.items[i];
+        size_t length = strlen(name);
+        if (strncmp(name, beginning, strlen(beginning)) == 0 && length > strlen(ending) &&
+            strcmp(name + length - strlen(ending), ending) == 0) {
             ck_assert_ptr_null(found);
-            found = path_join(place, files.items[i]);
+            found = path_join(place, name);
         }
     }
-    ck_assert_msg(found != NULL, "no %s in %s", ending, place);
+    ck_assert_msg(found != NULL, "no %s…%s in %s", beginning, ending, place);
     return found;
 }
 
-static const char *make_package(const char *name, const char *config, const char *ending)
+static const char *make_packages(const char *name, const char *config)
 {
     char *place = path_join(sample.scratch, name);
     directory_create(place);
     run_or_abort(COVSPLIT_BUILD_DIRECTORY, "cpack", "--config", config, "-B", place, NULL);
-    return find_package(place, ending);
+    return place;
 }
 
 /* Puts the libraries that the program needs into the root, as the dynamic linker finds them. */
@@ -60,54 +63,143 @@ static void add_libraries(const char *root, const char *program)
     }
 }
 
-/* What a package of Debian has of its own. */
-static void assert_is_as_debian_wants(const char *package, const char *root)
+/* The packages of Debian. */
+static const struct package {
+    const char *name;
+    const char *depends[8];
+    const char *parts[6]; /* files that no other has */
+} packages[] = {
+    {"covsplit",
+     {"libc6", "libdeflate0", "libelf1", "libnettle", "libxxhash0", "libzstd1"},
+     {"usr/bin/covsplit", "usr/share/man/man1/covsplit-split.1.gz",
+      "usr/share/bash-completion/completions/covsplit", "usr/share/covsplit/covsplit.ninja",
+      "usr/lib/cmake/covsplit/covsplitConfig.cmake"}},
+    {"libcovsplit0",
+     {"libc6", "libdeflate0", "libelf1", "libxxhash0", "libzstd1"},
+     {"usr/lib/libcovsplit.so.0"}},
+    {"libcovsplit-dev",
+     {"libcovsplit0 (= ", "covsplit (= "},
+     {"usr/include/covsplit.h", "usr/lib/libcovsplit.so", "usr/lib/pkgconfig/covsplit.pc",
+      "usr/lib/cmake/covsplit/covsplitLibrary.cmake"}},
+};
+
+#define PACKAGE_COUNT (sizeof packages / sizeof *packages)
+
+static const char *field_of(const char *package, const char *field)
 {
-    const char *information = run_or_abort(NULL, "dpkg-deb", "--info", package, NULL);
-    ck_assert_msg(strstr(information, " triggers ") != NULL &&
-                      strstr(information, " shlibs ") != NULL &&
-                      strstr(information, "postinst") == NULL,
-                  "%s", information);
-    ck_assert_str_eq(run_or_abort(NULL, "dpkg-deb", "--info", package, "triggers", NULL),
-                     "activate-noawait ldconfig\n");
-    struct text_list pages = directory_list(path_join(root, "usr/share/man/man1"));
+    const char *text = run_or_abort(NULL, "dpkg-deb", "--field", package, field, NULL);
+    return text_format("%.*s", (int)strcspn(text, "\n"), text);
+}
+
+/* The root has nothing but this package. */
+static void assert_is_as_debian_wants(const struct package *package, const char *file,
+                                      const char *root)
+{
+    const char *information = run_or_abort(NULL, "dpkg-deb", "--info", file, NULL);
+    const char *depends = field_of(file, "Depends");
+    ck_assert_msg(strstr(information, "postinst") == NULL, "%s", information);
+    for (size_t i = 0; package->depends[i] != NULL; i++) {
+        ck_assert_msg(strstr(text_format(" %s", depends), text_format(" %s", package->depends[i])),
+                      "%s has no %s", information, package->depends[i]);
+    }
+    for (size_t i = 0; package->parts[i] != NULL; i++) {
+        for (size_t j = 0; j < PACKAGE_COUNT; j++) {
+            bool is_there = access(path_join(path_join(path_join(root, ".."), packages[j].name),
+                                             package->parts[i]),
+                                   F_OK) == 0;
+            ck_assert_msg(is_there == (&packages[j] == package), "%s in %s", package->parts[i],
+                          packages[j].name);
+        }
+    }
+    const char *documents = path_join(path_join(root, "usr/share/doc"), package->name);
+    ck_assert(file_exists(path_join(documents, "copyright")));
+    const char *changes =
+        run_or_abort(NULL, "gzip", "-dc", path_join(documents, "changelog.gz"), NULL);
+    const char *version = text_format("covsplit (%s) ", field_of(file, "Version"));
+    ck_assert_msg(strncmp(changes, version, strlen(version)) == 0, "%s", changes);
+}
+
+/* Extracts each package into a root of its own. Returns the directory of these, which have the
+ * packages' names. */
+static const char *extract_packages(const char *place)
+{
+    const char *roots = path_join(sample.scratch, "roots");
+    directory_create(roots);
+    for (size_t i = 0; i < PACKAGE_COUNT; i++) {
+        run_or_abort(NULL, "dpkg-deb", "--extract",
+                     find_package(place, text_format("%s_", packages[i].name), ".deb"),
+                     path_join(roots, packages[i].name), NULL);
+    }
+    return roots;
+}
+
+/* Each has its own files, needs what it uses, and the library says what it promises. */
+START_TEST(test_debs)
+{
+    const char *place = make_packages("debs", "CPackConfig.cmake");
+    const char *roots = extract_packages(place);
+    for (size_t i = 0; i < PACKAGE_COUNT; i++) {
+        assert_is_as_debian_wants(&packages[i],
+                                  find_package(place, text_format("%s_", packages[i].name), ".deb"),
+                                  path_join(roots, packages[i].name));
+    }
+    struct text_list pages = directory_list(path_join(roots, "covsplit/usr/share/man/man1"));
     for (size_t i = 0; i < pages.count; i++) {
         ck_assert_msg(strstr(pages.items[i], ".1.gz") != NULL, "%s", pages.items[i]);
     }
-    const char *version = run_or_abort(NULL, "dpkg-deb", "--field", package, "Version", NULL);
-    const char *changes = run_or_abort(
-        NULL, "gzip", "-dc", path_join(root, "usr/share/doc/covsplit/changelog.gz"), NULL);
-    ck_assert_msg(strncmp(changes,
-                          text_format("covsplit (%.*s) ", (int)strcspn(version, "\n"), version),
-                          strlen(version) + strlen("covsplit () ") - 1) == 0,
-                  "%s", changes);
+    const char *library = find_package(place, "libcovsplit0_", ".deb");
+    ck_assert_str_eq(run_or_abort(NULL, "dpkg-deb", "--info", library, "triggers", NULL),
+                     "activate-noawait ldconfig\n");
+    ck_assert_str_eq(
+        run_or_abort(NULL, "dpkg-deb", "--info", library, "shlibs", NULL),
+        text_format("libcovsplit 0 libcovsplit0 (>= %s)\n", field_of(library, "Version")));
+    const char *symbols = run_or_abort(NULL, "dpkg-deb", "--info", library, "symbols", NULL);
+    ck_assert_msg(strstr(symbols, "\n covsplit_sidecar_open@COVSPLIT_0 0.1.0\n") != NULL, "%s",
+                  symbols);
+    /* What apt would have to install is there to be had. */
+    run_or_abort(place, "sh", "-c", "apt-get --simulate install ./*.deb", NULL);
 }
+END_TEST
+
+/* A project that uses the command alone needs no more than its package; another one needs the
+ * library's too, and is told so. */
+START_TEST(test_find_package)
+{
+    const char *roots = extract_packages(make_packages("debs", "CPackConfig.cmake"));
+    char *project = path_join(sample.scratch, "project"), *root = path_join(roots, "covsplit");
+    directory_create(project);
+    file_write_text(path_join(project, "CMakeLists.txt"),
+                    "cmake_minimum_required(VERSION 3.25)\n"
+                    "project(user LANGUAGES C)\n"
+                    "find_package(covsplit REQUIRED COMPONENTS ${WANTED})\n"
+                    "if(NOT COMMAND covsplit_target OR NOT TARGET covsplit::command)\n"
+                    "  message(FATAL_ERROR \"no command\")\n"
+                    "endif()\n"
+                    "if(TARGET covsplit::covsplit)\n"
+                    "  message(FATAL_ERROR \"a library\")\n"
+                    "endif()\n");
+    struct command command = command_words(
+        project, "cmake -S . -B build -DWANTED=command -DCMAKE_PREFIX_PATH=%s/usr", root);
+    command_expect(&command, 0);
+    command = command_words(project, "cmake -S . -B build -DWANTED=library");
+    struct outcome outcome = command_expect(&command, 1);
+    ck_assert_msg(strstr(outcome.errors, "library") != NULL, "%s", outcome.errors);
+
+    run_or_abort(roots, "sh", "-c", "cp -a libcovsplit-dev/. libcovsplit0/. covsplit", NULL);
+    char *build = path_join(sample.scratch, "build");
+    run_or_abort(NULL, "cmake", "-S", COVSPLIT_FIXTURE_DIRECTORY "/install", "-B", build,
+                 text_format("-DCMAKE_PREFIX_PATH=%s/usr", root), NULL);
+    run_or_abort(NULL, "cmake", "--build", build, NULL);
+}
+END_TEST
 
 /* An image is split and joined in an empty root, with the package and the libraries of its
  * dependencies. */
-START_TEST(test_deb)
+START_TEST(test_command)
 {
-    const char *package = make_package("deb", "CPackConfig.cmake", ".deb");
-    char *root = path_join(sample.scratch, "root");
+    const char *roots = extract_packages(make_packages("debs", "CPackConfig.cmake"));
+    const char *root = path_join(roots, "covsplit");
     struct verdict verdict = {0};
-    directory_create(root);
-    run_or_abort(NULL, "dpkg-deb", "--extract", package, root, NULL);
-    /* What apt would have to install is there to be had. */
-    run_or_abort(NULL, "apt-get", "--simulate", "install", package, NULL);
-    const char *fields = run_or_abort(NULL, "dpkg-deb", "--field", package, NULL);
-    static const char *const libraries[] = {"libc6",     "libdeflate0", "libelf1",
-                                            "libnettle", "libxxhash0",  "libzstd1"};
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
-        ck_assert_msg(strstr(fields, text_format(" %s", libraries[i])) != NULL, "%s", fields);
-    }
-    static const char *const parts[] = {
-        "usr/share/man/man1/covsplit-split.1.gz", "usr/share/bash-completion/completions/covsplit",
-        "usr/share/covsplit/covsplit.ninja", "usr/share/doc/covsplit/copyright",
-        "usr/include/covsplit.h"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        ck_assert_msg(file_exists(path_join(root, parts[i])), "no %s", parts[i]);
-    }
-    assert_is_as_debian_wants(package, root);
     /* From its own place it finds the module for `run`. */
     const char *module = run_or_abort(NULL, path_join(root, "usr/bin/covsplit"), "run", "--", "sh",
                                       "-c", "echo $LD_PRELOAD", NULL);
@@ -138,7 +230,8 @@ static const char *build_sources(const char *package, const char *name, const ch
     text_list_add(&command.arguments,
                   "umask $3; mkdir \"$1\"; cd \"$1\"; tar -xf \"$2\" --strip-components=1\n"
                   "chmod -R $4 .\n"
-                  "cmake -S . -B made -G Ninja -DCOVSPLIT_TESTS=OFF -DCMAKE_C_FLAGS_RELEASE=-O0\n"
+                  "cmake -S . -B made -G Ninja -DCOVSPLIT_TESTS=OFF -DCMAKE_C_FLAGS_RELEASE=-O0 "
+                  "-DCMAKE_INSTALL_PREFIX=/usr\n"
                   "cmake --build made; cd made; cpack; cpack --config CPackSourceConfig.cmake");
     text_list_add(&command.arguments, "sh");
     text_list_add(&command.arguments, place);
@@ -152,7 +245,8 @@ static const char *build_sources(const char *package, const char *name, const ch
 /* Nothing but sources, all of them, what they make runs, and is the same each time. */
 START_TEST(test_sources)
 {
-    const char *package = make_package("sources", "CPackSourceConfig.cmake", ".tar.xz");
+    const char *package =
+        find_package(make_packages("sources", "CPackSourceConfig.cmake"), "covsplit-", ".tar.xz");
     const char *place = build_sources(package, "unpacked", "022", "go=rX");
     struct text_list files = directory_list(place);
     for (size_t i = 0; i < files.count; i++) {
@@ -168,16 +262,21 @@ START_TEST(test_sources)
     const char *other = build_sources(package, "unpacked elsewhere", "077", "go=");
     const char *made = path_join(place, "made");
     const char *made_elsewhere = path_join(other, "made");
-    files_assert_equal(find_package(made, ".deb"), find_package(made_elsewhere, ".deb"),
-                       "made elsewhere");
-    files_assert_equal(find_package(made, ".tar.xz"), package, "unpacked");
-    files_assert_equal(find_package(made_elsewhere, ".tar.xz"), package, "made again");
+    for (size_t i = 0; i < PACKAGE_COUNT; i++) {
+        const char *beginning = text_format("%s_", packages[i].name);
+        files_assert_equal(find_package(made, beginning, ".deb"),
+                           find_package(made_elsewhere, beginning, ".deb"), beginning);
+    }
+    files_assert_equal(find_package(made, "covsplit-", ".tar.xz"), package, "unpacked");
+    files_assert_equal(find_package(made_elsewhere, "covsplit-", ".tar.xz"), package, "made again");
+    /* For /usr, packages are as Debian's own are. */
+    run_or_abort(made, "sh", "-c", "lintian --fail-on error,warning ./*.deb", NULL);
 }
 END_TEST
 
 int main(void)
 {
     TCase *test_case = suite_case("packages", 600, prepare);
-    suite_tests(test_case, test_deb, test_sources);
+    suite_tests(test_case, test_debs, test_find_package, test_command, test_sources);
     return suite_main("packages", test_case);
 }

@@ -17,7 +17,8 @@ if(NOT COVSPLIT_SANITIZE)
   add_run(packages packages)
   add_run(library-users library_users ${CMAKE_BINARY_DIR})
   set_tests_properties(install packages PROPERTIES RESOURCE_LOCK installation)
-  # It builds by itself, and needs the tests' packages.
+  # The pages in docs/ with this build; the README builds by itself, and needs the tests' packages.
+  add_test(NAME docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/../readme.sh --docs ${CMAKE_BINARY_DIR})
   add_test(NAME readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/../readme.sh)
   set_tests_properties(readme PROPERTIES TIMEOUT 1500 SKIP_REGULAR_EXPRESSION "^not walked")
 endif()

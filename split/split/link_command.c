@@ -1,7 +1,7 @@
 /*
- * Finding the output of a link: see link_output.h.
+ * Reading the command of a link: see link_command.h.
  */
-#include "split/split/link_output.h"
+#include "split/split/link_command.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -26,10 +26,11 @@ struct search {
     bool is_msvc;          /* options as link.exe has them */
     bool is_msvc_compiler; /* ... and cl.exe */
     char *output;          /* NULL: none was named yet */
-    bool is_completed;     /* cl.exe gives it an extension where it has none */
-    bool makes_library;    /* ... which is that of a DLL */
-    bool is_awaited;       /* the next word is the output */
-    bool is_passed;        /* the next word belongs to this one, whatever it looks like */
+    struct path_list *inputs;
+    bool is_completed;  /* cl.exe gives it an extension where it has none */
+    bool makes_library; /* ... which is that of a DLL */
+    bool is_awaited;    /* the next word is the output */
+    bool is_passed;     /* the next word belongs to this one, whatever it looks like */
     struct error *error;
 };
 
@@ -114,12 +115,10 @@ static const char *compiler_output(const char *option)
     return value_of(option, "o", false);
 }
 
-static bool take_msvc_word(struct search *search, const char *word)
+static bool take_msvc_option(struct search *search, const char *word)
 {
     const char *value;
 
-    if (word[0] != '/' && word[0] != '-')
-        return true;
     word++;
     search->makes_library |= strcmp(word, "LD") == 0 || strcmp(word, "LDd") == 0;
     if ((value = value_of(word, "out:", true)) != NULL)
@@ -152,8 +151,10 @@ static bool take_word(struct search *search, const char *word)
         strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0 || strcmp(word, "-output") == 0;
     if (search->is_awaited || pass_other_word(search, word))
         return true;
+    if (word[0] != '-' && (word[0] != '/' || !search->is_msvc))
+        return path_list_add(search->inputs, word, search->error);
     if (search->is_msvc)
-        return take_msvc_word(search, word);
+        return take_msvc_option(search, word);
     if ((value = value_of(word, "--output=", false)) == NULL &&
         (value = value_of(word, "-output=", false)) == NULL)
         value = value_of(word, "-o", false);
@@ -224,8 +225,8 @@ static bool take_response_file(struct search *search, const char *path, unsigned
     if (done)
         narrow(&text);
     if (done && strlen((char *)text.data) + 1 < text.size)
-        done = error_set(search->error, "%s: no response file: it has bytes of zero; name a text",
-                         path);
+        done = error_set(search->error,
+                         "%s: not a response file: it has NUL bytes in it; name a text file", path);
     rest = (char *)text.data;
     while (done && (word = next_word(search, &rest)) != NULL)
         done = take(search, word, depth + 1);
@@ -292,19 +293,30 @@ static bool complete_output(struct search *search)
     return true;
 }
 
-char *link_output_find(const char *const *words, size_t count, struct error *error)
+bool link_command_read(struct link_command *command, const char *const *words, size_t count,
+                       struct error *error)
 {
-    struct search search = {.error = error};
+    struct search search = {.inputs = &command->inputs, .error = error};
     bool done = true;
 
+    *command = (struct link_command){.output = NULL};
     for (size_t i = 0; i < count && i < LAUNCHERS_MAX; i++)
         find_msvc_program(&search, words[i]);
     for (size_t i = 1; i < count && done; i++)
         done = take(&search, words[i], 0);
+    command->names_output = search.output != NULL;
     if (done && search.output == NULL)
         done = name_output(&search, DEFAULT_OUTPUT, false);
-    if (done && complete_output(&search))
-        return search.output;
-    free(search.output);
-    return NULL;
+    done = done && complete_output(&search);
+    command->output = search.output;
+    if (!done)
+        link_command_free(command);
+    return done;
+}
+
+void link_command_free(struct link_command *command)
+{
+    free(command->output);
+    command->output = NULL;
+    path_list_free(&command->inputs);
 }

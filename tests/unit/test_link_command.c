@@ -1,17 +1,17 @@
 /*
- * Which file a link writes: every way in which command lines say it.
+ * Which files a link writes and reads: every way in which command lines say it.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "split/split/link_output.h"
+#include "split/split/link_command.h"
 #include "tests/support/suite.h"
 
 #define WORDS_MAX 8
 
-static char directory[] = "/tmp/covsplit-link-output-XXXXXX";
+static char directory[] = "/tmp/covsplit-link-command-XXXXXX";
 
 struct row {
     const char *words[WORDS_MAX]; /* ends with NULL */
@@ -67,13 +67,25 @@ static const struct row rows[] = {
     {{"cc", "-out:app"}, "ut:app"},
 };
 
-static char *find(const char *const *words, struct error *error)
+static bool read_words(struct link_command *command, const char *const *words, struct error *error)
 {
     size_t count = 0;
 
     while (words[count] != NULL)
         count++;
-    return link_output_find(words, count, error);
+    return link_command_read(command, words, count, error);
+}
+
+static char *find(const char *const *words, struct error *error)
+{
+    struct link_command command;
+    char *output;
+
+    if (!read_words(&command, words, error))
+        return NULL;
+    output = strdup(command.output);
+    link_command_free(&command);
+    return output;
 }
 
 START_TEST(test_words)
@@ -163,6 +175,38 @@ START_TEST(test_nested)
 }
 END_TEST
 
+struct input_row {
+    const char *words[WORDS_MAX]; /* ends with NULL */
+    bool names_output;
+    const char *inputs; /* each with a blank behind it */
+};
+
+static const struct input_row input_rows[] = {
+    {{"cc", "a.o", "-o", "app", "lib/libb.so", "-lc"}, true, "a.o lib/libb.so "},
+    {{"cc", "-Xlinker", "a.o", "b.o", "@files"}, false, "b.o c.o d.so.1 "},
+    {{"cc", "-o", "app", "/usr/lib/libc.so"}, true, "/usr/lib/libc.so "},
+    {{"lld-link", "/out:a.exe", "a.obj", "-dll", "b.lib"}, true, "a.obj b.lib "},
+};
+
+START_TEST(test_inputs)
+{
+    const struct input_row *row = &input_rows[_i];
+    struct link_command command;
+    struct error error = {0};
+    char inputs[256] = "";
+
+    write_text("files", "c.o -g d.so.1", 13);
+    ck_assert_msg(read_words(&command, row->words, &error), "%s", error.message);
+    for (size_t i = 0; i < command.inputs.count; i++) {
+        strcat(inputs, command.inputs.paths[i]);
+        strcat(inputs, " ");
+    }
+    ck_assert_str_eq(inputs, row->inputs);
+    ck_assert_int_eq(command.names_output, row->names_output);
+    link_command_free(&command);
+}
+END_TEST
+
 START_TEST(test_endless)
 {
     const char *words[] = {"cc", "@itself", NULL};
@@ -189,12 +233,13 @@ int main(void)
 {
     if (mkdtemp(directory) == NULL || chdir(directory) != 0)
         return EXIT_FAILURE;
-    TCase *test_case = tcase_create("link output");
+    TCase *test_case = tcase_create("link command");
     suite_loops(test_case, sizeof(rows) / sizeof(rows[0]), test_words);
     suite_loops(test_case, sizeof(responses) / sizeof(responses[0]), test_response_files);
+    suite_loops(test_case, sizeof(input_rows) / sizeof(input_rows[0]), test_inputs);
     suite_tests(test_case, test_wide, test_nested, test_endless, test_no_text);
-    int status = suite_main("link output", test_case);
-    (void)!system("rm -f response wide outer inner itself image");
+    int status = suite_main("link command", test_case);
+    (void)!system("rm -f response files wide outer inner itself image");
     rmdir(directory);
     return status;
 }

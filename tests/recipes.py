@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Walks docs/recipes.md: does what each recipe says, as it is written, in an empty directory.
+
+Usage: recipes.py BUILD quick|slow|all [RECIPE...]
+
+BUILD is installed in a place of its own, which stands for /usr/local. A recipe is what is below a heading
+(##). A block without a language has commands; any other block is a file, named by the last `name` in the
+paragraph before it. The blocks in front of the first recipe, which make the sources, are run for each.
+
+Neither Bazel nor grcov is a Debian package, and GitHub's runners are elsewhere: for these, there are
+stand-ins below that do what the files say. A recipe passes if all its commands do, nothing is warned
+of, sidecars are there, and each report has seen the program run.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/recipes.md"
+LLVM = "/usr/lib/llvm-19/bin"
+SLOW = ("autotools", "libtool", "cargo")
+# make takes what it builds for words, and so does what is made of it.
+NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool")
+# Not in Debian, at least not one that is new enough.
+MAY_BE_MISSING = {"cargo": "cargo"}
+
+# Of all files below -b that begin as ELF: a report each, by the profiles at the front.
+GRCOV = """#!/bin/bash
+set -euo pipefail
+while [ $# -ne 0 ]; do
+    case $1 in
+    -b) objects=$2; shift ;;
+    -o) output=$2; shift ;;
+    --llvm-path) tools=$2; shift ;;
+    -s | -t) shift ;;
+    *) profiles+=("$1") ;;
+    esac
+    shift
+done
+"$tools/llvm-profdata" merge -sparse -o "$output.profdata" "${profiles[@]}"
+find "$objects" -type f -print0 | while IFS= read -r -d '' file; do
+    if [ "$(head -c 4 "$file")" = $'\\x7fELF' ]; then
+        "$tools/llvm-cov" export "$file" --instr-profile "$output.profdata" --format lcov
+    fi
+done >"$output"
+grep -q '^DA:[0-9]*,[1-9]' "$output"
+"""
+
+
+class Failure(Exception):
+    pass
+
+
+def blocks_of(text):
+    """The blocks: (language, text, what is before it)."""
+    for match in re.finditer(r"(.*?)^```(\w*)\n(.*?)^```$", text, re.S | re.M):
+        yield match[2], match[3], match[1]
+
+
+def recipes():
+    """The preparation, and (name, text) for each recipe."""
+    head, *rest = re.split(r"^## ", PAGE.read_text(), flags=re.M)
+    return head, [part.split("\n", 1) for part in rest]
+
+
+class Walk:
+    def __init__(self, prefix, place):
+        self.prefix, self.place = prefix, place
+        self.environment = {
+            **os.environ,
+            "PATH": f"{prefix}/bin:{LLVM}:{os.environ['PATH']}",
+            "LC_ALL": "C.UTF-8",
+            "CCACHE_DIR": f"{place}/.ccache",
+            "GITHUB_STEP_SUMMARY": f"{place}/summary",
+        }
+
+    def run(self, commands, environment=None):
+        print(commands, end="" if commands.endswith("\n") else "\n", flush=True)
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", commands], cwd=self.place,
+            env={**self.environment, **(environment or {})}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(done.stdout, flush=True)
+        if done.returncode != 0:
+            raise Failure(f"exit status {done.returncode}")
+        if re.search(r"covsplit: (warning|error)", done.stdout):
+            raise Failure("covsplit has something to say")
+        for total in re.findall(r"^TOTAL.*$", done.stdout, re.M):
+            if float(re.search(r"([0-9.]+)%", total)[1]) == 0:
+                raise Failure("the report has seen nothing run")
+        if "llvm-cov report" in commands and "TOTAL" not in done.stdout:
+            raise Failure("there is no report")
+
+    def write(self, name, text):
+        path = self.place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def follow(self, text):
+        for language, block, before in blocks_of(text):
+            block = block.replace("/usr/local/", f"{self.prefix}/")
+            if not language:
+                self.run(block)
+                continue
+            paragraph = before.rstrip().rsplit("\n\n", 1)[-1]
+            name = re.findall(r"`([^`\n]+)`", paragraph)[-1]
+            self.write(name, block)
+            if name == "BUILD":
+                self.bazel(block)
+            elif name.startswith(".github/"):
+                self.github(block)
+
+    def bazel(self, text):
+        """The two rules that the file uses, and what their outputs are for."""
+
+        def cc_binary(name, srcs, copts, linkopts):
+            self.run(" ".join(["clang", *copts, *linkopts, "-o", name, *srcs]))
+
+        def genrule(name, srcs, outs, cmd):
+            for label in [*srcs, *outs]:
+                cmd = cmd.replace(f"$(location {label})", label.lstrip(":"))
+            self.run(cmd)
+            missing = [out for out in outs if not (self.place / out).exists()]
+            if "$(" in cmd or missing:
+                raise Failure(f"{name}: {cmd}: {missing}")
+
+        exec(text, {"cc_binary": cc_binary, "genrule": genrule})
+        self.run("LLVM_PROFILE_FILE=app.profraw ./app.stripped hello\n"
+                 "covsplit merge --sidecar app.covsplit -o app.profdata app.profraw\n"
+                 "covsplit run --sidecar app.covsplit -- llvm-cov report app.stripped "
+                 "-instr-profile=app.profdata\n")
+
+    def github(self, text):
+        """The steps that run something, but for what installs packages."""
+        ran = 0
+        for step in re.split(r"^      - ", text, flags=re.M)[1:]:
+            command = re.search(r"^        run: (?:\|\n((?:          .*\n)+)|(.*)\n)", step, re.M)
+            if command is None or "sudo " in step:
+                continue
+            environment = dict(re.findall(r"^          (\w+): (.*)$", step, re.M))
+            self.run(re.sub("^          ", "", command[1], flags=re.M) if command[1] else command[2],
+                     environment)
+            ran += 1
+        if ran != 3:
+            raise Failure(f"{ran} steps were run")
+
+
+def walk(scratch, prefix, name, text, preparation):
+    place = scratch / name.replace(" ", "-") / ("project" if name in NO_BLANKS else "my project")
+    place.mkdir(parents=True)
+    stand_ins = place.parent / "bin"
+    stand_ins.mkdir()
+    (stand_ins / "grcov").write_text(GRCOV)
+    (stand_ins / "grcov").chmod(0o755)
+    walker = Walk(prefix, place)
+    walker.environment["PATH"] += f":{stand_ins}"
+    if name == "cargo":  # its LLVM is not clang's
+        major = re.search(r"LLVM version: (\d+)", walker_output(walker, "rustc -vV"))[1]
+        walker.environment["PATH"] = walker.environment["PATH"].replace(LLVM, f"/usr/lib/llvm-{major}/bin")
+    walker.follow(preparation)
+    walker.follow(text)
+    if not list(place.rglob("*.covsplit")):
+        raise Failure("there is no sidecar")
+
+
+def walker_output(walker, command):
+    return subprocess.run(command.split(), env=walker.environment, check=True, stdout=subprocess.PIPE,
+                          text=True).stdout
+
+
+def main():
+    build, kind, *chosen = sys.argv[1:]
+    preparation, all_recipes = recipes()
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix="covsplit-recipes-"))
+    prefix = scratch / "usr-local"
+    subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
+    count = 0
+    for name, text in all_recipes:
+        is_wanted = name in chosen if chosen else kind == "all" or (name in SLOW) == (kind == "slow")
+        if not is_wanted:
+            continue
+        print(f"\n==== {name}", flush=True)
+        tool = MAY_BE_MISSING.get(name)
+        if tool is not None and shutil.which(tool) is None:
+            print(f"there is no {tool} here: left out")
+            continue
+        try:
+            walk(scratch, prefix, name, text, preparation)
+        except Failure as failure:
+            sys.exit(f"{name}: {failure} (the files are in {scratch})")
+        count += 1
+    print(f"\n{count} recipes, all as written")
+    if os.environ.get("COVSPLIT_TEST_KEEP") != "1":
+        shutil.rmtree(scratch)
+    if count < (len(chosen) or 2):
+        sys.exit("these are too few")
+
+
+main()
