@@ -31,6 +31,9 @@
 /* Rows that many have in common. */
 #define SIDECAR(text)                                                                              \
     VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", text, .excludes = OPTION_STORE)
+#define SIDECARS(text)                                                                             \
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", text, .excludes = OPTION_STORE,      \
+          .repeats = true)
 #define STORE(text) VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", text)
 #define THREADS(what)                                                                              \
     VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",                                             \
@@ -96,14 +99,14 @@ static const struct option_description link_options[] = {
 
 static const struct option_description join_options[] = {
     OUTPUT("write the original image to OUT, which may be STRIPPED itself"),
-    SIDECAR("the sidecar"),
+    SIDECARS("the sidecar, or a directory with it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
 
 static const struct option_description correlate_options[] = {
     OUTPUT("write the full raw profile to OUT"),
-    SIDECAR("the sidecar of the image that wrote the profile"),
+    SIDECARS("the sidecar of the image that wrote the profile, or a directory with it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
@@ -112,7 +115,7 @@ static const char *const failure_modes[] = {"any", "all", NULL};
 
 static const struct option_description merge_options[] = {
     OUTPUT("write to OUT, which ends in .profraw or .profdata"),
-    SIDECAR("the sidecar of the image that wrote the profiles"),
+    SIDECARS("a sidecar of the images that wrote the profiles, or a directory of them"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail at a bad profile: any (default), or where all are bad: all",
@@ -129,7 +132,7 @@ static const struct option_description export_options[] = {
           .excludes = OPTION_DEBUG_DIRECTORY),
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
-    SIDECAR("export this sidecar"),
+    SIDECARS("export this sidecar, or those of this directory"),
     STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "overwrite files too that export did not make"),
     MEMORY_LIMIT,
@@ -138,7 +141,7 @@ static const struct option_description export_options[] = {
 
 static const struct option_description run_options[] = {
     VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
-          "the sidecar of an image that is read, or that wrote the profiles"),
+          "a sidecar of what is read, or a directory of them, to look at first", .repeats = true),
     LOOK_IN_STORES,
     MEMORY_LIMIT,
     VERBOSE("name the files that are converted"),
