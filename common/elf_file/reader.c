@@ -61,7 +61,7 @@ bool elf_reader_compression_header(const struct elf_reader *file, struct bytes v
     return true;
 }
 
-/* Sections are read by their headers alone, so it is these that must be there. */
+/* Sections are found only through their headers, so these must be valid. */
 static bool header_is_sound(struct elf_reader *file)
 {
     const uint8_t *ident = file->bytes.data;
@@ -120,7 +120,7 @@ static const char *text_at(struct bytes texts, uint64_t offset)
     return (const char *)rest.data;
 }
 
-/* Section headers, each checked against the file, and then their names. */
+/* Reads the section headers, checks each against the file, and then their names. */
 static bool read_sections(struct elf_reader *file)
 {
     const struct elf_reader_section *names = &file->sections[file->header.e_shstrndx];
