@@ -22,6 +22,20 @@ bool sidecar_recognize(struct bytes bytes)
            sidecar_notes_recognize(&notes);
 }
 
+/* The writer puts the UUID's note into the first few hundred bytes. */
+#define FRONT_SIZE 4096
+
+bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
+{
+    struct buffer front = {0};
+    bool done = file_read_front(&front, path, FRONT_SIZE, error) &&
+                (elf_front_build_id(buffer_view(&front), uuid) ||
+                 error_set(error, "%s: not a sidecar, or damaged beyond recognition", path));
+
+    buffer_free(&front);
+    return done;
+}
+
 /* ---- opening ---- */
 
 static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)
@@ -48,12 +62,20 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
     }
 }
 
+/* The limit for what is not compressed: far more than notes, headers and section names need. A
+ * sparse file can claim any size, and reading it takes time in proportion to that. */
+#define SEALED_SIZE_MAX (UINT64_C(16) << 20)
+
+static bool is_compressed(const GElf_Shdr *header)
+{
+    return header->sh_type != SHT_NOBITS && (header->sh_flags & SHF_COMPRESSED) != 0;
+}
+
 /* The seal covers everything that is not compressed. Sections must be in the order of their offsets
  * and not overlap; otherwise some bytes could be covered twice or not at all. */
-static bool add_all_to_seal(struct digest_stream *digest, const struct elf_reader *file,
-                            uint64_t seal)
+static bool can_be_sealed(const struct elf_reader *file)
 {
-    uint64_t position = 0, sealed = 0;
+    uint64_t position = 0, compressed = 0;
 
     for (size_t i = 1; i < file->section_count; i++) {
         const GElf_Shdr *header = &file->sections[i].header;
@@ -63,32 +85,49 @@ static bool add_all_to_seal(struct digest_stream *digest, const struct elf_reade
         if (header->sh_offset < position)
             return false;
         position = header->sh_offset + header->sh_size;
-        if ((header->sh_flags & SHF_COMPRESSED) == 0)
+        if (!is_compressed(header))
             continue;
         if (header->sh_size < elf_reader_compression_header_size(file))
             return false;
+        compressed += header->sh_size;
+    }
+    return file->bytes.size - compressed <= SEALED_SIZE_MAX;
+}
+
+/* The seal covers all but what is compressed. */
+static void add_all_to_seal(struct digest_stream *digest, const struct elf_reader *file,
+                            uint64_t seal)
+{
+    uint64_t sealed = 0;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        const GElf_Shdr *header = &file->sections[i].header;
+
+        if (!is_compressed(header))
+            continue;
         add_to_seal(digest, file, sealed,
                     header->sh_offset + elf_reader_compression_header_size(file), seal);
-        sealed = position;
+        sealed = header->sh_offset + header->sh_size;
     }
     add_to_seal(digest, file, sealed, file->bytes.size, seal);
-    return true;
 }
 
 static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
     const struct elf_reader_section *notes = elf_reader_find(file, SIDECAR_NOTE_SECTION);
     uint64_t offset = notes->header.sh_offset + sidecar->notes.seal_offset;
-    struct digest_stream *digest = digest_stream_new();
+    bool is_sealed = can_be_sealed(file);
+    struct digest_stream *digest = is_sealed ? digest_stream_new() : NULL;
     struct digest seal;
-    bool covered;
 
-    if (digest == NULL)
+    if (is_sealed && digest == NULL)
         return error_out_of_memory(error, sidecar->name, file->bytes.size);
-    covered = add_all_to_seal(digest, file, offset);
-    seal = digest_stream_finish(digest);
-    digest_stream_free(digest);
-    return (covered && digest_equal(&seal, &sidecar->notes.seal)) ||
+    if (is_sealed) {
+        add_all_to_seal(digest, file, offset);
+        seal = digest_stream_finish(digest);
+        digest_stream_free(digest);
+    }
+    return (is_sealed && digest_equal(&seal, &sidecar->notes.seal)) ||
            damaged(sidecar, "its seal does not match: it was changed after it was written", error);
 }
 

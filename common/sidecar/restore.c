@@ -23,6 +23,7 @@ struct restorer {
     void *context;
     struct digest_stream *digest; /* of the output so far */
     struct content_stream *streams[SECTION_KIND_MAX + 1];
+    bool is_other; /* `stripped` is not what the sidecar was made with */
     struct error *error;
 };
 
@@ -100,6 +101,7 @@ static bool check_stripped(struct restorer *restorer)
     if (restorer->stripped.size == facts->stripped_size &&
         digest_equal(&found, &facts->stripped_digest))
         return true;
+    restorer->is_other = true;
     return error_set(restorer->error,
                      "%s: not the stripped image that %s belongs to: its digest is %s, but that of "
                      "the image of UUID %s is %s; give the image as the split wrote it, or its own "
@@ -240,6 +242,21 @@ bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *st
 {
     return restore((struct restorer){sidecar, stripped->bytes, stripped->path, stripped, sink,
                                      context, .error = error});
+}
+
+bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *stripped,
+                            bool *is_other, struct error *error)
+{
+    struct restorer restorer = {.sidecar = sidecar,
+                                .stripped = stripped->bytes,
+                                .stripped_name = stripped->path,
+                                .mapped = stripped,
+                                .error = error};
+    bool done = check_sidecar(&restorer) && check_stripped(&restorer);
+
+    digest_stream_free(restorer.digest);
+    *is_other = restorer.is_other;
+    return done;
 }
 
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error)

@@ -58,6 +58,10 @@ void sidecar_close(struct sidecar *sidecar);
 struct sidecar *sidecar_read(const char *path, struct error *error);
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error);
 
+/* Reads only the UUID, from the file's first page, however large the file is: to find out which of
+ * many files is worth opening. Only sidecar_open checks the rest, and that it is a sidecar. */
+bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error);
+
 /* Sets the limit for each block of data that is held in memory as a whole, such as a section or a
  * part of its compact form. The default is in proportion to the size of the file (memory_limit.h).
  * UINT64_MAX means no limit; 0 leaves the limit unchanged. */
@@ -111,6 +115,11 @@ bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
 /* Sets how many threads may recreate zlib streams (the default is 1), and a memo of what need not
  * be decoded again (may be NULL), which must outlive the sidecar. */
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo);
+
+/* Makes the checks that come first in sidecar_restore: that the sidecar can restore an original,
+ * and from this stripped image. *is_other is set if it was made with another image. */
+bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *stripped,
+                            bool *is_other, struct error *error);
 
 /* Restores the original from the stripped image. Checks the stripped image's size and digest first,
  * and the original's digest at the end. The sink may be called before a failure; its output must be

@@ -9,16 +9,17 @@
 #include "common/store/store.h"
 
 /* Whether a UUID in the store matches the wanted one. */
-static bool fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
+bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
 {
+    if (query == STORE_EXACT)
+        return uuid_equal(found, wanted);
     if (query == STORE_STUB)
         return uuid_has_stub(found, wanted->bytes);
     return found->size >= wanted->size && memcmp(found->bytes, wanted->bytes, wanted->size) == 0;
 }
 
-/* Takes ownership of the path. */
-static bool add_match(struct store_match *match, const struct uuid *uuid, char *path,
-                      struct error *error)
+bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
+                     struct error *error)
 {
     if (path == NULL)
         return error_out_of_memory(error, "the store", UUID_HEX_MAX);
@@ -46,7 +47,7 @@ static bool find_exact(const char *directory, const struct uuid *uuid, struct st
         free(path);
         return true;
     }
-    return add_match(match, uuid, path, error);
+    return store_match_add(match, uuid, path, error);
 }
 
 /* Searches the names in the directory of the UUID's first byte. */
@@ -58,8 +59,8 @@ static bool search(const char *directory, const struct directory_names *names,
         struct uuid found;
 
         if (store_parse_name(names->items[i], wanted->bytes[0], &found) &&
-            fits(&found, wanted, query) &&
-            !add_match(match, &found, store_path(directory, &found), error))
+            store_uuid_fits(&found, wanted, query) &&
+            !store_match_add(match, &found, store_path(directory, &found), error))
             return false;
     }
     return true;

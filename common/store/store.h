@@ -34,6 +34,13 @@ struct store_match {
     char *path; /* NULL: none yet */
 };
 
+/* Whether a UUID that was found matches the wanted one. */
+bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query);
+
+/* Adds what a search found, by the rule of store_find. Takes ownership of the path. */
+bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
+                     struct error *error);
+
 /* Searches another directory. The first sidecar of a UUID wins; if a sidecar of another UUID
  * matches too, that is an error whose message names both. It is not an error if nothing is found,
  * or if the directory does not exist. The UUID must not be empty. */
