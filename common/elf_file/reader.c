@@ -129,7 +129,7 @@ static const char *text_at(struct bytes texts, uint64_t offset)
     return (const char *)rest.data;
 }
 
-/* Section headers, each checked against the file, and then their names. */
+/* Reads the section headers, checks each against the file, and then their names. */
 static bool read_sections(struct elf_reader *file)
 {
     const struct elf_reader_section *names = &file->sections[file->header.e_shstrndx];

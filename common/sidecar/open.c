@@ -1,8 +1,7 @@
 /*
  * Reading a sidecar: see sidecar.h.
  *
- * The reader of the file does not outlive sidecar_open: what was found is kept in structures of our
- * own.
+ * The elf_reader does not outlive sidecar_open; what it found is copied.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,7 +44,7 @@ static bool damaged(const struct sidecar *sidecar, const char *how, struct error
                      how);
 }
 
-/* Bytes from..to of the file, with zeros in the place of the seal. */
+/* Adds the bytes [from, to) of the file, with zeros in place of the seal. */
 static void add_to_seal(struct digest_stream *digest, const struct elf_reader *file, uint64_t from,
                         uint64_t to, uint64_t seal)
 {
@@ -63,8 +62,8 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
     }
 }
 
-/* What is not compressed: far more than notes, headers and the names of sections take. Holes in a
- * file can claim any size, and to read through them takes as long as that says. */
+/* The limit for what is not compressed: far more than notes, headers and section names need. A
+ * sparse file can claim any size, and reading it takes time in proportion to that. */
 #define SEALED_SIZE_MAX (UINT64_C(16) << 20)
 
 static bool is_compressed(const GElf_Shdr *header)
@@ -72,8 +71,8 @@ static bool is_compressed(const GElf_Shdr *header)
     return header->sh_type != SHT_NOBITS && (header->sh_flags & SHF_COMPRESSED) != 0;
 }
 
-/* Sections must come in the order of their offsets and apart from each other, or some bytes could
- * be read twice or be covered by nothing. */
+/* The seal covers everything that is not compressed. Sections must be in the order of their offsets
+ * and not overlap; otherwise some bytes could be covered twice or not at all. */
 static bool can_be_sealed(const struct elf_reader *file)
 {
     uint64_t position = 0, compressed = 0;
@@ -160,7 +159,7 @@ static bool read_uuid(struct sidecar *sidecar, const struct elf_reader *file, st
            damaged(sidecar, "it has no UUID", error);
 }
 
-/* How the content is stored. The form of a section that stands for no kind is always zstd's. */
+/* Determines how the content is stored. A section without a kind is always plain zstd. */
 static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidecar_content *content,
                       struct error *error)
 {
@@ -177,7 +176,8 @@ static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidec
                      sidecar->name, content->packed.what, type);
 }
 
-/* A compressed section and its note make a content. *alignment may be NULL. */
+/* Reads the description of a content from a compressed section and its note. *alignment may be
+ * NULL. */
 static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
                          const struct elf_reader_section *section,
                          const struct sidecar_note_content *note, struct sidecar_content *content,
@@ -209,7 +209,7 @@ static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
     struct sidecar_content *content = &sidecar->contents[sidecar->section_count];
 
     if (elf_reader_find(file, section->name) == NULL)
-        return damaged(sidecar, "a section comes twice", error);
+        return damaged(sidecar, "a section occurs twice", error);
     *out = (struct sidecar_section){
         .kind = kind, .name = section_kind_name(kind), .address = section->header.sh_addr};
     content->packed.name = sidecar->name;
@@ -251,7 +251,7 @@ static bool read_all_sections(struct sidecar *sidecar, const struct elf_reader *
     }
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         if (sidecar->notes.removed[kind].present && (found & SECTION_BIT(kind)) == 0)
-            return damaged(sidecar, "a section that its notes tell of is missing", error);
+            return damaged(sidecar, "a section that its notes list is missing", error);
     }
     if (inverse == NULL)
         return damaged(sidecar, "it has no inverse edit script", error);
@@ -276,7 +276,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     if (sidecar == NULL || sidecar->name == NULL || sidecar->references == NULL || file == NULL) {
         error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
     } else {
-        elf_reader_open(file, bytes); /* where that fails read_notes finds none, and says so */
+        elf_reader_open(file, bytes); /* if that fails, read_notes finds none and reports it */
         done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
                read_all_sections(sidecar, file, error);
     }
@@ -288,7 +288,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     return sidecar;
 }
 
-/* Takes the input over, whatever the result. */
+/* Takes ownership of the input, even on failure. */
 static struct sidecar *open_input(struct input *input, const char *name, struct error *error)
 {
     struct sidecar *sidecar = sidecar_open(input->bytes, name, error);
@@ -317,7 +317,7 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
 
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo)
 {
-    /* What is decoded at a time is held in memory, a block for each thread. */
+    /* Limited since each thread holds a block in memory. */
     sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
     sidecar->memo = memo;
 }
@@ -350,7 +350,7 @@ void sidecar_close(struct sidecar *sidecar)
     free(sidecar);
 }
 
-/* ---- what it says ---- */
+/* ---- properties ---- */
 
 const struct sidecar_facts *sidecar_facts(const struct sidecar *sidecar)
 {

@@ -8,7 +8,7 @@
 #include "common/base/file.h"
 #include "common/store/store.h"
 
-/* Whether the UUID in the store is one that is looked for. */
+/* Whether a UUID in the store matches the wanted one. */
 bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
 {
     if (query == STORE_EXACT)
@@ -37,7 +37,7 @@ bool store_match_add(struct store_match *match, const struct uuid *uuid, char *p
     return true;
 }
 
-/* A file that is there but cannot be used counts as found: opening it then says what is wrong. */
+/* A file that exists but cannot be used counts as found; opening it will report what is wrong. */
 static bool find_exact(const char *directory, const struct uuid *uuid, struct store_match *match,
                        struct error *error)
 {
@@ -50,7 +50,7 @@ static bool find_exact(const char *directory, const struct uuid *uuid, struct st
     return store_match_add(match, uuid, path, error);
 }
 
-/* Among the names that there are in the directory of the UUID's first byte. */
+/* Searches the names in the directory of the UUID's first byte. */
 static bool search(const char *directory, const struct directory_names *names,
                    const struct uuid *wanted, enum store_query query, struct store_match *match,
                    struct error *error)
@@ -88,7 +88,7 @@ bool store_find(const char *directory, const struct uuid *uuid, enum store_query
 
 /* ---- lists ---- */
 
-/* In the list's own text. One without a name is none. */
+/* Adds a directory, which points into the list's text. Ignores an empty name. */
 static bool add_directory(struct store_list *list, char *directory)
 {
     if (directory[0] == '\0')
@@ -120,7 +120,7 @@ void store_list_close(struct store_list *list)
 bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
                      struct store_match *match, struct error *error)
 {
-    /* Of the whole UUID there is one sidecar, and the first store has it. */
+    /* For a whole UUID the first sidecar found is used; for a part of one, others must be found. */
     for (size_t i = 0; i < list->count && (query != STORE_EXACT || match->path == NULL); i++) {
         if (!store_find(list->directories[i], uuid, query, match, error))
             return false;
@@ -134,7 +134,7 @@ bool store_list_not_found(const struct store_list *list, const struct uuid *uuid
     char hex[UUID_HEX_MAX];
     struct error names, before;
 
-    /* Cut where it is too long. */
+    /* Truncated if it is too long. */
     error_set(&names, "%s", list->count == 0 ? "no directory" : list->directories[0]);
     for (size_t i = 1; i < list->count; i++) {
         before = names;
