@@ -31,6 +31,9 @@
 /* Rows that many have in common. */
 #define SIDECAR(text)                                                                              \
     VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", text, .excludes = OPTION_STORE)
+#define SIDECARS(text)                                                                             \
+    VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE", text, .excludes = OPTION_STORE,      \
+          .repeats = true)
 #define STORE(text) VALUE(OPTION_STORE, TEXT, "store", NO_LETTER, "DIR", text)
 #define THREADS(what)                                                                              \
     VALUE(OPTION_THREADS, NUMBER, "threads", 'j', "N",                                             \
@@ -79,6 +82,7 @@ static const struct option_description split_options[] = {
     HOW_IT_IS_COMPRESSED,
     THREADS("work on"),
     FLAG(OPTION_RECURSIVE, "recursive", 'r', "split all images in a directory that have coverage"),
+    JSON("image"),
     VERBOSE("print the sizes before and after"),
 };
 
@@ -96,32 +100,37 @@ static const struct option_description link_options[] = {
 
 static const struct option_description join_options[] = {
     OUTPUT("write the original image to OUT, which may be STRIPPED itself"),
-    SIDECAR("the sidecar"),
+    SIDECARS("the sidecar, or a directory with it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
 
 static const struct option_description correlate_options[] = {
     OUTPUT("write the full raw profile to OUT"),
-    SIDECAR("the sidecar of the image that wrote the profile"),
+    SIDECARS("the sidecar of the image that wrote the profile, or a directory with it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
 
 static const char *const failure_modes[] = {"any", "all", NULL};
+static const char *const profile_formats[] = {"profraw", "profdata", NULL};
 
 static const struct option_description merge_options[] = {
-    OUTPUT("write to OUT, which ends in .profraw or .profdata"),
-    SIDECAR("the sidecar of the image that wrote the profiles"),
+    OUTPUT("write to OUT"),
+    VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
+          "write profraw or profdata (default: what the name of OUT ends in)",
+          .words = profile_formats),
+    SIDECARS("a sidecar of the images that wrote the profiles, or a directory of them"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail at a bad profile: any (default), or where all are bad: all",
           .words = failure_modes),
-    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (.profdata only)"),
+    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)"),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
-          "the llvm-profdata that writes the .profdata file"),
+          "the llvm-profdata that writes the indexed profile"),
     MEMORY_LIMIT,
     THREADS("read with"),
+    VERBOSE("print what was read and added, and with which sidecars"),
 };
 
 static const struct option_description export_options[] = {
@@ -129,7 +138,7 @@ static const struct option_description export_options[] = {
           .excludes = OPTION_DEBUG_DIRECTORY),
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
-    SIDECAR("export this sidecar"),
+    SIDECARS("export this sidecar, or those of this directory"),
     STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "overwrite files too that export did not make"),
     MEMORY_LIMIT,
@@ -138,7 +147,7 @@ static const struct option_description export_options[] = {
 
 static const struct option_description run_options[] = {
     VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
-          "the sidecar of an image that is read, or that wrote the profiles"),
+          "a sidecar of what is read, or a directory of them, to look at first", .repeats = true),
     LOOK_IN_STORES,
     MEMORY_LIMIT,
     VERBOSE("name the files that are converted"),
@@ -153,7 +162,8 @@ static const struct option_description verify_options[] = {
           "check too that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
     STORE("check all sidecars of the store DIR"),
     MEMORY_LIMIT,
-    VERBOSE("name the sidecars that are good"),
+    JSON("SIDECAR"),
+    VERBOSE("with --store, name the sidecars that are good"),
 };
 
 static const struct option_description store_list_options[] = {
@@ -179,7 +189,7 @@ static const struct command commands[] = {
      "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
      "                      [--drop-signature] [--level N] [--portable] [--no-exact]\n"
-     "                      [-j N] [-r] [-v] IMAGE...",
+     "                      [-j N] [-r] [--json | -v] IMAGE...",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
      "IMAGE.covsplit.\n"
@@ -197,8 +207,32 @@ static const struct command commands[] = {
      "Several images, and with -r all those in directories that have coverage, are split\n"
      "in place, and a table tells what was saved. An image that cannot be split is named,\n"
      "the others are split all the same, and the exit status is 1. Links in directories\n"
-     "are not followed.\n",
+     "are not followed.\n"
+     "\n"
+     "With --json, each image that was split or passed on has its sizes, its sections and\n"
+     "the warnings, under the names that 'show --json' has for them.\n",
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
+    {"merge", "Add up profiles of any images into one file",
+     "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
+     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
+     "                      [--format FORMAT] -o OUT PROFILE...",
+     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
+     "those, one a line). Lightweight and full raw profiles may be mixed. The format is\n"
+     "what OUT ends in, .profraw or .profdata, or what --format says. As profraw, OUT has\n"
+     "one full raw profile for each image; as profdata, it is what llvm-profdata makes of\n"
+     "that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH that\n"
+     "reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
+     "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
+    {"run", "Run a command that reads sidecars and what was split as if it were not",
+     "[--sidecar FILE] [--store DIR] [--memory-limit SIZE] [-v]\n"
+     "                    -- COMMAND [ARGUMENT...]",
+     "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
+     "reading gives an object with its coverage mapping, and opening a lightweight\n"
+     "profile gives the full one. Without --store, sidecars are looked for by UUID in\n"
+     "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
+     "as IMAGE.covsplit.\n",
+     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"link", "Run a link, and split what it writes",
      "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
      "                     [--level N] [--portable] [--no-exact] [--exclude GLOB]...\n"
@@ -229,17 +263,6 @@ static const struct command commands[] = {
      "directories of COVSPLIT_STORE (a list with ':' between). A profile that lacks\n"
      "nothing is copied.\n",
      OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
-    {"merge", "Add up profiles of any images into one file",
-     "[--sidecar FILE | --store DIR] [--failure-mode MODE] [--sparse]\n"
-     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N]\n"
-     "                      -o OUT PROFILE...",
-     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
-     "those, one a line). Lightweight and full raw profiles may be mixed. OUT.profraw\n"
-     "has one full raw profile for each image, OUT.profdata is what llvm-profdata makes\n"
-     "of that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH\n"
-     "that reads such profiles. Without --sidecar and --store, sidecars are looked for\n"
-     "by UUID in the directories of COVSPLIT_STORE (a list with ':' between).\n",
-     OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
      "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",
@@ -249,15 +272,6 @@ static const struct command commands[] = {
      "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
      "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"run", "Run a command that reads sidecars and what was split as if it were not",
-     "[--sidecar FILE] [--store DIR] [--memory-limit SIZE] [-v]\n"
-     "                    -- COMMAND [ARGUMENT...]",
-     "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
-     "reading gives an object with its coverage mapping, and opening a lightweight\n"
-     "profile gives the full one. Without --store, sidecars are looked for by UUID in\n"
-     "the directories of COVSPLIT_STORE (a list with ':' between); that of an image also\n"
-     "as IMAGE.covsplit.\n",
-     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"
@@ -265,6 +279,12 @@ static const struct command commands[] = {
      "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
      "object or a raw profile: it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
+    {"verify", "Check sidecars: every digest, every note, every bound",
+     "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"
+     "       covsplit verify --store DIR [--memory-limit SIZE] [--json | -v]",
+     "Prints 'SIDECAR: ok' for each that is good. With --store, all sidecars of the store\n"
+     "are checked, as by 'store check'.\n",
+     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
     {"store check", "Check all sidecars of a store", "[--memory-limit SIZE] [-j N] [-v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
      "named *.covsplit is where no search looks. Prints a line for each fault, and at the\n"
@@ -284,11 +304,27 @@ static const struct command commands[] = {
     {"store list", "List the sidecars of a store", "[--json] DIR",
      "The date is the time when the sidecar was added, in UTC.\n", OPTIONS(store_list_options),
      "DIR", 1, 1, command_store_list},
-    {"verify", "Check sidecars: every digest, every note, every bound",
-     "[--image STRIPPED] [--memory-limit SIZE] [-v] SIDECAR...\n"
-     "       covsplit verify --store DIR [--memory-limit SIZE] [-v]",
-     "With --store, all sidecars of the store are checked, as by 'store check'.\n",
-     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
 };
 
-const struct command_table command_table = {commands, sizeof(commands) / sizeof(commands[0])};
+/* What `covsplit help` says above a command, and below it. */
+static const struct command_note headings[] = {
+    {"split", "The three that are used most"}, {"link", "To split and join"},
+    {"correlate", "For profiles and reports"}, {"show", "To look at files"},
+    {"store", "For stores of sidecars"},
+};
+
+static const struct command_note examples[] = {
+    {"split", "covsplit split --store sidecars -o app.stripped app"},
+    {"merge", "covsplit merge --store sidecars -o app.profdata default.profraw"},
+    {"run", "covsplit run --store sidecars -- llvm-cov report app.stripped "
+            "-instr-profile=app.profdata"},
+};
+
+const struct command_table command_table = {
+    .commands = commands,
+    .count = sizeof(commands) / sizeof(commands[0]),
+    .headings = headings,
+    .heading_count = sizeof(headings) / sizeof(headings[0]),
+    .examples = examples,
+    .example_count = sizeof(examples) / sizeof(examples[0]),
+};

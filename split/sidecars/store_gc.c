@@ -20,6 +20,7 @@
 #include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
+#include "split/cli/table.h"
 #include "split/sidecars/keep_list.h"
 
 #define SECONDS_A_DAY   86400
@@ -185,9 +186,13 @@ static bool prepare(struct cleaning *cleaning, const struct parsed_options *opti
 
 static void report_total(const struct cleaning *cleaning)
 {
-    printf("%" PRIu64 " sidecars, %" PRIu64 " bytes %s; %" PRIu64 " sidecars stay\n",
-           cleaning->removed_count, cleaning->removed_size,
-           cleaning->is_dry ? "would be removed" : "removed", cleaning->kept_count);
+    char removed[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], kept[COUNT_TEXT_MAX];
+
+    printf("%s, %s %s; %s %s\n", count_text(cleaning->removed_count, "sidecar", removed),
+           count_text(cleaning->removed_size, "byte", bytes),
+           cleaning->is_dry ? "would be removed" : "removed",
+           count_text(cleaning->kept_count, "sidecar", kept),
+           cleaning->kept_count == 1 ? "stays" : "stay");
 }
 
 int command_store_gc(const struct parsed_options *options)

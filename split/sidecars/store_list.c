@@ -123,13 +123,14 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
 static bool print_table(const struct listing *listing)
 {
     char original[HUMAN_SIZE_MAX], stripped[HUMAN_SIZE_MAX], sidecars[HUMAN_SIZE_MAX];
+    char count[COUNT_TEXT_MAX];
 
     if (listing->count != 0 && !table_print(listing->table, stdout))
         return false;
-    printf("%" PRIu64 " sidecars of %s; images of %s before, %s after\n", listing->count,
-           human_size(listing->sidecar_size, sidecars),
-           human_size(listing->original_size, original),
-           human_size(listing->stripped_size, stripped));
+    printf(
+        "%s of %s; images of %s before, %s after\n", count_text(listing->count, "sidecar", count),
+        human_size(listing->sidecar_size, sidecars), human_size(listing->original_size, original),
+        human_size(listing->stripped_size, stripped));
     return true;
 }
 

@@ -217,8 +217,19 @@ static bool check_each(struct slice_split *split, const struct sidecar *sidecar,
     return done && sidecar_verify(sidecar, error);
 }
 
+static void note_stored_sizes(struct slice_split *split, const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+
+        if (section->has_content)
+            split->stored_sizes[section->kind] = section->stored_size;
+    }
+}
+
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error)
 {
+    note_stored_sizes(split, sidecar);
     sidecar_help_restore(sidecar, split->job->threads, split->memo);
     return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
                ? check_each(split, sidecar, error)

@@ -249,7 +249,7 @@ START_TEST(test_profile)
     ck_assert_uint_eq(covsplit_profile_counter(profile, RECORDS * EACH), 0);
     ck_assert(covsplit_profile_check(profile, sidecar, &error));
     ck_assert(!covsplit_profile_correlate(profile, NULL, collect, &correlated, &error));
-    assert_message(error, "of a split image");
+    assert_message(error, "from a split image");
     ck_assert(!covsplit_profile_correlate(profile, sidecar, stop, NULL, &error));
     assert_message(error, "stopped");
     ck_assert(covsplit_profile_correlate(profile, sidecar, collect, &correlated, &error));
