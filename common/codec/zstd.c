@@ -57,7 +57,7 @@ static bool set_parameter(ZSTD_CCtx *context, ZSTD_cParameter parameter, int val
 }
 
 /* At most one thread for each job: more would only need memory. */
-static int worker_count(uint64_t size, unsigned threads)
+static int worker_count(uint64_t size, unsigned threads, int most)
 {
     uint64_t jobs = (size >> JOB_SIZE_LOG) + 1;
     uint64_t count = threads < jobs ? threads : jobs;
