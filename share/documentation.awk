@@ -268,7 +268,7 @@ function write_zsh(file,    c, o, a) {
     print "    esac\n}\n_covsplit \"$@\"" > file
 }
 
-function write_fish(file,    c, o, a, start, seen) {
+function write_fish(file,    c, d, o, a, start, seen) {
     start = "complete -c covsplit -n "
     seen = "__fish_seen_subcommand_from "
     print "# Completion of covsplit for fish. Made from its help.\n" start \
@@ -277,6 +277,9 @@ function write_fish(file,    c, o, a, start, seen) {
         when = seen name[c]
         if (group[c] != "")
             sub(/ [^ ]*$/, "; and " seen substr(name[c], length(group[c]) + 2), when)
+        for (d = 1; d <= names; d++) # "export" is not "store export"
+            if (name[d] == group[d] " " name[c])
+                when = when "; and not " seen group[d]
         if (is_first_of_group(c))
             print start "__fish_use_subcommand -x -a " group[c] > file
         printf "%s%s -x -a %s -d '%s'\n", start, group[c] == "" ? "__fish_use_subcommand" \

@@ -405,38 +405,60 @@ static signed_vector is_less(vector values, uint32_t limit)
            (int32_t)(limit ^ UINT32_C(0x80000000)) - (signed_vector){0};
 }
 
-/* False if none of the places from `place` on leads to the target, judged by the low half of their
- * addresses. */
-static bool block_may_refer(const struct search *search, const uint8_t *fields, uint64_t place)
+/* What the check of a block compares with, made once for all blocks. */
+struct block_search {
+    uint32_t size;           /* of the target */
+    uint32_t from_place;     /* the distance, but for the place */
+    uint32_t from_values[3]; /* what turns values that are no distances into ones */
+    size_t value_count;      /* how many of these there are */
+    bool is_blind;           /* every block may refer */
+};
+
+static struct block_search block_search_start(const struct search *search)
 {
     const struct reference_target *target = search->target;
+    uint32_t first = (uint32_t)target->first;
+    struct block_search block = {
+        .size = target->size < UINT32_MAX ? (uint32_t)target->size : UINT32_MAX,
+        .from_place = (uint32_t)search->address + 4 - first,
+        /* Lanes are in the machine's byte order, which is not that of the code. */
+        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX,
+    };
+
+    if (target->absolute)
+        block.from_values[block.value_count++] = -first;
+    for (size_t i = 0; i < 2; i++) {
+        if (search->bases[i] != 0)
+            block.from_values[block.value_count++] = (uint32_t)search->bases[i] - first;
+    }
+    return block;
+}
+
+/* False if none of the places from `place` on leads to the target, judged by the low half of their
+ * addresses. */
+static inline bool block_may_refer(const struct block_search *search, const uint8_t *fields,
+                                   uint64_t place)
+{
     const vector every_fourth = {0, 4, 8, 12};
-    uint32_t size = target->size < UINT32_MAX ? (uint32_t)target->size : UINT32_MAX;
-    uint32_t distance = (uint32_t)(search->address + place + 4 - target->first);
+    uint32_t distance = search->from_place + (uint32_t)place;
     signed_vector found = {0};
     uint64_t halves[2];
 
-    /* Lanes are in the machine's byte order, which is not that of the code. */
-    if (HOST_IS_BIG_ENDIAN)
-        return true;
     for (uint32_t i = 0; i < 4; i++) {
         vector values;
 
         memcpy(&values, fields + i, sizeof(values));
-        found |= is_less(values + every_fourth + (distance + i), size);
-        if (target->absolute)
-            found |= is_less(values - (uint32_t)target->first, size);
-        for (size_t j = 0; j < 2; j++) {
-            if (search->bases[j] != 0)
-                found |= is_less(values + (uint32_t)(search->bases[j] - target->first), size);
-        }
+        found |= is_less(values + every_fourth + (distance + i), search->size);
+        for (size_t j = 0; j < search->value_count; j++)
+            found |= is_less(values + search->from_values[j], search->size);
     }
     memcpy(halves, &found, sizeof(halves));
-    return (halves[0] | halves[1]) != 0 || target->size > UINT32_MAX;
+    return (halves[0] | halves[1]) != 0 || search->is_blind;
 }
 
 static bool find_reference(const struct code *code, const struct search *search, uint64_t *position)
 {
+    const struct block_search blocks = block_search_start(search);
     const uint8_t *data = code->bytes.data;
     uint64_t end, next;
 
@@ -445,7 +467,7 @@ static bool find_reference(const struct code *code, const struct search *search,
     end = code->bytes.size - 4 + 1;
     for (uint64_t i = *position; i < end; i = next) {
         next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
-        if (next - i == BLOCK_PLACES && !block_may_refer(search, data + i, i))
+        if (next - i == BLOCK_PLACES && !block_may_refer(&blocks, data + i, i))
             continue;
         for (; i < next; i++) {
             if (refers(search, data + i, i)) {

@@ -63,6 +63,8 @@ static void make_elf(const char *inputs)
     run_or_abort(inputs, "mv", files.light, files.full, files.object, files.store, ".", NULL);
     covsplit_run_words(inputs, 0, "split --store store -o other.stripped other");
     covsplit_run_words(inputs, 0, "split --portable -o portable --sidecar portable.side app");
+    covsplit_run_words(inputs, 0, "split --fast --store plain -o x --replace app");
+    covsplit_run_words(inputs, 0, "split --fast --store plain -o x other");
     covsplit_run_words(inputs, 0, "split --no-exact -o light --sidecar light.side app");
     /* Another run of the program, and one of the other image. */
     shell(inputs, "LLVM_PROFILE_FILE=second.profraw ./stripped one two || test $? = 3\n"
@@ -72,6 +74,7 @@ static void make_elf(const char *inputs)
                   "llvm-profdata-19 merge -o full.profdata full.profraw\n"
                   "printf 'cp \"$1\" \"$3\"\\n' >linker");
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
+    file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);
 }
@@ -133,6 +136,7 @@ static const struct scenario {
     {.words = "split -j1 -o out --sidecar side ../in/app"},
     {.words = "split -j1 --store store -o out ../in/app", .is_batch = true},
     {.words = "split -j1 --portable -o out --sidecar side ../in/app"},
+    {.words = "split -j1 --fast -o out --sidecar side ../in/app"},
     {.words = "split -j1 --no-exact -o out --sidecar side ../in/app"},
     {.words = "split -j1 -v --uuid 00112233445566778899aabbccddeeff -o out --sidecar side "
               "../in/nameless/program"},
@@ -186,10 +190,19 @@ static const struct scenario {
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store -v --debug-dir debug", .copied = "debug"},
     {.words = "store list ../in/store"},
+    {.words = "store list ../in/store p* o*"},
     {.words = "store check -j1 ../in/store"},
     {.words = "store list --json ../in/store"},
     {.words = "store gc --older-than 2 store", .copied = "store", .is_batch = true},
     {.words = "store gc --keep-list keep store", .copied = "keep store", .is_batch = true},
+    {.words = "store gc --older-than 2 store o*", .copied = "store", .is_batch = true},
+    {.words = "store add store ../in/side ../in/plain ../in/side", .is_batch = true},
+    {.words = "store add --verify --replace plain @../in/list",
+     .copied = "plain",
+     .is_batch = true},
+    {.words = "store export ../in/store other p* o*", .is_batch = true},
+    {.words = "repack -j1 -v portable.side", .copied = "portable.side"},
+    {.words = "repack -j1 plain", .copied = "plain", .is_batch = true},
     {.words = "split --help"},
 
     {.words = "link -j1 --store store -- sh ../in/linker ../in/app -o out", .is_batch = true},

@@ -71,7 +71,14 @@ static const char *const usage_errors[] = {
     "store no-such-action store",
     "store --json store",
     "store list",
-    "store list one two",
+    "store add",
+    "store add store",
+    "store add --json store side",
+    "store export store",
+    "repack",
+    "repack --level 20 side",
+    "repack --fast side",
+    "split --fast --level 3 image",
     "store check --json store",
     "store gc store",
     "store gc --older-than -1 store",
@@ -111,9 +118,10 @@ END_TEST
 START_TEST(test_help)
 {
     static const char *const lines[] = {
-        "--help",          "help",       "split --help",     "join --help",  "show --help",
-        "verify --help",   "--version",  "help split",       "help verify",  "store --help",
-        "store gc --help", "help store", "help store check", "store list -h"};
+        "--help",          "help",           "split --help",     "join --help",   "show --help",
+        "verify --help",   "--version",      "help split",       "help verify",   "store --help",
+        "store gc --help", "help store",     "help store check", "store list -h", "repack --help",
+        "store add -h",    "store export -h"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct outcome outcome = run_words(lines[i]);
         ck_assert_msg(outcome_exited(&outcome, 0), "covsplit %s: %s", lines[i], outcome.errors);
