@@ -66,6 +66,18 @@
              "a sidecar for reports alone, made faster: join will refuse it",                      \
              .excludes = OPTION_FAST)
 
+/* How commands say where they search for sidecars. */
+#define BESIDE_PROFILE                                                                             \
+    "Without --sidecar, sidecars are searched for by UUID in these places, in this order:\n"       \
+    "  the *.covsplit files in the directory of PROFILE\n"                                         \
+    "  the *.covsplit files in the current directory\n"                                            \
+    "  the stores in COVSPLIT_STORE (a list with ':' between)\n"
+#define WITH_OPTIONS                                                                               \
+    "\n"                                                                                           \
+    "With --store, that store comes first, and COVSPLIT_STORE is not used. With --sidecar,\n"      \
+    "only what it names is searched: files, or directories with *.covsplit files, which\n"         \
+    "may be stores as well.\n"
+
 /* Rows of what reads sidecars. */
 #define LOOK_IN_STORE  STORE("look for the sidecar in the store DIR, by UUID")
 #define LOOK_IN_STORES STORE("look for sidecars in the store DIR, by UUID")
@@ -106,14 +118,14 @@ static const struct option_description link_options[] = {
 
 static const struct option_description join_options[] = {
     OUTPUT("write the original image to OUT, which may be STRIPPED itself"),
-    SIDECARS("the sidecar, or a directory with it"),
+    SIDECARS("the sidecar, or a directory that has it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
 
 static const struct option_description correlate_options[] = {
     OUTPUT("write the full raw profile to OUT"),
-    SIDECARS("the sidecar of the image that wrote the profile, or a directory with it"),
+    SIDECARS("the sidecar, or a directory that has it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
 };
@@ -126,7 +138,7 @@ static const struct option_description merge_options[] = {
     VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
           "write profraw or profdata (default: what the name of OUT ends in)",
           .words = profile_formats),
-    SIDECARS("a sidecar of the images that wrote the profiles, or a directory of them"),
+    SIDECARS("a sidecar, or a directory of them"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail at a bad profile: any (default), or where all are bad: all",
@@ -144,7 +156,7 @@ static const struct option_description export_options[] = {
           .excludes = OPTION_DEBUG_DIRECTORY),
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
-    SIDECARS("export this sidecar, or those of this directory"),
+    SIDECARS("export this sidecar, or those in this directory"),
     STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "overwrite files too that export did not make"),
     MEMORY_LIMIT,
@@ -153,7 +165,7 @@ static const struct option_description export_options[] = {
 
 static const struct option_description run_options[] = {
     VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
-          "a sidecar of what is read, or a directory of them, to look at first", .repeats = true),
+          "a sidecar, or a directory of them, to try first", .repeats = true),
     LOOK_IN_STORES,
     MEMORY_LIMIT,
     VERBOSE("name the files that are converted"),
@@ -248,7 +260,7 @@ static const struct command commands[] = {
      "one full raw profile for each image; as profdata, it is what llvm-profdata makes of\n"
      "that: the one that is named, or that of LLVM_PROFDATA, or the first in PATH that\n"
      "reads such profiles.\n"
-     "Finder.\n",
+     "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"run", "Run a command that reads sidecars and what was split as if it were not",
      "[--sidecar FILE]... [--store DIR] [--memory-limit SIZE] [-v]\n"
@@ -280,10 +292,12 @@ static const struct command commands[] = {
      "and with every end of it that begins behind a slash; its * takes slashes too.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
     {"join", "Bring back the original image from a stripped one and its sidecar",
-     "[--sidecar FILE | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
-     "Without --sidecar, the sidecar is looked for by UUID in the store DIR, or in the\n"
-     "directories of COVSPLIT_STORE (a list with ':' between), and then as\n"
-     "STRIPPED.covsplit.\n",
+     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
+     "STRIPPED must be as the split wrote it. Without --sidecar, the sidecar is searched\n"
+     "for as STRIPPED.covsplit, and by UUID in these places, in this order:\n"
+     "  the *.covsplit files in the directory of STRIPPED\n"
+     "  the *.covsplit files in the current directory\n"
+     "  the stores in COVSPLIT_STORE (a list with ':' between)\n" WITH_OPTIONS,
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
     {"repack", "Make sidecars small that were written quickly",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
@@ -299,21 +313,24 @@ static const struct command commands[] = {
      "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
      OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"correlate", "Make a full raw profile of a lightweight one",
-     "[--sidecar FILE | --store DIR] [--memory-limit SIZE] -o OUT PROFILE",
+     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE",
      "OUT is what the unsplit image would have written, for llvm-profdata to read, but\n"
-     "that it has each name once and not compressed, which is read faster.\n"
-     "Without --sidecar and --store, the sidecar is looked for by UUID in the\n"
-     "directories of COVSPLIT_STORE (a list with ':' between). A profile that lacks\n"
-     "nothing is copied.\n",
+     "that it has each name once and not compressed, which is read faster. A profile that\n"
+     "lacks nothing is copied.\n"
+     "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
     {"export", "Make objects of sidecars, which llvm-cov and llvm-profdata read",
-     "[--sidecar FILE | --store DIR] (-o FILE | --debug-dir DIR)\n"
+     "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
-     "start of one, if no other starts with it. Without --sidecar and --store, sidecars\n"
-     "are looked for in the directories of COVSPLIT_STORE (a list with ':' between).\n",
+     "start of one, if no other starts with it.\n"
+     "\n"
+     "UUIDs are searched for in the *.covsplit files of the current directory, then in the\n"
+     "stores of COVSPLIT_STORE (a list with ':' between). Without UUIDs, all sidecars of\n"
+     "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
+     "directory; -o takes just one.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"

@@ -70,7 +70,8 @@ def may_include(room, other):
 def sources():
     files = []
     for top in ("common", "formats", "reader", "split", "share"):
-        files += [path.relative_to(ROOT).as_posix() for path in (ROOT / top).rglob("*.[ch]")]
+        files += [path.relative_to(ROOT).as_posix() for path in (ROOT / top).rglob("*.[ch]")
+                  if "examples" not in path.parts]
     return sorted(files)
 
 

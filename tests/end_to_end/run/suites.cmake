@@ -9,6 +9,18 @@ add_run(run run)
 add_run(run-sidecars run_sidecars)
 add_run(run-process run_process)
 
+# A command with the preload module in itself, as a static one is, from what the command is made of.
+if(NOT COVSPLIT_SANITIZE)
+  add_executable(covsplit_inside ${PROJECT_SOURCE_DIR}/split/main.c)
+  target_link_libraries(covsplit_inside PRIVATE covsplit_command covsplit_module_inside
+                                                covsplit_formats covsplit_common covsplit_build)
+  add_suites(c_libraries)
+  add_run(c-libraries c_libraries $<TARGET_FILE:covsplit_inside>
+          $<TARGET_FILE:covsplit_preload_anywhere>)
+  add_run(run-inside run)
+  set_tests_properties(run-inside PROPERTIES ENVIRONMENT "COVSPLIT=$<TARGET_FILE:covsplit_inside>")
+endif()
+
 # The command's own work in reports is small, and the suites `run` and `export` do that with
 # sanitizers.
 if(NOT COVSPLIT_SANITIZE)

@@ -1,12 +1,13 @@
 /*
- * The packages that cpack makes: each .deb has what Debian wants in it and works where nothing but
- * what it depends on is there, the sources build, and all are the same to the byte whoever makes
- * them.
+ * The packages that cpack makes, and a release of them: each .deb has what Debian wants in it and
+ * works where nothing but what it depends on is there, the static command where nothing is, and all
+ * are the same to the byte whoever makes them.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
@@ -104,9 +105,10 @@ static void assert_is_as_debian_wants(const struct package *package, const char 
     }
     for (size_t i = 0; package->parts[i] != NULL; i++) {
         for (size_t j = 0; j < PACKAGE_COUNT; j++) {
-            bool is_there = access(path_join(path_join(path_join(root, ".."), packages[j].name),
-                                             package->parts[i]),
-                                   F_OK) == 0;
+            struct stat status; /* of a link, too, whose file is in another package */
+            bool is_there =
+                lstat(text_format("%s/../%s/%s", root, packages[j].name, package->parts[i]),
+                      &status) == 0;
             ck_assert_msg(is_there == (&packages[j] == package), "%s in %s", package->parts[i],
                           packages[j].name);
         }
@@ -183,7 +185,7 @@ START_TEST(test_find_package)
     command_expect(&command, 0);
     command = command_words(project, "cmake -S . -B build -DWANTED=library");
     struct outcome outcome = command_expect(&command, 1);
-    ck_assert_msg(strstr(outcome.errors, "library") != NULL, "%s", outcome.errors);
+    ck_assert_msg(strstr(outcome.errors, "libcovsplit-dev") != NULL, "%s", outcome.errors);
 
     run_or_abort(roots, "sh", "-c", "cp -a libcovsplit-dev/. libcovsplit0/. covsplit", NULL);
     char *build = path_join(sample.scratch, "build");
@@ -219,35 +221,86 @@ START_TEST(test_command)
 }
 END_TEST
 
-/* Builds the sources and makes both packages again, as somebody else would: in another place, at
- * another time, with another umask. */
-static const char *build_sources(const char *package, const char *name, const char *mask,
-                                 const char *mode)
+/* Unpacks the sources and makes a release of them, as somebody else would: in another place, at
+ * another time, with another umask. Returns its directory. */
+static const char *make_release(const char *package, const char *name, const char *mask,
+                                const char *mode)
 {
-    struct command command = {.timeout_seconds = 300};
+    struct command command = {.timeout_seconds = 600};
     char *place = path_join(sample.scratch, name);
     text_list_add_words(&command.arguments, "sh -ec");
     text_list_add(&command.arguments,
                   "umask $3; mkdir \"$1\"; cd \"$1\"; tar -xf \"$2\" --strip-components=1\n"
-                  "chmod -R $4 .\n"
-                  "cmake -S . -B made -G Ninja -DCOVSPLIT_TESTS=OFF -DCMAKE_C_FLAGS_RELEASE=-O0 "
-                  "-DCMAKE_INSTALL_PREFIX=/usr\n"
-                  "cmake --build made; cd made; cpack; cpack --config CPackSourceConfig.cmake");
+                  "chmod -R $4 .; share/release.sh made -DCMAKE_C_FLAGS_RELEASE=-O0");
     text_list_add(&command.arguments, "sh");
     text_list_add(&command.arguments, place);
     text_list_add(&command.arguments, package);
     text_list_add(&command.arguments, mask);
     text_list_add(&command.arguments, mode);
     command_run_or_abort(&command);
-    return place;
+    return path_join(place, "made");
 }
 
-/* Nothing but sources, all of them, what they make runs, and is the same each time. */
-START_TEST(test_sources)
+/* The command of the archive does all that it can where nothing is there but itself. */
+static void assert_runs_alone(const char *release)
+{
+    struct utsname name;
+    const char *root = path_join(sample.scratch, "nothing");
+    const char *unpacked = path_join(sample.scratch, "static");
+    ck_assert_int_eq(uname(&name), 0);
+    directory_create(root);
+    directory_create(unpacked);
+    run_or_abort(unpacked, "tar", "-xf",
+                 find_package(release, "covsplit-", text_format("-linux-%s.tar.xz", name.machine)),
+                 "--strip-components=1", NULL);
+    ck_assert(file_exists(path_join(unpacked, "share/man/man1/covsplit.1")));
+    ck_assert(file_exists(path_join(unpacked, "share/doc/covsplit/copyright")));
+    ck_assert(file_exists(path_join(unpacked, "lib/cmake/covsplit/covsplitConfig.cmake")));
+    file_copy(path_join(unpacked, "bin/covsplit"), path_join(root, "covsplit"));
+    const char *headers = run_or_abort(root, "readelf", "-ldW", "covsplit", NULL);
+    ck_assert_msg(strstr(headers, "INTERP") == NULL && strstr(headers, "(NEEDED)") == NULL, "%s",
+                  headers);
+    if (geteuid() != 0) {
+        printf("not root: not run in a root of its own\n");
+        return;
+    }
+    file_copy(sample.image, path_join(root, "image"));
+    file_copy(sample.image, path_join(root, "split"));
+    static const char *const lines[] = {
+        "split --store /store /split",
+        "verify --store /store",
+        "store list /store",
+        "show /split",
+        "join --store /store -o /joined /split",
+        "export --store /store --debug-dir /objects",
+        "run --store /store -- /covsplit --version",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct command command = command_words(root, "chroot . /covsplit %s", lines[i]);
+        command_run_or_abort(&command);
+    }
+    files_assert_equal(path_join(root, "joined"), sample.image, "joined");
+    /* What was split there runs here. */
+    struct command command = command_words(root, "./split");
+    text_list_add(&command.environment, "LLVM_PROFILE_FILE=light.profraw");
+    command_run(&command);
+    struct command merge = command_words(
+        root, "chroot . /covsplit merge --store /store -o /merged.profraw /light.profraw");
+    command_run_or_abort(&merge);
+    struct command correlate = command_words(
+        root, "%s correlate --store store -o here.profraw light.profraw", covsplit_path());
+    command_run_or_abort(&correlate);
+    files_assert_equal(path_join(root, "merged.profraw"), path_join(root, "here.profraw"),
+                       "merged");
+}
+
+/* Nothing but sources, all of them, and the release made of them is the same each time. */
+START_TEST(test_release)
 {
     const char *package =
         find_package(make_packages("sources", "CPackSourceConfig.cmake"), "covsplit-", ".tar.xz");
-    const char *place = build_sources(package, "unpacked", "022", "go=rX");
+    const char *release = make_release(package, "unpacked", "022", "go=rX");
+    const char *place = path_join(sample.scratch, "unpacked");
     struct text_list files = directory_list(place);
     for (size_t i = 0; i < files.count; i++) {
         ck_assert_msg(strncmp(files.items[i], "build", 5) != 0 &&
@@ -256,27 +309,22 @@ START_TEST(test_sources)
     }
     ck_assert(file_exists(path_join(place, "README.md")));
     ck_assert(file_exists(path_join(place, "tests/run.sh")));
-    const char *version = run_or_abort(place, "made/split/covsplit", "--version", NULL);
-    ck_assert_msg(strncmp(version, "covsplit ", 9) == 0, "%s", version);
-
-    const char *other = build_sources(package, "unpacked elsewhere", "077", "go=");
-    const char *made = path_join(place, "made");
-    const char *made_elsewhere = path_join(other, "made");
-    for (size_t i = 0; i < PACKAGE_COUNT; i++) {
-        const char *beginning = text_format("%s_", packages[i].name);
-        files_assert_equal(find_package(made, beginning, ".deb"),
-                           find_package(made_elsewhere, beginning, ".deb"), beginning);
-    }
-    files_assert_equal(find_package(made, "covsplit-", ".tar.xz"), package, "unpacked");
-    files_assert_equal(find_package(made_elsewhere, "covsplit-", ".tar.xz"), package, "made again");
+    ck_assert_uint_eq(directory_list(release).count, 6);
+    run_or_abort(release, "sha256sum", "--check", "--strict", "SHA256SUMS", NULL);
+    files_assert_equal(path_join(release, strrchr(package, '/') + 1), package, "unpacked");
     /* For /usr, packages are as Debian's own are. */
-    run_or_abort(made, "sh", "-c", "lintian --fail-on error,warning ./*.deb", NULL);
+    run_or_abort(release, "sh", "-c", "lintian --fail-on error,warning ./*.deb", NULL);
+    assert_runs_alone(release);
+
+    const char *other = make_release(package, "unpacked elsewhere", "077", "go=");
+    files_assert_equal(path_join(other, "SHA256SUMS"), path_join(release, "SHA256SUMS"),
+                       "made elsewhere");
 }
 END_TEST
 
 int main(void)
 {
-    TCase *test_case = suite_case("packages", 600, prepare);
-    suite_tests(test_case, test_debs, test_find_package, test_command, test_sources);
+    TCase *test_case = suite_case("packages", 1500, prepare);
+    suite_tests(test_case, test_debs, test_find_package, test_command, test_release);
     return suite_main("packages", test_case);
 }

@@ -1,0 +1,44 @@
+#!/bin/sh
+# A program is built on one machine, runs on another, and its coverage is reported on a third.
+#
+# The machines are directories below DIRECTORY, which must not exist. Nothing but the image gets to the
+# device, nothing but profiles comes back from it, and when the report is made the build host is gone.
+#
+# This needs covsplit, and clang, llvm-profdata and llvm-cov of one version, 16 or later, in PATH.
+#
+# Usage: ship.sh DIRECTORY [WORD...]      the words are for the program
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir "$1"
+cd "$1"
+shift
+mkdir build device device/profiles report
+
+echo "== build host: the image is shipped, its sidecar is archived"
+cp "$here/greet.c" build/
+(
+    cd build
+    clang -fprofile-instr-generate -fcoverage-mapping -Wl,--build-id -static -o greet greet.c
+    covsplit split --store sidecars greet
+)
+cp build/greet device/
+cp -r build/sidecars report/
+rm -r build
+
+echo "== device: the program runs, and writes a small profile"
+# Root can leave the program alone with its directory. %m: all runs of an image add up in one profile.
+if [ "$(id -u)" -eq 0 ]; then
+    LLVM_PROFILE_FILE=/profiles/greet-%m.profraw chroot device /greet "$@"
+else
+    (cd device && LLVM_PROFILE_FILE=profiles/greet-%m.profraw ./greet "$@")
+fi
+ls -l device/greet device/profiles
+cp -r device/profiles report/
+rm -r device
+
+echo "== report host: profiles and sidecars, but no image"
+cd report
+covsplit merge --store sidecars -o greet.profdata profiles
+covsplit export --store sidecars --debug-dir objects
+llvm-cov report -instr-profile=greet.profdata -debug-file-directory=objects

@@ -1,0 +1,75 @@
+#!/bin/bash
+# Makes what a release consists of:
+#
+#   covsplit-VERSION.tar.xz                 the sources
+#   covsplit_VERSION_ARCHITECTURE.deb       Debian's packages: the command,
+#   libcovsplit0_…, libcovsplit-dev_…       the library, and what it takes to compile with it
+#   covsplit-VERSION-linux-MACHINE.tar.xz   the command as one static file that runs on any Linux
+#   SHA256SUMS                              of these; sha256sum --check SHA256SUMS
+#
+# All is built from the archive of the sources. The files are the same whenever and wherever they are
+# made, with the same packages of Debian. DIRECTORY must not exist, or be empty.
+#
+# Usage: release.sh DIRECTORY [CMAKE-OPTION...]
+set -euo pipefail
+
+if [ $# -lt 1 ]; then
+    echo "usage: release.sh DIRECTORY [CMAKE-OPTION...]" >&2
+    exit 2
+fi
+umask 022
+sources=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$1"
+release=$(cd "$1" && pwd)
+shift
+if [ -n "$(ls -A "$release")" ]; then
+    echo "release.sh: $release is not empty" >&2
+    exit 2
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# run LOG COMMAND...: what it prints matters only where it fails.
+run() {
+    local log=$work/$1.log
+    shift
+    if ! "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        return 1
+    fi
+}
+
+# configure NAME SOURCES CMAKE-OPTION...
+configure() {
+    local build=$work/$1 from=$2
+    shift 2
+    run configure cmake -S "$from" -B "$build" -G Ninja -DCOVSPLIT_TESTS=OFF "$@"
+}
+
+# package NAME CPACK-OPTION...: puts its packages into the release.
+package() {
+    local name=$1
+    shift
+    (cd "$work/$name" && run package cpack -B "$work/made/$name" "$@")
+    find "$work/made/$name" -maxdepth 1 -type f -exec mv -t "$release" {} +
+}
+
+echo "release: sources"
+configure archive "$sources"
+package archive --config CPackSourceConfig.cmake
+mkdir "$work/sources"
+tar -C "$work/sources" -xf "$release"/covsplit-*.tar.xz --strip-components=1
+
+echo "release: Debian's packages"
+configure debian "$work/sources" -DCMAKE_INSTALL_PREFIX=/usr "$@"
+run build cmake --build "$work/debian"
+package debian
+
+echo "release: the static command"
+configure static "$work/sources" -DCOVSPLIT_STATIC=ON "$@"
+run build cmake --build "$work/static"
+package static
+
+cd "$release"
+sha256sum -- * >SHA256SUMS
+cat SHA256SUMS

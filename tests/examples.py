@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Runs what is in share/examples: the script as it is, and what the Dockerfile says, without Docker.
+
+Usage: examples.py COVSPLIT
+
+A stage of the Dockerfile is a directory, in which its RUN lines are run by sh, in its WORKDIR; the one
+that installs packages is left out, since they are here. Both must come to the same report.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "share/examples"
+LLVM = "/usr/lib/llvm-19/bin"
+# Of the program's two functions both were called; one branch of greet was not taken.
+COVERED = "2                 0   100.00%"
+
+
+def fail(message):
+    raise SystemExit(f"examples: {message}")
+
+
+def run(words, directory, environment, **more):
+    done = subprocess.run(words, cwd=directory, env=environment, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, **more)
+    if done.returncode != 0:
+        fail(f"{words}: status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def check_report(text):
+    total = [line for line in text.splitlines() if line.startswith("TOTAL")]
+    if len(total) != 1 or COVERED not in total[0] or "75.00%" not in total[0]:
+        fail(f"not the report that was expected:\n{text}")
+
+
+class Stage:
+    """What a stage of a Dockerfile has in it."""
+
+    def __init__(self, root):
+        self.root, self.directory, self.environment, self.entry = root, "/", {}, None
+        root.mkdir()
+
+    def path(self, name):
+        return self.root / os.path.normpath(os.path.join(self.directory, name)).lstrip("/")
+
+    def copy(self, source, target):
+        """As COPY does: into a directory where the target ends in a slash, of one what is in it."""
+        place = self.path(target)
+        if source.is_dir():
+            shutil.copytree(source, place, dirs_exist_ok=True)
+        elif not target.endswith("/"):
+            fail(f"COPY {target}: not known here")
+        else:
+            place.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, place)
+
+
+def follow(dockerfile, context, work, environment):
+    """Its stages: by name, and the last one as ""."""
+    stages, name, stage = {}, None, None
+    for line in dockerfile.read_text().splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "FROM":
+            name = rest.split(" AS ")[1] if " AS " in rest else ""
+            stage = stages[name] = Stage(work / f"stage-{name}")
+        elif word == "WORKDIR":
+            stage.directory = rest
+            stage.path("").mkdir(parents=True, exist_ok=True)
+        elif word == "COPY":
+            source, target = rest.split()[-2:]
+            origin = re.match(r"--from=(\w+) ", rest)
+            stage.copy(stages[origin[1]].path(source) if origin else context / source, target)
+        elif word == "ENV":
+            key, _, value = rest.partition("=")
+            stage.environment[key] = value
+        elif word == "ENTRYPOINT":
+            stage.entry = re.fullmatch(r'\["([^"]+)"\]', rest)[1]
+        elif word == "RUN" and not rest.startswith("apt-get "):
+            path = f"{stage.root}/usr/local/bin:{environment['PATH']}"
+            run(["sh", "-ec", rest], stage.path(""), {**environment, "PATH": path})
+        elif word not in ("", "#", "RUN"):
+            fail(f"{dockerfile.name}: {word} is not known here")
+    return stages
+
+
+def main():
+    covsplit = pathlib.Path(sys.argv[1]).resolve()
+    work = pathlib.Path(tempfile.mkdtemp(prefix="covsplit-examples-"))
+    environment = {"PATH": f"{covsplit.parent}:{LLVM}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+                   "HOME": str(work), "LC_ALL": "C"}
+    try:
+        check_report(run([EXAMPLES / "ship.sh", work / "ship", "world"], work, environment))
+
+        context = work / "context"
+        context.mkdir()
+        shutil.copy(EXAMPLES / "greet.c", context)
+        shutil.copy(covsplit, context / "covsplit")
+        stages = follow(EXAMPLES / "Dockerfile", context, work, environment)
+        last = stages[""]
+        if [path.name for path in last.root.iterdir()] != ["greet"]:
+            fail(f"what is shipped: {list(last.root.iterdir())}")
+        # The container's volume is a directory here.
+        profiles = work / "profiles"
+        profile = last.environment["LLVM_PROFILE_FILE"].replace("/profiles", str(profiles))
+        run([str(last.root) + last.entry, "world"], work, {"LLVM_PROFILE_FILE": profile})
+        shutil.copytree(stages["sidecars"].root, work / "sidecars")
+        lines = re.search(r"```sh\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.S)[1]
+        report = "".join(line + "\n" for line in lines.splitlines() if not line.startswith("docker "))
+        check_report(run(["sh", "-ec", report], work, environment))
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print("the examples came to their reports")
+
+
+main()
