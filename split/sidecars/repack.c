@@ -7,7 +7,6 @@
  * What they do wins: a sidecar that they have replaced is begun again from what they put there.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -170,14 +169,15 @@ static void retire_job(void *context, void *done)
 static void report_total(const struct repacking *repacking)
 {
     const uint64_t *counts = repacking->counts;
+    uint64_t skipped = counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE];
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+    char repacked[COUNT_TEXT_MAX], same[COUNT_TEXT_MAX], others[COUNT_TEXT_MAX];
 
-    printf("%" PRIu64 " repacked: %s before, %s after; %" PRIu64 " compact already, %" PRIu64
-           " skipped\n",
-           counts[OUTCOME_REPACKED], human_size(repacking->size_before, before),
-           human_size(repacking->size_after, after),
-           counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED],
-           counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE]);
+    printf("%s repacked: %s before, %s after; %s compact already, %s skipped\n",
+           number_text(counts[OUTCOME_REPACKED], repacked),
+           human_size(repacking->size_before, before), human_size(repacking->size_after, after),
+           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], same),
+           number_text(skipped, others));
 }
 
 /* ---- the whole ---- */

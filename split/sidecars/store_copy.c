@@ -6,7 +6,6 @@
  * holds the same, in whatever form.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,10 +238,12 @@ static void copy_sidecar(struct copying *copying, const char *path)
 
 static int finish(const struct copying *copying)
 {
+    char added[COUNT_TEXT_MAX], same[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
     char size[HUMAN_SIZE_MAX];
 
-    printf("%" PRIu64 " added, %s; %" PRIu64 " already there, %" PRIu64 " skipped\n",
-           copying->added, human_size(copying->size, size), copying->same, copying->passed_over);
+    printf("%s added, %s; %s already there, %s skipped\n", number_text(copying->added, added),
+           human_size(copying->size, size), number_text(copying->same, same),
+           number_text(copying->passed_over, skipped));
     return copying->faults == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
