@@ -1,7 +1,7 @@
 /*
  * Sections that are cut into blocks, which are decoded independently of each other.
  *
- * So several threads can work on a large section at the same time, only the blocks at hand are in
+ * So several threads can work on a large section at the same time, only the blocks in use are in
  * memory, and a part of the section can be read without the rest. Each block holds whole records;
  * it is encoded by another transform as if it were a section.
  *

@@ -202,7 +202,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
 struct made {
     uint8_t *records;
     uint64_t count;
-    struct bytes streams[STREAM_COUNT]; /* what is left of them */
+    struct bytes streams[STREAM_COUNT]; /* their unread rests */
 };
 
 static enum result take_names(struct records *records, struct made *made)

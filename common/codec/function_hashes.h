@@ -48,7 +48,7 @@ bool function_writer_add(struct function_writer *writer, struct function_hash fu
 bool function_writer_finish(const struct function_writer *writer, struct buffer *streams);
 
 struct function_reader {
-    struct bytes streams[FUNCTION_STREAMS]; /* what is left of them */
+    struct bytes streams[FUNCTION_STREAMS]; /* their unread rests */
     struct buffer known;                    /* struct function_hash; freed by the caller */
 };
 

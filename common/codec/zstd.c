@@ -3,7 +3,8 @@
  *
  * Compression always uses at least one of zstd's worker threads: without any, zstd processes the
  * data differently and produces other bytes. With one or more, the bytes only depend on the job
- * size, which is therefore fixed here.
+ * size, which is therefore fixed here. A libzstd built without threads, as static ones often are,
+ * produces the other bytes, just as another version of libzstd may.
  */
 #include "common/codec/zstd.h"
 

@@ -51,11 +51,11 @@ bool elf_reader_notes(const struct elf_reader *file, const char *name, struct el
 /* The UUID in .note.gnu.build-id; false if there is none, or its size is not supported. */
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid);
 
-/* The same of a file of which only the front is at hand: by its PT_NOTE segment, which the writer
- * puts first, with a copy of the note. */
+/* The same for only the first bytes of a file: read from its PT_NOTE segment, which the writer puts
+ * first, with a copy of the note. */
 bool elf_front_build_id(struct bytes front, struct uuid *uuid);
 
-/* Size of an Elf32_Chdr or Elf64_Chdr. */
+/* The size of the file's Elf32_Chdr or Elf64_Chdr, in bytes. */
 size_t elf_reader_compression_header_size(const struct elf_reader *file);
 
 /* Decodes the compression header at the start of a section's bytes; *frame is what follows it.

@@ -27,8 +27,8 @@
  */
 #define PROFILE_VERSION_UNKNOWN "raw profile version %u; this covsplit knows %d to %d"
 
-/* What is wrong with a profile of 0 bytes. The runtime creates the file before it writes; that of
- * LLVM 13 to 15 writes nothing for an image without records. */
+/* The reason in messages for a profile of 0 bytes. The runtime creates the file before it writes
+ * it; up to LLVM 15 it writes nothing for an image without records. */
 #define PROFILE_EMPTY_BECAUSE                                                                      \
     "empty: the program was killed, or called _exit, before it wrote its profile (with LLVM 13 "   \
     "to 15 also: no function in it is instrumented)"

@@ -22,7 +22,7 @@ bool sidecar_recognize(struct bytes bytes)
            sidecar_notes_recognize(&notes);
 }
 
-/* The writer puts the UUID's note into the first few hundred bytes. */
+/* How much of the file is read for the UUID, whose note is in the first few hundred bytes. */
 #define FRONT_SIZE 4096
 
 bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
@@ -62,8 +62,8 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
     }
 }
 
-/* The limit for what is not compressed: far more than notes, headers and section names need. A
- * sparse file can claim any size, and reading it takes time in proportion to that. */
+/* The limit for everything that is not compressed: far more than notes, headers and section names
+ * need. A sparse file can have any size, and reading it takes time in proportion to that. */
 #define SEALED_SIZE_MAX (UINT64_C(16) << 20)
 
 static bool is_compressed(const GElf_Shdr *header)
@@ -71,8 +71,8 @@ static bool is_compressed(const GElf_Shdr *header)
     return header->sh_type != SHT_NOBITS && (header->sh_flags & SHF_COMPRESSED) != 0;
 }
 
-/* The seal covers everything that is not compressed. Sections must be in the order of their offsets
- * and not overlap; otherwise some bytes could be covered twice or not at all. */
+/* Sections must be in the order of their offsets and not overlap; otherwise the seal could cover
+ * some bytes twice or not at all. */
 static bool can_be_sealed(const struct elf_reader *file)
 {
     uint64_t position = 0, compressed = 0;
@@ -94,7 +94,7 @@ static bool can_be_sealed(const struct elf_reader *file)
     return file->bytes.size - compressed <= SEALED_SIZE_MAX;
 }
 
-/* The seal covers all but what is compressed. */
+/* Adds everything that is not compressed. */
 static void add_all_to_seal(struct digest_stream *digest, const struct elf_reader *file,
                             uint64_t seal)
 {

@@ -37,7 +37,7 @@ struct store_match {
 /* Whether a UUID that was found matches the wanted one. */
 bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query);
 
-/* Adds what a search found, by the rule of store_find. Takes ownership of the path. */
+/* Adds a sidecar that was found, under the rules of store_find. Takes ownership of the path. */
 bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
                      struct error *error);
 

@@ -133,7 +133,7 @@ static void judge_other(struct job *job, enum store_entry_kind kind)
     } else if (kind == STORE_STRAY) {
         job->result = RESULT_FAULT;
         error_set(&job->error,
-                  "%s: is where no search looks for a sidecar; move it to where its UUID says, or "
+                  "%s: no search finds a sidecar there; move it to the place of its UUID, or "
                   "remove it",
                   job->path);
     } else if (time(NULL) - status.st_mtime > LEFTOVER_SECONDS) {

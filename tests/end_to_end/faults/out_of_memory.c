@@ -150,6 +150,8 @@ static const struct scenario {
      .is_batch = true},
     {.words = "split -j1 --store store --no-exact --replace -o out ../in/app", .copied = "store"},
     {.words = "split -j1 -r --store store dist", .copied = "dist", .is_batch = true},
+    {.words = "split -j1 --json -r --store store dist", .copied = "dist", .is_batch = true},
+    {.words = "split -j1 --json -o out ../in/stripped"},
     {.words = "split -j1 -o out --sidecar side ../in/msvc.exe"},
     {.words = "split -j1 --map ../in/arm64.exe.map -o out --sidecar side ../in/arm64.exe"},
     {.words = "split -j1 --map ../in/i686.exe.map -o out --sidecar side ../in/i686.exe"},
@@ -171,7 +173,7 @@ static const struct scenario {
     {.words = "show --json ../in/app ../in/side ../in/light.profraw"},
 
     {.words = "verify -v ../in/side ../in/portable.side ../in/light.side ../in/merged.side"},
-    {.words = "verify --image ../in/stripped ../in/side"},
+    {.words = "verify --json --image ../in/stripped ../in/side"},
     {.words = "verify --image ../in/merged.stripped ../in/merged.side"},
 
     {.words = "correlate --sidecar ../in/side -o out.profraw ../in/light.profraw"},
@@ -180,7 +182,7 @@ static const struct scenario {
               "../in/second.profraw ../in/full.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw ../in/light.profraw "
               "../in/second.profraw ../in/other.profraw"},
-    {.words = "merge -j1 --failure-mode all --store ../in/store -o out.profraw "
+    {.words = "merge -j1 -v --failure-mode all --store ../in/store -o out.profraw "
               "../in/light.profraw ../in/second.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw profiles", .copied = "profiles"},
     {.words = "merge -j1 --store ../in/store --llvm-profdata llvm-profdata-19 -o out.profdata "
