@@ -238,12 +238,12 @@ static void copy_sidecar(struct copying *copying, const char *path)
 
 static int finish(const struct copying *copying)
 {
-    char added[COUNT_TEXT_MAX], same[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
     char size[HUMAN_SIZE_MAX];
+    char added[COUNT_TEXT_MAX], same[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
-    printf("%s added, %s; %s already there, %s skipped\n", number_text(copying->added, added),
-           human_size(copying->size, size), number_text(copying->same, same),
-           number_text(copying->passed_over, skipped));
+    printf("%s added, %s; %s already there, %s skipped\n",
+           count_text(copying->added, "sidecar", added), human_size(copying->size, size),
+           number_text(copying->same, same), number_text(copying->passed_over, skipped));
     return copying->faults == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
