@@ -182,7 +182,9 @@ void container_close(struct container *container)
 bool container_lay_out(struct container *container, const char *name, struct error *error)
 {
     return lay_out(container) ||
-           error_set(error, "%s: the slices have no place in the universal image; use lipo", name);
+           error_set(error,
+                     "%s: the slices do not fit the universal image; make it again with lipo",
+                     name);
 }
 
 /* ---- writing ---- */

@@ -84,8 +84,7 @@ struct format {
     bool (*is_rest)(const struct planning *planning, enum section_kind kind, bool *is_rest,
                     struct error *error);
     /* In a stripped image, the tripwire in the names or the stub in the data; empty if it is not
-     * there.
-     */
+     * there. */
     struct bytes (*rest_of)(const struct planning *planning, enum section_kind kind);
 
     /* Finds the definitions of the runtime's symbols and adds them to code.symbols. */

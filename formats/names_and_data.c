@@ -114,7 +114,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
         return false;
     if (planning->plan->facts.raw_version == 0 && !planning->code.symbols.are_told)
         return image_plan_keep(planning->plan, kind,
-                               "the version of its raw profiles cannot be told; link with /map and "
+                               "the version of its raw profiles is not known; link with /map and "
                                "give the file with --map");
     return planning->has_record_layout || keep_of_unknown_version(planning, kind);
 }
@@ -286,8 +286,8 @@ static bool check_data(struct planning *planning, bool names_go)
         return false;
     if (!names_go)
         return image_plan_keep(planning->plan, kind,
-                               "the names stay, and without its records nobody would see that a "
-                               "profile lacks them; remove both");
+                               "the names stay, so nothing would show that a profile lacks its "
+                               "records; remove both");
     return settle_relocations(planning, kind);
 }
 

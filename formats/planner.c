@@ -63,7 +63,7 @@ static bool find_sections(struct planning *planning, struct error *error)
             continue;
         if (!is_archived && format->find_section(planning, kind, index) != NO_INDEX)
             return error_set(error,
-                             "%s: the image has two sections %s; link it so that there is one",
+                             "%s: the image has two sections named %s; link it so that it has one",
                              planning->input->path, format->section_name(kind));
         planning_add_section(planning, kind, index);
     }
@@ -164,7 +164,7 @@ static bool find_out_whether_split(const struct planning *planning, bool *is_spl
     return true;
 }
 
-/* What a split has left of a section; empty where there is none. */
+/* What a split has left of a section; empty if there is none. */
 static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
 {
     return planning->section_index[kind] == NO_INDEX ? (struct bytes){0}
@@ -256,9 +256,10 @@ static void pair_mapping(struct image_plan *plan)
     const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
 
     if (covmap != NULL && covmap->fate == FATE_STAYS && image_plan_removes(plan, SECTION_COVFUN))
-        image_plan_keep(plan, SECTION_COVFUN,
-                        "%s stays, and would read as a program without functions; remove both",
-                        covmap->name);
+        image_plan_keep(
+            plan, SECTION_COVFUN,
+            "%s stays, and alone would describe a program without functions; remove both",
+            covmap->name);
 }
 
 /* Coverage mapping is of no use without names. If all of it goes to the sidecar and names stay in

@@ -64,7 +64,8 @@ covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_er
 covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, const char *name,
                                                covsplit_error **error);
 
-/* Closes a sidecar and frees everything that is valid as long as it is open. NULL is allowed. */
+/* Closes a sidecar and frees it. What is documented as valid until then must not be used any more.
+ * NULL is allowed. */
 void covsplit_sidecar_close(covsplit_sidecar *sidecar);
 
 /* Sets the memory limit, in bytes. A damaged or hostile sidecar of a few kilobytes may claim to

@@ -9,9 +9,11 @@ BEGIN {
     date = "2026-11-21" # when the pages were last looked through
     # What options want, by the names of their arguments; others want no file.
     values["MODE"] = "any all"
+    values["FORMAT"] = "profraw profdata"
     values["LIST"] = "covmap covfun names data covnames covdata"
     wants["DIR"] = "directory"
     wants["FILE"] = wants["OUT"] = wants["PROGRAM"] = wants["STRIPPED"] = "file"
+    section_order = "|EXIT STATUS|ENVIRONMENT|FILES|NOTES|EXAMPLES|"
     output = ENVIRON["OUTPUT"]
     ask("--version")
     version = line[1]
@@ -98,7 +100,48 @@ function start_page(page, title) {
     printf ".nh\n.ad l\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B covsplit", roff(page), title > file
 }
 
-function append_examples(page,    text, from) {
+# The sections that people have written, in section[]; a page for a command has only those of
+# section_order.
+function read_sections(page,    text, from, name, got) {
+    split("", section)
+    from = ENVIRON["EXAMPLES"] "/" page ".roff"
+    while ((got = (getline text < from)) > 0)
+        if (text ~ /^\.SH /) {
+            name = substr(text, 5)
+            if (index(section_order, "|" name "|") == 0) {
+                print from ": " name " is none of " section_order > "/dev/stderr"
+                exit 1
+            }
+        } else
+            section[name] = section[name] text "\n"
+    close(from)
+    if (got < 0)
+        exit 1
+}
+
+# What all commands have in common is behind what is said of one.
+function complete_sections(c,    o, has_sidecar, has_store) {
+    if (section["EXIT STATUS"] == "")
+        section["EXIT STATUS"] = ".TP\n.B 0\nDone; there may be warnings.\n.TP\n.B 1\n" \
+            "Failed: one line on standard error says what and why. " \
+            "Inputs and earlier outputs are as they were.\n" \
+            ".TP\n.B 2\nThe command line is wrong.\n"
+    section["ENVIRONMENT"] = section["ENVIRONMENT"] ".TP\n.B NO_COLOR\n" \
+        "If it is set and not empty, messages on a terminal have no colour, as where TERM is dumb.\n"
+    for (o = 1; o <= options[c]; o++) {
+        has_sidecar = has_sidecar || long[c, o] == "sidecar"
+        has_store = has_store || long[c, o] == "store"
+    }
+    has_store = has_store || group[c] == "store"
+    if (has_sidecar || !has_store)
+        section["FILES"] = section["FILES"] ".TP\n.IB IMAGE .covsplit\n" \
+            "The sidecar of IMAGE, beside it.\n"
+    if (has_store)
+        section["FILES"] = section["FILES"] ".TP\n.IB DIR /.build\\-id/ab/cdef... .covsplit\n" \
+            "The sidecar of the image with the UUID abcdef... in the store\n.IR DIR .\n"
+}
+
+function append_examples(page,    text, from, got) {
     from = ENVIRON["EXAMPLES"] "/" page ".roff"
     while ((got = (getline text < from)) > 0)
         print text > file
@@ -106,7 +149,7 @@ function append_examples(page,    text, from) {
         exit 1
 }
 
-function write_page(c, page,    o, text) {
+function write_page(c, page,    o, text, part, n, i) {
     gsub(/ /, "-", page)
     file = output "/man1/" page ".1"
     start_page(page, roff(summary[c]))
@@ -120,12 +163,12 @@ function write_page(c, page,    o, text) {
         printf ".TP\n\\fB%s\\-\\-%s\\fR%s\n%s.\n",
             letter[c, o] == "" ? "" : "\\-" letter[c, o] "\\fR, \\fB", roff(long[c, o]),
             argument[c, o] == "" ? "" : " \\fI" argument[c, o] "\\fR", roff(help[c, o]) > file
-    if (usage[c] !~ /-- COMMAND/) # which ends as that command does
-        print ".SH EXIT STATUS\n.TP\n.B 0\nDone; there may be warnings.\n.TP\n.B 1\n" \
-            "Failed: one line on standard error says what and why. " \
-            "Inputs and earlier outputs are as they were.\n" \
-            ".TP\n.B 2\nThe command line is wrong." > file
-    append_examples(page)
+    read_sections(page)
+    complete_sections(c)
+    n = split(substr(section_order, 2), part, "|")
+    for (i = 1; i < n; i++)
+        if (section[part[i]] != "")
+            printf ".SH %s\n%s", part[i], section[part[i]] > file
     print ".SH SEE ALSO\n.BR covsplit (1)" > file
 }
 
@@ -225,7 +268,7 @@ function write_zsh(file,    c, o, a) {
     print "    esac\n}\n_covsplit \"$@\"" > file
 }
 
-function write_fish(file,    c, o, a, start, seen) {
+function write_fish(file,    c, d, o, a, start, seen) {
     start = "complete -c covsplit -n "
     seen = "__fish_seen_subcommand_from "
     print "# Completion of covsplit for fish. Made from its help.\n" start \
@@ -234,6 +277,9 @@ function write_fish(file,    c, o, a, start, seen) {
         when = seen name[c]
         if (group[c] != "")
             sub(/ [^ ]*$/, "; and " seen substr(name[c], length(group[c]) + 2), when)
+        for (d = 1; d <= names; d++) # "export" is not "store export"
+            if (name[d] == group[d] " " name[c])
+                when = when "; and not " seen group[d]
         if (is_first_of_group(c))
             print start "__fish_use_subcommand -x -a " group[c] > file
         printf "%s%s -x -a %s -d '%s'\n", start, group[c] == "" ? "__fish_use_subcommand" \

@@ -3,9 +3,10 @@
 # Darwin that the tests pass through, and checks that they are the ones that were meant. Nothing of
 # them is kept in the repository.
 #
-# Usage: fetch.sh DIRECTORY
+# Usage: fetch.sh DIRECTORY [PACKAGE]
 # Afterwards there is a directory for each of them in it, as in "leveldown". What is there already is
-# not fetched again.
+# not fetched again. With PACKAGE, only that one is fetched: those that only benchmarks compile are not
+# fetched otherwise.
 set -euo pipefail
 
 # package, version, SHA-512 of the tarball
@@ -17,10 +18,22 @@ re2             1.24.0  a419ba70c68e6f461bd2483449fc3f9382f00cc90f49c6ff35577b1a
 @esbuild/darwin-x64 0.28.2 baaeacb885983f7eeacc675d04a3f0e501103e2e8788b1ac3bb5269297f2698350dc3fab37ac3a59fc07fa7baa7065d6bdac06c31384ae83b86069c587de5acf
 @biomejs/cli-darwin-arm64 2.5.15 05957316127f994bd32cc61b73dc7a7a5d28d94bf9ccfedb0026328456fa7d2735822ae85e6ecf2f46b92aa309f45fbf0679184636a00ff44e48354e67a79aa6
 "
+# what tests/bench/large.sh compiles
+benchmarks="
+rocksdb        5.2.1   48df5144b7ea0c419f67a3207e3a50e03227dfe4dd3791022981e07ae3ca172e98c3423d858c84e3a8222e2767823654e3b25752659724366e5350b211c7f817
+duckdb         1.4.4   844249e61c9517454b8f776638ba6c5ab411d1bddde1892ab72826ea25178c72430e74aa83f5122b171be6abcdace84560f824b5ac94e9d5c2b603ea7269a9a2
+"
 
-if [ $# -ne 1 ]; then
-    echo "usage: $0 DIRECTORY" >&2
+if [ $# -lt 1 ] || [ $# -gt 2 ]; then
+    echo "usage: $0 DIRECTORY [PACKAGE]" >&2
     exit 2
+fi
+wanted=$packages
+if [ $# -eq 2 ]; then
+    wanted=$(grep "^$2 " <<<"$packages$benchmarks") || {
+        echo "$0: there is no package '$2'" >&2
+        exit 2
+    }
 fi
 mkdir -p "$1"
 cd "$1"
@@ -56,4 +69,4 @@ while read -r name version digest; do
     if [ -n "$name" ]; then
         fetch "$name" "$version" "$digest"
     fi
-done <<<"$packages"
+done <<<"$wanted"

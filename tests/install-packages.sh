@@ -13,6 +13,8 @@ packages=(
     check zlib1g-dev clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev lintian mold musl-tools patchelf dwz bolt-19
+    # other builds, and what makes reports
+    meson autoconf automake libtool ccache lcov parallel
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")

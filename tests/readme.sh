@@ -9,7 +9,7 @@
 # outside of it is changed. This needs to be root.
 #
 # With --fresh, the packages too are new: a minimal Debian (clean-root.sh), into which the README's
-# first command installs what it needs. That takes some minutes more, and 4 GB, so the suite leaves
+# commands install what they need. That takes some minutes more, and 4 GB, so the suite leaves
 # it out.
 #
 # With --docs BUILD, only the pages in docs/ are walked, in a temporary directory, with the covsplit
@@ -92,7 +92,7 @@ case ${1-} in
     # How the network is reached is no state either.
     mapfile -t network < <(env | grep -iE '^(npm_config|node|ssl|curl|[a-z]*_proxy)[^=]*=' || true)
     make_root
-    exec env -i TERM=dumb HOME=/root PATH=/usr/lib/llvm-19/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin \
+    exec env -i TERM=dumb HOME=/root kind="$kind" PATH=/usr/lib/llvm-19/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin \
         "${network[@]}" chroot "$root" bash /root/covsplit/tests/readme.sh --inside
     ;;
 --inside | --docs) ;;
@@ -104,7 +104,6 @@ esac
 
 # ---- inside: the walk ----
 
-readme=$sources/README.md
 servers=()
 clean_up() {
     [ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2>/dev/null || true
@@ -144,27 +143,53 @@ run_with_servers() {
     done <<<"$1"
 }
 
-# check_row LABEL FILE...: the README's row has the sizes of these files of the demo, to a fiftieth.
+# check_row PAGE PART LABEL FILE...: the first row of this label in the page has the sizes of these files,
+# to one part in so many.
 check_row() {
-    local label=$1 told size file numbers
-    shift
-    mapfile -t numbers < <(grep -m 1 "^| $label  *|" "$readme" | grep -oE '[0-9]+ kB' | cut -d ' ' -f 1)
+    local page=$1 part=$2 label=$3 told size file numbers
+    shift 3
+    mapfile -t numbers < <(grep -m 1 "^| $label  *|" "$sources/$page" | grep -oE '[0-9]+ kB' | cut -d ' ' -f 1)
     for file; do
         told=${numbers[0]-0}
         numbers=("${numbers[@]:1}")
-        size=$(stat --format=%s "$sources/build/demo/$file")
-        if [ $((told * 1000)) -lt $((size - size / 50)) ] ||
-            [ $((told * 1000)) -gt $((size + size / 50)) ]; then
-            echo "$label: the README has $told kB, $file has $size bytes"
+        size=$(stat --format=%s "$file")
+        if [ $((told * 1000)) -lt $((size - size / part)) ] ||
+            [ $((told * 1000)) -gt $((size + size / part)) ]; then
+            echo "$label: $page has $told kB, $file has $size bytes"
             return 1
         fi
     done
 }
 
-check_table() {
-    check_row image sqlite sqlite.stripped
-    check_row "raw profile of a run" full.profraw light.profraw
-    check_row sidecar sqlite.covsplit
+check_sqlite() {
+    local demo=$sources/build/demo
+    check_row docs/benchmarks.md 50 image "$demo/sqlite" "$demo/sqlite.stripped"
+    check_row docs/benchmarks.md 50 "raw profile of a run" "$demo/full.profraw" "$demo/light.profraw"
+    check_row docs/benchmarks.md 50 sidecar "$demo/sqlite.covsplit"
+}
+
+# The numbers of the first steps are of clang 19, and of covsplit as it was when they were written.
+check_first_steps() {
+    if ! clang --version | grep -q 'version 19'; then
+        return
+    fi
+    LLVM_PROFILE_FILE=full.profraw covered/split/covsplit show covered/split/covsplit >/dev/null
+    check_row README.md 5 image covered/split/covsplit covsplit.stripped
+    check_row README.md 5 "raw profile of a run" full.profraw default.profraw
+    check_row README.md 5 sidecar sidecars/.build-id/*/*.covsplit
+}
+
+# Packages of this machine cannot be changed; a new one gets those of the README.
+install_packages() {
+    local line words
+    while IFS= read -r line; do
+        read -r -a words <<<"${line#sudo }"
+        if [ "$kind" = fresh ]; then
+            DEBIAN_FRONTEND=noninteractive "${words[@]}"
+        else
+            apt-cache show "${words[@]:3}" >/dev/null
+        fi
+    done <<<"$1"
 }
 
 # run_block BLOCK PAGE LINE
@@ -175,8 +200,13 @@ run_block() {
     tests/run.sh) echo "(left out: it runs this)" ;;
     tests/demo.sh)
         bash -e -o pipefail -c "$block"
-        check_table
+        check_sqlite
         ;;
+    *"-instr-profile=show.profdata")
+        bash -e -o pipefail -c "$block"
+        check_first_steps
+        ;;
+    "sudo apt-get install "*) install_packages "$block" ;;
     *debuginfod\ -F*)
         if [ "$mode" = --docs ]; then
             echo "(left out: no servers here)"
@@ -188,15 +218,24 @@ run_block() {
     esac
 }
 
+# A project such as a reader of the README may have, with a program and a test.
+make_project() {
+    mkdir "$home/project"
+    cd "$home/project"
+    printf 'int main(int count, char **words) { return count == 9 && words[0]; }\n' >app.c
+    printf '%s\n' 'cmake_minimum_required(VERSION 3.21)' 'project(app LANGUAGES C CXX)' \
+        'add_executable(app app.c)' 'enable_testing()' 'add_test(NAME app COMMAND app)' >CMakeLists.txt
+}
+
 # walk_page FILE: in the current directory. Blocks may be indented, as they are in lists.
 walk_page() {
     local page=${1#"$sources/"} line number=0 start=0 block='' state=text indent=''
     while IFS= read -r line <&3; do
         number=$((number + 1))
-        if [ "$page:$line" = 'README.md:## First steps' ]; then
-            mkdir "$home/demo"
-            cd "$home/demo"
-        fi
+        case $page:$line in
+        'README.md:## In your own project') make_project ;;
+        'README.md:## Two commands') cd "$sources" ;;
+        esac
         case $state:${line#"$indent"} in
         text:*([ ])'```')
             state=commands start=$((number + 1)) block='' indent=${line%'```'}
@@ -240,7 +279,7 @@ if [ "$mode" = --docs ]; then
 else
     home=/root
     cd "$sources"
-    walk_page "$readme"
+    walk_page "$sources/README.md"
     walk_docs
 fi
 printf '\n%d blocks of commands, all as written\n' "$blocks"

@@ -215,6 +215,20 @@ static bool read_all(int fd, struct buffer *buffer, size_t size)
     return true;
 }
 
+/* Closes the descriptor, unless it is none. */
+static bool read_and_close(int fd, struct buffer *buffer, const char *path, size_t size,
+                           struct error *error)
+{
+    bool done = true;
+
+    if (!buffer_reserve(buffer, size))
+        done = error_out_of_memory(error, path, size);
+    else if (!read_all(fd, buffer, size))
+        done = error_set_errno(error, errno, "%s: cannot be read", path);
+    close(fd);
+    return done;
+}
+
 bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error)
 {
     struct stat status;
@@ -223,13 +237,24 @@ bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, str
 
     buffer->size = 0;
     done = done && memory_limit_allows(limit, (uint64_t)status.st_size, path, "the file", error);
-    if (done && !buffer_reserve(buffer, (size_t)status.st_size))
-        done = error_out_of_memory(error, path, (uint64_t)status.st_size);
-    else if (done && !read_all(fd, buffer, (size_t)status.st_size))
-        done = error_set_errno(error, errno, "%s: cannot be read", path);
+    if (done)
+        return read_and_close(fd, buffer, path, (size_t)status.st_size, error);
     if (fd >= 0)
         close(fd);
-    return done;
+    return false;
+}
+
+bool file_read_front(struct buffer *buffer, const char *path, size_t most, struct error *error)
+{
+    struct stat status;
+    int fd;
+
+    buffer->size = 0;
+    if (open_regular(path, &fd, &status, error))
+        return read_and_close(fd, buffer, path, most, error);
+    if (fd >= 0)
+        close(fd);
+    return false;
 }
 
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size)

@@ -57,6 +57,9 @@ bool input_read_descriptor(struct input *input, int fd, const char *name, struct
  * read up to its old size. Fails if the file has more than `limit` bytes (memory_limit.h). */
 bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error);
 
+/* Reads only the first bytes of the file, at most `most` of them. */
+bool file_read_front(struct buffer *buffer, const char *path, size_t most, struct error *error);
+
 /* Releases the memory of the pages in [offset, offset + size) after use, so that the resident size
  * stays bounded however large the file is. They can still be read again. */
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size);

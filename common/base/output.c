@@ -37,12 +37,18 @@ static bool follow_link(struct output *output, struct stat *status, struct error
     return true;
 }
 
+/* Whether both are of the same file with the same contents, whatever its mode and its names. */
+static bool is_same_inode(const struct stat *before, const struct stat *now)
+{
+    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
+           file_has_same_contents(before, now);
+}
+
 /* Whether both are of the same file and nothing has changed between them, not even its mode or the
  * number of its links. */
 static bool is_same_file(const struct stat *before, const struct stat *now)
 {
-    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
-           file_has_same_contents(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
+    return is_same_inode(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
            before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
 }
 
@@ -91,6 +97,7 @@ static bool choose_target(struct output *output, const struct output_options *op
     if (exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
         return error_set(error, "%s: not a regular file; name another output", output->path);
     output->in_place = options->in_place != NULL;
+    output->is_other_form = options->is_other_form;
     if (output->in_place)
         output->replaced = options->in_place->status;
     return check_name(output, error) && output_can_replace(output, error);
@@ -249,6 +256,7 @@ static bool flush_pending(struct output *output, struct error *error)
 bool output_write(struct output *output, struct bytes view, struct error *error)
 {
     output->size += view.size;
+    output->is_synced = false;
     if (view.size < PIECE_SIZE && output->pending.size + view.size <= PIECE_SIZE) {
         if (!buffer_append(&output->pending, view.data, (size_t)view.size))
             return error_out_of_memory(error, output->path, view.size);
@@ -322,7 +330,13 @@ static void copy_attributes(const char *from, int to)
 
 bool output_lend(struct output *output, struct error *error)
 {
+    output->is_synced = false;
     return flush_pending(output, error);
+}
+
+void output_start_sync(const struct output *output)
+{
+    sync_file_range(output->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
 bool output_take_back(struct output *output, struct error *error)
@@ -335,8 +349,17 @@ bool output_take_back(struct output *output, struct error *error)
     return true;
 }
 
+static bool set_time(const struct output *output)
+{
+    const struct timespec times[] = {{.tv_nsec = UTIME_OMIT}, output->replaced.st_mtim};
+
+    return !output->is_other_form || futimens(output->fd, times) == 0;
+}
+
 bool output_sync(struct output *output, struct error *error)
 {
+    if (output->is_synced)
+        return true;
     if (!flush_pending(output, error))
         return false;
     /* Only root can change the owner. If the owner cannot be kept, the file must not keep the old
@@ -347,8 +370,9 @@ bool output_sync(struct output *output, struct error *error)
         output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
     if (output->in_place)
         copy_attributes(output->target, output->fd);
-    if (fchmod(output->fd, output->mode) != 0 || fsync(output->fd) != 0)
+    if (fchmod(output->fd, output->mode) != 0 || !set_time(output) || fsync(output->fd) != 0)
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    output->is_synced = true;
     return true;
 }
 
@@ -410,7 +434,7 @@ struct naming {
  */
 static bool overwrites(const struct output *output)
 {
-    return output->in_place && output->replaced.st_nlink > 1;
+    return output->in_place && !output->is_other_form && output->replaced.st_nlink > 1;
 }
 
 static void lock_output(const struct output *output, short type)
@@ -569,21 +593,76 @@ static int replace_target(struct output *output)
     return 0;
 }
 
+/* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
+ * or an errno value. */
+static int swap_names(const struct output *output, struct stat *came_out)
+{
+    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0 &&
+                   lstat(output->temporary, came_out) == 0
+               ? 0
+               : errno;
+}
+
+/* Puts back what another process had put at the path at the last moment. If the path changes again
+ * while this is done, the newest file stays; if it was removed, it stays removed. Returns ESTALE
+ * when this is done, or the errno value of a failure. */
+static int give_back(struct output *output, struct stat put_in, struct stat came_out)
+{
+    struct stat expected;
+    int failure;
+
+    do {
+        expected = put_in;
+        put_in = came_out;
+        failure = swap_names(output, &came_out);
+    } while (failure == 0 && !is_same_inode(&expected, &came_out));
+    if (failure == ENOENT)
+        renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE);
+    else if (failure != 0)
+        forget_temporary(output); /* it may be the only copy of the other file */
+    return failure == 0 || failure == ENOENT ? ESTALE : failure;
+}
+
+/* Replaces the target only if it is still the file that was read. A rename would replace whatever
+ * is there; swapping the two names shows what was there, and fails if the target was removed. Not
+ * all file systems can do that. Returns 0 or an errno value: ESTALE if the path was changed. */
+static int replace_if_unchanged(struct output *output)
+{
+    struct stat put_in, came_out;
+    int failure = fstat(output->fd, &put_in) == 0 ? swap_names(output, &came_out) : errno;
+
+    if (failure == EINVAL || failure == ENOSYS)
+        return replace_target(output);
+    if (failure != 0)
+        return failure == ENOENT ? ESTALE : failure;
+    if (!is_same_inode(&output->replaced, &came_out))
+        return give_back(output, put_in, came_out);
+    sync_directory(output->target); /* before the old form goes */
+    remove_temporary(output);
+    return 0;
+}
+
 /* Checks the file to be replaced right before the rename. Another process could still replace it
  * between the two system calls; no rename(2) can be made conditional on what it replaces. */
 static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
 {
     struct naming naming = naming_start(output);
     int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
-    bool done = failure != 0 || output_can_replace(output, error);
+    bool done = true;
     int fd = -1;
 
-    if (done && failure == 0 && overwrites(output))
+    if (failure == 0 && !output_can_replace(output, error))
+        failure = ESTALE;
+    else if (failure == 0 && overwrites(output))
         done = (fd = open_target(output, error)) >= 0;
-    else if (done && failure == 0)
-        failure = replace_target(output);
+    else if (failure == 0)
+        failure = output->is_other_form ? replace_if_unchanged(output) : replace_target(output);
+    if (failure == ESTALE)
+        *result = OUTPUT_OVERTAKEN;
     if (failure != 0)
-        done = error_set_errno(error, failure, "%s: cannot be written", output->path);
+        done = failure == ESTALE
+                   ? file_report_change(output->path, error)
+                   : error_set_errno(error, failure, "%s: cannot be written", output->path);
     if (!done)
         remove_temporary(output);
     naming_end(output, &naming);

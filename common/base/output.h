@@ -30,6 +30,7 @@ size_t file_temporary_final_length(const char *name);
 enum output_result {
     OUTPUT_WRITTEN,   /* the path has new contents */
     OUTPUT_UNCHANGED, /* the file already had these bytes (and mode) and was not touched */
+    OUTPUT_OVERTAKEN, /* failed in place: the file is not the one that was read; it stays */
     /* Overwriting a file that has several names failed halfway: it has some of the new bytes. */
     OUTPUT_HALF_WRITTEN,
     /* Only from output_try_commit; nothing has changed: */
@@ -44,6 +45,8 @@ struct output {
     int fd;
     mode_t mode;
     bool in_place;
+    bool is_other_form;   /* see output_options */
+    bool is_synced;       /* everything written so far is on the disk */
     struct stat replaced; /* if in_place: the status of the old file when it was read */
     uint64_t size;        /* bytes written so far, including those in `pending` */
     struct buffer pending;
@@ -59,6 +62,12 @@ struct output_options {
      * file has to be overwritten, which is the only case that is not atomic. If the file has
      * changed since it was read, or is another one by now, it is left alone. */
     const struct input *in_place;
+    /* For an edit in place that only changes the form, not the meaning. The output gets the
+     * modification time of the file that it replaces. It always replaces the file by a rename, so
+     * other names (hard links) keep the old form. If another process replaces or removes the file,
+     * even right before the rename, that is not undone, provided that the file system can swap two
+     * names. */
+    bool is_other_form;
     /* The output never gets its path; it is read through the descriptor. It then has no name on any
      * file system. */
     bool is_nameless;
@@ -85,6 +94,9 @@ bool output_map(struct output *output, struct input *input, struct error *error)
 bool output_lend(struct output *output, struct error *error);
 /* Continues after output_lend, with the size that the file has now. */
 bool output_take_back(struct output *output, struct error *error);
+
+/* Starts writing the data to disk in the background, so that output_sync takes less time later. */
+void output_start_sync(const struct output *output);
 
 /* Writes out what is buffered and syncs the file to disk, ready for output_commit. */
 bool output_sync(struct output *output, struct error *error);

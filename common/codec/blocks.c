@@ -10,16 +10,17 @@
 #include "common/base/parallel.h"
 #include "common/codec/coding.h"
 
-/* A thread takes some times as much memory as a block, so it must have enough to do. */
+/* A thread needs several times as much memory as a block, so threads are only started if each gets
+ * this many blocks. */
 #define BLOCKS_PER_THREAD 4
 
-/* The least that the directory has of a block. */
+/* The minimum size of a directory entry, in bytes. */
 #define ENTRY_SIZE_MIN (2 + DIGEST_SIZE)
 
-/* A block that is worked on. */
+/* A block that is being encoded or decoded. */
 struct task {
-    struct bytes content; /* encoding */
-    struct buffer result; /* its packed form, or its contents */
+    struct bytes content; /* only for encoding */
+    struct buffer result; /* the packed form, or the decoded contents */
     bool fits;
     bool done;
     struct error error;
@@ -119,7 +120,7 @@ bool blocks_encode(const struct transform *transform, const struct transform_con
     bool done;
 
     *fits = section.size != 0;
-    /* What each block would make for itself. */
+    /* Made once, rather than by each block for itself. */
     encoder.context.records = &encoder.records;
     done = ((!transform->needs_data || data_records_start(&encoder.records, context)) &&
             cut(&encoder, transform, section)) ||
@@ -136,10 +137,11 @@ bool blocks_encode(const struct transform *transform, const struct transform_con
 
 static bool damaged(const struct blocks *blocks, struct error *error)
 {
-    return packed_damaged(&blocks->packed, "its blocks do not fit together", error);
+    return packed_damaged(&blocks->packed, "its blocks are inconsistent", error);
 }
 
-/* Takes the directory off the front. Sizes are summed up, so that none can be too large. */
+/* Takes the directory off the front. The sizes must add up to the section's, so none can be too
+ * large. */
 static bool take_directory(struct blocks *blocks, struct bytes *packed, struct error *error)
 {
     uint64_t size = blocks->packed.size;
@@ -221,7 +223,7 @@ static void decode_block(void *context, size_t index)
         task->done = damaged(blocks, &task->error);
 }
 
-/* As many as are worked on at the same time. */
+/* Decodes as many blocks as are decoded at the same time. */
 static bool decode_some(struct decoder *decoder, size_t count, struct buffer *section,
                         struct error *error)
 {

@@ -1,9 +1,9 @@
 /*
- * Sections that are cut into blocks, each of which is decoded without the others.
+ * Sections that are cut into blocks, which are decoded independently of each other.
  *
- * A large section is worked on by several threads at a time, in memory for their blocks alone, and
- * a piece of it is read without the rest. Each block holds whole records, and is in the form of
- * another transform as if it were a section.
+ * So several threads can work on a large section at the same time, only the blocks in use are in
+ * memory, and a part of the section can be read without the rest. Each block holds whole records;
+ * it is encoded by another transform as if it were a section.
  *
  * The packed form is in docs/format.md ("Blocks").
  */
@@ -22,7 +22,7 @@
 
 /* ---- writing ---- */
 
-/* As coding_encode, for a transform of blocks. */
+/* Like coding_encode, for a transform that has a `block` transform. */
 bool blocks_encode(const struct transform *transform, const struct transform_context *context,
                    struct bytes section, const struct codec_options *options, const char *name,
                    struct buffer *packed, bool *fits, struct error *error);
@@ -35,29 +35,29 @@ struct block {
     struct digest digest;
 };
 
-/* A section that is read. Initialize to {0}; free with blocks_close. */
+/* A section that is being read. Initialize to {0}; free with blocks_close. */
 struct blocks {
     const struct transform *transform; /* of a block */
     struct transform_context context;
-    struct data_records records; /* what all blocks need is made once */
+    struct data_records records; /* made once for all blocks */
     struct packed packed;
     struct block *blocks;
     size_t count;
 };
 
-/* Reads which blocks there are; decodes nothing. The context's contents, the packed bytes and their
- * texts must outlive the blocks. */
+/* Reads the directory of blocks; decodes nothing. What the context and `packed` point to must
+ * outlive the blocks. */
 bool blocks_open(struct blocks *blocks, const struct transform *transform,
                  const struct transform_context *context, const struct packed *packed,
                  struct error *error);
 void blocks_close(struct blocks *blocks);
 
-/* Appends the contents of some blocks, on context->threads threads at most, and checks their
- * digests. */
+/* Decodes `count` blocks from `first` on and checks their digests, on at most context->threads
+ * threads. Appends their contents to `section`. */
 bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, struct buffer *section,
                    struct error *error);
 
-/* All of them, as coding_decode. */
+/* Decodes all blocks; used like coding_decode. */
 bool blocks_decode_all(const struct transform *transform, const struct transform_context *context,
                        const struct packed *packed, struct buffer *section, struct error *error);
 

@@ -1,5 +1,5 @@
 /*
- * What a transform takes at once: see coding.h.
+ * Encoding and decoding a section or a block: see coding.h.
  */
 #include "common/codec/coding.h"
 
@@ -8,7 +8,7 @@
 #include "common/base/memory_limit.h"
 #include "common/codec/deflate/memo.h"
 
-/* Of a section of `size` bytes. */
+/* The most bytes that the streams of a section of `size` bytes may have. */
 static uint64_t streams_limit(const struct transform *transform, uint64_t size)
 {
     uint64_t limit;
@@ -18,7 +18,7 @@ static uint64_t streams_limit(const struct transform *transform, uint64_t size)
 
 static bool damaged(const struct packed *packed, struct error *error)
 {
-    return packed_damaged(packed, "it cannot be put together", error);
+    return packed_damaged(packed, "it cannot be decoded", error);
 }
 
 bool coding_check(enum result result, const struct transform_context *context,
@@ -49,9 +49,9 @@ static uint64_t streams_size(const struct streams *streams)
     return size;
 }
 
-/* ---- what was proved ---- */
+/* ---- the memo of what has been proved ---- */
 
-/* The digest of all that decides what streams are decoded to. False if out of memory. */
+/* The digest of everything that determines what the streams decode to. False if out of memory. */
 static bool digest_sources(const struct transform *transform,
                            const struct transform_context *context, const struct streams *streams,
                            uint64_t size, struct digest *digest)
@@ -80,7 +80,7 @@ static bool digest_sources(const struct transform *transform,
     return true;
 }
 
-/* Appends what the streams were decoded to before. False if that is not known. */
+/* Appends what the memo knows that the streams decode to. False if it does not know that. */
 static bool recall(const struct transform *transform, const struct transform_context *context,
                    const struct streams *streams, uint64_t size, struct buffer *section)
 {
@@ -94,7 +94,7 @@ static bool recall(const struct transform *transform, const struct transform_con
 
 /* ---- writing ---- */
 
-/* Takes the section apart, and puts it together again. */
+/* Encodes the section into streams, and decodes these again. */
 static enum result encode_and_prove(const struct transform *transform,
                                     const struct transform_context *context, struct bytes section,
                                     struct streams *streams)

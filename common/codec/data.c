@@ -1,12 +1,12 @@
 /*
  * Profile data: "Data" in docs/format.md.
  *
- * A record has 48 to 72 bytes, of which next to nothing is new: NameRef is the hash of a name, and
- * names come in the order of the records; the counters of a record lie behind those of the one
- * before, so CounterPtr follows from NumCounters; and so on. Each field is a stream, in which
- * numbers are stored as what differs from the expected. What has no stream is 0: the bytes between
- * fields, and what only a GPU's code has in its records. Data in which it is not does not come back
- * as it was, and so is not stored in this form.
+ * A record has 48 to 72 bytes, but hardly any of them are new information: NameRef is the hash of a
+ * name, and names come in the order of the records; the counters of a record follow those of the
+ * record before, so CounterPtr follows from NumCounters; and so on. Each field has a stream, which
+ * stores how its numbers differ from the expected ones. Everything without a stream is assumed to
+ * be 0: the bytes between fields, and the fields that only GPU code uses. Data where it is not 0
+ * does not round-trip, and so is not stored in this form.
  */
 #include <string.h>
 
@@ -30,7 +30,7 @@ enum stream {
     STREAM_COUNT = 14,
 };
 
-/* A record has 40 bytes at least, and ten numbers of up to ten bytes stand for it. */
+/* A record has at least 40 bytes, and is stored as ten numbers of up to ten bytes each. */
 #define STREAMS_PER_BYTE 16
 
 #define NAME_REF_OFFSET  0
@@ -42,13 +42,14 @@ enum form {
     FORM_NUMBER,
 };
 
-/* A field, but for NameRef, FuncHash and NumCounters. */
+/* A field other than NameRef, FuncHash and NumCounters. */
 struct field {
     enum stream stream;
     enum form form;
     size_t offset;
     unsigned width;
-    /* Of a position: the field that counts what is there, and the size of each. */
+    /* For FORM_POSITION: the offset of the field that counts what is there, and the size of each
+     * item in bytes. */
     size_t number_offset;
     uint64_t number_unit;
     uint64_t expected;
@@ -83,7 +84,7 @@ static void add_position(struct records *records, enum stream stream, size_t off
                                       .number_unit = unit});
 }
 
-/* False for data whose records are not known. */
+/* Describes the fields of the records; false for an unknown record layout. */
 static bool describe(struct records *records, const struct transform_context *context)
 {
     const struct profile_record_layout *layout = &records->layout;
@@ -113,7 +114,7 @@ static bool describe(struct records *records, const struct transform_context *co
     return true;
 }
 
-/* What is expected of the field in the next record. */
+/* Updates the value that is expected for the field in the next record. */
 static void expect(const struct records *records, struct field *field, const uint8_t *record,
                    uint64_t value, uint64_t offset)
 {
@@ -128,7 +129,7 @@ static void expect(const struct records *records, struct field *field, const uin
     field->expected += number * field->number_unit + (records->layout.relative ? offset : 0);
 }
 
-/* What is subtracted from a field's value: where it is not relative to the record, 0. */
+/* The expected value of a field, as it would be stored in the record at `offset`. */
 static uint64_t expected_value(const struct records *records, const struct field *field,
                                uint64_t offset)
 {
@@ -196,12 +197,12 @@ static enum result encode(const struct transform_context *context, struct bytes 
 
 /* ---- decoding ---- */
 
-/* Records that are put together: a stream after the other, since each stream is of one kind and
- * most of them are the same number again and again. */
+/* The records that are being decoded. This is done one stream after the other, because each stream
+ * holds one kind of number, in most of them nearly always the same one. */
 struct made {
     uint8_t *records;
     uint64_t count;
-    struct bytes streams[STREAM_COUNT]; /* what is left of them */
+    struct bytes streams[STREAM_COUNT]; /* their unread rests */
 };
 
 static enum result take_names(struct records *records, struct made *made)
@@ -237,7 +238,7 @@ static enum result take_functions(const struct records *records, struct made *ma
     return result;
 }
 
-/* Numbers of `fields` fields, one behind the other, which share a stream. */
+/* Decodes `fields` adjacent number fields that share a stream. */
 static bool take_numbers(const struct records *records, const struct field *field, size_t fields,
                          struct made *made)
 {
@@ -256,7 +257,8 @@ static bool take_numbers(const struct records *records, const struct field *fiel
     return true;
 }
 
-/* Places and pointers: the numbers that count what is at the places are there already. */
+/* Decodes a position or pointer field. The fields that count the items at a position must already
+ * have been decoded. */
 static bool take_pointers(const struct records *records, const struct field *field,
                           struct made *made)
 {
@@ -286,7 +288,7 @@ static bool take_pointers(const struct records *records, const struct field *fie
     return true;
 }
 
-/* All but NameRef, FuncHash and NumCounters. */
+/* Decodes all fields other than NameRef, FuncHash and NumCounters. */
 static bool take_fields(const struct records *records, struct made *made)
 {
     const struct field *end = records->fields + records->field_count;
@@ -333,7 +335,7 @@ static enum result decode(const struct transform_context *context, struct stream
         made.streams[i] = buffer_view(&streams->stream[i]);
     rest = made.streams[STREAM_REST];
     record_size = records.layout.record_size;
-    /* Each record has at least a byte in the first stream. */
+    /* Each record has at least one byte in the first stream. */
     made.count = size / record_size;
     if (made.count > made.streams[STREAM_NAME_REF_CODES].size ||
         size - made.count * record_size != rest.size)

@@ -1,8 +1,8 @@
 /*
  * Filenames of the coverage mapping: "Filenames" in docs/format.md.
  *
- * A header is named in every translation unit that has it, so each filename is stored once, and of
- * the records only which ones they have.
+ * A header is named by every translation unit that includes it. So each filename is stored once,
+ * and of each record only which filenames it has.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ enum stream {
 
 #define HEADER_SIZE 16
 
-/* The record without its names. */
+/* A record without its filenames. */
 struct record {
     uint32_t record_count;
     uint32_t coverage_size;
@@ -40,10 +40,10 @@ struct encoder {
     struct name_list_writer lists;
     struct buffer records;
     uint64_t record_count;
-    struct buffer text; /* of the record at hand */
+    struct buffer text; /* of the current record */
 };
 
-/* Takes the list of names apart; false if it is not just that. */
+/* Whether the text is a well-formed list of `count` names and nothing else. */
 static bool list_is_sound(struct bytes text, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -82,7 +82,7 @@ static bool put_record(struct encoder *encoder, const struct record *record)
            buffer_append_uleb128(&encoder->records, record->name_count);
 }
 
-/* Encodes what FilenamesSize says the size of. */
+/* Encodes the list of filenames, whose size FilenamesSize gives. */
 static enum result encode_list(struct encoder *encoder, struct bytes list, struct record *record)
 {
     uint64_t whole = list.size, size, stored;
@@ -109,7 +109,7 @@ static enum result encode_list(struct encoder *encoder, struct bytes list, struc
     return zlib_text_remember(encoder->context->memo, text, record->form, list);
 }
 
-/* Encodes the record at the front of the rest, and the padding behind it. */
+/* Encodes the record at *offset and the padding after it. */
 static enum result encode_record(struct encoder *encoder, struct bytes section, uint64_t *offset)
 {
     bool big = encoder->context->big_endian;
@@ -187,8 +187,8 @@ struct decoder {
     struct names names;
     struct name_list_reader reader;
     struct bytes records;
-    uint64_t inflated_left; /* how much all texts may still be */
-    struct buffer text;     /* of the record at hand */
+    uint64_t inflated_left; /* bytes that all further texts together may have */
+    struct buffer text;     /* of the current record */
     struct buffer list;
 };
 
@@ -239,7 +239,7 @@ static enum result gather_text(struct decoder *decoder, uint64_t count)
     return RESULT_OK;
 }
 
-/* `left`: how much the section may still grow. */
+/* `left`: how many bytes the section may still grow by. */
 static enum result decode_record(struct decoder *decoder, uint64_t left, struct buffer *section)
 {
     bool big = decoder->context->big_endian;
@@ -321,7 +321,7 @@ static enum result decode(const struct transform_context *context, struct stream
         result = RESULT_NO_MEMORY;
     if (result == RESULT_OK)
         result = decode_all(&decoder, buffer_view(&streams->stream[STREAM_REST]), size, section);
-    /* The text was taken over; it is the streams' again. */
+    /* The decoder borrowed the text; return it to the streams. */
     streams->stream[STREAM_FILENAMES] = decoder.names.text;
     decoder.names.text = (struct buffer){0};
     name_list_reader_free(&decoder.reader);

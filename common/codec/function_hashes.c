@@ -22,10 +22,10 @@ enum function_code {
 
 /* ---- writing ---- */
 
-/* A pair. */
+/* A pair of FuncHash and NumCounters. */
 struct kind {
     struct function_hash function;
-    uint32_t records; /* that have it */
+    uint32_t records; /* how many records have it */
 };
 
 void function_writer_free(struct function_writer *writer)
@@ -42,7 +42,7 @@ bool function_writer_add(struct function_writer *writer, struct function_hash fu
     uint64_t known = writer->pairs.count, number;
     uint32_t stored;
 
-    /* There are no more hashes than records, so that the key of a pair is its own. */
+    /* There are fewer than 2^32 hashes, so the key below is unique for each pair. */
     if (!intern_table_add(&writer->hashes, function.hash, &number) ||
         !intern_table_add(&writer->pairs, number << 32 | function.counters, &number) ||
         (number == known && !buffer_append(&writer->kinds, &kind, sizeof(kind))))
@@ -69,7 +69,8 @@ static bool put_known(struct buffer *stream, uint64_t number)
     return put_byte(stream, CODE_NUMBER) && buffer_append_uleb128(stream, number - TWO_BYTES_COUNT);
 }
 
-/* The digits, with 0 behind them, and how many bytes that is; 0 if the hash has none. */
+/* Splits the hash into digits (statements), followed by a 0. Returns how many bytes that is, or 0
+ * if the hash does not consist of digits. */
 static size_t digits_of(uint64_t hash, uint8_t digits[DIGITS_MAX + 1])
 {
     size_t count = 0, size;
@@ -107,7 +108,7 @@ bool function_writer_finish(const struct function_writer *writer, struct buffer 
 {
     const struct kind *kinds = (const struct kind *)(const void *)writer->kinds.data;
     const uint32_t *records = (const uint32_t *)(const void *)writer->records.data;
-    struct buffer known = {0}; /* uint32_t, by number of a pair: what it is known as */
+    struct buffer known = {0}; /* of each pair: its number among the known ones, uint32_t */
     struct buffer *codes = &streams[FUNCTION_CODES];
     uint32_t seen = 0, seen_often = 0;
     bool done = buffer_reserve(&known, writer->pairs.count * sizeof(uint32_t));
@@ -119,7 +120,7 @@ bool function_writer_finish(const struct function_writer *writer, struct buffer 
             done = put_known(codes, *number);
             continue;
         }
-        /* Pairs have their numbers in the order in which they come. */
+        /* Pairs are numbered in the order of their first occurrence, so this one is new. */
         *number = seen_often;
         seen++;
         if (kinds[records[i]].records > 1)
@@ -160,7 +161,7 @@ static bool take_new(struct bytes *streams, struct function_hash *function)
     return true;
 }
 
-/* The number of a known pair. */
+/* Reads the number of a known pair. */
 static bool take_known(struct bytes *codes, unsigned code, uint64_t *number)
 {
     const uint8_t *low;

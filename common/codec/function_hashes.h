@@ -1,11 +1,11 @@
 /*
- * FuncHash and NumCounters of profile data's records, as streams: "FuncHashes and NumCounters" in
+ * FuncHash and NumCounters of the profile data records, as streams: "FuncHashes and NumCounters" in
  * docs/format.md.
  *
- * Both follow from a function's control flow, so a pair of them is stored once, however many
- * functions have it. Clang's hash of a function with at most ten statements that matter is these
- * statements, six bits each; that of one with more is an MD5. The former is stored a byte for a
- * statement, so that zstd sees them.
+ * Both follow from a function's control flow, so each pair of them is stored once, however many
+ * functions have it. If a function has at most ten statements that matter, Clang's hash consists of
+ * these statements, six bits each; otherwise it is an MD5. The former is stored as one byte for
+ * each statement, so that zstd can find patterns.
  */
 #ifndef COVSPLIT_COMMON_CODEC_FUNCTION_HASHES_H
 #define COVSPLIT_COMMON_CODEC_FUNCTION_HASHES_H
@@ -35,8 +35,8 @@ struct function_hash {
 struct function_writer {
     struct intern_table hashes;
     struct intern_table pairs;
-    struct buffer kinds;   /* by number of a pair */
-    struct buffer records; /* uint32_t: the number of the pair of each */
+    struct buffer kinds;   /* of each pair: struct kind */
+    struct buffer records; /* of each record: the number of its pair, uint32_t */
 };
 
 void function_writer_free(struct function_writer *writer);
@@ -48,11 +48,11 @@ bool function_writer_add(struct function_writer *writer, struct function_hash fu
 bool function_writer_finish(const struct function_writer *writer, struct buffer *streams);
 
 struct function_reader {
-    struct bytes streams[FUNCTION_STREAMS]; /* what is left of them */
+    struct bytes streams[FUNCTION_STREAMS]; /* their unread rests */
     struct buffer known;                    /* struct function_hash; freed by the caller */
 };
 
-/* The next record. Unfit: the streams are damaged. */
+/* Reads the next record. Unfit if the streams are damaged. */
 enum result function_reader_take(struct function_reader *reader, struct function_hash *function);
 
 #endif

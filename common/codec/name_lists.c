@@ -34,13 +34,13 @@ static uint64_t expected(const struct name_list_state *state)
     return number;
 }
 
-/* The name to resume at; NONE: there is none, or it has come. */
+/* The name to resume at; NONE if there is none, or it is in the list already. */
 static uint64_t to_resume(const struct name_list_state *state)
 {
     return state->resumed != NONE && !is_in_list(state, state->resumed) ? state->resumed : NONE;
 }
 
-/* Enters a name, which `next` was expected in the place of. */
+/* Adds a name to the list, where `next` was the expected one. */
 static void enter(struct name_list_state *state, uint64_t number, uint64_t next)
 {
     if (number != next && next < state->new_number && !is_in_list(state, next))
@@ -63,7 +63,7 @@ void name_list_writer_start_list(struct name_list_writer *writer)
     start_list(&writer->state);
 }
 
-/* Room for one more name in the state. */
+/* Makes room for one more name in the state. */
 static bool make_room(struct name_list_writer *writer)
 {
     return ARRAY_ROOM_FOR_ONE(writer->state.lists, writer->capacity, writer->state.new_number);

@@ -1,11 +1,11 @@
 /*
- * Lists of names that have many names in common: each name once, and the lists as codes ("Lists of
- * names" in docs/format.md).
+ * Lists of names that have many names in common. Each name is stored once, and the lists as codes
+ * ("Lists of names" in docs/format.md).
  *
- * Headers bring the same names in the same order, so the name behind the one before is expected
- * mostly. A function that is emitted where it is used, though, comes only if it is not in this list
- * yet: those that are, are skipped. And where a list leaves what was expected, as for such
- * functions, it may resume just there.
+ * A header brings the same names in the same order everywhere, so the expected name is the one that
+ * followed the previous name before. Names that are in the current list already are skipped, since
+ * a function that is emitted where it is first used occurs in a list only once. Where a list
+ * departs from what was expected, as for such functions, it may resume there later.
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAME_LISTS_H
 #define COVSPLIT_COMMON_CODEC_NAME_LISTS_H
@@ -30,22 +30,22 @@ enum name_list_code {
 #define NAME_WIDTH_MIN   2
 #define NAME_WIDTH_MAX   4
 
-/* What both sides know. */
+/* What both writer and reader know. */
 struct name_list_state {
-    uint32_t *lists; /* of each name: the list that it came in last */
-    uint64_t new_number;
-    uint32_t list;    /* counted from 1 */
-    uint64_t next;    /* behind the name before */
-    uint64_t resumed; /* UINT64_MAX: none */
+    uint32_t *lists;     /* of each name: the last list that contained it */
+    uint64_t new_number; /* the number that a new name will get */
+    uint32_t list;       /* the current list, counted from 1 */
+    uint64_t next;       /* the number after the previous name's */
+    uint64_t resumed;    /* the name to resume at; UINT64_MAX: none */
 };
 
 /* ---- writing ---- */
 
-/* Starts with its two buffers; free with name_list_writer_free. */
+/* Initialize with the two buffers and zeros; free with name_list_writer_free. */
 struct name_list_writer {
     struct buffer *codes;
-    struct buffer *numbers; /* numbers of NAME_WIDTH_MAX bytes, up to name_list_writer_finish */
-    struct names names;     /* the distinct ones */
+    struct buffer *numbers; /* of NAME_WIDTH_MAX bytes each until name_list_writer_finish */
+    struct names names;     /* the distinct names */
     struct name_list_state state;
     size_t capacity; /* of state.lists */
 };
@@ -56,16 +56,17 @@ void name_list_writer_start_list(struct name_list_writer *writer);
 /* False if out of memory. */
 bool name_list_writer_put(struct name_list_writer *writer, struct bytes name);
 
-/* Brings the numbers to the least width that there is for so many names. False: there is none. */
+/* Narrows the numbers to the least *width, in bytes, that suffices for all names. False if none
+ * does. */
 bool name_list_writer_finish(struct name_list_writer *writer, unsigned *width);
 
 /* ---- reading ---- */
 
 struct name_list_reader {
-    struct bytes codes;   /* those that are left */
+    struct bytes codes;   /* those not yet read */
     struct bytes numbers; /* likewise */
-    unsigned width;
-    uint64_t count; /* names */
+    unsigned width;       /* of the numbers, in bytes */
+    uint64_t count;       /* of distinct names */
     struct name_list_state state;
 };
 
@@ -74,14 +75,14 @@ bool name_list_reader_start(struct name_list_reader *reader, size_t count, struc
                             struct bytes numbers);
 void name_list_reader_free(struct name_list_reader *reader);
 
-/* Takes the width. False: there is none such. */
+/* Reads the width off the front of *from. False if it is not a valid one. */
 bool name_list_reader_take_width(struct name_list_reader *reader, struct bytes *from);
 
 void name_list_reader_start_list(struct name_list_reader *reader);
-/* The next name's number. False if there is none, or none of a name. */
+/* Reads the number of the list's next name. False if there is none, or if no name has it. */
 bool name_list_reader_take(struct name_list_reader *reader, uint64_t *number);
 
-/* Whether nothing is left. */
+/* Whether everything has been read. */
 bool name_list_reader_at_end(const struct name_list_reader *reader);
 
 #endif

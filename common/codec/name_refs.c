@@ -8,21 +8,20 @@
 /* Stored in sidecars. */
 enum code {
     CODE_NEXT = 0,
-    CODE_RUN = 1, /* and NAME_REF_RUNS - 1 more */
+    CODE_RUN = 1, /* the first of NAME_REF_RUNS codes */
     CODE_NO_NAME = 5,
     CODE_DATA = 6,
     CODE_FAR = 7,
     CODE_NEAR = 8,
 };
 
-/* Differences that go into the byte. Were there more of them, each would be too rare for its byte
- * to be worth a code of its own. */
+/* How many differences have a code of their own. Larger ones are too rare for that. */
 #define NEAR_COUNT 80
 
 /* ---- both ---- */
 
-/* A run is left: takes the one at `index` off the list, or the last one where there are too many,
- * and puts the one that was left in front. */
+/* Leaves the current run and puts it at the front of the list. Removes the run at `index`, or the
+ * last one if the list is full. */
 static void leave_run(struct name_refs *refs, unsigned index)
 {
     if (index == refs->run_count && index < NAME_REF_RUNS)
@@ -34,7 +33,7 @@ static void leave_run(struct name_refs *refs, unsigned index)
     refs->runs[0] = refs->next;
 }
 
-/* The name with that number comes, by its code. */
+/* Updates the state for a name with this code and number. */
 static void pass(struct name_refs *refs, unsigned code, uint64_t number)
 {
     if (code >= CODE_RUN && code < CODE_RUN + NAME_REF_RUNS)
@@ -44,7 +43,7 @@ static void pass(struct name_refs *refs, unsigned code, uint64_t number)
     refs->next = number + 1;
 }
 
-/* The record behind the first one of the data with the NameRef before. */
+/* The data record that is expected next: the one after the first with the previous NameRef. */
 static uint64_t next_record(const struct name_refs *refs)
 {
     uint64_t record;
@@ -54,7 +53,8 @@ static uint64_t next_record(const struct name_refs *refs)
 
 /* ---- writing ---- */
 
-/* How far the record of the data is from the next one. False if there is none. */
+/* Finds the data record with this NameRef, and sets *difference to its distance from the expected
+ * one, zigzag-encoded. False if there is none. */
 static bool find_in_data(const struct name_refs *refs, uint64_t reference, uint64_t *difference)
 {
     uint64_t record;
@@ -65,7 +65,7 @@ static bool find_in_data(const struct name_refs *refs, uint64_t reference, uint6
     return true;
 }
 
-/* The code of a name; *difference is what CODE_FAR and CODE_DATA have as their operand. */
+/* Chooses the code of a name. *difference is the operand of CODE_FAR and CODE_DATA. */
 static unsigned choose(const struct name_refs *refs, uint64_t reference, uint64_t number,
                        uint64_t *difference)
 {

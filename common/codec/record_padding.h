@@ -1,8 +1,8 @@
 /*
- * What lies between the records of coverage sections.
+ * The padding between the records of coverage sections.
  *
- * Each record starts at a multiple of 8 bytes, with zeros in front of it; the last one has as many
- * behind it as the section has room for.
+ * Each record starts at a multiple of 8 bytes and is preceded by zeros as needed. The last one is
+ * followed by zeros up to the next multiple of 8 or the end of the section.
  */
 #ifndef COVSPLIT_COMMON_CODEC_RECORD_PADDING_H
 #define COVSPLIT_COMMON_CODEC_RECORD_PADDING_H
@@ -11,7 +11,7 @@
 
 #define RECORD_ALIGNMENT 8
 
-/* Where the padding ends which starts at `offset`, in a section of `size` bytes. */
+/* The end of the padding that starts at `offset`, in a section of `size` bytes. */
 static inline uint64_t record_padding_end(uint64_t offset, uint64_t size)
 {
     uint64_t aligned = align_up(offset, RECORD_ALIGNMENT);
@@ -19,7 +19,7 @@ static inline uint64_t record_padding_end(uint64_t offset, uint64_t size)
     return aligned < size ? aligned : size;
 }
 
-/* Passes over the padding at *offset, which is in the section. False if it is not of zeros. */
+/* Moves *offset over the padding there. False if the padding is not all zeros. */
 static inline bool record_padding_take(struct bytes section, uint64_t *offset)
 {
     uint64_t end = record_padding_end(*offset, section.size);
@@ -31,8 +31,8 @@ static inline bool record_padding_take(struct bytes section, uint64_t *offset)
     return true;
 }
 
-/* Appends it behind a record of a section which starts at `start` and is to have `size` bytes, of
- * which it has no more yet. False if out of memory. */
+/* Appends the padding after a record. The section starts at `start` in the buffer, and must not yet
+ * have more than the `size` bytes that it is to have. False if out of memory. */
 static inline bool record_padding_append(struct buffer *section, size_t start, uint64_t size)
 {
     uint64_t made = section->size - start;

@@ -56,7 +56,7 @@ bool codec_encode(const struct transform *transform, const struct transform_cont
 bool codec_decode(const struct transform *transform, const struct transform_context *context,
                   const struct packed *packed, struct buffer *section, struct error *error)
 {
-    /* On a machine of 32 bits, transforms count on a section that fits. */
+    /* On 32-bit machines: transforms rely on sizes that fit a size_t. */
     if (packed->size >= SIZE_MAX)
         return error_out_of_memory(error, packed->name, packed->size);
     return (transform->block != NULL ? blocks_decode_all : coding_decode)(transform, context,

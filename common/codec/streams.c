@@ -6,7 +6,7 @@
 #include "common/base/memory_limit.h"
 #include "common/base/parallel.h"
 
-/* No zstd frame of a stream is smaller. */
+/* The minimum size of a stream's zstd frame, in bytes. */
 #define FRAME_SIZE_MIN 10
 
 void streams_free(struct streams *streams)
@@ -35,7 +35,7 @@ struct packer {
     const struct streams *streams;
     int level;
     const char *name;
-    struct buffer frames[STREAMS_MAX]; /* empty: the stream is stored as it is */
+    struct buffer frames[STREAMS_MAX]; /* empty: the stream is stored uncompressed */
     struct error errors[STREAMS_MAX];
     bool done[STREAMS_MAX];
 };
@@ -94,7 +94,7 @@ bool streams_pack(const struct streams *streams, const struct codec_options *opt
 
 static bool damaged(const struct packed *packed, struct error *error)
 {
-    return packed_damaged(packed, "its parts do not fit together", error);
+    return packed_damaged(packed, "its parts are inconsistent", error);
 }
 
 static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
@@ -102,7 +102,7 @@ static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
     return bytes_slice(*from, 0, size, taken) && bytes_slice(*from, size, from->size - size, from);
 }
 
-/* A stream, stored as it is or as a frame. */
+/* Unpacks a stream that is stored uncompressed or as a zstd frame. */
 static bool unpack_stream(struct codec_stream **stream, const struct packed *stored, bool is_frame,
                           struct buffer *to, struct error *error)
 {
@@ -120,7 +120,7 @@ static bool is_wanted(uint64_t wanted, size_t index)
 /* How a stream is stored. */
 struct stored_stream {
     uint64_t size;
-    uint64_t frame_size; /* 0: it is stored as it is */
+    uint64_t frame_size; /* 0: stored uncompressed */
 };
 
 /* Takes the number of streams and their sizes off the front of `rest`. */

@@ -1,8 +1,8 @@
 /*
- * The streams that a transform takes a section apart into, and their compressed form.
+ * The streams into which a transform splits a section, and their compressed form.
  *
- * Each stream holds numbers or texts of one kind, so that zstd finds them like each other. The
- * packed form is in docs/format.md ("Compact forms").
+ * Each stream holds numbers or texts of one kind, which zstd compresses well together. The packed
+ * form is described in docs/format.md ("Compact forms").
  */
 #ifndef COVSPLIT_COMMON_CODEC_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_STREAMS_H
@@ -20,22 +20,23 @@
 struct streams {
     struct buffer stream[STREAMS_MAX];
     size_t count;
-    /* A bit for each of the first 64 streams that is a frame with a checksum, whatever its size
-     * (unless it is empty): those that are of use without the section, whose digest then says
-     * nothing. Unpacking sets it for the streams that are wanted. */
+    /* A bit for each of the first 64 streams: set if the stream is always stored as a zstd frame
+     * with a checksum (unless it is empty), even if that is not smaller. Such streams are also used
+     * without decoding the whole section, when its digest cannot be checked. Unpacking sets the
+     * bits of the wanted streams. */
     uint64_t checked;
 };
 
 void streams_free(struct streams *streams);
 
-/* How much a transform makes of streams that a hostile sidecar may hold. */
+/* Limits how many bytes a transform makes of streams, which may be hostile. */
 struct stream_proportion {
-    unsigned per_part_byte;    /* so many bytes for each byte of the streams, */
-    unsigned per_section_byte; /* but no more than these for each of the section, */
-    uint64_t besides;          /* and so many in any case */
+    unsigned per_part_byte;    /* this many bytes for each byte of the streams, */
+    unsigned per_section_byte; /* but at most this many for each byte of the section, */
+    uint64_t besides;          /* plus this many in any case */
 };
 
-/* That in bytes; never so much that a few more would not fit memory. */
+/* The limit in bytes. Never so large that adding a little to it overflows a size_t. */
 uint64_t streams_bound(const struct buffer *streams, size_t count, uint64_t section_size,
                        const struct stream_proportion *proportion);
 
@@ -44,13 +45,13 @@ uint64_t streams_bound(const struct buffer *streams, size_t count, uint64_t sect
 bool streams_pack(const struct streams *streams, const struct codec_options *options,
                   const char *name, struct buffer *packed, struct error *error);
 
-/* How many bytes streams may have together. */
+/* How many bytes streams may have in total. */
 struct streams_limits {
-    uint64_t streams; /* all of them: with more they are none of ours */
-    uint64_t memory;  /* those that are unpacked (memory_limit.h) */
+    uint64_t streams; /* all streams; no encoder writes more, so more mean damage */
+    uint64_t memory;  /* the streams that are unpacked (memory_limit.h) */
 };
 
-/* Unpacks those streams whose bits are set in `wanted`, and all from stream 64 on; the others are
+/* Unpacks the streams whose bits are set in `wanted`, and all from stream 64 on; the others become
  * empty. Free with streams_free, even after a failure. */
 bool streams_unpack(const struct packed *packed, uint64_t wanted,
                     const struct streams_limits *limits, struct streams *streams,

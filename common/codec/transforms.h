@@ -1,5 +1,5 @@
 /*
- * The transforms, each from a file of its own, for the table of registry.c.
+ * Declarations of the transforms, each defined in its own file, for the table in registry.c.
  */
 #ifndef COVSPLIT_COMMON_CODEC_TRANSFORMS_H
 #define COVSPLIT_COMMON_CODEC_TRANSFORMS_H

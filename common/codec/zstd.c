@@ -1,10 +1,10 @@
 /*
  * zstd: see codec/zstd.h.
  *
- * Compression goes through zstd's worker threads, one at least: with none, zstd takes another way
- * through the data and gives other bytes. With one or more, the bytes depend on the size of its
- * jobs alone, which is therefore fixed here. A libzstd that was built without threads, as static
- * ones often are, gives the other bytes, just as another version of libzstd may.
+ * Compression always uses at least one of zstd's worker threads: without any, zstd processes the
+ * data differently and produces other bytes. With one or more, the bytes only depend on the job
+ * size, which is therefore fixed here. A libzstd built without threads, as static ones often are,
+ * produces the other bytes, just as another version of libzstd may.
  */
 #include "common/codec/zstd.h"
 
@@ -12,40 +12,42 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-/* What goes into the compressor before the caller is told: small enough that the pages of a mapped
- * source do not pile up, large enough that nobody notices the calls. */
+/* How much goes into the compressor before the caller is told: small enough that the pages of a
+ * mapped source do not pile up, large enough that the calls take no time. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
-/* zstd keeps the input of every running job and some more. Its own choice, four windows, would be
- * 32 MiB each at the highest levels; larger jobs than this one save next to nothing. */
+/* The size of zstd's jobs. zstd keeps the input of every running job and more in memory. Its
+ * default job size, four windows, would be 32 MiB at the highest levels, which saves next to
+ * nothing. */
 #define JOB_SIZE_LOG 23
 
-/* The highest level would take a match table of 64 MiB for each thread; half of it does nearly as
- * well (0 to 0.6% larger), and keeps a split of some MiB within its memory. */
+/* The highest level would use a match table of 64 MiB for each thread. Half of that compresses
+ * nearly as well (output 0 to 0.6% larger), and keeps the memory of a small split within bounds. */
 #define CHAIN_LOG_MAX 23
 
-/* A frame that needs more memory than this for its window is not one of ours. */
+/* No frame in a sidecar has a larger window, so larger ones are refused. */
 #define WINDOW_LOG_MAX 27
 
-/* Sources that no level has a smaller window than. */
+/* No level has a smaller window than WINDOW_LOG_MIN. For windows larger than LONG_WINDOW_LOG_MIN,
+ * long distance matching is enabled. */
 #define WINDOW_LOG_MIN      10
 #define LONG_WINDOW_LOG_MIN 20
 
-/* The levels that search without weighing costs. */
+/* The levels with zstd's lazy strategies, which do not weigh the cost of matches. */
 #define LAZY_LEVEL_MIN 7
 #define LAZY_LEVEL_MAX 10
 
-/* At these levels zstd looks through small sources in trees. For columns of numbers, going along
- * chains gives the same size to 0.1%, in three quarters of the time. */
+/* At these levels zstd searches small sources with binary trees. For columns of numbers, hash
+ * chains give the same size to within 0.1% in three quarters of the time. */
 #define NUMBERS_SIZE_MAX     ((uint64_t)256 << 10)
 #define NUMBERS_MATCH_MIN    4
-#define NUMBERS_LEVEL_OFFSET 4 /* the level less this is the logarithm of steps */
+#define NUMBERS_LEVEL_OFFSET 4 /* searchLog is the level minus this */
 
-/* For larger sources, up to this one, zstd would clear more places than there are bytes. With half
- * as many as bytes, names become 0.1% larger in two thirds of the time. */
+/* For larger sources up to this size, zstd would clear more hash table entries than there are
+ * bytes. With half as many entries as bytes, names become 0.1% larger in two thirds of the time. */
 #define LARGE_LOG_MAX 22
 
-/* The first piece of memory for decompressed bytes; more comes as they fill it. */
+/* The first size of the buffer for decompressed bytes; it grows as it fills. */
 #define LOAD_STEP ((size_t)1 << 20)
 
 /* ---- compressing ---- */
@@ -55,7 +57,7 @@ static bool set_parameter(ZSTD_CCtx *context, ZSTD_cParameter parameter, int val
     return !ZSTD_isError(ZSTD_CCtx_setParameter(context, parameter, value));
 }
 
-/* No more threads than there are jobs: more would only take memory. */
+/* At most one thread for each job: more would only need memory. */
 static int worker_count(uint64_t size, unsigned threads, int most)
 {
     uint64_t jobs = (size >> JOB_SIZE_LOG) + 1;
@@ -93,7 +95,7 @@ static bool set_up(ZSTD_CCtx *context, uint64_t size, const struct codec_options
                      name, options->level);
 }
 
-/* `size`: of what was to be compressed. */
+/* `size`: of the source. */
 static bool compressing_failed(size_t result, const char *name, uint64_t size, struct error *error)
 {
     return ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation
@@ -102,7 +104,7 @@ static bool compressing_failed(size_t result, const char *name, uint64_t size, s
                            name, ZSTD_getErrorName(result));
 }
 
-/* Compresses one piece, or with ZSTD_e_end also all that zstd still holds. */
+/* Compresses one piece; with ZSTD_e_end, also flushes what zstd still holds. */
 static bool compress_piece(ZSTD_CCtx *context, struct bytes piece, ZSTD_EndDirective directive,
                            const char *name, struct buffer *compressed, struct error *error)
 {
@@ -165,7 +167,7 @@ static bool set_up_numbers(ZSTD_CCtx *context, int level)
            set_parameter(context, ZSTD_c_searchLog, level - NUMBERS_LEVEL_OFFSET);
 }
 
-/* What is better than zstd's choice, which is made for sources of any kind. */
+/* Sets parameters that suit these sources better than zstd's defaults. */
 static bool set_up_search(ZSTD_CCtx *context, uint64_t size, int window_log, int level,
                           bool is_text)
 {
@@ -176,8 +178,8 @@ static bool set_up_search(ZSTD_CCtx *context, uint64_t size, int window_log, int
     return is_text || set_up_numbers(context, level);
 }
 
-/* The window covers the whole source as far as a reader takes it, and beyond what the level looks
- * through at each place, long matches are found by a table of their own. */
+/* Makes the window cover the whole source, up to the largest window that readers accept. For large
+ * windows, long distance matching also finds matches that the level's own search would miss. */
 static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level, bool with_checksum)
 {
     int window_log = WINDOW_LOG_MIN;
@@ -240,13 +242,13 @@ static bool check_frame(const struct codec_stream *stream, struct error *error)
     unsigned long long size = ZSTD_getFrameContentSize(stream->input.src, stream->input.size);
 
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
-        return damaged(stream, "no zstd frame that names its size", error);
+        return damaged(stream, "not a zstd frame that declares its size", error);
     if (size != stream->left)
-        return damaged(stream, "its zstd frame names another size than the section", error);
+        return damaged(stream, "its zstd frame declares another size than the section", error);
     return true;
 }
 
-/* Starts over one frame; the decoder is used again where there is one. */
+/* Starts decompressing a frame; reuses the decoder if there is one. */
 static bool start(struct codec_stream *stream, const struct packed *frame, struct error *error)
 {
     ZSTD_DCtx *zstd = stream->zstd;
@@ -286,7 +288,7 @@ uint64_t codec_stream_left(const struct codec_stream *stream)
     return stream->left;
 }
 
-/* One step of the decoder; false also where it can get no further. */
+/* Runs one step of the decoder; also false if it cannot make progress. */
 static bool decompress_some(struct codec_stream *stream, ZSTD_outBuffer *output,
                             struct error *error)
 {
@@ -321,7 +323,7 @@ bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struc
     return true;
 }
 
-/* Room for more of `left` bytes: as much again as there is, but no more than those. */
+/* Makes room for more output: doubles the buffer, but adds at most `left` bytes. */
 static bool make_room(struct buffer *buffer, uint64_t left)
 {
     size_t more = buffer->size < LOAD_STEP ? LOAD_STEP : buffer->size;
@@ -384,7 +386,7 @@ bool codec_stream_finish(struct codec_stream *stream, struct error *error)
         if (!decompress_some(stream, &output, error))
             return false;
         if (output.pos != 0)
-            return damaged(stream, "it is longer than its size says", error);
+            return damaged(stream, "it is longer than its declared size", error);
     }
     if (stream->input.pos != stream->input.size)
         return damaged(stream, "other bytes follow its zstd frame", error);

@@ -1,8 +1,8 @@
 /*
  * Applying an edit script: see edit/apply.h.
  *
- * The original's bytes are touched once: each piece is digested, written where it is kept, and
- * given back while it is still in the processor's cache.
+ * The original is read only once: each piece is digested, written if it is kept, and then its pages
+ * are released, all while it is in the processor's cache.
  */
 #include "common/edit/apply.h"
 
@@ -11,12 +11,12 @@
 struct pass {
     const struct edit_script *script;
     const struct input *original;
-    edit_script_sink sink; /* NULL: only the original's digest is wanted */
+    edit_script_sink sink; /* NULL: only compute the original's digest */
     void *context;
     struct digest_stream *original_digest; /* NULL: not wanted */
 };
 
-/* Passes over [start, end) of the original; `keep` says whether the result has it too. */
+/* Processes [start, end) of the original; `keep` says whether it is part of the result. */
 static bool advance(struct pass *pass, uint64_t start, uint64_t end, bool keep, struct error *error)
 {
     while (start < end) {

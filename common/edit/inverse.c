@@ -1,9 +1,9 @@
 /*
  * The inverse edit script: see inverse.h.
  *
- * Encoding walks the edits once and splits the old bytes of each at the borders of the sections.
- * Decoding checks everything that a later use could trip over, so that restoring an image is a
- * plain loop over trusted steps.
+ * Encoding goes through the edits once and splits the old bytes of each at the borders of sections.
+ * Decoding checks everything that later use relies on, so that restoring an image is a simple loop
+ * over trusted steps.
  */
 #include "common/edit/inverse.h"
 
@@ -20,8 +20,8 @@ struct encoder {
     struct buffer literals;
 };
 
-/* Sorts by insertion: there are at most eight. False if two share a byte or a kind, which would
- * break the rule that each section is used in ascending order. */
+/* Copies and sorts the ranges, by insertion, since there are at most eight. False if two overlap or
+ * have the same kind, which would break the rule that each section is used in ascending order. */
 static bool take_ranges(struct encoder *encoder, const struct section_range *ranges, size_t count)
 {
     unsigned seen = 0;
@@ -50,8 +50,8 @@ static bool take_ranges(struct encoder *encoder, const struct section_range *ran
     return true;
 }
 
-/* The range that holds the byte at `offset`, or NULL. In both cases *size is reduced to the bytes
- * from there on of which the same can be said. */
+/* The range that contains the byte at `offset`, or NULL. *size is reduced to the bytes from there
+ * on for which the result is the same. */
 static const struct section_range *range_at(const struct encoder *encoder, uint64_t offset,
                                             uint64_t *size)
 {
@@ -92,7 +92,7 @@ static bool append_step(struct encoder *encoder, uint64_t keep, uint64_t drop, u
            buffer_append(&encoder->literals, literals.data, (size_t)literals.size);
 }
 
-/* The steps that undo one edit, `keep` bytes after the one before. */
+/* Appends the steps that undo one edit, which starts `keep` bytes after the previous one. */
 static bool append_edit(struct encoder *encoder, const struct edit *edit, uint64_t keep)
 {
     uint64_t drop = edit->new_size;
@@ -131,7 +131,7 @@ static bool append_all(struct encoder *encoder, const struct edit_script *script
            buffer_append(encoded, encoder->literals.data, encoder->literals.size);
 }
 
-/* What edit_script_finish has promised; checked because a wrong inverse would lose data. */
+/* Checks what edit_script_finish guarantees, because a wrong inverse would lose data. */
 static bool edits_are_sound(const struct edit_script *script, struct bytes original)
 {
     uint64_t position = 0;
@@ -166,12 +166,12 @@ bool inverse_encode(const struct edit_script *script, struct bytes original,
 
 /* ---- decoding ---- */
 
-/* The shortest step: four numbers of one byte. Bounds the count before memory is taken for it. */
+/* The shortest step, four numbers of one byte each. Bounds the count before memory is allocated. */
 #define STEP_SIZE_MIN 4
 
 struct decoder {
-    struct bytes steps;    /* what is left of them */
-    struct bytes literals; /* likewise */
+    struct bytes steps;    /* those not yet decoded */
+    struct bytes literals; /* those not yet used */
     const uint64_t *section_sizes;
     uint64_t section_used[SECTION_KIND_MAX + 1];
     uint64_t stripped_left;
@@ -221,7 +221,7 @@ static bool take_step(struct decoder *decoder, struct inverse_step *step)
            (source == 0 ? take_literals(decoder, step) : take_section_part(decoder, step, source));
 }
 
-/* Where steps end and literals begin is not stored: the literals are the last bytes. */
+/* It is not stored where the literals begin: they are the last bytes. */
 static bool take_header(struct decoder *decoder, struct bytes encoded, uint64_t *count)
 {
     uint64_t literal_size;

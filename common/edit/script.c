@@ -1,8 +1,8 @@
 /*
  * Building, checking and mapping edit scripts: see edit/script.h.
  *
- * The edits are few (a cut for each removed section, an overwrite for each changed header), so the
- * script is a plain array, sorted once; nothing here is in proportion to the image.
+ * There are few edits (a cut for each removed section, an overwrite for each changed header), so
+ * the script is a plain array that is sorted once. Its size does not depend on the image's.
  */
 #include "common/edit/script.h"
 
@@ -11,8 +11,8 @@
 
 #include "common/base/array.h"
 
-/* Two differing runs closer than this become one edit: an edit costs about as many bytes in the
- * sidecar as it would save. */
+/* Two runs of differing bytes closer than this become one edit: a separate edit would cost as many
+ * bytes in the sidecar as it saves. */
 #define DIFFERENCE_GAP 8
 
 void edit_script_init(struct edit_script *script, uint64_t original_size)
@@ -101,7 +101,7 @@ static int compare_edits(const void *left, const void *right)
 
     if (a->offset != b->offset)
         return a->offset < b->offset ? -1 : 1;
-    /* An insertion comes before what replaces the bytes behind it. */
+    /* An insertion comes before a replacement at the same offset. */
     if (a->old_size != b->old_size)
         return a->old_size < b->old_size ? -1 : 1;
     return 0;
@@ -138,7 +138,7 @@ uint64_t edit_script_result_size(const struct edit_script *script)
            (script->count == 0 ? 0 : script->edits[script->count - 1].shift);
 }
 
-/* Index of the first edit that does not end at or before the offset. */
+/* The number of edits that end at or before the offset. */
 static size_t edits_before(const struct edit_script *script, uint64_t offset)
 {
     size_t low = 0, high = script->count;

@@ -1,10 +1,10 @@
 /*
- * The edit script: what turns an image into its stripped form.
+ * The edit script, which turns an image into its stripped form.
  *
- * A script is a list of *replace (offset, old size) by new bytes*, in file offsets of the original,
- * in order and apart from each other. A cut has no new bytes, an overwrite as many as before, an
- * insertion no old ones. Every image format plans its edits in this form, and this one module
- * applies them; the map from old to new file offsets falls out of it.
+ * A script is a list of edits of the form *replace (offset, old size) by new bytes*, in file
+ * offsets of the original, sorted and not overlapping. A cut has no new bytes, an overwrite as many
+ * new as old ones, an insertion no old ones. Every image format plans its edits in this form, and
+ * this module applies them. The script also gives the map from old to new file offsets.
  */
 #ifndef COVSPLIT_COMMON_EDIT_SCRIPT_H
 #define COVSPLIT_COMMON_EDIT_SCRIPT_H
@@ -18,13 +18,13 @@
 
 struct edit {
     uint64_t offset;   /* in the original */
-    uint64_t old_size; /* bytes of the original that go */
-    uint64_t new_size; /* bytes that come in their place */
-    /* The new bytes start here in the script's `literals`; EDIT_ZEROS: they are all zero and need
-     * no storage, however many they are. */
+    uint64_t old_size; /* how many bytes of the original are replaced */
+    uint64_t new_size; /* by how many new bytes */
+    /* The offset of the new bytes in the script's `literals`; EDIT_ZEROS if they are all zero, and
+     * so need not be stored. */
     size_t literal;
-    /* By how much (modulo 2^64) what follows this edit is further on in the result than in the
-     * original. Set by edit_script_finish. */
+    /* The offset in the result minus the offset in the original (modulo 2^64) of what follows this
+     * edit. Set by edit_script_finish. */
     uint64_t shift;
 };
 
@@ -36,29 +36,30 @@ struct edit_script {
     size_t count;
     size_t capacity;
     struct buffer literals;
-    /* An edit could not be added for lack of memory: the script can no longer be finished. */
+    /* An edit could not be added because memory ran out, so the script cannot be finished. */
     bool has_no_memory;
 };
 
-/* An empty script for an original of so many bytes. Free with edit_script_free. */
+/* Makes an empty script for an original of this size in bytes. Free with edit_script_free. */
 void edit_script_init(struct edit_script *script, uint64_t original_size);
 void edit_script_free(struct edit_script *script);
 
-/* Each adds one edit, in any order; the new bytes are copied. False (no message) if
- * out of memory or the range is not inside the original. An edit that changes nothing is dropped. */
+/* Each of these adds an edit, in any order; the new bytes are copied. False (without a message) if
+ * out of memory, or if the range is not inside the original. Edits that change nothing are dropped.
+ */
 bool edit_replace(struct edit_script *script, uint64_t offset, uint64_t old_size,
                   struct bytes new_bytes);
 bool edit_replace_by_zeros(struct edit_script *script, uint64_t offset, uint64_t old_size,
                            uint64_t new_size);
 bool edit_cut(struct edit_script *script, uint64_t offset, uint64_t size);
 
-/* Adds overwrites for just those runs of bytes in which `new_bytes` differs from the original's
- * bytes at `offset`: what stays the same then needs no place in the sidecar. */
+/* Adds overwrites only for the runs of bytes in which `new_bytes` differs from the original's bytes
+ * at `offset`, so that equal bytes take no space in the sidecar. */
 bool edit_overwrite_differences(struct edit_script *script, struct bytes original, uint64_t offset,
                                 struct bytes new_bytes);
 
-/* Puts the edits in order. False if two of them touch the same byte (the plan is wrong), or
- * where one is missing for lack of memory. */
+/* Sorts the edits. Fails if two of them touch the same byte (the plan is wrong), or if one could
+ * not be added because memory ran out. */
 bool edit_script_finish(struct edit_script *script, const char *name, struct error *error);
 
 /* The following work on a finished script. */
@@ -66,9 +67,9 @@ bool edit_script_finish(struct edit_script *script, const char *name, struct err
 /* Size of the result in bytes. */
 uint64_t edit_script_result_size(const struct edit_script *script);
 
-/* Where the byte at `offset` of the original is in the result. Edits that end at or before it count
- * in full, so an offset at an insertion is behind the inserted bytes; an offset inside an edit maps
- * to the same distance into the new bytes, or to their end. */
+/* Maps an offset in the original to the offset in the result. Edits that end at or before `offset`
+ * count in full, so an offset at an insertion maps to the end of the inserted bytes. An offset
+ * inside an edit maps to the same distance into the new bytes, or to their end. */
 uint64_t edit_script_map(const struct edit_script *script, uint64_t offset);
 
 /* The new bytes of an edit; must not be called for EDIT_ZEROS. */

@@ -1,6 +1,6 @@
 /*
- * Encoding ELF structures: see elf_file/encode.h. libelf brings them into byte order; what it has
- * no function for is to make the narrow ones of the wide.
+ * Encoding ELF structures: see elf_file/encode.h. libelf converts the byte order, but has no
+ * function that converts 64-bit structures to 32-bit ones.
  */
 #include "common/elf_file/encode.h"
 
@@ -71,7 +71,7 @@ size_t elf_encoded_size(uint8_t elf_class, Elf_Type type)
                                    : elf32_fsize(type, 1, EV_CURRENT);
 }
 
-/* Puts the narrow structures of the wide ones at `to`, in the machine's own byte order. */
+/* Converts 64-bit structures to 32-bit ones at `to`, in the host's byte order. */
 static void narrow_all(Elf_Type type, const void *wide, size_t count, uint8_t *to)
 {
 #define NARROW_ALL(Kind, function)                                                                 \

@@ -1,8 +1,8 @@
 /*
- * The structures of ELF (gABI, "ELF Header" and following) in a file's class and byte order.
+ * Encodes the structures of ELF (gABI, "ELF Header" and following) in a file's class and byte
+ * order.
  *
- * Everywhere else they are held in the form of ELFCLASS64, which has room for both; here they
- * become what the file has.
+ * Everywhere else they are held as ELFCLASS64 structures, which suffice for both classes.
  */
 #ifndef COVSPLIT_COMMON_ELF_FILE_ENCODE_H
 #define COVSPLIT_COMMON_ELF_FILE_ENCODE_H

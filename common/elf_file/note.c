@@ -24,7 +24,8 @@ bool elf_note_append(struct buffer *encoded, bool big_endian, const char *owner,
            buffer_append_zeros(encoded, PADDING(description.size));
 }
 
-/* Takes `size` bytes and the padding behind them, which the last note may come without. */
+/* Takes `size` bytes and the padding after them, which may be missing at the end of the last note.
+ */
 static bool take_padded(struct bytes *rest, uint64_t size, struct bytes *part)
 {
     uint64_t padded = size + PADDING(size);

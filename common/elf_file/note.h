@@ -1,8 +1,9 @@
 /*
- * Notes, as they stand in sections of type SHT_NOTE (sh_addralign 4).
+ * Notes, as in sections of type SHT_NOTE (sh_addralign 4).
  *
- * n_namesz, n_descsz and n_type (32 bits each), the owner's name with its NUL, the description,
- * both padded with zeros to a multiple of 4. All numbers are in the file's byte order.
+ * A note consists of n_namesz, n_descsz and n_type (32 bits each), the owner's name with its NUL,
+ * and the description, both padded with zeros to a multiple of 4. All numbers are in the file's
+ * byte order.
  */
 #ifndef COVSPLIT_COMMON_ELF_FILE_NOTE_H
 #define COVSPLIT_COMMON_ELF_FILE_NOTE_H
@@ -16,7 +17,7 @@
 #define ELF_NOTE_ALIGNMENT   4
 #define ELF_BUILD_ID_SECTION ".note.gnu.build-id"
 
-/* Appends a note. False (no message): no memory. */
+/* Appends a note. False (without a message) if out of memory. */
 bool elf_note_append(struct buffer *encoded, bool big_endian, const char *owner, uint32_t type,
                      struct bytes description);
 
@@ -34,8 +35,8 @@ struct elf_note_list {
     bool big_endian;
 };
 
-/* Takes the note at *offset (0 for the first) from the list. False at the end, and where what is
- * there is no whole note. */
+/* Reads the note at *offset (0 for the first) and moves *offset to the next. False at the end, and
+ * if there is no complete note. */
 bool elf_note_next(const struct elf_note_list *list, size_t *offset, struct elf_note *note);
 
 bool elf_note_is_of(const struct elf_note *note, const char *owner);

@@ -32,6 +32,9 @@ static bool decode_elf_header(struct elf_reader *file)
         return false;
     file->header = (GElf_Ehdr){.e_type = narrow.e_type,
                                .e_machine = narrow.e_machine,
+                               .e_phoff = narrow.e_phoff,
+                               .e_phentsize = narrow.e_phentsize,
+                               .e_phnum = narrow.e_phnum,
                                .e_shoff = narrow.e_shoff,
                                .e_shentsize = narrow.e_shentsize,
                                .e_shnum = narrow.e_shnum,
@@ -61,12 +64,9 @@ bool elf_reader_compression_header(const struct elf_reader *file, struct bytes v
     return true;
 }
 
-/* Sections are read by their headers alone, so it is these that must be there. */
-static bool header_is_sound(struct elf_reader *file)
+static bool read_elf_header(struct elf_reader *file)
 {
     const uint8_t *ident = file->bytes.data;
-    struct bytes table;
-    uint64_t entry_size, alignment;
 
     if (file->bytes.size < sizeof(Elf32_Ehdr) || memcmp(ident, ELFMAG, SELFMAG) != 0 ||
         (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64) ||
@@ -75,7 +75,16 @@ static bool header_is_sound(struct elf_reader *file)
         return false;
     file->wide = ident[EI_CLASS] == ELFCLASS64;
     file->data_encoding = ident[EI_DATA];
-    if (!decode_elf_header(file))
+    return decode_elf_header(file);
+}
+
+/* Sections are read by their headers alone, so it is these that must be there. */
+static bool header_is_sound(struct elf_reader *file)
+{
+    struct bytes table;
+    uint64_t entry_size, alignment;
+
+    if (!read_elf_header(file))
         return false;
     entry_size = file->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
     alignment = file->wide ? 8 : 4;
@@ -120,7 +129,7 @@ static const char *text_at(struct bytes texts, uint64_t offset)
     return (const char *)rest.data;
 }
 
-/* Section headers, each checked against the file, and then their names. */
+/* Reads the section headers, checks each against the file, and then their names. */
 static bool read_sections(struct elf_reader *file)
 {
     const struct elf_reader_section *names = &file->sections[file->header.e_shstrndx];
@@ -183,18 +192,56 @@ bool elf_reader_notes(const struct elf_reader *file, const char *name, struct el
     return true;
 }
 
-bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
+static bool take_build_id(const struct elf_note_list *notes, struct uuid *uuid)
 {
-    struct elf_note_list notes;
     struct elf_note note;
     size_t offset = 0;
 
-    if (!elf_reader_notes(file, ELF_BUILD_ID_SECTION, &notes) ||
-        !elf_note_next(&notes, &offset, &note) || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
+    if (!elf_note_next(notes, &offset, &note) || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
         note.type != NT_GNU_BUILD_ID || note.description.size == 0 ||
         note.description.size > UUID_SIZE_MAX)
         return false;
-    memcpy(uuid->bytes, note.description.data, (size_t)note.description.size);
-    uuid->size = (size_t)note.description.size;
+    *uuid = (struct uuid){.size = (size_t)note.description.size};
+    memcpy(uuid->bytes, note.description.data, uuid->size);
     return true;
+}
+
+bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
+{
+    struct elf_note_list notes;
+
+    return elf_reader_notes(file, ELF_BUILD_ID_SECTION, &notes) && take_build_id(&notes, uuid);
+}
+
+/* ---- the front alone ---- */
+
+static bool decode_program_header(const struct elf_reader *file, struct bytes entry,
+                                  GElf_Phdr *header)
+{
+    Elf32_Phdr narrow;
+
+    if (file->wide)
+        return decode(file, ELF_T_PHDR, entry, header, sizeof(*header));
+    if (!decode(file, ELF_T_PHDR, entry, &narrow, sizeof(narrow)))
+        return false;
+    *header = (GElf_Phdr){
+        .p_type = narrow.p_type, .p_offset = narrow.p_offset, .p_filesz = narrow.p_filesz};
+    return true;
+}
+
+bool elf_front_build_id(struct bytes front, struct uuid *uuid)
+{
+    struct elf_reader file = {.bytes = front};
+    struct elf_note_list notes;
+    struct bytes entry;
+    GElf_Phdr header;
+
+    elf_version(EV_CURRENT);
+    if (!read_elf_header(&file) || file.header.e_phnum == 0 ||
+        !bytes_slice(front, file.header.e_phoff, file.header.e_phentsize, &entry) ||
+        !decode_program_header(&file, entry, &header) || header.p_type != PT_NOTE ||
+        !bytes_slice(front, header.p_offset, header.p_filesz, &notes.bytes))
+        return false;
+    notes.big_endian = file.data_encoding == ELFDATA2MSB;
+    return take_build_id(&notes, uuid);
 }

@@ -26,7 +26,7 @@ static size_t size_of(const struct elf_writer *writer, Elf_Type type)
     return elf_encoded_size(writer->elf_class, type);
 }
 
-/* ELF header and program header: what is in front of the segment. */
+/* The size of the ELF header and the program header, which precede the segment. */
 static size_t file_header_size(const struct elf_writer *writer)
 {
     return size_of(writer, ELF_T_EHDR) + size_of(writer, ELF_T_PHDR);
@@ -51,9 +51,10 @@ static bool encode_elf_header(const struct elf_writer *writer, struct buffer *en
     return elf_writer_encode(writer, ELF_T_EHDR, &ehdr, encoded);
 }
 
-/* The one segment is the build ID's note, for tools that look it up there. It is a copy of the
- * section's, right behind the headers: llvm-objcopy --compress-sections='*=none', which must be
- * able to undo the compression of sidecars, refuses files that have a section within a segment. */
+/* The only segment contains the build ID's note, for tools that look for it there. It is a copy of
+ * the section, right after the headers. It cannot be the section itself, because `llvm-objcopy
+ * --compress-sections='*=none'`, which must be able to decompress sidecars, refuses files that have
+ * a section within a segment. */
 static bool encode_segment(const struct elf_writer *writer, struct buffer *encoded)
 {
     const struct buffer *note = &writer->sections[1].stored;

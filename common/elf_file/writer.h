@@ -1,7 +1,7 @@
 /*
  * Writing the small ELF files that covsplit makes: sidecars and objects.
  *
- * Such a file is a build ID and a list of sections, laid out one behind the other:
+ * Such a file consists of a build ID and a list of sections, one after the other:
  *
  *   ELF header, one program header
  *   PT_NOTE             a copy of the build ID's note
@@ -10,8 +10,8 @@
  *   .shstrtab
  *   section headers
  *
- * Once the size of every section is known, the file is laid out; then it can be walked, as often as
- * needed. libelf encodes each structure for the file's class and byte order.
+ * Once the size of every section is known, the file is laid out; then it can be written, any number
+ * of times. libelf encodes each structure in the file's class and byte order.
  */
 #ifndef COVSPLIT_COMMON_ELF_FILE_WRITER_H
 #define COVSPLIT_COMMON_ELF_FILE_WRITER_H
@@ -25,16 +25,16 @@
 #include "common/base/error.h"
 #include "common/base/uuid.h"
 
-/* Sections at most, the null section and .shstrtab included. */
+/* The most sections, including the null section and .shstrtab. */
 #define ELF_WRITER_SECTION_MAX 16
 
-/* A section of the file to be. */
+/* A section of the file. */
 struct elf_writer_section {
-    /* In the wide form. sh_name, sh_offset, and sh_size of a section with stored bytes are the
-     * writer's; a section is aligned to at most 8 bytes in the file. */
+    /* The writer sets sh_name, sh_offset and, for a section with stored bytes, sh_size. In the
+     * file, a section is aligned to at most 8 bytes. */
     Elf64_Shdr header;
     struct buffer stored; /* its bytes, freed by elf_writer_free */
-    bool streamed;        /* the bytes come from elsewhere, sh_size of them */
+    bool streamed;        /* its sh_size bytes are written by the sink instead */
 };
 
 struct elf_writer {
@@ -49,37 +49,38 @@ struct elf_writer {
     uint64_t section_headers_offset;
 };
 
-/* Starts a file with this build ID; the other members up to `machine` are the caller's to set
- * before. False if out of memory. Free with elf_writer_free, whatever the result. */
+/* Starts a file with this build ID. The caller must have set the members up to `machine`. False if
+ * out of memory. Free with elf_writer_free, even after a failure. */
 bool elf_writer_start(struct elf_writer *writer, const struct uuid *uuid, struct error *error);
 void elf_writer_free(struct elf_writer *writer);
 
-/* Adds a section with this name and type, and with alignment 1. NULL if out of memory. The
- * section stays where it is. */
+/* Adds a section with this name and type, and with alignment 1. NULL if out of memory. The pointer
+ * stays valid as long as the writer. */
 struct elf_writer_section *elf_writer_add(struct elf_writer *writer, const char *name,
                                           Elf64_Word type, struct error *error);
 
 /* Adds the section names as the last section. */
 bool elf_writer_add_names(struct elf_writer *writer, struct error *error);
 
-/* Decides where everything goes. False (no message) where that is more than the 32 bits of the
- * file's class can say. */
+/* Determines all offsets. False (without a message) if they do not fit the 32 bits of the file's
+ * class. */
 bool elf_writer_lay_out(struct elf_writer *writer);
 
-/* Takes the parts of a file in their order. */
+/* Receives the parts of a file in order. */
 struct elf_writer_sink {
     /* Headers, and zeros between sections. */
     bytes_sink bytes;
-    /* A section that has bytes in the file. NULL: its stored bytes go to `bytes`. */
+    /* Called for a section that has bytes in the file. If NULL, its stored bytes go to `bytes`. */
     bool (*section)(void *context, const struct elf_writer_section *section, struct error *error);
     void *context;
 };
 
-/* Hands the whole file to the sink. */
+/* Passes the whole file to the sink. */
 bool elf_writer_walk(const struct elf_writer *writer, const struct elf_writer_sink *sink,
                      struct error *error);
 
-/* Appends a structure, given in the wide form, in the form of the file (elf_file/encode.h). */
+/* Encodes a 64-bit structure in the class and byte order of the file (elf_file/encode.h) and
+ * appends it. */
 bool elf_writer_encode(const struct elf_writer *writer, Elf_Type type, const void *structure,
                        struct buffer *encoded);
 

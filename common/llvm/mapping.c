@@ -8,8 +8,8 @@
 #include "common/base/array.h"
 #include "common/base/numbers.h"
 
-/* The header of a region without a counter: the tag is zero, and then comes a bit that says
- * whether an expanded file or a kind follows. */
+/* In the header of a region without a counter, the tag is zero, and this bit tells whether the bits
+ * above it are an expanded file or a kind. */
 #define EXPANSION_BIT   4
 #define KIND_SHIFT      3
 #define SKIPPED_HEADER  2
@@ -57,7 +57,7 @@ bool mapping_reserve_regions(struct mapping *mapping, size_t count)
 
 /* ---- reading ---- */
 
-/* What is left of a mapping. */
+/* The unread rest of a mapping. */
 struct reader {
     const uint8_t *at, *end;
 };
@@ -75,7 +75,7 @@ static bool take_long(struct reader *reader, uint32_t *number)
     return true;
 }
 
-/* A number that has no shorter form, and that 32 bits hold. */
+/* Reads a number, which must be in its shortest form and fit 32 bits. */
 static inline bool take(struct reader *reader, uint32_t *number)
 {
     const uint8_t *at = reader->at;
@@ -93,7 +93,7 @@ static inline bool take(struct reader *reader, uint32_t *number)
     return take_long(reader, number);
 }
 
-/* Takes the number of elements of that size and more which follow. */
+/* Reads the count of the following elements, which have at least `size` bytes each. */
 static bool take_count(struct reader *reader, unsigned size, uint32_t *count)
 {
     return take(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
@@ -224,8 +224,7 @@ enum result mapping_read(struct mapping *mapping, struct bytes bytes)
 
 #define REGION_SIZE_MAX ((1 + REGION_OPERANDS_MAX + 4) * NUMBER_32_SIZE_MAX)
 
-/* The first number of a region: its first operand, as some kinds have it there, and bits that
- * tell the kind. */
+/* The first number of a region: bits that tell the kind, and for some kinds the first operand. */
 static inline uint32_t header_of(const struct region *region)
 {
     static const struct {
@@ -244,12 +243,13 @@ static inline uint32_t header_of(const struct region *region)
     return (region->operands[0] & headers[kind].mask) << headers[kind].shift | headers[kind].bits;
 }
 
-/* A region's place mostly has four numbers of a byte, the last of which has GAP_BIT above it where
- * the region is a gap. Which regions are gaps cannot be foretold, so there is no branch for that:
- * what the bit adds is put in any case, and passed over or not. */
+/* Writes a region's source range. Its four numbers usually take one byte each, but the last has
+ * GAP_BIT set if the region is a gap, and is longer then. Which regions are gaps is unpredictable,
+ * so there is no branch for that: the bytes for the bit are always written, and kept or
+ * overwritten. */
 static inline uint8_t *put_place(uint8_t *to, const struct region *region)
 {
-    /* LEB128: three bytes without bits of the number, and bit 31 in the fifth. */
+    /* In LEB128: three bytes without bits of the number, then bit 31 in the fifth byte. */
     const uint32_t gap_bytes = UINT32_C(0x08808080);
     uint32_t is_gap = region->is_gap;
 
@@ -290,7 +290,7 @@ bool mapping_write_files(const struct mapping *mapping, struct buffer *bytes)
     return true;
 }
 
-/* So many regions are put at once, into room for the longest that they can be. */
+/* How many regions are written at once, after making room for the longest ones possible. */
 #define REGIONS_AT_ONCE 256
 
 static bool write_regions(const struct region *regions, size_t count, struct buffer *bytes)

@@ -1,8 +1,8 @@
 /*
  * Function names: see names.h.
  *
- * What a chunk says of its size is a claim: memory grows with what zlib really gives. One chunk at
- * a time is inflated, and only names that are new are kept.
+ * The declared size of a chunk is not trusted: memory grows with zlib's actual output. One chunk is
+ * inflated at a time, and only new names are kept.
  */
 #include "common/llvm/names.h"
 
@@ -49,8 +49,7 @@ bool names_add(struct names *names, struct bytes name, uint64_t *number)
 
     if (names->by_text.capacity == 0 && !intern_table_reserve(&names->by_text, 0))
         return false;
-    /* A key stands for one name: another one with the same hash, should there be any, has the next
-     * key. */
+    /* Each key stands for one name. If another name has the same hash, it gets the next key. */
     key = XXH3_64bits_withSeed(name.data, (size_t)name.size, names->by_text.seed);
     for (;; key++) {
         if (!intern_table_add(&names->by_text, key, number))
@@ -170,7 +169,7 @@ bool names_add_section(struct names *names, struct bytes section, uint64_t limit
 
 bool names_encode(const struct names *names, struct buffer *section)
 {
-    /* Separators are between names, not behind the last one. */
+    /* In a section there are separators between names, but not after the last one. */
     size_t size = names->text.size - 1;
 
     return names->count == 0 ||

@@ -1,9 +1,9 @@
 /*
  * Raw profiles: see profile.h.
  *
- * The versions differ in which words the header has and in which fields a data record has. Both are
- * described once, by a table and by a computed layout, and read by the same code for every version,
- * pointer size and byte order.
+ * The versions differ in the words of the header and in the fields of a data record. Both are
+ * described in one place, by a table and a computed layout, so that the same code reads every
+ * version, pointer size and byte order.
  */
 #include "common/llvm/profile.h"
 
@@ -15,8 +15,8 @@
 #include "common/llvm/profile_file.h"
 #include "common/llvm/tripwire.h"
 
-/* The bytes of the magic number from its most significant to its least significant one. The sixth
- * letter tells the pointer size ('r': 64 bits, 'R': 32) and the kind ('i': an indexed profile). */
+/* The magic number, most significant byte first. The sixth letter tells the pointer size ('r': 64
+ * bits, 'R': 32) or the kind ('i': an indexed profile). */
 #define MAGIC(letter)                                                                              \
     (UINT64_C(255) << 56 | (uint64_t)'l' << 48 | (uint64_t)'p' << 40 | (uint64_t)'r' << 32 |       \
      (uint64_t)'o' << 24 | (uint64_t)'f' << 16 | (uint64_t)(letter) << 8 | UINT64_C(129))
@@ -24,14 +24,14 @@
 #define RAW_MAGIC_32  MAGIC('R')
 #define INDEXED_MAGIC MAGIC('i')
 
-/* Versions at which the format grew. */
+/* The versions that changed the format. */
 #define VERSION_RELATIVE          8
 #define VERSION_PADDED_BINARY_IDS 8
 #define VERSION_BITMAP            9
 #define VERSION_VTABLES           10
 #define VERSION_UNIFORM           11
 
-/* TotalSize and NumValueKinds, 32 bits each, in front of each block of value profile data. */
+/* TotalSize and NumValueKinds, 32 bits each, at the start of each block of value profile data. */
 #define VALUE_DATA_HEADER_SIZE 8
 
 const struct profile_header_word profile_header_words[PROFILE_HEADER_WORD_COUNT] = {
@@ -102,7 +102,7 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
     memset(layout, 0, sizeof(*layout));
     layout->pointer_size = pointer_size;
     layout->relative = version >= VERSION_RELATIVE;
-    layout->counter_ptr = 2 * sizeof(uint64_t); /* behind NameRef and FuncHash */
+    layout->counter_ptr = 2 * sizeof(uint64_t); /* after NameRef and FuncHash */
     end = layout->counter_ptr + pointer_size;
     if (has_uniform) {
         layout->uniform_counter_ptr = end;
@@ -112,7 +112,7 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
         layout->bitmap_ptr = end;
         end += pointer_size;
     }
-    layout->num_counters = end + 2 * pointer_size; /* behind FunctionPointer and Values */
+    layout->num_counters = end + 2 * pointer_size; /* after FunctionPointer and Values */
     layout->num_value_sites = layout->num_counters + sizeof(uint32_t);
     layout->value_kinds = version >= VERSION_VTABLES ? 3 : 2;
     end = layout->num_value_sites + layout->value_kinds * sizeof(uint16_t);
@@ -125,7 +125,7 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
         end = layout->num_bitmap_bytes + sizeof(uint32_t);
     }
     layout->fields_size = end;
-    /* LLVM aligns records to 8 bytes whatever the pointers' size. */
+    /* LLVM aligns records to 8 bytes, whatever the pointer size. */
     layout->record_size = (size_t)align_up(end, sizeof(uint64_t));
     return true;
 }
@@ -152,7 +152,7 @@ bool profile_record_is_of_device(const struct profile_record_layout *layout, con
 
 /* ---- recognizing ---- */
 
-/* Pointer size and byte order by the magic number. */
+/* Determines pointer size and byte order from the magic number. */
 static bool read_magic(struct bytes bytes, bool *is_64_bit, bool *big_endian)
 {
     if (bytes.size < sizeof(uint64_t))
@@ -244,8 +244,8 @@ static bool read_header(struct bytes bytes, const char *name, struct profile *pr
     return true;
 }
 
-/* Uniform counters would have to be summed and correlated as counters are; but no image whose
- * profiles have them can be split. */
+/* Uniform counters would have to be summed and correlated like counters. They are refused, since no
+ * image that writes such profiles can be split. */
 static bool check_uniform_counters(const struct profile *profile, const char *name,
                                    struct error *error)
 {
@@ -253,8 +253,8 @@ static bool check_uniform_counters(const struct profile *profile, const char *na
 
     return count == 0 ||
            error_set(error,
-                     "%s: has %" PRIu64 " uniform counters, as only a GPU's code does, of which "
-                     "covsplit knows too little; give it to LLVM's tools as it is",
+                     "%s: has %" PRIu64 " uniform counters, as only a GPU's code does, which "
+                     "covsplit does not support; use LLVM's tools on the profile itself",
                      name, count);
 }
 
@@ -272,7 +272,8 @@ static bool read_layout(const char *name, struct profile *profile, struct error 
 
 /* ---- the parts ---- */
 
-/* Bytes that the runtime fills up with to a multiple of 8, where the header does not say. */
+/* The padding to a multiple of 8 bytes, which the runtime writes where the header does not give it.
+ */
 static uint64_t padding_after(uint64_t count, uint64_t item_size)
 {
     return (0 - count * item_size) % sizeof(uint64_t);
@@ -307,7 +308,7 @@ size_t profile_list_parts(struct profile *profile,
     return sizeof(all) / sizeof(all[0]);
 }
 
-/* Places every part behind the header; profile->size grows by them. */
+/* Finds every part after the header, and adds their sizes to profile->size. */
 static bool place_parts(struct bytes bytes, const char *name, struct profile *profile,
                         struct error *error)
 {
@@ -374,8 +375,8 @@ static bool check_binary_ids(const struct profile *profile, const char *name, st
         continue;
     if (!bytes_all_zero(rest) || rest.size >= sizeof(uint64_t))
         return error_set(error,
-                         "%s: damaged: a binary ID does not fit its place; run the program "
-                         "again",
+                         "%s: damaged: a binary ID exceeds the space for binary IDs; run the "
+                         "program again",
                          name);
     return true;
 }
@@ -392,7 +393,7 @@ bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid,
         uuids->rest = profile->binary_ids;
         uuids->last = *source = PROFILE_UUID_TRIPWIRE;
         if (tripwire_read_uuid(profile->names, uuid, &is_prefix) && !is_prefix) {
-            uuids->last = PROFILE_UUID_STUB; /* the whole UUID: no other can be meant */
+            uuids->last = PROFILE_UUID_STUB; /* this is the whole UUID, so there are no others */
             return true;
         }
     }
@@ -435,8 +436,9 @@ bool profile_has_no_uuid(const struct profile *profile, const char *name, struct
 
 /* ---- value data and the stub ---- */
 
-/* The value profile data has no size in the header: there is one block for each record with value
- * sites, and each block begins with its size. In continuous mode the runtime writes none. */
+/* The header does not give the size of the value profile data: there is a block for each record
+ * with value sites, and each block begins with its size. In continuous mode the runtime writes
+ * none. */
 static bool place_value_data(struct bytes bytes, const char *name, struct profile *profile,
                              struct error *error)
 {
@@ -465,7 +467,7 @@ static bool place_value_data(struct bytes bytes, const char *name, struct profil
     return true;
 }
 
-/* Whether a binary ID says that the stub's UUID is the image's. */
+/* Whether a binary ID agrees with the stub's UUID. */
 static bool stub_matches_binary_id(const struct profile *profile)
 {
     struct bytes rest = profile->binary_ids;
@@ -488,8 +490,8 @@ static uint64_t load_pointer(const struct profile *profile, const uint8_t *from)
                               : load_u32(from, profile->big_endian);
 }
 
-/* Where the counters of the first record are tells where all are: they follow each other. The
- * distance may lack its upper half (see below), which does not matter here. */
+/* Determines the skew from the place of the first record's counters, since all others follow them.
+ * The distance may lack its upper half (see as_pointer), which does not matter here. */
 static uint64_t find_counter_skew(const struct profile *profile)
 {
     uint64_t size = profile_counter_size(profile->header.version);
@@ -513,8 +515,9 @@ struct bytes profile_whole_counters(const struct profile *profile)
     return whole;
 }
 
-/* Whether the one record is of a function: then its name is among the names. Names that cannot be
- * read tell nothing, and are left to the tools that read the profile. False if out of memory. */
+/* Whether the only record belongs to a function, whose name is then among the names. If the names
+ * cannot be read, sets *has to false and leaves the error to the tools that read the profile. False
+ * if out of memory. */
 static bool names_have_record(const struct profile *profile, const char *name, bool *has,
                               struct error *error)
 {
@@ -526,15 +529,15 @@ static bool names_have_record(const struct profile *profile, const char *name, b
     return done || !error_is_of_memory(error);
 }
 
-/* A distance of the header as a record has it: on 64-bit Windows, where the runtime writes only the
- * low 32 bits, the rest is 0 in both. */
+/* Converts a distance in the header to the size that it has in a record. (On 64-bit Windows the
+ * runtime writes only the low 32 bits; the upper half is 0 in both.) */
 static uint64_t as_pointer(const struct profile *profile, uint64_t distance)
 {
     return profile->is_64_bit ? distance : (uint32_t)distance;
 }
 
-/* Whether the one record says what the split has written, whatever its UUID: where all counters and
- * all bitmap bytes are, and nothing else. */
+/* Whether the only record is as the split writes it, whatever its UUID: it covers all counters and
+ * all bitmap bytes, and its other fields are unused. */
 static bool is_whole_stub(const struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
@@ -563,10 +566,10 @@ static bool is_whole_stub(const struct profile *profile)
     return bytes_all_zero((struct bytes){rest, layout->record_size});
 }
 
-/* One record over all counters and bitmap bytes is the stub of a split image, or the record of a
- * program that has just one function. Only the former comes with a tripwire, or without names, or
- * has the image's UUID where a function has the hash of its name. Where the split left the names in
- * the image, nothing but that hash may tell, as not every profile has a binary ID. */
+/* A single record that covers all counters and bitmap bytes is the stub of a split image, or the
+ * record of a program with only one function. Only a stub comes with a tripwire or without names,
+ * or has the image's UUID in place of the hash of a name. If the split left the names in the image,
+ * that hash may be the only difference, since not every profile has a binary ID. */
 static bool detect_stub(struct profile *profile, const char *name, struct error *error)
 {
     bool is_of_function = false;
@@ -611,7 +614,7 @@ bool profile_lacks_names(const struct profile *profile)
 bool profile_needs_debug_info(const char *name, struct error *error)
 {
     return error_set(error,
-                     "%s: without records, as of an image built with "
+                     "%s: has no records, as with an image built with "
                      "-profile-correlate=debug-info; merge it with 'llvm-profdata merge "
                      "--debug-info=IMAGE' (with =binary: --binary-file=IMAGE)",
                      name);

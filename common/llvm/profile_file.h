@@ -1,6 +1,6 @@
 /*
- * What reading and writing raw profiles share: the words of the header and the parts behind it,
- * each described once. Nothing else includes this.
+ * What reading and writing raw profiles share: descriptions of the words of the header and the
+ * parts after it. Only profile.c and profile_write.c include this header.
  */
 #ifndef COVSPLIT_COMMON_LLVM_PROFILE_FILE_H
 #define COVSPLIT_COMMON_LLVM_PROFILE_FILE_H
@@ -14,7 +14,7 @@
 /* A word of the header, 64 bits wide. */
 struct profile_header_word {
     size_t offset;  /* in struct profile_header */
-    unsigned since; /* the version it came with */
+    unsigned since; /* the first version that has it */
 };
 
 #define PROFILE_HEADER_WORD_COUNT 19
@@ -31,7 +31,7 @@ struct profile_part {
 
 #define PROFILE_PART_COUNT_MAX 16
 
-/* Lists what follows the header, up to the value profile data. Returns how many parts that are. */
+/* Lists the parts that follow the header, up to the value profile data. Returns their number. */
 size_t profile_list_parts(struct profile *profile,
                           struct profile_part parts[PROFILE_PART_COUNT_MAX]);
 

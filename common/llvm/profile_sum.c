@@ -1,11 +1,12 @@
 /*
  * Summing profiles: see profile_sum.h.
  *
- * The counters are cut into stripes with a lock each. A thread goes over all stripes, beginning at
- * one of its own, so that many threads can add to one sum, and no thread needs a sum for itself.
+ * The counters are divided into stripes with a lock each. Each thread goes through all stripes,
+ * starting at a different one, so that many threads can add to one sum, and no thread needs a sum
+ * of its own.
  *
- * The loops are plain, over arrays in memory: compilers make vector code of them, or at least code
- * that waits for memory and nothing else.
+ * The loops are simple, over arrays in memory. Compilers vectorize them, or at least make code
+ * whose speed is limited only by memory.
  */
 #include "common/llvm/profile_sum.h"
 
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* llvm-profdata's limit: 2^64 - 1 and 2^64 - 2 stand for "hot" and "warm" without a number. */
+/* llvm-profdata's limit: 2^64 - 1 and 2^64 - 2 have a special meaning, "hot" and "warm". */
 #define COUNT_MAX    (UINT64_MAX - 2)
 
 #define STRIPE_SIZE  ((uint64_t)256 << 10)
@@ -23,20 +24,20 @@
 
 struct stripe {
     pthread_mutex_t lock;
-    bool limited; /* something was added, and no counter is above the limit any more */
+    bool limited; /* something has been added, so no counter exceeds the limit */
 };
 
 struct profile_sum {
     uint8_t *bytes;         /* the whole profile, without value data */
-    uint64_t size;          /* of it */
-    struct profile profile; /* in it */
-    uint8_t *counters;      /* in it: the whole ones */
-    uint64_t counters_size; /* of those */
-    uint8_t *bitmap;        /* in it */
-    /* With byte coverage: planes[0] is a copy of the counters from the beginning, so that
-     * `counters` is free for whichever plane is asked for. */
+    uint64_t size;          /* of `bytes` */
+    struct profile profile; /* parsed from `bytes` */
+    uint8_t *counters;      /* the complete counters, in `bytes` */
+    uint64_t counters_size; /* of these, in bytes */
+    uint8_t *bitmap;        /* in `bytes` */
+    /* With byte coverage, planes[0] starts as a copy of the counters, so that `counters` can be
+     * used to output any plane. */
     uint8_t *planes[PLANES_MAX];
-    unsigned plane_count; /* 0: no byte coverage */
+    unsigned plane_count; /* 0 without byte coverage */
     pthread_mutex_t plane_lock;
     struct stripe *stripes;
     uint64_t stripe_count;
@@ -58,7 +59,7 @@ static uint64_t load_pointer(const struct profile *profile, const uint8_t *from)
                               : load_u32(from, profile->big_endian);
 }
 
-/* What a record says but for addresses in memory. */
+/* Digests a record except for addresses in memory. */
 static void add_record(struct digest_stream *digest, const struct profile *profile, uint64_t index)
 {
     const struct profile_record_layout *layout = &profile->layout;
@@ -121,7 +122,7 @@ static bool append_part(void *context, struct bytes part, struct error *error)
     return true;
 }
 
-/* The profile's bytes, but for value data. */
+/* Copies the profile except for value data. */
 static bool copy_profile(struct profile_sum *sum, const struct profile *first, const char *name,
                          struct error *error)
 {
@@ -160,7 +161,7 @@ static uint8_t executed_or_not(uint8_t counter)
     return counter == 0 ? 0 : NOT_EXECUTED;
 }
 
-/* A new plane: "not executed" all over. */
+/* A new plane, in which nothing is executed. */
 static bool add_plane(struct profile_sum *sum)
 {
     size_t size = (size_t)sum->profile.counters.size;
@@ -222,7 +223,7 @@ static uint64_t saturating_sum(uint64_t a, uint64_t b)
     return sum;
 }
 
-/* Counters may be at any address: memcpy is how C loads from there, and costs nothing. */
+/* Counters may be unaligned, so they are accessed by memcpy, which costs nothing. */
 static void add_run(uint8_t *to, const uint8_t *from, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -235,8 +236,8 @@ static void add_run(uint8_t *to, const uint8_t *from, uint64_t count)
     }
 }
 
-/* Most of a program does not run, so counters are mostly zero: so many at a time are looked at
- * once, and passed over where there is nothing to add. */
+/* Most of a program does not run, so most counters are zero. They are checked in runs of this
+ * length, and runs of zeros are skipped. */
 #define RUN_LENGTH 8
 
 static void add_native(uint8_t *to, const uint8_t *from, uint64_t count)
@@ -268,8 +269,8 @@ static void add_swapped(uint8_t *to, const uint8_t *from, uint64_t count)
     }
 }
 
-/* A number of the first profile that is above the limit stays as it is until something is added,
- * were it zero: so llvm-profdata has it. Adding passes over zeros, so this is done before. */
+/* Counters of the first profile that exceed the limit are limited as soon as anything is added,
+ * even zero, as llvm-profdata does it. This is a separate pass since adding skips zeros. */
 static void limit_counts(uint8_t *counters, uint64_t size, bool big_endian)
 {
     for (uint64_t i = 0; i < size; i += sizeof(uint64_t)) {
@@ -289,8 +290,8 @@ static void add_counts(const struct profile_sum *sum, struct stripe *stripe, uin
     (swapped ? add_swapped : add_native)(sum->counters + offset, from, size / sizeof(uint64_t));
 }
 
-/* Adds a bit to a plane: 0 stands for a bit that is set. Afterwards `carry` is what goes to the
- * next plane; false if that is nothing. */
+/* Adds the bits in `carry` to a plane; in both, a byte 0 stands for a bit that is set. Afterwards
+ * `carry` holds what must be added to the next plane; false if that is nothing. */
 static bool add_to_plane(uint8_t *plane, uint8_t *carry, uint64_t size)
 {
     uint8_t all = NOT_EXECUTED;
@@ -305,8 +306,8 @@ static bool add_to_plane(uint8_t *plane, uint8_t *carry, uint64_t size)
     return all != NOT_EXECUTED;
 }
 
-/* Planes are only ever added, and a plane that another thread needs at the same time as this one is
- * the same plane. */
+/* Adds the plane if it does not exist. Planes are never removed, and if another thread needs a new
+ * plane at the same time, it is the same one. */
 static bool have_plane(struct profile_sum *sum, unsigned plane)
 {
     bool have;
@@ -356,7 +357,7 @@ static bool add_stripe(struct profile_sum *sum, unsigned plane, uint64_t stripe,
     return added;
 }
 
-/* The bitmap has the lock of the last stripe. */
+/* The bitmap is protected by the lock of the last stripe. */
 static void add_bitmap(struct profile_sum *sum, const uint8_t *from)
 {
     pthread_mutex_lock(&sum->stripes[sum->stripe_count - 1].lock);
@@ -398,14 +399,15 @@ bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more
     return true;
 }
 
-/* ---- what comes from one profile ---- */
+/* ---- what is taken from one profile ---- */
 
 struct adoption {
     struct profile_sum *sum;
     uint64_t position;
 };
 
-/* Writes over the sum, but for counters and bitmap: each part is at the same place in both. */
+/* Overwrites a part of the sum, unless it is the counters or the bitmap. Each part is at the same
+ * offset in both. */
 static bool adopt_part(void *context, struct bytes part, struct error *error)
 {
     struct adoption *adoption = context;

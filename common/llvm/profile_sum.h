@@ -1,19 +1,19 @@
 /*
  * Summing the profiles of one image.
  *
- * The sum is a profile itself: a copy of the first one, to whose counters those of the others are
- * added, as llvm-profdata adds them: up to 2^64 - 3, as the two largest numbers have a meaning of
- * their own. The bitmap is the OR of the bitmaps.
+ * The sum is itself a profile: a copy of the first one, to whose counters those of the others are
+ * added. Counters saturate at 2^64 - 3, as in llvm-profdata, since the two largest numbers have a
+ * special meaning. The bitmap is the OR of the bitmaps.
  *
- * With byte coverage a counter is a byte, 0 if the code was executed. Among raw profiles (and in
- * the runtime's own merging) these are combined by AND; llvm-profdata counts in how many profiles
- * the code was executed. Both come from the same sum, which keeps those counts in binary: plane k
- * is a profile that says "executed" where bit k of the count is set. So a sum of n profiles has
- * about log2(n) planes, and the planes, each with the weight 2^k, tell llvm-profdata the same as
- * the n profiles did.
+ * With byte coverage a counter is a byte, which is 0 if the code was executed. The runtime's own
+ * merging combines such counters by AND, whereas llvm-profdata counts in how many profiles the code
+ * was executed. Both results are made from the same sum, which holds these counts in binary: plane
+ * k is a profile that says "executed" where bit k of the count is set. So a sum of n profiles has
+ * about log2(n) planes, and merging the planes in llvm-profdata, each with the weight 2^k, gives
+ * the same result as merging the n profiles.
  *
- * Value profile data cannot be summed like this, nor can the order of events that temporal profiles
- * have.
+ * Value profile data cannot be summed in this way, nor can the order of events in temporal
+ * profiles.
  */
 #ifndef COVSPLIT_COMMON_LLVM_PROFILE_SUM_H
 #define COVSPLIT_COMMON_LLVM_PROFILE_SUM_H
@@ -25,46 +25,47 @@
 #include "common/base/error.h"
 #include "common/llvm/profile.h"
 
-/* The same for all profiles that may be summed with each other: those of one image, full or not,
- * under one raw version. Where it was loaded does not matter. */
+/* Computes a digest that is the same for all profiles that may be summed: those of one image with
+ * the same raw version, full or lightweight. Load addresses do not affect it. */
 bool profile_identity(const struct profile *profile, const char *name, struct digest *identity,
                       struct error *error);
 
-/* False if the profile has something in it that cannot be summed. */
+/* False if the profile contains something that cannot be summed. */
 bool profile_can_be_summed(const struct profile *profile);
 
 struct profile_sum;
 
-/* A sum with one profile in it, of which everything is copied. Free with profile_sum_free (NULL
- * allowed). */
+/* Starts a sum with one profile, which is copied. Free with profile_sum_free (NULL is allowed). */
 struct profile_sum *profile_sum_new(const struct profile *first, const char *name,
                                     struct error *error);
 void profile_sum_free(struct profile_sum *sum);
 
-/* Adds a profile of the same identity. Several threads may do so at the same time; `share` (below
- * `shares`) is where in the counters to begin, so that they stay out of each other's way. False
- * only if out of memory; the sum is then good for nothing. */
+/* Adds a profile of the same identity. Several threads may do so at the same time. Each should pass
+ * its own `share`, from 0 to `shares` - 1, which tells where in the counters to start, so that
+ * threads do not wait for each other. Returns false only if out of memory; the sum is unusable
+ * then. */
 bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsigned share,
                      unsigned shares, struct error *error);
 
-/* The same with another sum. Not while others add. */
+/* Adds another sum. No other thread may add at the same time. */
 bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more,
                          struct error *error);
 
-/* Takes over what a profile of the same identity says beside its counters: the addresses in header
- * and data. Other threads may add meanwhile, but not do this. */
+/* Replaces everything but counters and bitmap by that of a profile of the same identity, which
+ * concerns the addresses in header and data. Other threads may add at the same time, but not call
+ * this function. */
 void profile_sum_adopt(struct profile_sum *sum, const struct profile *profile);
 
-/* The following are for when all has been added. */
+/* The following are to be called after everything has been added. */
 
-/* One raw profile that stands for all: the sum; with byte coverage the AND. It lives as long as the
- * sum, and what profile_sum_plane gave before must not be used any more. */
+/* One raw profile for all: the sum; with byte coverage, the AND. It is valid as long as the sum,
+ * and invalidates what profile_sum_plane returned before. */
 struct bytes profile_sum_combined(struct profile_sum *sum);
 
 /* 1 without byte coverage. */
 unsigned profile_sum_plane_count(const struct profile_sum *sum);
 
-/* Plane k, a raw profile to be counted 2^k times. Good until the next call. */
+/* Plane k, a raw profile with the weight 2^k. Valid until the next call. */
 struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Writing raw profiles: see profile.h.
  *
- * The same table and the same list of parts that a profile is read with say how it is written, so
- * the two cannot disagree.
+ * Writing uses the same table of words and the same list of parts as reading, so the two cannot
+ * disagree.
  */
 #include <string.h>
 
@@ -13,7 +13,8 @@ static bool put(struct bytes part, bytes_sink sink, void *context, struct error 
     return part.size == 0 || sink(context, part, error);
 }
 
-/* Padding between parts: a page at most in what the runtime writes, but never trusted. */
+/* Writes the padding between parts. The runtime writes at most a page of it, but the size is not to
+ * be trusted. */
 static bool put_zeros(uint64_t size, bytes_sink sink, void *context, struct error *error)
 {
     static const uint8_t zeros[4096];
@@ -74,7 +75,7 @@ bool profile_write(const struct profile *profile, bytes_sink sink, void *context
 {
     uint8_t words[PROFILE_HEADER_WORD_COUNT * sizeof(uint64_t)];
     struct profile_part parts[PROFILE_PART_COUNT_MAX];
-    struct profile copy = *profile; /* for its parts' views, which are asked for to be set */
+    struct profile copy = *profile; /* profile_list_parts gives pointers to non-const views */
     size_t count = profile_list_parts(&copy, parts);
     struct bytes header = {words, encode_header(profile, words)};
 

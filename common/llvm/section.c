@@ -1,5 +1,5 @@
 /*
- * The table behind section.h.
+ * The kinds of section: see section.h.
  */
 #include "common/llvm/section.h"
 

@@ -1,5 +1,5 @@
 /*
- * The kinds of section that covsplit knows, under one set of names for all image formats.
+ * The kinds of section that covsplit knows, with the same names for all image formats.
  *
  * The numbers are stored in sidecars: they never change and are never reused.
  */
@@ -16,9 +16,9 @@ enum section_kind {
     SECTION_DATA = 4,     /* __llvm_prf_data */
     SECTION_COVNAMES = 5, /* __llvm_covnames: names under -profile-correlate=binary */
     SECTION_COVDATA = 6,  /* __llvm_covdata: data under -profile-correlate=binary */
-    SECTION_COUNTERS = 7, /* __llvm_prf_cnts: never removed; its place and size are recorded */
+    SECTION_COUNTERS = 7, /* __llvm_prf_cnts: never removed; address and size are recorded */
     SECTION_BITMAP = 8,   /* __llvm_prf_bits: likewise */
-    /* Never removed: a program that XRay instruments patches itself by them. Copied. */
+    /* Never removed, but copied: a program instrumented by XRay uses them to patch itself. */
     SECTION_XRAY_MAP = 9,    /* xray_instr_map */
     SECTION_XRAY_INDEX = 10, /* xray_fn_idx */
 };
@@ -30,20 +30,21 @@ enum section_kind {
 #define SECTION_REMOVABLE                                                                          \
     (SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_NAMES) |      \
      SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVNAMES) | SECTION_BIT(SECTION_COVDATA))
-/* Those that are copied whenever the image has them. */
+/* Kinds that are copied to the sidecar whenever the image has them. */
 #define SECTION_ARCHIVED (SECTION_BIT(SECTION_XRAY_MAP) | SECTION_BIT(SECTION_XRAY_INDEX))
-/* Those whose contents a sidecar may have. */
+/* Kinds whose contents a sidecar may hold. */
 #define SECTION_STORED (SECTION_REMOVABLE | SECTION_ARCHIVED)
 
-/* The ELF name, which is also the canonical one in sidecars: "__llvm_covmap". NULL for a number
- * that is no kind. */
+/* The ELF name, which is used in sidecars for all formats: "__llvm_covmap". NULL for an invalid
+ * kind.
+ */
 const char *section_kind_name(enum section_kind kind);
 
 /* The short name that --sections takes: "covmap", "covfun", "names", "data", "covnames",
- * "covdata"; "counters" and "bitmap" for the two that stay. NULL for a number that is no kind. */
+ * "covdata"; "counters" and "bitmap" for the two that stay. NULL for an invalid kind. */
 const char *section_kind_word(enum section_kind kind);
 
-/* The kind of an ELF name; false if it is none of these. */
+/* The kind of section with this ELF name; false if there is none. */
 bool section_kind_of_name(const char *name, enum section_kind *kind);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What the chunk claims to be long once it is decompressed. */
+/* The decompressed size that the chunk claims to have. */
 #define CLAIMED_SIZE 0x7f
 #define HEAD_SIZE    2
 #define TEXT_START   "\ncovsplit lightweight profile, UUID "
@@ -15,11 +15,11 @@
 #define SHORT_SIZE   3
 #define FILLER       0xff
 
-/* Of the size of names in lprofGetLoadModuleSignature, in all versions. */
+/* By how many bits lprofGetLoadModuleSignature shifts the size of names, in all versions. */
 #define SIGNATURE_SHIFT 40
 
-/* LLVM numbers its versions from 0 and writes them all in one word; this is the largest that is
- * positive, whatever the sign that a reader gives it. */
+/* LLVM counts its versions from 0. This is the largest 32-bit number that is positive even if a
+ * reader takes it as signed. */
 #define MAPPING_VERSION 0x7fffffffu
 
 _Static_assert(HEAD_SIZE + sizeof(TEXT_START TEXT_MORE TEXT_END) - 1 + 2 * TRIPWIRE_UUID_MAX <=
@@ -62,7 +62,7 @@ void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid)
     memcpy(to + HEAD_SIZE, text, text_size(uuid->size));
 }
 
-/* What rounds a size up to a unit, and all of a short text. */
+/* Bytes ff, which pad the text to a unit, or replace it if it is too long. */
 static bool is_filler(struct bytes bytes)
 {
     for (size_t i = 0; i < bytes.size; i++) {
@@ -72,7 +72,7 @@ static bool is_filler(struct bytes bytes)
     return bytes.size < TRIPWIRE_UNIT_MAX;
 }
 
-/* Takes a text off the front of *bytes. False if it is not there. */
+/* Takes this text off the front of *bytes. False if it is not there. */
 static bool take(struct bytes *bytes, const char *text)
 {
     size_t size = strlen(text);
@@ -83,7 +83,7 @@ static bool take(struct bytes *bytes, const char *text)
     return true;
 }
 
-/* The head must be ours, and what it says of the size right; *text is what is behind it. */
+/* Checks the first two bytes, of which the second must be the size of what follows, *text. */
 static bool read_head(struct bytes names, struct bytes *text)
 {
     return names.size >= SHORT_SIZE && names.size <= TRIPWIRE_SIZE_MAX &&

@@ -1,28 +1,28 @@
 /*
- * The tripwire: what stands where LLVM's tools look for names and for coverage mapping, once those
- * are in the sidecar.
+ * The tripwire: what replaces names and coverage mapping in a split image, where LLVM's tools look
+ * for them.
  *
- * With nothing there, llvm-profdata and llvm-cov succeed, and report that nothing was executed. So
- * something stays which each of their versions refuses:
+ * If these were simply missing, llvm-profdata and llvm-cov would succeed, and report that nothing
+ * was executed. So they are replaced by something that every version of these tools refuses:
  *
- *   - in a lightweight profile, and in the stripped image that writes it, a section of names whose
- *     one chunk says that it is compressed, and is no zlib stream:
+ *   - in a lightweight profile, and in the stripped image that writes it, a names section whose
+ * only chunk claims to be compressed but is not a zlib stream:
  *
- *         7f            bytes of the chunk's text, a ULEB128: any number but 0
- *         NN            bytes of its stream, a ULEB128: those that follow, 1 to 126
- *         text          for people, as `strings` shows it: what this is, of which UUID, and what to
- *                       do; or, where the names are too short for that, the one byte ff
+ *         7f            size of the chunk's text, a ULEB128: any number but 0
+ *         NN            size of its stream, a ULEB128: the number of bytes that follow, 1 to 126
+ *         text          for people, and for `strings`: what this is, the UUID, and what to do;
+ *                       or, if the original names are too short for that, a single byte ff
  *
  *     llvm-profdata ends with "failed to uncompress data (zlib)";
  *
- *   - in a stripped image, a record of the coverage mapping of a version that does not exist.
+ *   - in a stripped image, a coverage mapping record of a version that does not exist.
  *
  * The text is "\ncovsplit lightweight profile, UUID HEX: use covsplit merge\n". No zlib stream
- * starts with those bytes: the method in the low half of the first one would be 10, and deflate is
- * 8. A UUID of more than TRIPWIRE_UUID_MAX bytes is cut short, with "..." behind it.
+ * starts with these bytes: the method in the low half of the first one would be 10, and deflate is
+ * 8. A UUID of more than TRIPWIRE_UUID_MAX bytes is truncated and followed by "...".
  *
- * Where the image's code can only make addresses that are multiples of a unit (s390x: 2), the size
- * is one too: bytes ff behind the text make up for it.
+ * On some machines code can only form addresses that are multiples of a unit (s390x: 2). There the
+ * size is a multiple of it too; the text is padded with bytes ff.
  */
 #ifndef COVSPLIT_COMMON_LLVM_TRIPWIRE_H
 #define COVSPLIT_COMMON_LLVM_TRIPWIRE_H
@@ -34,38 +34,39 @@
 #include "common/base/bytes.h"
 #include "common/base/uuid.h"
 
-/* So a profile gets no more than 128 bytes longer, padding included. */
+/* The tripwire makes a profile at most this much longer, including padding. */
 #define TRIPWIRE_SIZE_MAX 128
 #define TRIPWIRE_UUID_MAX 32
 #define TRIPWIRE_UNIT_MAX 4
 
-/* How many bytes of names of `names_size` bytes the tripwire of an image takes whose UUID has
- * `uuid_size` bytes: with the text where that fits, else 3, or 0 if those do not fit either;
- * rounded up to the unit, a power of 2. */
+/* The size in bytes of the tripwire that replaces names of `names_size` bytes, for a UUID of
+ * `uuid_size` bytes: with the text if that fits; otherwise 3, or 0 if not even that fits. Rounded
+ * up to a multiple of the unit, a power of 2. */
 size_t tripwire_size(uint64_t names_size, size_t uuid_size, size_t unit);
 
-/* Writes a tripwire of the size that tripwire_size gave for a UUID of this size. */
+/* Writes a tripwire; `size` must come from tripwire_size for this UUID's size. */
 void tripwire_write(uint8_t *to, size_t size, const struct uuid *uuid);
 
-/* True if a section of names is a tripwire. */
+/* True if a names section is a tripwire. */
 bool tripwire_recognize(struct bytes names);
 
-/* The tripwire at the start of a section that goes on behind it. False if there is none. */
+/* Finds the tripwire at the start of a section, which may be longer. False if there is none. */
 bool tripwire_find(struct bytes section, struct bytes *tripwire);
 
-/* The UUID in a tripwire. False if there is none: the tripwire is of 3 bytes, or is none.
- * *is_prefix: the UUID goes on behind these bytes. */
+/* Reads the UUID in a tripwire. False if `names` is no tripwire, or one of 3 bytes, which has no
+ * UUID. *is_prefix tells whether the UUID was truncated. */
 bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix);
 
-/* The runtime tells the images of a process apart, where a file name has %m, by a sum of which one
- * term is the size of the names times 2^40, and another the NameRef of the first record. Where
- * names go and records stay, two images whose sums differed must not get the same one, or one of
- * the two profiles is lost. So this is added to that NameRef in the image (modulo 2^64), which
- * keeps the sum as it was, and taken off again when the profile is correlated. */
+/* If a profile's file name contains %m, the runtime distinguishes the images of a process by a sum.
+ * One of its terms is the size of the names times 2^40, another the NameRef of the first record. If
+ * names are removed but records stay, the sums of two images that used to differ might become
+ * equal, and one of their profiles would be lost. So this number is added to that NameRef in the
+ * image (modulo 2^64), which keeps the sum unchanged. It is subtracted when the profile is
+ * correlated. */
 uint64_t tripwire_signature(uint64_t names_size, uint64_t tripwire_size);
 
-/* The header of a record of __llvm_covmap: NRecords, FilenamesSize, CoverageSize, all 0, and a
- * Version that does not exist, of 32 bits each. */
+/* The header of a __llvm_covmap record, 32 bits each: NRecords, FilenamesSize and CoverageSize, all
+ * 0, and a Version that does not exist. */
 #define TRIPWIRE_MAPPING_SIZE 16
 void tripwire_write_mapping(uint8_t to[TRIPWIRE_MAPPING_SIZE], bool big_endian);
 bool tripwire_recognize_mapping(struct bytes mapping, bool big_endian);

@@ -1,12 +1,12 @@
 /*
  * Decompressing what a sidecar holds, and checking it against its digests: see content.h.
  *
- * A size in a sidecar is a claim. Memory is taken as decompressed bytes fill it, and where the
- * bytes themselves are not wanted, none is taken beyond a fixed piece.
+ * A size in a sidecar is not trusted. Memory is allocated as decompressed bytes fill it; if the
+ * bytes themselves are not needed, only a buffer of fixed size is used.
  *
- * Sections in compact forms need each other: data needs names, the coverage mapping needs both.
- * When a section is read, only what it needs is decoded with it; of the names that is their text
- * alone, so that no zlib stream is ever made again for another section's sake.
+ * Sections in compact forms depend on each other: data needs names, the coverage mapping needs
+ * both. When a section is read, only what it needs is decoded with it. Of the names that is only
+ * their text, so no zlib stream is ever recreated for another section.
  */
 #include "common/sidecar/content.h"
 
@@ -19,7 +19,7 @@
 #include "common/codec/zstd.h"
 #include "common/llvm/names.h"
 
-/* What is decompressed of a zstd frame at a time. */
+/* How much of a zstd frame is decompressed at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
 
 /* ---- checks ---- */
@@ -31,9 +31,9 @@ static bool check_digest(const struct sidecar_content *content, struct digest fo
            packed_damaged(&content->packed, "its digest is not the one recorded", error);
 }
 
-/* ---- what compact forms need of other sections ---- */
+/* ---- what compact forms need from other sections ---- */
 
-/* NULL if the sidecar has no contents of the kind. */
+/* NULL if the sidecar holds no contents of this kind. */
 static const struct sidecar_content *content_of_kind(const struct sidecar *sidecar,
                                                      enum section_kind kind)
 {
@@ -44,7 +44,7 @@ static const struct sidecar_content *content_of_kind(const struct sidecar *sidec
                : &sidecar->contents[section - sidecar->sections];
 }
 
-/* The section whose names the others need; NULL: there is none. */
+/* The section whose names the other sections need; NULL if there is none. */
 static const struct sidecar_content *names_content(const struct sidecar *sidecar)
 {
     const struct sidecar_content *content = content_of_kind(sidecar, SECTION_NAMES);
@@ -54,7 +54,7 @@ static const struct sidecar_content *names_content(const struct sidecar *sidecar
     return content == NULL || content->transform == NULL ? NULL : content;
 }
 
-/* Keeps the NameRefs of the names that others need, which they are taken from. */
+/* Keeps the NameRefs of the names for other sections; moves them out of `names`. */
 static bool keep_references(const struct sidecar *sidecar, struct names *names, struct error *error)
 {
     struct names *kept, *known = atomic_load(&sidecar->references->known);
@@ -69,7 +69,7 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
     kept->references = names->references;
     kept->count = names->count;
     names->references = NULL;
-    /* Another thread may have been faster. */
+    /* Another thread may have stored them first. */
     if (!atomic_compare_exchange_strong(&sidecar->references->known, &known, kept)) {
         names_free(kept);
         free(kept);
@@ -77,7 +77,7 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
     return true;
 }
 
-/* The names that others need, without their text. */
+/* Loads the names that other sections need, without their text. */
 static bool load_names(const struct sidecar *sidecar, struct transform_context *context,
                        struct error *error)
 {
@@ -109,7 +109,8 @@ static bool load_data(const struct sidecar *sidecar, struct transform_context *c
     return true;
 }
 
-/* Without what is loaded of others, but with what tells a memo where that comes from. */
+/* The context without the contents of other sections, but with the sources by which a memo
+ * identifies them. */
 static struct transform_context reader_context(const struct sidecar *sidecar)
 {
     const struct sidecar_content *names = names_content(sidecar);
@@ -124,13 +125,13 @@ static struct transform_context reader_context(const struct sidecar *sidecar)
 
     if (context.memo != NULL && names != NULL)
         context.sources.names = digest_of(names->packed.bytes);
-    /* Of what load_data loads, this is checked. */
+    /* load_data checks the data against this digest. */
     if (data != NULL)
         context.sources.data = data->digest;
     return context;
 }
 
-/* Fills in what the form needs; the data goes to a buffer that is the caller's to free. */
+/* Loads what the form needs. The data goes to a buffer that the caller frees. */
 static bool load_needed(const struct sidecar *sidecar, const struct transform *transform,
                         struct transform_context *context, struct buffer *data, struct error *error)
 {
@@ -140,7 +141,7 @@ static bool load_needed(const struct sidecar *sidecar, const struct transform *t
 
 /* ---- as a whole ---- */
 
-/* What the memo knows needs no names. */
+/* Asks the memo first: what it knows can be loaded without names and data. */
 static bool load_compact(const struct sidecar *sidecar, const struct sidecar_content *content,
                          struct buffer *loaded, struct error *error)
 {
@@ -189,10 +190,10 @@ struct content_stream {
     const struct sidecar_content *content;
     struct error *error;
     uint64_t left;
-    struct bytes rest;         /* of `loaded`: what was decoded and is not taken yet */
+    struct bytes rest;         /* the part of `loaded` that has not been taken yet */
     struct buffer loaded;      /* the content, or a piece of it */
-    struct codec_stream *zstd; /* NULL: it is in a compact form */
-    /* Of one in blocks: those from `next` on are not decoded yet. */
+    struct codec_stream *zstd; /* NULL for a compact form */
+    /* For a section in blocks: those from `next` on are not decoded yet. */
     struct blocks blocks;
     size_t next;
     struct buffer data; /* what the blocks need */
@@ -262,7 +263,7 @@ uint64_t content_stream_left(const struct content_stream *stream)
     return stream->left;
 }
 
-/* A piece of the frame, or as many blocks as there are threads for. */
+/* Decodes a piece of the frame, or as many blocks as there are threads. */
 static bool decode_more(struct content_stream *stream)
 {
     size_t count = stream->blocks.count - stream->next;
@@ -306,7 +307,7 @@ bool content_stream_take(struct content_stream *stream, uint64_t most, struct by
     return true;
 }
 
-/* Passes over whole blocks that nothing is decoded of. */
+/* Skips whole blocks without decoding them. */
 static uint64_t skip_blocks(struct content_stream *stream, uint64_t size)
 {
     uint64_t skipped = 0;
@@ -373,7 +374,7 @@ static const struct sidecar_content *content_of(const struct sidecar *sidecar,
 {
     if (section->has_content)
         return &sidecar->contents[section - sidecar->sections];
-    error_set(error, "%s: of %s only address and size are recorded; read it from the image",
+    error_set(error, "%s: only address and size of %s are recorded; read it from the image",
               sidecar->name, section->name);
     return NULL;
 }
@@ -394,8 +395,8 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_
     return stored != NULL && content_pass(sidecar, stored, sink, context, error);
 }
 
-/* A zstd frame tells only at its end whether what came out of it is right, so before the first part
- * of it is given back all of it is looked at. The other forms are checked as they are decoded. */
+/* The digest of a zstd frame can only be checked at its end, so the whole frame is checked before
+ * its first part is returned. The other forms are checked as they are decoded. */
 static bool check_frame(const struct sidecar *sidecar, const struct sidecar_section *section,
                         const struct sidecar_content *stored, struct error *error)
 {
@@ -449,7 +450,8 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
     return done;
 }
 
-/* *taken is false if that does not give all names, or an empty one, which is none. */
+/* Moves the distinct names to *set. Sets *taken to false instead if these are not all names, or one
+ * of them is empty, which does not count as a name. */
 static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
                           bool for_others, struct names *set, bool *taken, struct error *error)
 {

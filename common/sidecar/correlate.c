@@ -1,15 +1,17 @@
 /*
  * Correlating: see correlate.h.
  *
- * Pointers in records. From version 8 on CounterPtr is the distance of the counters from the record
- * itself, a number that the linker knows, so the data section of the file is what a profile has.
- * The header's CountersDelta is that of the counters section from the data section; a reader takes
- * CounterPtr - (CountersDelta - position of the record) for the offset of the counters. In version
- * 7, CounterPtr is an address: the file has the linked one and a profile the one in memory, further
- * on by the load bias, which CountersDelta (there the address of the counters) tells. Where the
- * image can be loaded anywhere, version 7 has nothing but zeros there, as the addresses are in the
- * dynamic relocations: then the counters are taken to follow each other in the order of the
- * records, provided that they fill their section exactly.
+ * Pointers in records. From version 8 on, CounterPtr is the distance from the record to its
+ * counters, a number that the linker knows, so the data section in the file is the same as in a
+ * profile. The header's CountersDelta is the distance from the data section to the counters
+ * section; a reader computes the offset of the counters as CounterPtr - (CountersDelta - position
+ * of the record).
+ *
+ * In version 7, CounterPtr is an address: the linked one in the file, the one in memory in a
+ * profile. They differ by the load bias, which follows from CountersDelta, in this version the
+ * address of the counters. In position-independent images of version 7, CounterPtr is zero in the
+ * file, because the addresses are in the dynamic relocations. Then the counters are assumed to be
+ * in the order of the records, provided that they fill their section exactly.
  */
 #include "common/sidecar/correlate.h"
 
@@ -27,7 +29,7 @@ bool correlation_is_big_endian(const struct correlation *correlation)
     return sidecar_facts(correlation->sidecar)->elf_data == 2; /* ELFDATA2MSB */
 }
 
-/* In COFF the distances have 32 bits, whatever the size of the field. */
+/* In COFF, distances have 32 bits, whatever the size of the field. */
 static uint64_t pointer_mask(const struct correlation *correlation)
 {
     bool narrow = sidecar_facts(correlation->sidecar)->format == IMAGE_COFF;
@@ -82,7 +84,7 @@ static bool damaged(const struct sidecar *sidecar, const char *how, struct error
                      sidecar_name(sidecar), how);
 }
 
-/* The last record may come without its padding. */
+/* The last record may lack its padding; adds it. */
 static bool complete_last_record(struct correlation *correlation, struct error *error)
 {
     const struct profile_record_layout *layout = &correlation->layout;
@@ -91,12 +93,12 @@ static bool complete_last_record(struct correlation *correlation, struct error *
     if (rest == 0)
         return true;
     if (rest < layout->fields_size)
-        return damaged(correlation->sidecar, "its data are no whole records", error);
+        return damaged(correlation->sidecar, "its data does not consist of whole records", error);
     return buffer_append_zeros(&correlation->data, layout->record_size - rest) ||
            error_out_of_memory(error, sidecar_name(correlation->sidecar), layout->record_size);
 }
 
-/* Reads the section of that kind where there is one. *found tells. */
+/* Reads the section of this kind; *found is false if there is none. */
 static bool load_section(const struct sidecar *sidecar, enum section_kind kind,
                          struct buffer *content, bool *found, struct error *error)
 {
@@ -106,7 +108,8 @@ static bool load_section(const struct sidecar *sidecar, enum section_kind kind,
     return section == NULL || sidecar_read_section(sidecar, section, content, error);
 }
 
-/* Addresses that need a dynamic relocation are zero in the file: see the top. */
+/* Fills in addresses that are zero in the file because of dynamic relocations: see the opening
+ * comment. */
 static bool fill_in_addresses(struct correlation *correlation, uint64_t counters,
                               struct error *error)
 {
@@ -127,14 +130,14 @@ static bool fill_in_addresses(struct correlation *correlation, uint64_t counters
     }
     if (position != correlation->counters_size)
         return error_set(error,
-                         "%s: raw profile version 7 of an image without fixed addresses, whose "
-                         "counters cannot be told apart; link with -no-pie, or use LLVM 14 or "
-                         "later",
+                         "%s: raw profile version 7 of an image without fixed addresses: its "
+                         "counters cannot be assigned to functions; link with -no-pie, or use "
+                         "LLVM 14 or later",
                          sidecar_name(correlation->sidecar));
     return true;
 }
 
-/* Data as it was in the image. */
+/* Loads the data section of the image. */
 static bool load_image_data(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
                             struct error *error)
 {
@@ -149,8 +152,8 @@ static bool load_image_data(struct correlation *correlation, uint64_t counters, 
     return true;
 }
 
-/* Whether the record's counters are in the image: those of a function that the linker dropped are
- * not, though its record in the section that is not loaded may stay. */
+/* Whether the record's counters are in the image. If the linker dropped a function, its counters
+ * are gone, but its record may remain in __llvm_covdata, which is not loaded. */
 static bool is_live(const struct correlation *correlation, const uint8_t *record, uint64_t counters,
                     uint64_t *offset)
 {
@@ -160,7 +163,7 @@ static bool is_live(const struct correlation *correlation, const uint8_t *record
     return address >= counters && *offset < correlation->counters_size;
 }
 
-/* A record and where its counters are. */
+/* A record, by its index, and the offset of its counters. */
 struct live_record {
     uint64_t offset;
     uint64_t index;
@@ -182,8 +185,8 @@ static int compare_indices(const void *a, const void *b)
     return left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* Keeps the first record for each offset: several records of one function (in sections that are not
- * loaded, linkers do not fold them) must not make its counters count several times. */
+/* Keeps the first record for each offset. Linkers do not merge the records of a function in
+ * sections that are not loaded, but its counters must not be counted several times. */
 static uint64_t drop_repeated(struct live_record *records, uint64_t count)
 {
     uint64_t kept = 0;
@@ -210,8 +213,8 @@ static uint64_t find_live_records(const struct correlation *correlation, uint64_
     return drop_repeated(records, live);
 }
 
-/* Brings __llvm_covdata into the form that the data of a profile has: no record that stands for
- * nothing, and distances instead of addresses. */
+/* Converts __llvm_covdata to the form of data in a profile: drops records without counters, and
+ * converts addresses to distances. */
 static bool convert_covdata(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
                             struct error *error)
 {
@@ -267,7 +270,7 @@ static bool load_data(struct correlation *correlation, struct error *error)
            load_image_data(correlation, counters_address, bitmap_address, error);
 }
 
-/* By the first record, as in profiles. */
+/* Determined from the first record, as in profiles. */
 static uint64_t find_counter_skew(const struct correlation *correlation)
 {
     const struct profile_record_layout *layout = &correlation->layout;
@@ -281,8 +284,8 @@ static uint64_t find_counter_skew(const struct correlation *correlation)
     return skew < correlation->counters_size ? skew : 0;
 }
 
-/* Each name once, and not compressed: llvm-profdata takes that for the same and reads it faster,
- * and no zlib stream has to be made again. What is no section of names is passed on as it is. */
+/* Loads each name once, uncompressed. llvm-profdata treats that the same and reads it faster, and
+ * no zlib stream has to be recreated. Contents that are not names are passed on unchanged. */
 static bool load_names(struct correlation *correlation, struct error *error)
 {
     const struct sidecar *sidecar = correlation->sidecar;
@@ -314,10 +317,10 @@ bool correlation_load(struct correlation *correlation, const struct sidecar *sid
     if (!profile_record_layout(facts->raw_version, (size_t)facts->pointer_size,
                                &correlation->layout))
         return error_set(error,
-                         "%s: of an image that writes no profiles, or none of raw version %d to "
+                         "%s: its image writes no profiles, or none of raw version %d to "
                          "%d; give the sidecar of the image that wrote the profile",
                          sidecar_name(sidecar), PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
-    /* Names first: the data needs what is known of them then. */
+    /* Names first, because decoding the data needs their NameRefs. */
     if (!load_names(correlation, error) || !load_data(correlation, error))
         return false;
     correlation->counter_skew = find_counter_skew(correlation);
@@ -371,7 +374,7 @@ bool correlation_range(const struct correlation *correlation, uint64_t index,
                         correlation->bitmap_size);
 }
 
-/* ---- whose profile is it ---- */
+/* ---- checking that profile and sidecar belong together ---- */
 
 static bool has_binary_id(const struct profile *profile, const struct uuid *uuid)
 {
@@ -385,7 +388,7 @@ static bool has_binary_id(const struct profile *profile, const struct uuid *uuid
     return false;
 }
 
-/* What the tripwire has of the UUID, if it has something of it, is the sidecar's. */
+/* Whether the UUID in the tripwire, if there is one, is the sidecar's. */
 static bool tripwire_agrees(const struct uuid *uuid, const struct profile *profile)
 {
     struct uuid said;
@@ -403,8 +406,8 @@ static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile 
         return false;
     if (facts->has_stub && profile->lightweight)
         return uuid_has_stub(&facts->uuid, profile->stub_uuid);
-    /* With neither a stub nor a binary ID, or with a UUID that the image never knew of, there is
-     * nothing to compare. The sizes must do then. */
+    /* Without a stub or a binary ID, or if the UUID does not come from the image itself, there is
+     * nothing to compare. Then only the sizes are checked. */
     return profile->binary_ids.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID ||
            has_binary_id(profile, &facts->uuid);
 }
@@ -417,13 +420,13 @@ static bool of_another_build(const struct sidecar *sidecar, const struct profile
     struct uuid uuid = profile_uuid(profile, &source);
 
     return error_set(error,
-                     "%s: written by another build than %s is of: its UUID is %s, not %s; give the "
-                     "sidecar of the image that wrote it",
+                     "%s: written by another build than that of %s: its UUID is %s, not %s; "
+                     "give the sidecar of the image that wrote it",
                      name, sidecar_name(sidecar), uuid_format(&uuid, found),
                      uuid_format(&sidecar_facts(sidecar)->uuid, wanted));
 }
 
-/* The number of items of a section, as the runtime counts them: the last one may be cut short. */
+/* The number of items in a section, as the runtime counts them: the last one may be incomplete. */
 static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, uint64_t item_size)
 {
     const struct sidecar_section *section = sidecar_find(sidecar, kind);
@@ -442,8 +445,8 @@ static bool check_not_empty(const struct sidecar *sidecar, const char *name, str
                      sidecar_name(sidecar), name);
 }
 
-/* Without records there is -profile-correlate: what is missing may be in the image alone, or in its
- * debug information. Windows has no such debug information. */
+/* A profile without records comes from -profile-correlate. If the sidecar has none either, they may
+ * be in the image, or in its debug information (not on Windows). */
 static bool check_records(const struct sidecar *sidecar, const struct profile *profile,
                           const char *name, struct error *error)
 {
@@ -453,13 +456,13 @@ static bool check_records(const struct sidecar *sidecar, const struct profile *p
         return profile_needs_debug_info(name, error);
     return error_set(
         error,
-        "%s: without records, as of an image built with -profile-correlate, and %s has "
+        "%s: has no records, as with an image built with -profile-correlate, and %s has "
         "none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
         name, sidecar_name(sidecar));
 }
 
-/* A program can change its records: whatever it did it for, the sidecar's records know nothing of
- * it, and what the runtime then wrote need not fit them. */
+/* A program can change its records at run time. The sidecar's records do not reflect that, so what
+ * the runtime wrote afterwards need not fit them. */
 static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
@@ -467,8 +470,8 @@ static bool check_stub(const struct sidecar *sidecar, const struct profile *prof
         !sidecar_facts(sidecar)->has_stub)
         return true;
     return error_set(error,
-                     "%s: the record that the split has left in the image of %s was changed, so "
-                     "that its counters are not to be trusted; if the program changes its "
+                     "%s: the stub record that the split left in the image of %s was changed, so "
+                     "its counters cannot be trusted; if the program changes its "
                      "records, split it with --sections covmap,covfun",
                      name, sidecar_name(sidecar));
 }
@@ -490,8 +493,8 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
         facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
         (facts->elf_data == 2) != profile->big_endian)
         return error_set(error,
-                         "%s: of raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
-                         " (or other pointers); give the sidecar of the image that wrote it",
+                         "%s: has raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
+                         " (or another pointer size); give the sidecar of the image that wrote it",
                          name, profile->header.version, sidecar_name(sidecar), facts->raw_version);
     if (counters != profile->header.num_counters ||
         items_in(sidecar, SECTION_BITMAP, 1) != profile->header.num_bitmap_bytes)
@@ -506,7 +509,8 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
 
 /* ---- applying ---- */
 
-/* Addresses of version 7 as they were in the memory of the program that wrote the profile. */
+/* Converts the addresses of version 7 to those in the memory of the program that wrote the profile.
+ */
 static bool relocate(const struct correlation *correlation, const struct profile *profile,
                      const char *name, struct buffer *relocated, struct error *error)
 {
@@ -538,7 +542,7 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
         return true;
     }
     if (correlation->layout.relative) {
-        uint64_t mask = UINT32_MAX; /* on 64-bit Windows the runtime writes no more */
+        uint64_t mask = UINT32_MAX; /* on 64-bit Windows the runtime writes only these bits */
 
         if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0 &&
             profile->counter_skew == correlation->counter_skew)
@@ -554,8 +558,9 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
     return true;
 }
 
-/* Without exact names the size that they had is not known for certain: covsplit of before tripwires
- * made such sidecars of images whose records stay. */
+/* Checks that a NameRef belongs to a name. Without exact names, their original size, from which it
+ * was computed, is not certain: versions before tripwires made such sidecars of images whose
+ * records stayed. */
 static bool is_name_ref(const struct correlation *correlation, uint64_t name_ref, const char *name,
                         struct error *error)
 {
@@ -569,13 +574,13 @@ static bool is_name_ref(const struct correlation *correlation, uint64_t name_ref
     return is || !done
                ? done
                : error_set(error,
-                           "%s: its first record is of no function in %s, which does not say how "
-                           "large the names were (--no-exact); split the image again",
+                           "%s: its first record belongs to no function in %s, which does not "
+                           "say how large the names were (--no-exact); split the image again",
                            name, sidecar_name(correlation->sidecar));
 }
 
-/* Records that stayed in the image are the profile's own, but for the first one's NameRef: see
- * tripwire_signature. */
+/* If the records stayed in the image, the profile has them unchanged, except for the first one's
+ * NameRef, which is restored here: see tripwire_signature. */
 static bool put_name_ref_back(const struct correlation *correlation, const struct profile *profile,
                               const char *name, struct buffer *changed, struct profile *full,
                               struct error *error)
@@ -622,7 +627,7 @@ bool correlation_apply(const struct correlation *correlation, const struct profi
     if (profile_lacks_names(profile)) {
         if (!correlation->has_names)
             return error_set(error,
-                             "%s: without names, and %s has none; give the sidecar of the image "
+                             "%s: has no names, and neither has %s; give the sidecar of the image "
                              "that wrote it",
                              name, sidecar_name(correlation->sidecar));
         full->names = buffer_view(&correlation->names);
@@ -644,7 +649,8 @@ bool correlation_write(struct correlation *correlation, const struct sidecar *si
     if (!profile_needs_sidecar(profile))
         return profile_write(profile, sink, context, error);
     if (sidecar == NULL)
-        return error_set(error, "%s: of a split image; give the sidecar of that image", name);
+        return error_set(error, "%s: comes from a split image; give the sidecar of that image",
+                         name);
     done = correlation_need(correlation, sidecar, error) &&
            correlation_apply(correlation, profile, name, &relocated, &full, error) &&
            profile_write(&full, sink, context, error);

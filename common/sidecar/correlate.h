@@ -1,17 +1,18 @@
 /*
- * Correlating: putting back into a profile what a split took out of the image that wrote it.
+ * Correlating: adds to a profile what a split took out of the image that wrote it.
  *
- * A profile of a split image has all its counters, but lacks names, and has a stub for its data.
- * Three kinds occur, and the sidecar tells which one it is:
+ * A profile of a split image has all its counters, but no names, and a stub instead of its data.
+ * There are three cases, and the sidecar tells which one applies:
  *
  *   - the stub record stands for the data: data and names come from the sidecar;
- *   - the data was kept (value profiling, or --sections): only names come back, and the NameRef of
- *     the first record, which was changed in the image (tripwire_signature in tripwire.h);
+ *   - the data was kept in the image (value profiling, or --sections): only the names are added,
+ * and the NameRef of the first record, which was changed in the image, is restored
+ *     (tripwire_signature in tripwire.h);
  *   - the image was built with -profile-correlate=binary: its profiles have no data and no names by
- *     design; both come from __llvm_covdata and __llvm_covnames, whose records hold addresses
- *     instead of distances and are brought into the form that a profile has.
+ *     design. Both come from __llvm_covdata and __llvm_covnames; the records hold addresses instead
+ *     of distances and are converted.
  *
- * The counters are never touched or copied, so this costs the same whatever was counted.
+ * The counters are never modified or copied, so their number does not affect the cost.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_CORRELATE_H
 #define COVSPLIT_COMMON_SIDECAR_CORRELATE_H
@@ -24,40 +25,39 @@
 #include "common/llvm/profile.h"
 #include "common/sidecar/sidecar.h"
 
-/* What a sidecar has for profiles, decompressed once for all of them. */
+/* What a sidecar holds for profiles, decompressed once for all of them. */
 struct correlation {
     const struct sidecar *sidecar;
     bool is_loaded;
     struct profile_record_layout layout;
-    bool has_data;  /* false: the data stayed in the image */
-    bool is_binary; /* data and names are those of -profile-correlate=binary */
+    bool has_data;  /* false if the data stayed in the image */
+    bool is_binary; /* data and names are for -profile-correlate=binary */
     bool has_names;
     struct buffer data;  /* whole records */
-    struct buffer names; /* a section with each name once */
-    /* What the CounterPtr (BitmapPtr) of the first record is from the start of the counters
-     * (bitmap), as the header of a profile with this data says it. */
+    struct buffer names; /* a names section with each name once */
+    /* CountersDelta and BitmapDelta in the header of a profile with this data. */
     uint64_t counters_delta;
     uint64_t bitmap_delta;
-    uint64_t counters_size; /* bytes in the image */
-    uint64_t counter_skew;  /* of them in front of the first counter: see profile.h */
+    uint64_t counters_size; /* in the image, in bytes */
+    uint64_t counter_skew;  /* how many of these precede the first counter: see profile.h */
     uint64_t bitmap_size;
 };
 
-/* Decompresses data and names, and nothing else. The sidecar must outlive the correlation, which is
- * freed with correlation_free, also after a failure. */
+/* Decompresses data and names, and nothing else. The sidecar must outlive the correlation. Free
+ * with correlation_free, even after a failure. */
 bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,
                       struct error *error);
 void correlation_free(struct correlation *correlation);
 
-/* The same where it was not done yet: the correlation starts as {0}, and is that after a failure.
- */
+/* The same, unless it has been done already. The correlation must be {0} at first, and is {0} after
+ * a failure. */
 bool correlation_need(struct correlation *correlation, const struct sidecar *sidecar,
                       struct error *error);
 
 /* The byte order of the records. */
 bool correlation_is_big_endian(const struct correlation *correlation);
 
-/* The counters and bitmap bytes of a data record. Counted in counters and in bytes. */
+/* The counters and bitmap bytes of a data record, counted in counters and in bytes. */
 struct correlation_range {
     uint64_t first_counter;
     uint64_t counter_count;
@@ -65,24 +65,25 @@ struct correlation_range {
     uint64_t bitmap_byte_count;
 };
 
-/* The record's range; false if it is not inside the image's counters and bitmap. The index must
- * be below data.size / layout.record_size. */
+/* The range of a record; false if it is not inside the image's counters and bitmap. The index must
+ * be less than data.size / layout.record_size. */
 bool correlation_range(const struct correlation *correlation, uint64_t index,
                        struct correlation_range *range);
 
-/* Whether the sidecar is the one of the image that wrote the profile, and the stub record in that
- * is as the split has left it. `name` is the profile's. */
+/* Checks that the sidecar belongs to the image that wrote the profile, and that the stub record in
+ * the profile is unchanged. `name` is the profile's. */
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error);
 
-/* *full = the profile with what it lacks; a profile that lacks nothing comes out as it is. It views
- * the profile's bytes, the correlation, and *relocated, a buffer of the caller's that he frees. */
+/* Sets *full to the profile with data and names added; a profile that lacks nothing is unchanged.
+ * *full points into the profile's bytes, the correlation, and *relocated, a buffer that the caller
+ * frees. */
 bool correlation_apply(const struct correlation *correlation, const struct profile *profile,
                        const char *name, struct buffer *relocated, struct profile *full,
                        struct error *error);
 
-/* Gives the sink the full raw profile, with what the correlation of the sidecar (NULL allowed where
- * the profile needs none) has, which is loaded where it is needed. */
+/* Passes the full raw profile to the sink. The correlation is loaded if it is needed; it and the
+ * sidecar may be NULL for a profile that needs none. */
 bool correlation_write(struct correlation *correlation, const struct sidecar *sidecar,
                        const struct profile *profile, const char *name, bytes_sink sink,
                        void *context, struct error *error);

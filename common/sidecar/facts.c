@@ -1,5 +1,5 @@
 /*
- * Names of what the facts hold: see facts.h.
+ * Names of formats and UUID sources: see facts.h.
  */
 #include "common/sidecar/facts.h"
 

@@ -1,5 +1,5 @@
 /*
- * What a sidecar says of the image that it was split from: types only, which formats fill in too.
+ * What a sidecar records about its image: the types, which the image formats use too.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_FACTS_H
 #define COVSPLIT_COMMON_SIDECAR_FACTS_H
@@ -11,7 +11,7 @@
 #include "common/base/uuid.h"
 #include "common/llvm/section.h"
 
-/* The format versions: 2 says that some section is in a compact form. */
+/* The versions of the sidecar format. In version 2, some section is in a compact form. */
 #define SIDECAR_FORMAT_VERSION         1
 #define SIDECAR_FORMAT_VERSION_COMPACT 2
 
@@ -25,7 +25,7 @@ enum image_format {
 /* "ELF", "Mach-O", "COFF"; "unknown" for any other number. */
 const char *image_format_name(enum image_format format);
 
-/* Where the UUID comes from. Stored in sidecars. */
+/* Where the UUID comes from. Stored in sidecars: the numbers never change. */
 enum uuid_source {
     UUID_FROM_BUILD_ID = 1, /* in the image itself: build ID, LC_UUID, RSDS GUID */
     UUID_FROM_OPTION = 2,   /* --uuid */
@@ -35,7 +35,7 @@ enum uuid_source {
 /* "build ID", "--uuid", "digest of the image" */
 const char *uuid_source_name(enum uuid_source source);
 
-/* What the sidecar says of the image, apart from sections. */
+/* What the sidecar records about the image, apart from its sections. */
 struct sidecar_facts {
     enum image_format format;
     uint8_t elf_class;    /* ELFCLASS32 or ELFCLASS64 */
@@ -52,15 +52,15 @@ struct sidecar_facts {
     uint64_t pointer_size; /* 4 or 8 */
     /* True if the first record of the data section was replaced by the stub record. */
     bool has_stub;
-    /* True if the image had been split before, so that this sidecar has nothing of it and only
-     * stands in for the real one. It restores nothing. */
+    /* True if the image had been split before, so that this sidecar holds nothing and only takes
+     * the place of the real one. The original cannot be restored from it. */
     bool is_placeholder;
-    /* True if nobody has proved that the sidecar gives the original back: the names are only
-     * the distinct ones, in one chunk. It restores nothing. */
+    /* True if the sidecar was made with --no-exact: it has only the distinct names, in one chunk.
+     * The original cannot be restored from it. */
     bool is_inexact;
 };
 
-/* A section that stayed in the image though it was asked for, and why. */
+/* A section that was to be removed but stayed in the image, and why. */
 struct kept_section {
     enum section_kind kind;
     uint64_t size;

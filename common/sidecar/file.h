@@ -1,6 +1,6 @@
 /*
  * What the files that write, read and restore from sidecars share: names in the ELF file, and the
- * opened sidecar. Nothing else includes this.
+ * opened sidecar. Only the files of this folder include this header.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_FILE_H
 #define COVSPLIT_COMMON_SIDECAR_FILE_H
@@ -15,7 +15,7 @@
 #include "common/sidecar/note.h"
 #include "common/sidecar/sidecar.h"
 
-/* gABI, "Section Compression"; libelf learnt it later than its users did. */
+/* gABI, "Section Compression"; older versions of libelf do not define it. */
 #ifndef ELFCOMPRESS_ZSTD
 #define ELFCOMPRESS_ZSTD 2
 #endif
@@ -24,35 +24,35 @@
 
 /* A part of the sidecar that is stored compressed. */
 struct sidecar_content {
-    /* How it is stored; NULL: as a zstd frame. */
+    /* How it is stored; NULL for a plain zstd frame. */
     const struct transform *transform;
     struct packed packed;
     struct digest digest;
 };
 
-/* What is found out while a sidecar is read, and then stays as it is until it is closed: so whoever
- * reads a sidecar, on several threads too, changes nothing for others. */
+/* What is found out while a sidecar is read and then never changes until it is closed. So several
+ * threads can read a sidecar at the same time. */
 struct sidecar_references {
-    /* The NameRefs of the distinct names, which several sections need, once they were needed:
-     * without the names themselves, of which they are a small part. NULL: not yet. */
+    /* The NameRefs of the distinct names, which several sections need; without the names
+     * themselves, which are much larger. NULL until they are needed. */
     _Atomic(struct names *) known;
-    /* SECTION_BIT of those whose stored bytes were seen to give what their digest says. */
+    /* SECTION_BIT of the sections whose stored bytes have been checked against their digest. */
     atomic_uint checked;
 };
 
 struct sidecar {
     char *name;
-    struct input input; /* the bytes, where they are the sidecar's own */
+    struct input input; /* the bytes, if the sidecar owns them */
     struct sidecar_references *references;
-    struct sidecar_notes notes; /* with facts complete */
+    struct sidecar_notes notes; /* with all facts filled in */
     struct sidecar_section sections[SECTION_KIND_MAX];
-    struct sidecar_content contents[SECTION_KIND_MAX]; /* of the section of the same index */
+    struct sidecar_content contents[SECTION_KIND_MAX]; /* of the section with the same index */
     size_t section_count;
     struct sidecar_content inverse;
     /* See sidecar_help_restore. */
     unsigned threads;
     struct memo *memo;
-    uint64_t memory_limit; /* of what is held at a time (memory_limit.h) */
+    uint64_t memory_limit; /* in bytes (memory_limit.h) */
 };
 
 #endif

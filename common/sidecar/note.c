@@ -26,7 +26,7 @@ static bool append_own(struct buffer *encoded, bool big_endian, enum sidecar_not
                            (struct bytes){description, size});
 }
 
-/* A note whose description is fixed fields and then a text. */
+/* Appends a note whose description consists of fixed fields and a text. */
 static bool append_with_text(struct buffer *encoded, bool big_endian, enum sidecar_note_type type,
                              const uint8_t *fields, size_t size, const char *text)
 {
@@ -137,7 +137,7 @@ bool sidecar_notes_encode(const struct sidecar_notes *notes, const char *name,
 struct decoder {
     struct sidecar_notes *notes;
     bool big;
-    unsigned seen; /* mask of SEEN: the types that may come only once */
+    unsigned seen; /* mask of SEEN: the types that may occur only once */
     const char *name;
     struct error *error;
 };
@@ -148,7 +148,7 @@ static bool refuse(const struct decoder *decoder, const char *what)
                      decoder->name, what);
 }
 
-/* The rest of a description as a new string; NULL with a message where it is none. */
+/* The rest of a description as a new string; NULL with a message if it is not a text. */
 static char *take_text(const struct decoder *decoder, struct bytes description, uint64_t offset)
 {
     const uint8_t *start = description.data + offset;
@@ -156,7 +156,7 @@ static char *take_text(const struct decoder *decoder, struct bytes description, 
     char *text;
 
     if (size != 0 && memchr(start, '\0', size) != NULL) {
-        refuse(decoder, "a text holds a NUL");
+        refuse(decoder, "a text contains a NUL");
         return NULL;
     }
     text = malloc(size + 1);
@@ -293,7 +293,7 @@ static bool take_note(struct decoder *decoder, const struct elf_note *note)
                      type == SIDECAR_NOTE_INVERSE || type == SIDECAR_NOTE_SEAL;
 
     if (only_once && (decoder->seen & SEEN(type)) != 0)
-        return refuse(decoder, "a note comes twice");
+        return refuse(decoder, "a note occurs twice");
     if (only_once)
         decoder->seen |= SEEN(type);
     switch (type) {
@@ -332,7 +332,7 @@ static bool take_notes(struct decoder *decoder, const struct elf_note_list *list
 
     while (offset < list->bytes.size) {
         if (!elf_note_next(list, &offset, &note))
-            return refuse(decoder, "a note runs over their end");
+            return refuse(decoder, "a note extends past their end");
         if (elf_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(decoder, &note))
             return false;
     }

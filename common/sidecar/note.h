@@ -1,15 +1,15 @@
 /*
- * The notes of owner "covsplit": what a sidecar says of the image and of its own sections.
+ * The notes of owner "covsplit": what a sidecar records about the image and its own sections.
  *
- * They are the contents of the section .note.covsplit (SHT_NOTE, sh_addralign 4), in the common
- * form of ELF notes: n_namesz = 9, n_descsz, n_type (32 bits each), the name "covsplit" with its
- * NUL and 3 bytes of padding, the description padded with zeros to a multiple of 4. All numbers,
- * also in the descriptions, are in the file's byte order (EI_DATA) and unsigned; descriptions are
- * packed as given here, whatever the file's class. Texts are not NUL-terminated and hold no NUL:
- * they reach to the end of the description (n_descsz). Digests are XXH3-128 in canonical form
- * (digest.h). A "kind" is a number of section.h.
+ * They are in the section .note.covsplit (SHT_NOTE, sh_addralign 4), in the common form of ELF
+ * notes: n_namesz = 9, n_descsz, n_type (32 bits each), the name "covsplit" with its NUL and 3
+ * bytes of padding, the description padded with zeros to a multiple of 4. All numbers, also in the
+ * descriptions, are in the file's byte order (EI_DATA) and unsigned; descriptions are packed as
+ * given here, whatever the file's class. Texts are not NUL-terminated and hold no NUL: they reach
+ * to the end of the description (n_descsz). Digests are XXH3-128 in canonical form (digest.h). A
+ * "kind" is a number of section.h.
  *
- * FORMAT (type 0x1001): the first note; once; this layout is the same in every format version.
+ * FORMAT (type 0x1001): the first note; once; has the same layout in every format version.
  *      0   4  format version; this page describes 1 and 2, which are the same here
  *
  * IMAGE (type 0x1002): once.
@@ -18,12 +18,12 @@
  *      8   4  size of a pointer in bytes: 4 or 8
  *     12   4  where the UUID comes from: 1 the image itself, 2 an option, 3 the image's digest
  *     16   4  flags: bit 0: the first record of the data section was replaced by a stub record;
- *             bit 1: a placeholder: the image had been split before, and its sidecar was not there;
- *             bit 2: not exact: the sections of names are others that say the same, and the
- *             inverse edit script is empty, so that nothing is restored;
+ *             bit 1: a placeholder: the image had been split before, and its sidecar was not found;
+ *             bit 2: not exact: the names sections hold the same names in another form, and the
+ *             inverse edit script is empty, so the original cannot be restored;
  *             other bits are written as 0 and ignored
  *     20   4  0
- *     24   8  the image's __llvm_profile_raw_version; 0: none
+ *     24   8  the image's __llvm_profile_raw_version; 0 if it has none
  *     32   8  size of the original image in bytes
  *     40  16  digest of the original image
  *     56   8  size of the stripped image in bytes
@@ -33,13 +33,13 @@
  * REMOVED (type 0x1003): once for each section that is stored (compressed, and named after the
  * kind).
  *      0   4  kind
- *      4   4  flags: bit 0: a copy: the section is still in the image, and joining does not need
+ *      4   4  flags: bit 0: a copy: the section is still in the image, and joining does not use
  *             it; other bits are written as 0 and ignored
  *      8   8  size in bytes, decompressed; the same as ch_size
  *     16  16  digest of the decompressed contents
  *
- * KEPT (type 0x1004): once for each section that was to be removed but stayed in the image. There
- * may be a copy of it, with a note REMOVED.
+ * KEPT (type 0x1004): once for each section that was to be removed but stayed in the image. The
+ * sidecar may hold a copy of it, with a REMOVED note.
  *      0   4  kind
  *      4   4  0
  *      8   8  size in bytes
@@ -50,13 +50,13 @@
  *      8  16  digest of it
  *
  * SEAL (type 0x1006): once.
- *      0  16  digest of the whole file as it is, but without the compressed bytes of its
- *             SHF_COMPRESSED sections (which have digests of their own; what comes before them, the
- *             Elf32_Chdr or Elf64_Chdr, is covered) and with these 16 bytes taken as zero
+ *      0  16  digest of the whole file except for the compressed bytes of its SHF_COMPRESSED
+ * sections (which have their own digests; the Elf32_Chdr or Elf64_Chdr before them is covered),
+ *             with these 16 bytes taken as zero
  *
- * The types start where no tool has a name for a type whoever the owner is (binutils calls 1
- * NT_VERSION). Notes of other owners and of other types are ignored. The UUID is not here but in
- * .note.gnu.build-id; class, byte order, machine and type of the image are those of the ELF header.
+ * The types are so high because some tools name low ones regardless of the owner (binutils calls 1
+ * NT_VERSION). Notes with other owners or types are ignored. The UUID is not here but in
+ * .note.gnu.build-id; class, byte order, machine and type of the image are in the ELF header.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_NOTE_H
 #define COVSPLIT_COMMON_SIDECAR_NOTE_H
@@ -75,7 +75,7 @@
 #define SIDECAR_NOTE_SECTION ".note.covsplit"
 #define SIDECAR_NOTE_OWNER   "covsplit"
 
-/* Objects (object.h) have a note of another type in a section of the same name. */
+/* Objects (object.h) have a note with another type in a section of the same name. */
 enum sidecar_note_type {
     SIDECAR_NOTE_FORMAT = 0x1001,
     SIDECAR_NOTE_IMAGE = 0x1002,
@@ -93,9 +93,9 @@ struct sidecar_note_content {
     struct digest digest;
 };
 
-/* What the notes say. The members of `facts` that the notes do not have (UUID, class, byte order,
- * type) are left alone by the functions below, but for elf_data, which sidecar_notes_encode takes
- * the byte order from. */
+/* The contents of the notes. The functions below do not use the members of `facts` that are not in
+ * the notes (UUID, class, byte order, type), except that sidecar_notes_encode takes the byte order
+ * from elf_data. */
 struct sidecar_notes {
     uint32_t format_version;
     struct sidecar_facts facts;
@@ -105,21 +105,21 @@ struct sidecar_notes {
     size_t kept_count;
     struct sidecar_note_content inverse;
     struct digest seal;
-    uint64_t seal_offset; /* of that digest, in the section's contents */
+    uint64_t seal_offset; /* of the seal's digest, in the section's contents */
 };
 
-/* Appends the section's contents, as they are in the file, to *encoded. The seal's digest is the
- * last DIGEST_SIZE bytes. `name` is for messages. */
+/* Appends the section's contents to *encoded. The seal's digest is the last DIGEST_SIZE bytes.
+ * `name` is for messages. */
 bool sidecar_notes_encode(const struct sidecar_notes *notes, const char *name,
                           struct buffer *encoded, struct error *error);
 
-/* Reads the notes of the section. Refuses other format versions. The texts are new; freed with
+/* Reads the notes of the section. Fails for other format versions. The texts are copied; free with
  * sidecar_notes_free. */
 bool sidecar_notes_decode(const struct elf_note_list *list, const char *name,
                           struct sidecar_notes *notes, struct error *error);
 void sidecar_notes_free(struct sidecar_notes *notes);
 
-/* True if they start with the note that sidecars of every format version start with. */
+/* True if the first note is FORMAT, as in sidecars of every format version. */
 bool sidecar_notes_recognize(const struct elf_note_list *list);
 
 #endif

@@ -1,23 +1,24 @@
 /*
- * Objects: what LLVM's tools read in place of the image that a sidecar is of.
+ * Objects: ELF files that LLVM's tools read in place of a sidecar's image.
  *
  * An object is an ELF file of the image's class, byte order, machine and type, whatever the image's
- * format, with what is wanted of the image and nothing else:
+ * format, with only what these tools need:
  *
- *   PT_NOTE, .note.gnu.build-id    the UUID: llvm-cov looks at the sections or the segments for it
+ *   PT_NOTE, .note.gnu.build-id    the UUID: llvm-cov looks for it in the sections or segments
  *   .note.covsplit                 what this is, see below
  *   __llvm_covmap, __llvm_covfun   as in the image
- *   __llvm_prf_names               all names in one chunk, not compressed, each once
+ *   __llvm_prf_names               each name once, in one uncompressed chunk
  *   __llvm_covdata                 as in the image: for llvm-profdata merge --binary-file
  *   __llvm_covnames                like __llvm_prf_names
- *   __llvm_prf_cnts, _bits         SHT_NOBITS with address and size: likewise
- *   xray_instr_map, xray_fn_idx    as in the image, with their addresses but not as loaded ones
+ *   __llvm_prf_cnts, _bits         SHT_NOBITS with address and size: for the same
+ *   xray_instr_map, xray_fn_idx    as in the image, with their addresses, but not SHF_ALLOC
  *   .debug_str                     one string
  *   .shstrtab
  *
- * A section of the name .debug_* and none that is loaded from the file make elfutils' debuginfod
- * take it for debug information, and not for an executable, and thus serve it to whoever asks for
- * the debug information of that UUID; one with nothing but a string says nothing to a debugger.
+ * Because it has a section named .debug_* and none that is loaded from the file, elfutils'
+ * debuginfod takes an object for debug information rather than an executable, and serves it when
+ * asked for the debug information of that UUID. To a debugger, a section with a single string means
+ * nothing.
  *
  * .note.covsplit (SHT_NOTE) holds one note of owner "covsplit" and type 0x1010, in the form that
  * sidecar/note.h describes:
@@ -42,18 +43,18 @@
 
 #define OBJECT_FORMAT_VERSION 1
 
-/* Writes the object to the sink, in order; it is only good when the function has returned true.
- * Fails before the sink is called where no tool could use the object: it needs coverage mapping and
- * names, or what binary correlation takes. The same sidecar always gives the same bytes.
+/* Writes the object to the sink; its output must not be used until the function has returned true.
+ * Fails before the sink is called if no tool could use the object: it needs coverage mapping and
+ * names, or data and names for binary correlation. The same sidecar always gives the same bytes.
  *
- * In memory are only the distinct names and the section that they come from. */
+ * Only the distinct names and the section that they come from are held in memory. */
 bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
                   struct error *error);
 
-/* Whether the bytes look like an object of any version. Cheap. */
+/* Whether the bytes look like an object of any version. Fast. */
 bool object_recognize(struct bytes bytes);
 
-/* What an object says of the image. */
+/* What an object records about the image. */
 struct object_facts {
     uint32_t format_version;
     enum image_format format;
@@ -64,7 +65,7 @@ struct object_facts {
     uint64_t original_size;
     struct digest original_digest;
     char *image_name;
-    /* The sections of section.h that it has. */
+    /* Its sections of the kinds in section.h. */
     struct object_section {
         enum section_kind kind;
         uint64_t address;

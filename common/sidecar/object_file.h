@@ -1,5 +1,5 @@
 /*
- * What the files that write and read objects share. Nothing else includes this.
+ * What the files that write and read objects share. Only these include this header.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_OBJECT_FILE_H
 #define COVSPLIT_COMMON_SIDECAR_OBJECT_FILE_H
@@ -7,7 +7,7 @@
 #include "common/sidecar/note.h"
 #include "common/sidecar/object.h"
 
-/* Apart from the types of notes in sidecars, so that nobody takes an object for one. */
+/* Different from the note types in sidecars, so that an object is not taken for a sidecar. */
 #define OBJECT_NOTE_TYPE 0x1010
 #define OBJECT_NOTE_SIZE 32 /* without the text */
 

@@ -1,5 +1,5 @@
 /*
- * Reading what an object says of itself: see object.h.
+ * Reading objects: see object.h.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static bool read_sections(const struct elf_reader *file, const char *name,
         if (!section_kind_of_name(section->name, &found->kind))
             continue;
         if (elf_reader_find(file, section->name) == NULL)
-            return damaged(name, error); /* it comes twice */
+            return damaged(name, error); /* the section occurs twice */
         found->address = section->header.sh_addr;
         found->size = section->header.sh_size;
         facts->section_count++;

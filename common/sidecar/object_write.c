@@ -1,8 +1,8 @@
 /*
  * Writing objects: see object.h.
  *
- * The names are inflated first, since their size must be known before the file can be laid out. All
- * other sections are decompressed while the file is walked, and go to the sink piece by piece.
+ * The names are decompressed first, since their size must be known before the file can be laid out.
+ * All other sections are decompressed while the file is written, and go to the sink piece by piece.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "common/llvm/names.h"
 #include "common/sidecar/object_file.h"
 
-/* Coverage mapping is aligned to 8 bytes in memory that maps the file, and so it must be in it. */
+/* LLVM's tools map the file into memory and require the coverage mapping to be aligned to 8 bytes.
+ */
 #define CONTENT_ALIGNMENT 8
 
 static const char debug_text[] = "covsplit";
@@ -19,14 +20,14 @@ static const char debug_text[] = "covsplit";
 struct object_writer {
     const struct sidecar *sidecar;
     struct elf_writer elf;
-    /* The sidecar's section behind each section that is streamed. */
+    /* For each section that is streamed, the sidecar's section. */
     const struct sidecar_section *sources[ELF_WRITER_SECTION_MAX];
     bytes_sink sink;
     void *context;
     struct error *error;
 };
 
-/* ---- what is there ---- */
+/* ---- what the sidecar holds ---- */
 
 static bool holds(const struct sidecar *sidecar, enum section_kind kind)
 {
@@ -95,7 +96,8 @@ static bool add_note(struct object_writer *writer)
     return done || error_out_of_memory(writer->error, writer->elf.name, strlen(image_name));
 }
 
-/* As it was in the image, when the file is walked. */
+/* Adds a section with the same contents as in the image, which are decompressed when the file is
+ * written. */
 static bool add_streamed(struct object_writer *writer, const struct sidecar_section *source)
 {
     struct elf_writer_section *section =
@@ -110,7 +112,7 @@ static bool add_streamed(struct object_writer *writer, const struct sidecar_sect
     return true;
 }
 
-/* The same, with its address: entries of XRay's tables are relative to where they are. */
+/* The same, with its address: the entries of XRay's tables are relative to their own addresses. */
 static bool add_placed(struct object_writer *writer, const struct sidecar_section *source)
 {
     size_t index = writer->elf.section_count;
@@ -135,7 +137,7 @@ static bool add_names(struct object_writer *writer, const struct sidecar_section
     return done;
 }
 
-/* Where it is in the memory of the program, and how large. */
+/* Adds a section without contents: only its address and size in the program's memory. */
 static bool add_place(struct object_writer *writer, const struct sidecar_section *source)
 {
     struct elf_writer_section *section =

@@ -1,8 +1,7 @@
 /*
  * Reading a sidecar: see sidecar.h.
  *
- * The reader of the file does not outlive sidecar_open: what was found is kept in structures of our
- * own.
+ * The elf_reader does not outlive sidecar_open; what it found is copied.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -23,6 +22,20 @@ bool sidecar_recognize(struct bytes bytes)
            sidecar_notes_recognize(&notes);
 }
 
+/* How much of the file is read for the UUID, whose note is in the first few hundred bytes. */
+#define FRONT_SIZE 4096
+
+bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
+{
+    struct buffer front = {0};
+    bool done = file_read_front(&front, path, FRONT_SIZE, error) &&
+                (elf_front_build_id(buffer_view(&front), uuid) ||
+                 error_set(error, "%s: not a sidecar, or damaged beyond recognition", path));
+
+    buffer_free(&front);
+    return done;
+}
+
 /* ---- opening ---- */
 
 static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)
@@ -31,7 +44,7 @@ static bool damaged(const struct sidecar *sidecar, const char *how, struct error
                      how);
 }
 
-/* Bytes from..to of the file, with zeros in the place of the seal. */
+/* Adds the bytes [from, to) of the file, with zeros in place of the seal. */
 static void add_to_seal(struct digest_stream *digest, const struct elf_reader *file, uint64_t from,
                         uint64_t to, uint64_t seal)
 {
@@ -49,12 +62,20 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
     }
 }
 
-/* The seal covers all but what is compressed. Sections must come in the order of their offsets and
- * apart from each other, or some bytes could be read twice or be covered by nothing. */
-static bool add_all_to_seal(struct digest_stream *digest, const struct elf_reader *file,
-                            uint64_t seal)
+/* The limit for everything that is not compressed: far more than notes, headers and section names
+ * need. A sparse file can have any size, and reading it takes time in proportion to that. */
+#define SEALED_SIZE_MAX (UINT64_C(16) << 20)
+
+static bool is_compressed(const GElf_Shdr *header)
 {
-    uint64_t position = 0, sealed = 0;
+    return header->sh_type != SHT_NOBITS && (header->sh_flags & SHF_COMPRESSED) != 0;
+}
+
+/* Sections must be in the order of their offsets and not overlap; otherwise the seal could cover
+ * some bytes twice or not at all. */
+static bool can_be_sealed(const struct elf_reader *file)
+{
+    uint64_t position = 0, compressed = 0;
 
     for (size_t i = 1; i < file->section_count; i++) {
         const GElf_Shdr *header = &file->sections[i].header;
@@ -64,32 +85,49 @@ static bool add_all_to_seal(struct digest_stream *digest, const struct elf_reade
         if (header->sh_offset < position)
             return false;
         position = header->sh_offset + header->sh_size;
-        if ((header->sh_flags & SHF_COMPRESSED) == 0)
+        if (!is_compressed(header))
             continue;
         if (header->sh_size < elf_reader_compression_header_size(file))
             return false;
+        compressed += header->sh_size;
+    }
+    return file->bytes.size - compressed <= SEALED_SIZE_MAX;
+}
+
+/* Adds everything that is not compressed. */
+static void add_all_to_seal(struct digest_stream *digest, const struct elf_reader *file,
+                            uint64_t seal)
+{
+    uint64_t sealed = 0;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        const GElf_Shdr *header = &file->sections[i].header;
+
+        if (!is_compressed(header))
+            continue;
         add_to_seal(digest, file, sealed,
                     header->sh_offset + elf_reader_compression_header_size(file), seal);
-        sealed = position;
+        sealed = header->sh_offset + header->sh_size;
     }
     add_to_seal(digest, file, sealed, file->bytes.size, seal);
-    return true;
 }
 
 static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
     const struct elf_reader_section *notes = elf_reader_find(file, SIDECAR_NOTE_SECTION);
     uint64_t offset = notes->header.sh_offset + sidecar->notes.seal_offset;
-    struct digest_stream *digest = digest_stream_new();
+    bool is_sealed = can_be_sealed(file);
+    struct digest_stream *digest = is_sealed ? digest_stream_new() : NULL;
     struct digest seal;
-    bool covered;
 
-    if (digest == NULL)
+    if (is_sealed && digest == NULL)
         return error_out_of_memory(error, sidecar->name, file->bytes.size);
-    covered = add_all_to_seal(digest, file, offset);
-    seal = digest_stream_finish(digest);
-    digest_stream_free(digest);
-    return (covered && digest_equal(&seal, &sidecar->notes.seal)) ||
+    if (is_sealed) {
+        add_all_to_seal(digest, file, offset);
+        seal = digest_stream_finish(digest);
+        digest_stream_free(digest);
+    }
+    return (is_sealed && digest_equal(&seal, &sidecar->notes.seal)) ||
            damaged(sidecar, "its seal does not match: it was changed after it was written", error);
 }
 
@@ -121,7 +159,7 @@ static bool read_uuid(struct sidecar *sidecar, const struct elf_reader *file, st
            damaged(sidecar, "it has no UUID", error);
 }
 
-/* How the content is stored. The form of a section that stands for no kind is always zstd's. */
+/* Determines how the content is stored. A section without a kind is always plain zstd. */
 static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidecar_content *content,
                       struct error *error)
 {
@@ -138,7 +176,8 @@ static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidec
                      sidecar->name, content->packed.what, type);
 }
 
-/* A compressed section and its note make a content. *alignment may be NULL. */
+/* Reads the description of a content from a compressed section and its note. *alignment may be
+ * NULL. */
 static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
                          const struct elf_reader_section *section,
                          const struct sidecar_note_content *note, struct sidecar_content *content,
@@ -170,7 +209,7 @@ static bool read_section(struct sidecar *sidecar, const struct elf_reader *file,
     struct sidecar_content *content = &sidecar->contents[sidecar->section_count];
 
     if (elf_reader_find(file, section->name) == NULL)
-        return damaged(sidecar, "a section comes twice", error);
+        return damaged(sidecar, "a section occurs twice", error);
     *out = (struct sidecar_section){
         .kind = kind, .name = section_kind_name(kind), .address = section->header.sh_addr};
     content->packed.name = sidecar->name;
@@ -212,7 +251,7 @@ static bool read_all_sections(struct sidecar *sidecar, const struct elf_reader *
     }
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         if (sidecar->notes.removed[kind].present && (found & SECTION_BIT(kind)) == 0)
-            return damaged(sidecar, "a section that its notes tell of is missing", error);
+            return damaged(sidecar, "a section that its notes list is missing", error);
     }
     if (inverse == NULL)
         return damaged(sidecar, "it has no inverse edit script", error);
@@ -237,7 +276,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     if (sidecar == NULL || sidecar->name == NULL || sidecar->references == NULL || file == NULL) {
         error_out_of_memory(error, name, sizeof(*sidecar) + sizeof(*file));
     } else {
-        elf_reader_open(file, bytes); /* where that fails read_notes finds none, and says so */
+        elf_reader_open(file, bytes); /* if that fails, read_notes finds none and reports it */
         done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
                read_all_sections(sidecar, file, error);
     }
@@ -249,7 +288,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     return sidecar;
 }
 
-/* Takes the input over, whatever the result. */
+/* Takes ownership of the input, even on failure. */
 static struct sidecar *open_input(struct input *input, const char *name, struct error *error)
 {
     struct sidecar *sidecar = sidecar_open(input->bytes, name, error);
@@ -278,7 +317,7 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
 
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo)
 {
-    /* What is decoded at a time is held in memory, a block for each thread. */
+    /* Limited since each thread holds a block in memory. */
     sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
     sidecar->memo = memo;
 }
@@ -311,7 +350,7 @@ void sidecar_close(struct sidecar *sidecar)
     free(sidecar);
 }
 
-/* ---- what it says ---- */
+/* ---- properties ---- */
 
 const struct sidecar_facts *sidecar_facts(const struct sidecar *sidecar)
 {

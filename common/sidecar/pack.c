@@ -9,7 +9,7 @@
 
 #include "common/codec/names/chunks.h"
 
-/* Those that others need first. */
+/* Sections that others depend on come first. */
 static const enum section_kind order[] = {SECTION_NAMES,   SECTION_COVNAMES, SECTION_DATA,
                                           SECTION_COVDATA, SECTION_COVMAP,   SECTION_COVFUN};
 
@@ -30,7 +30,7 @@ static const struct sidecar_section_source *find_source(const struct sidecar_sou
     return NULL;
 }
 
-/* Takes the names from their packed form, as a reader will. The first section of names counts. */
+/* Reads the names from their packed form, as a reader will. Only the first names section counts. */
 static bool take_names(struct sidecar_packed *packed, enum section_kind kind, uint64_t size,
                        struct transform_context *context, struct names *names, const char *name,
                        struct error *error)

@@ -1,34 +1,35 @@
 /*
- * Bringing the original back: see sidecar.h.
+ * Restoring the original: see sidecar.h.
  *
- * The inverse edit script names what to copy from the stripped image and what to take from the
- * sections, each in ascending order. So everything passes through as streams, and the memory used
- * does not depend on the size of the image, but on that of the largest section in a compact form.
+ * The inverse edit script says what to copy from the stripped image and what to take from the
+ * sections, each in ascending order. So everything is processed as streams, and the memory needed
+ * does not depend on the size of the image, only on that of the largest section in a compact form.
  */
 #include <stdlib.h>
 
 #include "common/edit/inverse.h"
 #include "common/sidecar/content.h"
 
-/* What goes to the sink of the stripped image at a time, and what is kept of a mapped one's pages.
- */
+/* How much of the stripped image goes to the sink at a time, and how much of a mapped one stays in
+ * memory. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
 struct restorer {
     const struct sidecar *sidecar;
     struct bytes stripped;
     const char *stripped_name;
-    const struct input *mapped; /* NULL if `stripped` is no mapped file */
+    const struct input *mapped; /* NULL if `stripped` is not a mapped file */
     bytes_sink sink;
     void *context;
-    struct digest_stream *digest; /* of what was produced */
+    struct digest_stream *digest; /* of the output so far */
     struct content_stream *streams[SECTION_KIND_MAX + 1];
+    bool is_other; /* `stripped` is not what the sidecar was made with */
     struct error *error;
 };
 
 typedef bool (*piece_user)(struct restorer *restorer, struct bytes piece);
 
-/* Goes over a part of the stripped image, and gives back its pages behind itself. */
+/* Goes through a part of the stripped image, and releases its pages after use. */
 static bool walk_stripped(struct restorer *restorer, uint64_t offset, uint64_t size, piece_user use)
 {
     while (size != 0) {
@@ -61,7 +62,7 @@ static bool produce(struct restorer *restorer, struct bytes piece)
 
 /* ---- the script ---- */
 
-/* *encoded backs *inverse; the caller frees both, also after a failure. */
+/* *inverse points into *encoded. The caller frees both, even after a failure. */
 static bool load_inverse(const struct sidecar *sidecar, struct buffer *encoded,
                          struct inverse *inverse, struct error *error)
 {
@@ -100,6 +101,7 @@ static bool check_stripped(struct restorer *restorer)
     if (restorer->stripped.size == facts->stripped_size &&
         digest_equal(&found, &facts->stripped_digest))
         return true;
+    restorer->is_other = true;
     return error_set(restorer->error,
                      "%s: not the stripped image that %s belongs to: its digest is %s, but that of "
                      "the image of UUID %s is %s; give the image as the split wrote it, or its own "
@@ -118,7 +120,7 @@ static bool check_original(struct restorer *restorer)
     if (digest_equal(&found, &facts->original_digest))
         return true;
     return error_set(restorer->error,
-                     "%s: what it restores has the digest %s, not that of the original, %s; the "
+                     "%s: the restored image has the digest %s, not that of the original, %s; the "
                      "sidecar is damaged, get an intact copy",
                      sidecar_name(restorer->sidecar), digest_format(&found, found_text),
                      digest_format(&facts->original_digest, wanted_text));
@@ -126,8 +128,8 @@ static bool check_original(struct restorer *restorer)
 
 /* ---- the steps ---- */
 
-/* Opened at its first use, closed after its last byte: a stream needs some MiB, and sections are
- * mostly used up one after the other. */
+/* A section's stream is opened at its first use and closed after its last byte, because a stream
+ * needs a few MiB and sections are mostly used one after the other. */
 static struct content_stream *section_stream(struct restorer *restorer, unsigned kind)
 {
     const struct sidecar *sidecar = restorer->sidecar;
@@ -154,7 +156,7 @@ static bool insert_from_section(struct restorer *restorer, const struct inverse_
 
     if (stream == NULL)
         return false;
-    /* The stream's position is what was read of it; inverse_decode has checked the order. */
+    /* The stream's position is how much was read; inverse_decode has checked the order. */
     size = sidecar_find(restorer->sidecar, (enum section_kind)step->source)->size;
     if (!content_stream_skip(stream, step->source_offset - (size - content_stream_left(stream))))
         return false;
@@ -189,7 +191,7 @@ static bool run_steps(struct restorer *restorer, const struct inverse *inverse)
     return walk_stripped(restorer, position, restorer->stripped.size - position, produce);
 }
 
-/* Some sidecars say themselves that they do not restore anything. */
+/* Refuses sidecars that are marked as unable to restore the original. */
 static bool check_sidecar(struct restorer *restorer)
 {
     const struct sidecar_facts *facts = sidecar_facts(restorer->sidecar);
@@ -240,6 +242,21 @@ bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *st
 {
     return restore((struct restorer){sidecar, stripped->bytes, stripped->path, stripped, sink,
                                      context, .error = error});
+}
+
+bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *stripped,
+                            bool *is_other, struct error *error)
+{
+    struct restorer restorer = {.sidecar = sidecar,
+                                .stripped = stripped->bytes,
+                                .stripped_name = stripped->path,
+                                .mapped = stripped,
+                                .error = error};
+    bool done = check_sidecar(&restorer) && check_stripped(&restorer);
+
+    digest_stream_free(restorer.digest);
+    *is_other = restorer.is_other;
+    return done;
 }
 
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error)

@@ -1,9 +1,9 @@
 /*
  * Writing a sidecar: see write.h.
  *
- * Every content is compressed first, into memory, because the notes at the front of the file and
- * the section headers at its end need the sizes and digests. Then the file (elf_file/writer.h) is
- * walked twice: once for the seal, once to write.
+ * All contents are compressed into memory first, because the notes at the start of the file and the
+ * section headers at its end need the sizes and digests. Then the file (elf_file/writer.h) is
+ * walked twice: once to compute the seal, once to write.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #include "common/sidecar/pack.h"
 #include "common/sidecar/write.h"
 
-/* Each further thread needs memory for its own tables, so it must have enough to do: with this much
- * for each, a split stays within twice the size of what it removes. */
+/* Each thread needs memory for its own tables, so there is at most one for this many bytes. That
+ * keeps the memory use of a split within twice the size of what it removes. */
 #define CONTENT_PER_THREAD ((uint64_t)48 << 20)
 
-/* The null section, two of notes, one of each kind, the inverse script, the section names. */
+/* The null section, two with notes, one of each kind, the inverse script, the section names. */
 _Static_assert(1 + 2 + SECTION_KIND_MAX + 2 <= ELF_WRITER_SECTION_MAX, "room for all sections");
 
 struct writer {
@@ -55,7 +55,7 @@ static bool encode_compression_header(const struct writer *writer, uint32_t type
 
 struct progress {
     struct writer *writer;
-    uint64_t image_offset; /* of what is consumed next */
+    uint64_t image_offset; /* of the next bytes to be consumed */
     bool in_image;
 };
 
@@ -69,7 +69,7 @@ static void content_consumed(void *context, struct bytes piece)
     progress->image_offset += piece.size;
 }
 
-/* Compresses a content into a part, and finds out its digest on the way. */
+/* Compresses a content into a section, and computes its digest at the same time. */
 static bool compress_content(struct writer *writer, struct elf_writer_section *section,
                              struct bytes content, uint64_t alignment, struct progress *progress,
                              struct sidecar_note_content *note)
@@ -93,7 +93,7 @@ static bool compress_content(struct writer *writer, struct elf_writer_section *s
     return true;
 }
 
-/* Puts the packed form of a section into a part. */
+/* Adds a section in its packed form. */
 static bool add_compact(struct writer *writer, struct elf_writer_section *section,
                         const struct sidecar_section_source *source,
                         struct sidecar_note_content *note)
@@ -166,14 +166,14 @@ static bool add_all(struct writer *writer)
     }
     if (!add_inverse(writer) || !elf_writer_add_names(&writer->elf, writer->error))
         return false;
-    /* Only now are all digests known. */
+    /* Added last, when all digests are known. */
     notes->header.sh_addralign = ELF_NOTE_ALIGNMENT;
     return sidecar_notes_encode(&writer->notes, writer->elf.name, &notes->stored, writer->error);
 }
 
 /* ---- the file ---- */
 
-/* True if a size that stands in a compression header needs more than 32 bits. */
+/* True if a size in a compression header needs more than 32 bits. */
 static bool needs_wide_sizes(const struct sidecar_source *source)
 {
     uint64_t all = source->inverse.size;
@@ -202,7 +202,7 @@ static bool add_to_seal(void *context, struct bytes bytes, struct error *error)
     return true;
 }
 
-/* Of a compressed section, the header is not compressed itself, and the seal is of that. */
+/* Of a compressed section, the seal only covers the compression header. */
 static bool add_section_to_seal(void *context, const struct elf_writer_section *section,
                                 struct error *error)
 {
@@ -213,7 +213,7 @@ static bool add_section_to_seal(void *context, const struct elf_writer_section *
     return add_to_seal(context, covered, error);
 }
 
-/* Puts the seal at the end of the notes, where zeros have been up to now. */
+/* Writes the seal at the end of the notes, in place of zeros. */
 static bool put_seal(struct writer *writer)
 {
     const struct elf_writer_sink sink = {add_to_seal, add_section_to_seal, writer};
@@ -262,7 +262,7 @@ static void set_up(struct writer *writer, const struct sidecar_write_options *op
     writer->notes.kept_count = source->kept_count;
 }
 
-/* What the caller has promised, as far as breaking it would write a sidecar that no one can read or
+/* Checks requirements on the source whose violation would result in an unreadable sidecar or
  * overrun an array here. */
 static bool source_is_sound(const struct sidecar_source *source)
 {
@@ -295,8 +295,8 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
 
     if (!source_is_sound(source))
         return error_set(error,
-                         "%s: the image's sections make no sidecar (one comes twice, or has no "
-                         "proper alignment); leave some out with --sections",
+                         "%s: the image's sections do not fit a sidecar (one occurs twice, or has "
+                         "an invalid alignment); leave some out with --sections",
                          output->path);
     writer = calloc(1, sizeof(*writer));
     if (writer == NULL)

@@ -1,5 +1,5 @@
 /*
- * Writing sidecars. What is in them, and the idea behind it: sidecar.h.
+ * Writing sidecars. For their contents and structure see sidecar.h.
  *
  * The same contents and options always give the same bytes, whatever the number of threads.
  */
@@ -21,8 +21,8 @@ struct sidecar_section_source {
     uint64_t address;
     uint64_t alignment; /* sh_addralign of the original section */
     uint64_t size;
-    struct bytes content; /* empty for counters and bitmap, of which only place and size are kept */
-    uint64_t image_offset; /* file offset of `content` in the image: for input_release_pages */
+    struct bytes content;  /* empty for counters and bitmap: only address and size are recorded */
+    uint64_t image_offset; /* file offset of `content` in the image, for input_release_pages */
     bool copied;           /* the section stays in the image */
 };
 
@@ -33,8 +33,8 @@ struct sidecar_source {
     size_t section_count;
     const struct kept_section *kept;
     size_t kept_count;
-    struct bytes inverse;      /* as inverse_encode made it */
-    const struct input *image; /* what the contents are views of; NULL: no mapped file */
+    struct bytes inverse;      /* from inverse_encode */
+    const struct input *image; /* the file that contains the contents; NULL if it is not mapped */
 };
 
 struct memo;
@@ -43,8 +43,8 @@ struct sidecar_write_options {
     int level;           /* zstd's 1 to 19 */
     unsigned threads;    /* 1 or more */
     bool portable;       /* no compact forms */
-    uint64_t block_size; /* larger sections are cut into such blocks; 0: the usual size */
-    struct memo *memo;   /* what is proved is remembered here; NULL: it is not */
+    uint64_t block_size; /* larger sections are cut into blocks of this size; 0: the default */
+    struct memo *memo;   /* remembers what has been proved; may be NULL */
 };
 
 /* Compresses and writes the sidecar to a started output; the caller commits it. */

@@ -1,5 +1,5 @@
 /*
- * Outputs in stores: see add.h.
+ * Writing to stores: see add.h.
  */
 #include "common/store/add.h"
 
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A directory that was made is only safe from a power failure with the one that it is in. */
+/* A new directory only survives a power failure once its parent has been synced. */
 static void sync_parent(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -34,10 +34,10 @@ static bool make_directory(char *path, struct error *error)
         sync_parent(path);
         return true;
     }
-    return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be made", path);
+    return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be created", path);
 }
 
-/* Makes the directories of a path in a store: DIR/.build-id/ab. DIR itself may be new too. */
+/* Creates the directories of a path in a store: DIR, DIR/.build-id and DIR/.build-id/ab. */
 static bool make_directories(const char *path, struct error *error)
 {
     char *directory = strdup(path);
@@ -55,8 +55,8 @@ static bool make_directories(const char *path, struct error *error)
     return done;
 }
 
-/* Whether a step has failed because a cleaner removed a directory that was just made. Then it is to
- * be tried again; the pause grows, so that a busy cleaner comes to its end. */
+/* Whether a step failed because a cleaner removed a new directory, and should be tried again.
+ * Pauses before that, a little longer each time, to let the cleaner finish. */
 static bool try_again(unsigned attempt, const struct error *error)
 {
     struct timespec pause = {.tv_nsec = 100000L * attempt};
@@ -90,6 +90,6 @@ bool store_output_commit(struct output *output, bool replace, enum output_result
         if (!make_directories(output->path, error) && !try_again(attempt, error))
             return false;
     }
-    return error_set(error, "%s: its directory is removed all the time; run again when nobody does",
+    return error_set(error, "%s: other processes keep removing its directory; run again later",
                      output->path);
 }

@@ -8,17 +8,18 @@
 #include "common/base/file.h"
 #include "common/store/store.h"
 
-/* Whether the UUID in the store is one that is looked for. */
-static bool fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
+/* Whether a UUID in the store matches the wanted one. */
+bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
 {
+    if (query == STORE_EXACT)
+        return uuid_equal(found, wanted);
     if (query == STORE_STUB)
         return uuid_has_stub(found, wanted->bytes);
     return found->size >= wanted->size && memcmp(found->bytes, wanted->bytes, wanted->size) == 0;
 }
 
-/* Takes the path over. */
-static bool add_match(struct store_match *match, const struct uuid *uuid, char *path,
-                      struct error *error)
+bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
+                     struct error *error)
 {
     if (path == NULL)
         return error_out_of_memory(error, "the store", UUID_HEX_MAX);
@@ -36,7 +37,7 @@ static bool add_match(struct store_match *match, const struct uuid *uuid, char *
     return true;
 }
 
-/* A file that is there but cannot be used counts as found: opening it then says what is wrong. */
+/* A file that exists but cannot be used counts as found; opening it will report what is wrong. */
 static bool find_exact(const char *directory, const struct uuid *uuid, struct store_match *match,
                        struct error *error)
 {
@@ -46,10 +47,10 @@ static bool find_exact(const char *directory, const struct uuid *uuid, struct st
         free(path);
         return true;
     }
-    return add_match(match, uuid, path, error);
+    return store_match_add(match, uuid, path, error);
 }
 
-/* Among the names that there are in the directory of the UUID's first byte. */
+/* Searches the names in the directory of the UUID's first byte. */
 static bool search(const char *directory, const struct directory_names *names,
                    const struct uuid *wanted, enum store_query query, struct store_match *match,
                    struct error *error)
@@ -58,8 +59,8 @@ static bool search(const char *directory, const struct directory_names *names,
         struct uuid found;
 
         if (store_parse_name(names->items[i], wanted->bytes[0], &found) &&
-            fits(&found, wanted, query) &&
-            !add_match(match, &found, store_path(directory, &found), error))
+            store_uuid_fits(&found, wanted, query) &&
+            !store_match_add(match, &found, store_path(directory, &found), error))
             return false;
     }
     return true;
@@ -87,7 +88,7 @@ bool store_find(const char *directory, const struct uuid *uuid, enum store_query
 
 /* ---- lists ---- */
 
-/* In the list's own text. One without a name is none. */
+/* Adds a directory, which points into the list's text. Ignores an empty name. */
 static bool add_directory(struct store_list *list, char *directory)
 {
     if (directory[0] == '\0')
@@ -119,7 +120,7 @@ void store_list_close(struct store_list *list)
 bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
                      struct store_match *match, struct error *error)
 {
-    /* Of the whole UUID there is one sidecar, and the first store has it. */
+    /* For a whole UUID the first sidecar found is used; for a part of one, others must be found. */
     for (size_t i = 0; i < list->count && (query != STORE_EXACT || match->path == NULL); i++) {
         if (!store_find(list->directories[i], uuid, query, match, error))
             return false;
@@ -133,7 +134,7 @@ bool store_list_not_found(const struct store_list *list, const struct uuid *uuid
     char hex[UUID_HEX_MAX];
     struct error names, before;
 
-    /* Cut where it is too long. */
+    /* Truncated if it is too long. */
     error_set(&names, "%s", list->count == 0 ? "no directory" : list->directories[0]);
     for (size_t i = 1; i < list->count; i++) {
         before = names;

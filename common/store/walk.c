@@ -1,9 +1,9 @@
 /*
  * Walking through stores: see store.h.
  *
- * There are only 256 directories that a search looks in, so they are opened by name, in order; what
- * is listed and sorted is one of them at a time. Sorting the names as text sorts the UUIDs as
- * bytes, since the digits of a name are in lower case, and '.' comes before them all.
+ * There are only 256 directories in which sidecars are searched, so they are opened by name, in
+ * order, and one of them is listed and sorted at a time. Sorting the names as text sorts the UUIDs
+ * as bytes, since hexadecimal digits are in lower case and '.' sorts before all of them.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static bool has_suffix(const char *name)
            strcmp(name + length - strlen(STORE_SUFFIX), STORE_SUFFIX) == 0;
 }
 
-/* Whether it is the name that a writer gives a sidecar that is not finished. */
+/* Whether this is the temporary name of an unfinished sidecar. */
 static bool is_temporary(const char *name)
 {
     size_t length = file_temporary_final_length(name);
@@ -63,7 +63,7 @@ static bool visit_entry(const struct walk *walk, const char *directory, const ch
     return done;
 }
 
-/* A directory in which searches look: that of the first byte. */
+/* Visits the directory of the UUIDs with this first byte. */
 static bool visit_directory(const struct walk *walk, uint8_t first, struct error *error)
 {
     struct directory_names names;
@@ -109,7 +109,7 @@ static bool is_directory_of_searches(const char *name)
            strcmp(uuid_format(&uuid, hex), name) == 0;
 }
 
-/* What is beside those directories, and in directories of other names. */
+/* Visits what is next to these directories, and in directories with other names. */
 static bool visit_rest(const struct walk *walk, struct error *error)
 {
     struct directory_names names;
@@ -195,12 +195,12 @@ bool store_walk(const char *directory, store_visitor visit, void *context, struc
 
 struct list_walk {
     const struct store_list *list;
-    size_t directory; /* the index of the one that is walked through */
+    size_t directory; /* the index of the current one */
     store_visitor visit;
     void *context;
 };
 
-/* Passes over what a directory further ahead hides. */
+/* Skips sidecars that are hidden by one in an earlier directory. */
 static bool visit_unless_hidden(void *context, const char *path, const struct uuid *uuid,
                                 struct error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * Which parts of a COFF image have a claim to a section's bytes: see coff/state.h.
+ * Finds out whether other parts of a COFF image use a section's bytes: see coff/state.h.
  */
 #include "formats/coff/state.h"
 
@@ -11,7 +11,7 @@ bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64
            (first == align_up(begin, 8) && count * 8 == end - first);
 }
 
-/* The part of the file that has the symbols and their names. */
+/* Whether a part of the file overlaps the symbols or their names. */
 static bool overlaps_symbols(const struct coff_image *image, uint64_t offset, uint64_t size)
 {
     uint64_t table = image->symbols_offset;
@@ -34,7 +34,7 @@ static bool holds_directory(const struct coff_image *image, const struct coff_se
                           section->SizeOfRawData);
 }
 
-/* Whether the image exports something in the section. Also true where that cannot be read. */
+/* Whether the image exports something in the section. Also true if the exports cannot be read. */
 static bool is_exported(const struct coff_image *image, const struct coff_section *section)
 {
     const struct coff_directory *directory = &image->directories[DIRECTORY_EXPORT];
@@ -57,7 +57,7 @@ static bool is_exported(const struct coff_image *image, const struct coff_sectio
     return false;
 }
 
-/* What the debug directory describes may be outside of all sections, or in any. */
+/* What the debug directory describes may be in any section, or outside all of them. */
 static bool holds_debug_data(const struct coff_image *image, const struct coff_section *section)
 {
     const struct coff_directory *directory = &image->directories[DIRECTORY_DEBUG];
@@ -91,7 +91,7 @@ bool coff_check_claims(struct coff_state *state, enum section_kind kind)
 
     if (section->VirtualSize == 0)
         return image_plan_keep(state->base.plan, kind,
-                               "its size in memory is not told but by that in the file");
+                               "its size in memory is given only by its size in the file");
     if (coff_is_claimed(image, section))
         return image_plan_keep(state->base.plan, kind, "it overlaps another part of the image");
     if (is_exported(image, section))

@@ -1,6 +1,6 @@
 /*
- * COFF images (Microsoft's PE format): describes one, and decides what can go as far as that is no
- * matter of all formats. coff/state.h lists the other steps.
+ * COFF images (Microsoft's PE format): describes an image, and decides what can go, as far as that
+ * depends on the format. coff/state.h lists the other steps.
  */
 #include <elf.h>
 #include <string.h>
@@ -115,7 +115,7 @@ static uint64_t marker_size(const struct planning *planning, enum section_kind k
     return kind == SECTION_DATA ? planning->record_layout.record_size : 1;
 }
 
-/* Where the functions do not tell, the markers are taken to be where they always are. */
+/* If the functions do not tell, assumes that the markers are where they always are. */
 static void describe_between_markers(struct planning *planning, enum section_kind kind)
 {
     struct image_section *section = image_plan_section(planning->plan, kind);
@@ -140,8 +140,8 @@ static void describe_contents(struct planning *planning)
 
 /* ---- stripped images ---- */
 
-/* The stub of a stripped image, whose runtime says no longer how large records are: behind a marker
- * of zeros as large as itself, and with nothing behind it. */
+/* The stub of a stripped image, whose runtime no longer tells the size of records: it follows a
+ * marker of zeros of its own size, and only zeros follow it. */
 static bool find_stub(const struct coff_state *state, struct bytes *stub)
 {
     size_t data = state->base.section_index[SECTION_DATA];
@@ -171,7 +171,7 @@ static bool find_stub(const struct coff_state *state, struct bytes *stub)
     return false;
 }
 
-/* The tripwire at the start of the names, behind the marker. */
+/* The tripwire, which follows the marker at the start of the names. */
 static bool find_tripwire(const struct coff_state *state, struct bytes *tripwire)
 {
     size_t names = state->base.section_index[SECTION_NAMES];
@@ -201,10 +201,11 @@ static bool has_uuid(const struct coff_state *state, const uint8_t *stub)
            uuid_has_stub(&state->base.plan->facts.uuid, stub);
 }
 
-/* A stripped image has a tripwire; or a section of coverage with a size in memory and no place in
- * the file, which linkers never make; or a stub for its data, which then are less in the file than
- * in memory, or have the image's UUID where a function has the hash of its name. Where data is
- * merged into others and the image has no UUID of its own, it tells that no name has that hash. */
+/* A stripped image has a tripwire; or a coverage section with a size in memory but no place in the
+ * file, which linkers never make; or a stub as its data. In the last case the data is smaller in
+ * the file than in memory, or the record has the image's UUID where others have the hash of a
+ * function's name. If data is merged into another section and the image has no UUID of its own, the
+ * stub is known because no name has that hash. */
 static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
                     struct error *error)
 {
@@ -235,8 +236,8 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 
 /* ---- deciding ---- */
 
-/* The coverage mapping has no markers, and the runtime does not know of it. With binary correlation
- * profiles have no record, which would tell how far in front of the first counter they begin (see
+/* The coverage mapping has no markers, and the runtime does not use it. With binary correlation
+ * profiles have no records, which would tell how far before the first counter they begin (see
  * coff/state.h), so they could not be added up. */
 static bool check_mapping(struct planning *planning, enum section_kind kind)
 {
@@ -245,10 +246,9 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
     uint64_t from;
 
     if (kind == SECTION_COVNAMES || kind == SECTION_COVDATA)
-        return image_plan_keep(
-            planning->plan, kind,
-            "it belongs to -profile-correlate=binary, of which covsplit knows too "
-            "little in COFF images");
+        return image_plan_keep(planning->plan, kind,
+                               "it belongs to -profile-correlate=binary, which covsplit does not "
+                               "support in COFF images");
     switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, false,
                                  false, &from, &reason)) {
     case REFERENCE_POINTER:
@@ -268,8 +268,7 @@ static bool check_section(struct planning *planning, struct image_section *secti
 
     (void)error;
     if (image->directories[DIRECTORY_CLR].size != 0)
-        image_plan_keep(planning->plan, section->kind,
-                        "covsplit does not know images of .NET well enough");
+        image_plan_keep(planning->plan, section->kind, "covsplit does not support .NET images");
     else if (!coff_layout_is_sound(image, &reason))
         image_plan_keep(planning->plan, section->kind, "%s", reason);
     else if (coff_check_claims(state_of(planning), section->kind) && !is_runtime)
@@ -284,7 +283,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
                            "the version of its raw profiles is not known to covsplit");
 }
 
-/* What is in front of and behind the bounds must be markers. */
+/* Whether only markers are before and behind the bounds. */
 static bool are_bounds(const struct planning *planning, enum section_kind kind,
                        const struct bounds *bounds)
 {
@@ -299,8 +298,8 @@ static bool are_bounds(const struct planning *planning, enum section_kind kind,
            bytes_all_zero(back) && whole.size == section->VirtualSize;
 }
 
-/* Whether profiles have bytes of a bitmap that is in no section: the records tell, and where they
- * are not known, the functions. Gives the reason for `victim` to stay then. */
+/* Whether profiles contain a bitmap that is in no known section, as the records tell or, if these
+ * are not known, the functions. If so, gives that as the reason for `victim` to stay. */
 static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim)
 {
     const struct profile_record_layout *layout = &state->base.record_layout;
@@ -321,11 +320,11 @@ static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim
         for (uint64_t i = 0; i + layout->record_size <= records.size; i += layout->record_size)
             found |= load_u32(records.data + i + layout->num_bitmap_bytes, false) != 0;
     }
-    return found &&
-           !image_plan_keep(state->base.plan, victim, "its bitmap cannot be told from other data");
+    return found && !image_plan_keep(state->base.plan, victim,
+                                     "its bitmap cannot be told apart from other data");
 }
 
-/* The linker may have merged either into other data. */
+/* The linker may have merged the counters or the bitmap into other data. */
 static bool check_counted(struct planning *planning, enum section_kind victim)
 {
     const struct image_section *bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
@@ -333,7 +332,7 @@ static bool check_counted(struct planning *planning, enum section_kind victim)
     if (planning->section_index[SECTION_COUNTERS] == NO_INDEX)
         return image_plan_keep(planning->plan, victim,
                                "the linker merged the counters into other data, as runtimes up to "
-                               "LLVM 17 tell it to; link with a later one");
+                               "LLVM 17 tell it to; link with a later runtime");
     return (bitmap != NULL && bitmap->size != 0) || !has_hidden_bitmap(state_of(planning), victim);
 }
 

@@ -1,21 +1,21 @@
 /*
- * Taking the bytes of removed sections out of a COFF image: see coff/state.h.
+ * Takes the bytes of removed sections out of a COFF image: see coff/state.h.
  *
- * In memory nothing moves: a section keeps its VirtualSize, and the loader fills with zeros what
- * the file does not have. In the file a removed section is cut whole, but for what the stub record
- * and the tripwires need, in units of FileAlignment, so that everything behind stays aligned. So it
- * is where the data is at the end of another section.
+ * In memory nothing moves: a section keeps its VirtualSize, and the loader fills with zeros what is
+ * not in the file. From the file a removed section is cut in units of FileAlignment, so that
+ * everything behind it stays aligned; what the stub record and the tripwires need stays. The same
+ * is done with data at the end of another section.
  *
- * The mapping's tripwire takes such a unit of its own. It would cost none to leave the header of
- * the section out, or to change its name, but then llvm-cov would take the image for one that never
- * had a mapping, and leave it out of a report of several images without a word. A section without
- * bytes in the file makes all of its versions crash.
+ * The mapping's tripwire takes such a unit of its own. Leaving out the section's header, or
+ * changing its name, would cost nothing, but then llvm-cov would take the image for one that never
+ * had a mapping, and silently leave it out of a report on several images. A section without bytes
+ * in the file makes all versions of llvm-cov crash.
  */
 #include <stdio.h>
 
 #include "formats/coff/state.h"
 
-/* Where what stays of a section ends in the file, when nothing behind the rest stays. */
+/* Where the part of a section that stays ends in the file, if nothing behind `rest` stays. */
 static uint64_t end_behind_rest(const struct coff_state *state, const struct image_section *section,
                                 struct bytes rest, const struct coff_section *header)
 {
@@ -25,7 +25,7 @@ static uint64_t end_behind_rest(const struct coff_state *state, const struct ima
     return start + (kept < header->SizeOfRawData ? kept : header->SizeOfRawData);
 }
 
-/* A marker where the runtime has one, the rest, zeros; nothing where the rest is empty. */
+/* Leaves a marker if the runtime has one there, `rest`, and zeros; nothing if `rest` is empty. */
 static bool cut_section(struct coff_state *state, const struct image_section *section,
                         struct bytes rest)
 {
@@ -41,8 +41,8 @@ static bool cut_section(struct coff_state *state, const struct image_section *se
                           header->PointerToRawData + (uint64_t)header->SizeOfRawData);
 }
 
-/* Whether there is nothing behind the records but zeros, which memory has by itself, and which
- * nothing else in the file has a claim to. */
+/* Whether the records are followed only by zeros, which the loader supplies anyway, and nothing
+ * else in the image uses those bytes. */
 static bool nothing_follows(const struct coff_state *state, const struct image_section *data,
                             const struct coff_section *host)
 {
@@ -60,7 +60,7 @@ static bool nothing_follows(const struct coff_state *state, const struct image_s
            bytes_all_zero(rest) && !coff_is_claimed(&state->image, &behind);
 }
 
-/* Where data is a part of another section, that one ends in the file behind the stub, if it can. */
+/* If data is a part of another section, cuts that section behind the stub if possible. */
 static bool cut_merged_data(struct coff_state *state, struct image_section *section,
                             struct bytes rest)
 {
@@ -95,8 +95,8 @@ static bool check_signature(struct coff_state *state, struct error *error)
         return true;
     if (!state->base.options->drop_signature)
         return error_set(error,
-                         "%s: the image is signed, and no signature outlives a change; split it "
-                         "before it is signed, or give --drop-signature and sign the stripped "
+                         "%s: the image is signed, and a split makes the signature invalid; split "
+                         "it before it is signed, or give --drop-signature and sign the stripped "
                          "image",
                          state->image.path);
     state->drops_certificates = true;
@@ -119,9 +119,9 @@ static bool cut_certificates(struct coff_state *state, struct error *error)
            error_out_of_memory(error, state->image.path, directory->size);
 }
 
-/* Sections at the end of the table of which the file has nothing need not even stay as addresses,
- * unless symbols count on their numbers. One removed section stays in the table: by that the image
- * is known to be split. */
+/* Sections at the end of the table that have no bytes in the file need not even keep their
+ * addresses, unless symbols refer to their numbers. One removed section stays in the table, so that
+ * the image is recognized as split. */
 static size_t count_dropped(struct coff_state *state)
 {
     size_t dropped = 0, removed = 0;

@@ -1,12 +1,12 @@
 /*
- * Records that the linker put among the program's own data: see coff/state.h.
+ * Finds records that the linker put among the program's own data: see coff/state.h.
  *
  * LLVM's own runtime for MSVC tells the linker to merge .lprfd and .lprfb into .data, so no header
- * says where they are. Records are known by what they say: between two markers of zeros, one behind
- * the other, each has counters in .lprfc, and the hash of a name in .lprfn, which no other data has
- * by chance. Where there is just one such run of records it is treated like a section from here on,
- * and everything that is asked of a section is asked of it too: among other things one function
- * must return its start, and one its end.
+ * says where they are. Records are recognized by their contents: they follow each other between two
+ * markers of zeros, and each has counters in .lprfc and the hash of a name in .lprfn, which no
+ * other data has by chance. If there is just one such run of records it is treated like a section
+ * from here on, and all checks of a section apply to it as well: among others, one function must
+ * return its start, and one its end.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 
 #define WORD_SIZE 8
 
-/* A run of records, by its place in the bytes of the section that has it. */
+/* A run of records; its place is an offset in the section that contains it. */
 struct run {
     uint64_t start;
     uint64_t size;
@@ -68,8 +68,8 @@ static void add_part(struct coff_state *state, enum section_kind kind,
 
 /* ---- records ---- */
 
-/* Whether a record at that place has counters of the image; *count: how many. Each has one byte at
- * least: how large they are the raw version tells, which is not known yet. */
+/* Whether a record at that place has counters of the image; *count is their number. A counter is
+ * taken to be one byte at least: its size depends on the raw version, which is not known yet. */
 static bool is_record(const struct finding *finding, uint64_t place, uint64_t *count)
 {
     const struct profile_record_layout *layout = &finding->layout;
@@ -93,8 +93,8 @@ static bool is_marker(const struct finding *finding, uint64_t place)
            bytes_all_zero(marker);
 }
 
-/* The records from there on. False where the next marker does not follow, or the image does not
- * have so many counters. */
+/* Measures the run of records that starts there. False if no marker follows it, or if it would have
+ * more counters than the image. */
 static bool measure_run(const struct finding *finding, uint64_t start, struct run *run)
 {
     uint64_t end = start, count, counters = 0;
@@ -105,7 +105,7 @@ static bool measure_run(const struct finding *finding, uint64_t start, struct ru
     return run->size != 0 && counters <= finding->counters->VirtualSize && is_marker(finding, end);
 }
 
-/* All records must have the hash of a name. */
+/* Whether all records have the hash of a name. */
 static bool run_has_names(const struct finding *finding, const struct run *run,
                           const struct names *names)
 {
@@ -116,8 +116,8 @@ static bool run_has_names(const struct finding *finding, const struct run *run,
     return true;
 }
 
-/* Looks for runs of records of the layout. False where there is another one than *run, which has
- * size 0 at first. */
+/* Looks for runs of records of the layout. False if there is one other than *run, whose size is 0
+ * at first. */
 static bool find_runs(const struct finding *finding, const struct names *names, struct run *run)
 {
     uint64_t zeros = 0;
@@ -140,7 +140,7 @@ static bool find_runs(const struct finding *finding, const struct names *names, 
     return true;
 }
 
-/* The layouts of two versions may be the same for all that is looked at. */
+/* The layouts of two versions may agree in all that is checked. */
 static bool find_only_run(struct finding *finding, const struct names *names, struct run *run)
 {
     *run = (struct run){0};
@@ -152,7 +152,7 @@ static bool find_only_run(struct finding *finding, const struct names *names, st
     return run->size != 0;
 }
 
-/* What is between the runtime's markers in .lprfn; false where that is nothing. */
+/* The bytes between the runtime's markers in .lprfn; false if there are none. */
 static bool find_names(const struct coff_state *state, struct bytes *between)
 {
     size_t index = state->base.section_index[SECTION_NAMES];
@@ -164,7 +164,8 @@ static bool find_names(const struct coff_state *state, struct bytes *between)
     return section.size > 2 && bytes_slice(section, 1, section.size - 2, between);
 }
 
-/* Without names, or with damaged ones, there are none: *names is empty then. False: no memory. */
+/* Reads the names; *names is empty if there are none or they are damaged. False if memory runs
+ * out. */
 static bool read_names(const struct coff_state *state, struct names *names, struct error *error)
 {
     struct bytes between;
@@ -210,16 +211,17 @@ void coff_merged_explain(struct coff_state *state)
     if (state->base.section_index[SECTION_COUNTERS] == NO_INDEX)
         image_plan_keep(state->base.plan, SECTION_DATA,
                         "the linker merged it and the counters into other data, as runtimes up to "
-                        "LLVM 17 tell it to; link with a later one");
+                        "LLVM 17 tell it to; link with a later runtime");
     else
-        image_plan_keep(state->base.plan, SECTION_DATA,
-                        "the linker merged it into other data, from which it cannot be told");
+        image_plan_keep(
+            state->base.plan, SECTION_DATA,
+            "the linker merged it into other data, and it cannot be told apart from that");
     image_plan_sort(plan);
 }
 
 /* ---- the bitmap ---- */
 
-/* The bitmap bytes of all records, which lie one behind the other: [*start, *end) in the host. */
+/* The bitmap bytes of all records, which follow each other: [*start, *end) in the host. */
 static bool bitmap_of_records(const struct finding *finding, uint64_t *start, uint64_t *end)
 {
     const struct profile_record_layout *layout = &finding->state->base.record_layout;
@@ -264,7 +266,7 @@ void coff_merged_find_bitmap(struct coff_state *state)
 
 /* ---- the stub ---- */
 
-/* Nothing but what a stub has: the UUID, counters and bitmap. */
+/* Whether the record has only what a stub has: the UUID, counters and bitmap. */
 static bool is_stub(const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;

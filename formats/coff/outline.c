@@ -6,7 +6,7 @@
 
 #include "formats/coff/read.h"
 
-/* The last one is reserved, and not every reader has it. */
+/* The last directory is reserved, and not every reader knows it. */
 #define OUTLINED_DIRECTORIES 15
 
 #define LINE_MAX_SIZE        160

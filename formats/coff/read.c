@@ -1,8 +1,8 @@
 /*
  * Reading and checking the tables of a COFF image: see coff/read.h.
  *
- * Nothing is decoded by a library here: the structures are few and flat, and every read goes
- * through a bounds-checked view.
+ * No library does the decoding: the structures are few and flat, and every read goes through a
+ * bounds-checked view.
  */
 #include "formats/coff/read.h"
 
@@ -22,7 +22,7 @@
 #define DOS_LFANEW        60
 #define PE_SIGNATURE_SIZE 4
 
-/* Where the data directories start in the optional header; their number is just in front. */
+/* Offsets of the data directories in the optional header; their number is just before them. */
 #define DIRECTORIES_PE32          96
 #define DIRECTORIES_PE32_PLUS     112
 
@@ -32,7 +32,7 @@
 #define RSDS_GUID                 4
 #define RSDS_GUID_SIZE            16
 #define RSDS_SIZE_MIN             24 /* signature, GUID, age */
-/* Linkers write a handful. */
+/* The most entries of the debug directory; linkers write a handful. */
 #define DEBUG_ENTRIES_MAX 64
 
 static bool refuse(const struct coff_image *image, struct error *error, const char *what)
@@ -86,7 +86,7 @@ static bool read_machine(struct coff_image *image, struct error *error)
         return true;
     default:
         return error_set(error,
-                         "%s: a COFF image for another machine than x86-64, AArch64 and i386 "
+                         "%s: a COFF image for a machine other than x86-64, AArch64 and i386 "
                          "(machine 0x%x); this version of covsplit cannot split it",
                          image->path, machine);
     }
@@ -130,7 +130,7 @@ static bool read_optional_header(struct coff_image *image, struct error *error)
     image->size_of_headers = field_u32(image, start + OPTIONAL_SIZE_OF_HEADERS);
     image->check_sum = field_u32(image, start + OPTIONAL_CHECK_SUM);
     if (!is_power_of_two(image->section_alignment) || !is_power_of_two(image->file_alignment))
-        return refuse(image, error, "an alignment is no power of two");
+        return refuse(image, error, "an alignment is not a power of two");
     if (image->image_base > INT64_MAX)
         return refuse(image, error, "its base address is impossible");
     return read_directories(image, start + size, error);
@@ -138,7 +138,8 @@ static bool read_optional_header(struct coff_image *image, struct error *error)
 
 /* ---- symbols and sections ---- */
 
-/* The string table is behind the symbols, and there even where there are none but long names. */
+/* The string table follows the symbols; it exists even if there are only long names and no
+ * symbols. */
 static bool read_symbol_table(struct coff_image *image, struct error *error)
 {
     uint32_t offset = field_u32(image, image->coff_header + HEADER_POINTER_TO_SYMBOL_TABLE);
@@ -157,7 +158,7 @@ static bool read_symbol_table(struct coff_image *image, struct error *error)
     return true;
 }
 
-/* A name of more than eight bytes is "/" and its offset in the string table, in decimal. */
+/* A name of more than eight bytes is stored as "/" and its decimal offset in the string table. */
 static const char *long_name(const struct coff_image *image, const char *short_name)
 {
     uint64_t offset = 0;
@@ -235,7 +236,7 @@ void coff_image_close(struct coff_image *image)
 
 /* ---- layout ---- */
 
-/* Loaders map sections one behind the other, from the headers on. */
+/* Whether sections follow each other in memory, behind the headers, as loaders map them. */
 static bool addresses_follow(const struct coff_image *image)
 {
     uint64_t next = align_up(image->size_of_headers, image->section_alignment);
@@ -251,8 +252,8 @@ static bool addresses_follow(const struct coff_image *image)
     return next == align_up(image->size_of_image, image->section_alignment) && next <= UINT32_MAX;
 }
 
-/* The bytes of sections are behind the headers and apart from each other, and as many as can go
- * without taking what follows out of its alignment. */
+/* Whether the bytes of sections are behind the headers, do not overlap, and come in multiples of
+ * the alignment, so that cutting them keeps what follows aligned. */
 static bool offsets_follow(const struct coff_image *image)
 {
     for (size_t i = 0; i < image->section_count; i++) {

@@ -1,8 +1,8 @@
 /*
  * The tables of a COFF image, read and checked. Internal to formats/coff.
  *
- * Names of fields are those of Microsoft's "PE Format". Addresses are the ones at which the image
- * would like to be loaded: ImageBase + RVA. Everything here is little-endian.
+ * Fields have the names of Microsoft's "PE Format". Addresses are those at which the image prefers
+ * to be loaded: ImageBase + RVA. Everything is little-endian.
  */
 #ifndef COVSPLIT_FORMATS_COFF_READ_H
 #define COVSPLIT_FORMATS_COFF_READ_H
@@ -17,33 +17,33 @@
 #include "common/base/uuid.h"
 #include "formats/plan.h"
 
-/* Characteristics of the file, and of a section. */
+/* Characteristics of the file, and those of a section. */
 #define IMAGE_FILE_RELOCS_STRIPPED     0x0001u
 #define IMAGE_FILE_DLL                 0x2000u
 #define IMAGE_SCN_CNT_CODE             0x00000020u
 #define IMAGE_SCN_CNT_INITIALIZED_DATA 0x00000040u
 #define IMAGE_SCN_MEM_EXECUTE          0x20000000u
 
-/* Parts of sections: records and bitmap. */
+/* The most parts of sections that are treated like sections: records and bitmap. */
 #define COFF_PARTS_MAX 2
 
 /* Data directories. */
 enum coff_directory_index {
     DIRECTORY_EXPORT = 0,
-    DIRECTORY_CERTIFICATE = 4, /* a file offset where others have an RVA */
+    DIRECTORY_CERTIFICATE = 4, /* holds a file offset; all others hold an RVA */
     DIRECTORY_BASE_RELOCATION = 5,
     DIRECTORY_DEBUG = 6,
     DIRECTORY_CLR = 14,
     DIRECTORY_COUNT = 16,
 };
 
-/* Sizes of the structures in the file. */
+/* Sizes of the structures in the file, in bytes. */
 #define COFF_HEADER_SIZE         20
 #define COFF_SECTION_HEADER_SIZE 40
 #define COFF_SYMBOL_SIZE         18
 #define COFF_DEBUG_ENTRY_SIZE    28
 
-/* Where fields are, in bytes: of a section header, */
+/* Offsets of fields in bytes: in a section header, */
 #define COFF_SECTION_VIRTUAL_SIZE           8
 #define COFF_SECTION_VIRTUAL_ADDRESS        12
 #define COFF_SECTION_SIZE_OF_RAW_DATA       16
@@ -51,13 +51,13 @@ enum coff_directory_index {
 #define COFF_SECTION_POINTER_TO_RELOCATIONS 24
 #define COFF_SECTION_POINTER_TO_LINENUMBERS 28
 #define COFF_SECTION_CHARACTERISTICS        36
-/* of the COFF header, */
+/* in the COFF header, */
 #define HEADER_NUMBER_OF_SECTIONS      2
 #define HEADER_POINTER_TO_SYMBOL_TABLE 8
 #define HEADER_NUMBER_OF_SYMBOLS       12
 #define HEADER_SIZE_OF_OPTIONAL_HEADER 16
 #define HEADER_CHARACTERISTICS         18
-/* of the optional header; these are the same in PE32 and PE32+, */
+/* in the optional header (the same in PE32 and PE32+), */
 #define OPTIONAL_SIZE_OF_INITIALIZED_DATA 8
 #define OPTIONAL_ADDRESS_OF_ENTRY_POINT   16
 #define OPTIONAL_SECTION_ALIGNMENT        32
@@ -65,7 +65,7 @@ enum coff_directory_index {
 #define OPTIONAL_SIZE_OF_IMAGE            56
 #define OPTIONAL_SIZE_OF_HEADERS          60
 #define OPTIONAL_CHECK_SUM                64
-/* and of an entry of the debug directory. */
+/* and in an entry of the debug directory. */
 #define DEBUG_TYPE                12
 #define DEBUG_SIZE_OF_DATA        16
 #define DEBUG_POINTER_TO_RAW_DATA 24
@@ -76,7 +76,7 @@ struct coff_directory {
 };
 
 struct coff_section {
-    const char *name; /* lives as long as the image's file is mapped, or forever */
+    const char *name; /* short_name, a view of the file, or static */
     char short_name[9];
     uint64_t address; /* ImageBase + VirtualAddress */
     uint32_t VirtualAddress;
@@ -86,12 +86,12 @@ struct coff_section {
     uint32_t PointerToRelocations;
     uint32_t PointerToLinenumbers;
     uint32_t Characteristics;
-    uint64_t header_offset; /* in the file */
+    uint64_t header_offset; /* of the section header in the file */
 };
 
 struct coff_image {
     const struct input *input;
-    const char *path; /* the input's, for messages */
+    const char *path; /* of the input, for messages */
     struct bytes file;
     uint16_t machine; /* as an ELF machine number */
     size_t pointer_size;
@@ -106,43 +106,45 @@ struct coff_image {
     uint32_t size_of_image;
     uint32_t size_of_headers;
     uint32_t check_sum;
-    struct coff_directory directories[DIRECTORY_COUNT]; /* {0, 0} where the image has none */
-    struct coff_section *sections;                      /* section_count + COFF_PARTS_MAX of them */
+    struct coff_directory directories[DIRECTORY_COUNT]; /* {0, 0} if the image has none */
+    struct coff_section *sections; /* room for section_count + COFF_PARTS_MAX */
     size_t section_count;
-    /* Parts of sections that are treated like sections, behind the others: coff/merged.c. */
+    /* Parts of sections that are treated like sections; they follow these in `sections`
+     * (coff/merged.c). */
     size_t part_count;
     uint64_t symbols_offset;
     uint32_t symbol_count; /* 0: no symbol table */
-    struct bytes strings;  /* of the symbol table, with their size in front; empty: none */
+    struct bytes strings;  /* the string table, starting with its size; empty: none */
 };
 
-/* Opens a PE32 or PE32+ image for x86-64, AArch64 or i386. The input must outlive the image. On
- * failure nothing is left to close. */
+/* Opens a PE32 or PE32+ image for x86-64, AArch64 or i386. The input must outlive the image. After
+ * a failure there is nothing to close. */
 bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error);
 void coff_image_close(struct coff_image *image);
 
-/* True where the image's sections are laid out as loaders want it, one after the other and aligned
- * to pages; *reason is a phrase otherwise. What must hold before bytes are cut. */
+/* True if the image's sections are laid out as loaders require, one after the other and aligned to
+ * pages; otherwise *reason is set to a phrase. Must be true before bytes are cut. */
 bool coff_layout_is_sound(const struct coff_image *image, const char **reason);
 
-/* What linkers call sections of the kind. */
+/* The name that linkers give sections of the kind. */
 const char *coff_section_name(enum section_kind kind);
-/* Index of the first section of that name behind `after` (NO_INDEX: from the start); NO_INDEX:
- * none. */
+/* Index of the first section of that name behind index `after` (NO_INDEX: from the start); NO_INDEX
+ * if there is none. */
 size_t coff_section_find(const struct coff_image *image, const char *name, size_t after);
 bool coff_section_is_code(const struct coff_section *section);
-/* The bytes that the file has of a section, or of a part: not more than VirtualSize. */
+/* The bytes of a section, or part of one, that are in the file: at most VirtualSize. */
 struct bytes coff_section_bytes(const struct coff_image *image, size_t index);
-/* Index of the section whose address range has [address, address + size); NO_INDEX: none. */
+/* Index of the section whose addresses include [address, address + size); NO_INDEX if there is
+ * none. */
 size_t coff_section_of(const struct coff_image *image, uint64_t address, uint64_t size);
-/* The bytes loaded at [address, address + size); false where the file does not have them. */
+/* The bytes loaded at [address, address + size); false if they are not in the file. */
 bool coff_bytes_at(const struct coff_image *image, uint64_t address, uint64_t size,
                    struct bytes *bytes);
 /* The bytes from the address to the end of its section. */
 bool coff_bytes_from(const struct coff_image *image, uint64_t address, struct bytes *bytes);
 
-/* The GUID of the RSDS record of the debug directory, as its bytes are in the file (that is how
- * LLVM reads it too); size 0 where there is none. */
+/* The GUID of the RSDS record in the debug directory, in the byte order of the file (as LLVM reads
+ * it, too); its size is 0 if there is none. */
 void coff_guid(const struct coff_image *image, struct uuid *uuid);
 
 /* Appends the outline of an image (coff/outline.c): see image_outline in image.h. */

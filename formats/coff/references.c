@@ -1,6 +1,6 @@
 /*
- * Where the code of a COFF image is, and who points to a range of its memory: base relocations tell
- * of every absolute address, also of those in code.
+ * Tells where the code of a COFF image is, and finds what points to a range of its memory: base
+ * relocations list every absolute address, also those in code.
  */
 #include "formats/coff/state.h"
 

@@ -16,7 +16,7 @@ struct block {
     struct bytes entries;
 };
 
-/* Takes a block off the front of the table. */
+/* Takes a block off the start of the table. */
 static bool take_block(struct bytes *table, struct block *block)
 {
     struct bytes header, rest;
@@ -45,7 +45,7 @@ static uint64_t entry_address(const struct coff_image *image, const struct block
     return image->image_base + block->page + (entry & 0xfff);
 }
 
-/* The table; an image that may be moved and has no absolute addresses has none. */
+/* The table; empty if the image has none because it contains no absolute addresses. */
 static bool find_table(const struct coff_image *image, struct bytes *table, const char **reason)
 {
     const struct coff_directory *directory = &image->directories[DIRECTORY_BASE_RELOCATION];
@@ -65,7 +65,8 @@ static bool visit_entry(const struct coff_image *image, const struct block *bloc
                         coff_relocation_visitor visit, void *context, const char **reason)
 {
     unsigned type = entry >> 12;
-    /* GNU ld makes a few of 32 bits in 64-bit images: of addresses of which that is a half. */
+    /* In 64-bit images GNU ld writes a few of 32 bits, for addresses of which only one half is
+     * stored. */
     size_t size = type == IMAGE_REL_BASED_DIR64 ? 8 : 4;
     struct coff_relocation relocation = {.address = entry_address(image, block, entry)};
     struct bytes word;
@@ -123,7 +124,7 @@ static bool append_u16(struct buffer *buffer, uint16_t value)
     return buffer_append(buffer, bytes, sizeof(bytes));
 }
 
-/* Appends the block without the entries in the ranges; nothing where none stays. */
+/* Appends the block without the entries in the ranges; appends nothing if no entry stays. */
 static bool append_block(const struct coff_image *image, const struct block *block,
                          const struct coff_range *ranges, size_t count, struct buffer *result)
 {
@@ -187,7 +188,7 @@ bool coff_relocations_remove(const struct coff_image *image, const struct coff_r
     for (left = table; done && take_block(&left, &block);)
         done = append_block(image, &block, ranges, count, &result);
     *size = (uint32_t)result.size;
-    /* Blocks that linkers pad as they should never become longer. */
+    /* Blocks never grow if the linker padded them correctly. */
     if (done && (left.size != 0 || result.size > table.size))
         *reason = "its base relocations cannot be rewritten";
     done = done && *reason == NULL &&

@@ -1,22 +1,22 @@
 /*
- * Searching the code of a COFF image for the runtime's functions, where no symbols name them.
+ * Searches the code of a COFF image for the runtime's functions if no symbols name them.
  *
- * Images by MSVC or lld-link carry no symbols (they are in a PDB file). But the runtime's functions
- * do just one thing, and the bounds that they return have a byte or a record of their own in the
- * section, to which nothing else leads. So a function is known by its result; and that no other
- * code makes the same address is checked, which is more than a name would prove.
+ * Images linked by MSVC or lld-link contain no symbols (these are in a PDB file). But the runtime's
+ * functions do just one thing, and there is a byte or a record of its own in the section for each
+ * bound that they return, to which nothing else refers. So a function is identified by its result;
+ * that no other code forms the same address is checked, which proves more than a name would.
  */
 #include "formats/coff/state.h"
 
 #include <string.h>
 
-/* How much at either end of a section counts as near its bounds, for counters and
- * bitmap, of which only the markers are looked for. */
+/* How many bytes at either end of a section count as near its bounds, for counters and bitmap: of
+ * these only the markers are looked for. */
 #define MARKER_WINDOW UINT64_C(8)
 
 struct search {
     const struct coff_state *state;
-    struct reference_target target; /* the range */
+    struct reference_target target; /* the range to which references are looked for */
     code_search_visitor visit;
     void *context;
 };
@@ -33,7 +33,7 @@ static bool visit_relocation(void *context, const struct coff_relocation *reloca
     return search->visit(search->context, relocation->address);
 }
 
-/* Calls the visitor for every reference that code has to the range, until it stops that. */
+/* Calls the visitor for every reference to the range in code, until it stops the search. */
 static void search_code(const struct search *search)
 {
     const struct image_code *code = &search->state->base.code;
@@ -48,13 +48,14 @@ static void search_code(const struct search *search)
 
 /* ---- functions without names ---- */
 
-/* The functions that return an address in the range: at most two different addresses count. */
+/* The functions that return an address in the range; they may return two different addresses at
+ * most. */
 struct bodies {
     const struct coff_state *state;
     uint64_t first, size;
     struct {
         uint64_t value;
-        uint64_t address; /* of a body */
+        uint64_t address; /* of a function's body */
         size_t count;
     } found[2];
     size_t found_count;
@@ -90,15 +91,15 @@ static bool collect_body(void *context, uint64_t from)
         bodies->found_count++;
         bodies->found[i].value = accessor.value;
     }
-    /* An operand may be seen in the overlap of two pieces, twice. */
+    /* An operand in the overlap of two pieces may be reported twice. */
     if (bodies->found[i].count == 0 || bodies->found[i].address != address)
         bodies->found[i].count++;
     bodies->found[i].address = address;
     return true;
 }
 
-/* Both bounds, or none. The function of the end is going to be changed, so it must be the only one;
- * the start may be told by several. */
+/* Defines both bounds or neither. The function that returns the end is going to be changed, so
+ * there must be only one; the start may be returned by several. */
 static void define_bounds(struct coff_state *state, struct bodies *bodies,
                           enum runtime_symbol begin, enum runtime_symbol end)
 {
@@ -134,8 +135,8 @@ static void search_bounds(struct coff_state *state, enum section_kind kind, uint
 
 /* ---- the version without a name ---- */
 
-/* Whether the records of the image make sense if they have this layout: the counters of each are in
- * the section of counters. */
+/* Whether the image's records make sense with this layout: the counters of each must be in the
+ * section of counters. */
 static bool records_fit(const struct coff_state *state, uint64_t raw_version)
 {
     size_t data = state->base.section_index[SECTION_DATA];
@@ -149,7 +150,7 @@ static bool records_fit(const struct coff_state *state, uint64_t raw_version)
     if (!stub_layout(raw_version, state->image.pointer_size, &layout) || !layout.relative ||
         records.size < 3 * layout.record_size || records.size % layout.record_size != 0)
         return false;
-    /* The first and the last are the runtime's markers. */
+    /* The first and the last one are the runtime's markers. */
     for (uint64_t i = layout.record_size; i < records.size - layout.record_size;
          i += layout.record_size) {
         const uint8_t *record = records.data + i;
@@ -166,12 +167,12 @@ static bool records_fit(const struct coff_state *state, uint64_t raw_version)
 struct versions {
     struct coff_state *state;
     bool indirect;    /* code reads the variable's address from another one */
-    uint64_t address; /* of the one that was found; 0: none */
+    uint64_t address; /* of the variable that was found; 0: none */
     uint64_t value;
     bool several;
 };
 
-/* The value of an aligned variable of 8 bytes. */
+/* Reads the value of an aligned variable of 8 bytes. */
 static bool read_variable(const struct coff_image *image, uint64_t address, uint64_t *value)
 {
     size_t section = coff_section_of(image, address, sizeof(uint64_t));
@@ -184,7 +185,7 @@ static bool read_variable(const struct coff_image *image, uint64_t address, uint
     return true;
 }
 
-/* A variable that code reads: is it a version? */
+/* Checks whether a variable that code reads may be a version. */
 static bool look_at_variable(struct versions *versions, uint64_t address)
 {
     const struct coff_image *image = &versions->state->image;
@@ -244,9 +245,9 @@ static struct versions search_versions(struct coff_state *state, bool indirect)
     return versions;
 }
 
-/* The runtime reads its version from a variable. Which one that is can be told by its value, which
- * must fit the records, where no other such value is about. mingw's compilers have the address of
- * what may be in another image read from a variable of its own, .refptr.NAME. */
+/* The runtime reads its version from a variable. That variable is recognized by its value, which
+ * must fit the records, if no other variable has such a value. Compilers for mingw read the address
+ * of a variable that may be in another image from a variable of its own, .refptr.NAME. */
 void coff_search_version(struct coff_state *state)
 {
     struct versions versions;

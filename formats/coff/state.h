@@ -1,18 +1,19 @@
 /*
  * What the steps of a COFF split share. Internal to formats/coff.
  *
- * coff.c describes and checks sections; symbols.c and search.c find the runtime's functions, by
- * name and without; references.c looks for pointers; layout.c cuts bytes out of the file, and
+ * coff.c describes and checks sections; symbols.c and search.c find the runtime's functions, with
+ * and without symbols; references.c looks for pointers; layout.c cuts bytes out of the file, and
  * write.c writes the headers that tell where things are.
  *
- * What is whose in a section. The runtime puts a marker of its own in front of what the compiler
- * puts into a section, and one behind: a zero byte each for names, counters and bitmap, a record of
- * zeros each for data. The functions that tell the bounds give what is between the markers, and
- * that is what profiles have, and what the sidecar keeps as the section. (llvm-cov skips the first
- * byte of .lprfn in a linked COFF image, and takes zeros at the end for padding, so an ELF file
- * with just what is between means the same to it.) The counters are aligned to 8 bytes, and the
- * marker in front of them is one byte: the runtime's bound is 7 bytes in front of the first
- * counter, and profiles begin with those 7 bytes. The other sections have no markers.
+ * What belongs to whom in a section: the runtime puts a marker of its own before and behind what
+ * the compiler puts into a section: a zero byte for names, counters and bitmap, a record of zeros
+ * for data. The functions that return the bounds return those of the bytes between the markers;
+ * these bytes go into profiles, and the sidecar stores them as the section. (llvm-cov skips the
+ * first byte of .lprfn in a linked COFF image, and treats zeros at the end as padding, so an ELF
+ * file with only the bytes between the markers means the same to it.) The counters are aligned to 8
+ * bytes, but the marker before them is one byte: the bound that the runtime returns is 7 bytes
+ * before the first counter, and profiles begin with these 7 bytes. The other sections have no
+ * markers.
  *
  * Data and bitmap need not be sections of their own: coff/merged.c finds them among other data.
  */
@@ -31,36 +32,36 @@ struct coff_state {
     struct planning base;
     struct coff_image image;
 
-    size_t data_host; /* the section that the linker merged data into; NO_INDEX: into none */
-    uint32_t kept_raw_size[SECTION_KIND_MAX + 1]; /* of removed sections: SizeOfRawData to be */
-    uint32_t host_raw_size;                       /* of the data's host: likewise */
-    size_t dropped_sections; /* from the end of the table: removed with their headers */
+    size_t data_host; /* section into which the linker merged data; NO_INDEX: none */
+    uint32_t kept_raw_size[SECTION_KIND_MAX + 1]; /* new SizeOfRawData of removed sections */
+    uint32_t host_raw_size;                       /* the same for the data's host */
+    size_t dropped_sections; /* at the end of the table, removed with their headers */
     uint32_t base_relocation_size;
     bool drops_certificates;
-    size_t check_sum_literal; /* in the edits' literals; SIZE_MAX: the image has no checksum */
+    size_t check_sum_literal; /* offset in the edits' literals; SIZE_MAX: no checksum */
 };
 
 /* ---- coff/symbols.c ---- */
 
-/* Finds the runtime's symbols in the symbol table and in the map file, where there are such. False
- * for damaged ones. */
+/* Finds the runtime's symbols in the symbol table and in the map file, if there are any. False if
+ * either is damaged. */
 bool coff_symbols_find(struct coff_state *state, struct error *error);
-/* Visits the symbols of both, as code_operations has it. */
+/* Visits the symbols of both (an operation of struct code_operations). */
 bool coff_symbols_visit(const struct planning *planning, runtime_symbol_visitor visit,
                         void *context);
 
 /* ---- coff/search.c ---- */
 
-/* Looks for the runtime's functions where no symbols tell: the functions that do nothing but return
- * a bound. None is found where it is not the only one. */
+/* Looks for the runtime's functions if there are no symbols: functions that only return a bound. A
+ * function counts only if no other one does the same. */
 void coff_search_functions(struct coff_state *state);
-/* The same for the variable with the version. */
+/* Looks for the variable with the profiles' version in the same way. */
 void coff_search_version(struct coff_state *state);
 
-/* ---- coff/references.c, as code_operations has them ---- */
+/* ---- coff/references.c: operations of struct code_operations ---- */
 
 bool coff_next_code(const struct planning *planning, size_t *index, struct code *code);
-/* The code is that behind any jump to it. */
+/* Follows a jump at the definition's address to the code itself. */
 bool coff_code_of(const struct planning *planning, const struct runtime_definition *definition,
                   struct code *code);
 bool coff_find_pointer(const struct planning *planning, const struct reference_target *target,
@@ -68,31 +69,32 @@ bool coff_find_pointer(const struct planning *planning, const struct reference_t
 
 /* ---- coff/merged.c ---- */
 
-/* Finds the records in .data, where the image has no section of them: they are a part then, and
- * data_host is set. False: no memory. */
+/* Finds the records in .data if the image has no section for them: they then become a part, and
+ * data_host is set. False if memory runs out. */
 bool coff_merged_find_records(struct coff_state *state, struct error *error);
-/* Says of records that must be somewhere and were not found that they stay. */
+/* Gives the reason why records stay that must be somewhere but were not found. */
 void coff_merged_explain(struct coff_state *state);
-/* Finds their bitmap there too. Needs the layout of the records. */
+/* Finds the bitmap of these records there, too. Requires the layout of records to be known. */
 void coff_merged_find_bitmap(struct coff_state *state);
-/* Finds the stub record of a stripped image in .data, where no records are known: it and the marker
- * in front of it are a part then, and its bitmap is another. */
+/* Finds the stub record of a stripped image in .data if no records are known: the stub and the
+ * marker before it become one part, and its bitmap another. */
 void coff_merged_find_stub(struct coff_state *state);
-/* Whether the image has names, and none of them is the record's: *nameless. False: no memory. */
+/* Sets *nameless to whether the image has names, but none that belongs to the record. False if
+ * memory runs out. */
 bool coff_merged_is_nameless(const struct coff_state *state, struct bytes record, bool *nameless,
                              struct error *error);
 
 /* ---- coff/claims.c ---- */
 
-/* Whether a record that has `count` counters from the address `first` on covers all of the section:
- * it has the runtime's markers around them, and bytes of alignment in front. */
+/* Whether a record with `count` counters from the address `first` on covers all of the section,
+ * except for the runtime's markers around the counters and the padding before them. */
 bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64_t count);
-/* Whether other parts of the image have a claim to a section's bytes in the file. */
+/* Whether other parts of the image use the section's bytes in the file. */
 bool coff_is_claimed(const struct coff_image *image, const struct coff_section *section);
-/* Whether nothing but the section itself has a claim to its bytes. Keeps it where not. */
+/* Whether only the section itself uses its bytes; if not, the section is kept. */
 bool coff_check_claims(struct coff_state *state, enum section_kind kind);
 
-/* ---- coff/layout.c, coff/write.c, as struct format has them ---- */
+/* ---- coff/layout.c, coff/write.c: operations of struct format ---- */
 
 bool coff_layout(struct planning *planning, struct error *error);
 bool coff_write(struct planning *planning, struct error *error);

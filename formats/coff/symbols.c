@@ -1,14 +1,14 @@
 /*
- * The runtime's symbols, from the COFF symbol table (mingw) or from a map file of lld-link or MSVC:
- * see coff/state.h.
+ * Finds the runtime's symbols in the COFF symbol table (mingw) or in a map file of lld-link or
+ * MSVC: see coff/state.h.
  *
- * Neither is trusted: what a symbol is said to be is checked against the code at its address.
+ * Neither is trusted: a symbol is checked against the code at its address.
  */
 #include <string.h>
 
 #include "formats/coff/state.h"
 
-/* Of a symbol in the table. */
+/* Offsets in a symbol of the table. */
 #define SYMBOL_STRING_OFFSET     4
 #define SYMBOL_VALUE             8
 #define SYMBOL_SECTION_NUMBER    12
@@ -17,7 +17,7 @@
 
 #define IMAGE_SYM_DTYPE_FUNCTION 0x20
 
-/* Pages of tables are given back in such pieces. */
+/* Pages of tables are released in pieces of this size. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
 
 /* ---- the symbol table ---- */
@@ -30,7 +30,7 @@ static void skip_underscore(const struct coff_image *image, struct bytes *name)
     }
 }
 
-/* All names of interest are longer than eight bytes. */
+/* The name of a symbol, if longer than eight bytes, as all names of interest are. */
 static bool long_symbol_name(const struct coff_image *image, const uint8_t *symbol,
                              struct bytes *name)
 {
@@ -76,7 +76,7 @@ static bool each_in_table(const struct coff_state *state, runtime_symbol_visitor
 
 /* ---- the map file ---- */
 
-/* Takes a word off the front of the line. */
+/* Takes a word off the start of the line. */
 static bool take_word(struct bytes *line, struct bytes *word)
 {
     uint64_t start = 0, end;
@@ -106,7 +106,7 @@ static bool parse_hexadecimal(struct bytes word, uint64_t *value)
     return word.size != 0;
 }
 
-/* " 0001:00000a40       name       0000000140001a40 f   object": f stands for a function. */
+/* " 0001:00000a40       name       0000000140001a40 f   object": "f" marks a function. */
 static bool parse_map_line(const struct coff_state *state, struct bytes line,
                            struct image_symbol *found)
 {
@@ -118,7 +118,8 @@ static bool parse_map_line(const struct coff_state *state, struct bytes line,
         !parse_hexadecimal(address, &found->address))
         return false;
     skip_underscore(&state->image, &found->name);
-    /* lld-link does not say what is a function. Data is not where functions are. */
+    /* lld-link does not mark functions, so every symbol counts as one: data is at other addresses
+     * anyway. */
     found->is_function = true;
     return coff_section_of(&state->image, found->address, 1) != NO_INDEX;
 }
@@ -149,15 +150,16 @@ static bool stop_at_first(void *context, const struct image_symbol *found)
     return false;
 }
 
-/* Linkers have several forms of map files, and images several builds. */
+/* Checks that the map file belongs to the image: there are several forms of map files, and several
+ * builds of an image. */
 static bool check_map(const struct coff_state *state, struct error *error)
 {
     const struct input *map = state->base.options->map;
 
     return map == NULL || !each_in_map(state, stop_at_first, NULL) ||
            error_set(error,
-                     "%s: not a map file of this image in the form of MSVC and lld-link, in which "
-                     "no line names an address of it; give the one that /map writes (mingw: link "
+                     "%s: not a map file of this image: no line has an address in it, in the form "
+                     "that MSVC and lld-link write; give the one that /map writes (mingw: link "
                      "without -s instead)",
                      map->path);
 }

@@ -1,8 +1,8 @@
 /*
- * Writing the headers and tables of a stripped COFF image: see coff/state.h.
+ * Writes the headers and tables of a stripped COFF image: see coff/state.h.
  *
- * Every field that is an offset in the file, or a sum of sizes, is brought up to date; the rest
- * stays as the linker wrote it.
+ * Every field that is an offset in the file, or a sum of sizes, is updated; the rest stays as the
+ * linker wrote it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #include "formats/coff/state.h"
 
-/* Where the byte at `offset` of the original is in the result. */
+/* Where the byte at `offset` of the original is in the stripped image. */
 static uint32_t moved(const struct coff_state *state, uint64_t offset)
 {
     return (uint32_t)edit_script_map(&state->base.plan->edits, offset);
@@ -28,7 +28,7 @@ static enum section_kind removed_kind(const struct coff_state *state, size_t ind
     return 0;
 }
 
-/* A copy of the headers that is changed, with the file's offsets. */
+/* A modified copy of the headers, addressed by offsets in the file. */
 struct headers {
     uint8_t *bytes;
     uint64_t size;
@@ -115,7 +115,7 @@ static void change_headers(struct coff_state *state, struct headers *headers)
     change_directories(state, headers);
 }
 
-/* Where the debug directory says that its data is in the file. */
+/* Updates where the debug directory says that its data is in the file. */
 static void change_debug_directory(struct coff_state *state, struct headers *entries)
 {
     for (uint64_t i = 0; i + COFF_DEBUG_ENTRY_SIZE <= entries->size; i += COFF_DEBUG_ENTRY_SIZE) {
@@ -134,7 +134,7 @@ static bool overwrite(struct coff_state *state, uint64_t offset, const uint8_t *
                                       (struct bytes){bytes, size});
 }
 
-/* The headers change, but for the checksum, which is an edit of its own, to be filled in last. */
+/* Adds the edits of the headers. The checksum is an edit of its own, which is filled in last. */
 static bool add_edits(struct coff_state *state, const struct headers *headers,
                       const struct headers *debug, uint64_t debug_offset)
 {
@@ -186,8 +186,8 @@ bool coff_write(struct planning *planning, struct error *error)
 
 /* ---- the checksum ---- */
 
-/* In the optional header: the sum of all 16-bit words, with carries added again, plus the size of
- * the file. Drivers and some system libraries must have a right one. */
+/* The checksum in the optional header: the sum of all 16-bit words, with carries added back, plus
+ * the size of the file. Drivers and some system libraries must have a correct one. */
 struct summing {
     uint64_t words;
     uint64_t position;
@@ -217,7 +217,7 @@ bool coff_seal(struct planning *planning, struct error *error)
 
     if (state->check_sum_literal == SIZE_MAX)
         return true;
-    /* It is zero itself meanwhile. */
+    /* The checksum's own bytes are zero meanwhile. */
     if (!edit_script_stream(edits, planning->input, add_words, &sum, error))
         return false;
     while (sum.words >> 16 != 0)

@@ -1,6 +1,6 @@
 /*
- * ELF images (System V gABI, and the psABI of each machine): describes one, and decides what can go
- * as far as that is no matter of all formats. elf/state.h lists the other steps.
+ * ELF images (System V gABI, and the psABI of each machine): describes an image, and decides what
+ * can go, as far as that depends on the format. elf/state.h lists the other steps.
  */
 #include <string.h>
 
@@ -77,8 +77,8 @@ static void describe_section(const struct planning *planning, size_t index,
     section->encoded = shdr->sh_type != SHT_PROGBITS || (shdr->sh_flags & SHF_COMPRESSED) != 0;
 }
 
-/* As its entry size says, which linkers leave 0: a data section of one record, or else a tripwire
- * or nothing (which it was always before there were tripwires). */
+/* sh_entsize, which linkers leave 0, tells: a data section of one record; or a section with a
+ * tripwire, or an empty one, as the first versions of covsplit always left it. */
 static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
                     struct error *error)
 {
@@ -121,7 +121,7 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
 
 /* ---- code ---- */
 
-/* Without bytes; what all code of the image has. */
+/* Code at an address, without its bytes: only what is the same for all code of the image. */
 static struct code code_at(const struct planning *planning, uint64_t address)
 {
     const struct elf_image *image = image_of(planning);
@@ -137,7 +137,7 @@ static struct code code_at(const struct planning *planning, uint64_t address)
     return code;
 }
 
-/* To the end of the segment, or of the symbol where that has a size. */
+/* The code up to the end of the segment, or of the symbol if it has a size. */
 static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code)
 {
@@ -193,7 +193,7 @@ static bool each_symbol(const struct planning *planning, runtime_symbol_visitor 
 
 /* ---- deciding ---- */
 
-/* Nothing else uses the bytes of the section, whatever its kind. */
+/* Whether nothing else uses the section's bytes, whatever its kind. */
 static bool is_alone(struct elf_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
@@ -244,16 +244,16 @@ static bool check_section(struct planning *planning, struct image_section *secti
         image_plan_keep(planning->plan, section->kind, "it is compressed already");
     else if (section->loaded != is_loaded_kind)
         image_plan_keep(planning->plan, section->kind,
-                        section->loaded ? "it is loaded into memory, and covsplit does not know by "
-                                          "whom it is used"
+                        section->loaded ? "it is loaded into memory, and covsplit does not know "
+                                          "what uses it"
                                         : "it is not loaded into memory");
     else if (!is_loaded_kind)
         is_alone(state_of(planning), section->kind);
     return true;
 }
 
-/* BOLT writes functions anew at other addresses, and leaves the old ones for code that nobody runs:
- * who refers to what cannot be told. */
+/* BOLT copies functions to other addresses, and leaves the old code, which no longer runs, in
+ * place: references cannot be judged. */
 #define BOLT_NOTE ".note.bolt_info"
 
 static bool check_known(struct planning *planning, enum section_kind kind)
@@ -269,14 +269,14 @@ static bool check_known(struct planning *planning, enum section_kind kind)
     return machine->got_size_max == 0 ||
            (state_of(planning)->code_base != 0 &&
             code_at(planning, 0).got_bytes.size <= machine->got_size_max) ||
-           image_plan_keep(planning->plan, kind,
-                           "it cannot be told what code refers to: the image has no symbol %s, or "
-                           "several global offset tables",
-                           machine->base_symbol);
+           image_plan_keep(
+               planning->plan, kind,
+               "covsplit cannot tell what code refers to: the image has no symbol %s, or "
+               "several global offset tables",
+               machine->base_symbol);
 }
 
-/* The bytes that the section header tells of in the file are those that the program has at the
- * address. */
+/* Whether the bytes that the section header describes are those that are loaded at its address. */
 static bool is_where_loaded(const struct elf_state *state, size_t index)
 {
     const GElf_Shdr *shdr = &state->image.shdrs[index];
@@ -316,7 +316,7 @@ static bool check_first_record(struct planning *planning)
 struct address_range {
     uint64_t address;
     uint64_t size;
-    uint64_t word; /* of the image */
+    uint64_t word; /* size in bytes of an address in the image */
 };
 
 static bool relocation_is_outside(void *context, const struct elf_relocation *relocation)
@@ -327,8 +327,8 @@ static bool relocation_is_outside(void *context, const struct elf_relocation *re
                            range->address, range->size);
 }
 
-/* In version 7 the stub's CounterPtr is an address, which a position-independent image relocates.
- */
+/* In version 7 the stub's CounterPtr is an address, which needs a relocation in a
+ * position-independent image. */
 static bool remove_data_relocations(struct elf_state *state)
 {
     const GElf_Shdr *shdr = &state->image.shdrs[state->base.section_index[SECTION_DATA]];
@@ -370,8 +370,8 @@ static bool settle_relocations(struct planning *planning, enum section_kind kind
 
 /* ---- the edits ---- */
 
-/* Bytes behind everything that the headers describe belong to somebody else (an archive that the
- * program opens, a signature), who may look for them at a fixed place. */
+/* Bytes behind everything that the headers describe belong to someone else (an archive that the
+ * program opens, a signature), who may look for them at a fixed offset. */
 static bool check_tail(const struct elf_image *image, struct error *error)
 {
     uint64_t end = image->ehdr.e_shoff + image->shnum * image->sizes.shdr;
@@ -389,8 +389,8 @@ static bool check_tail(const struct elf_image *image, struct error *error)
     }
     if (bytes_slice(image->file, end, image->file.size - end, &tail) && !bytes_all_zero(tail))
         return error_set(error,
-                         "%s: data is appended to the image, which may rely on its place; run "
-                         "covsplit before it is appended",
+                         "%s: data is appended to the image, and may have to stay in its place; "
+                         "run covsplit before it is appended",
                          image->path);
     return true;
 }

@@ -1,8 +1,9 @@
 /*
- * Taking the bytes of removed sections out of the file without moving anything in memory.
+ * Takes the bytes of removed sections out of the file without moving anything in memory.
  *
- * Sections that are not loaded are simply cut. A loaded section leaves whole pages: its segment is
- * split around them, which takes one more program header a hole, for which elf/room.c makes room.
+ * Sections that are not loaded are simply cut. From a loaded section whole pages are cut: its
+ * segment is split around them, which takes one more program header for each hole; elf/room.c makes
+ * room for that.
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
@@ -18,7 +19,7 @@ static uint64_t page_size(const struct elf_state *state)
 
 /* ---- sections that are not loaded ---- */
 
-/* What must stay aligned behind `end`: cuts are multiples of this. */
+/* The largest alignment of what follows `end`: cuts are multiples of it. */
 static uint64_t alignment_behind(const struct elf_state *state, uint64_t end)
 {
     const struct elf_image *image = &state->image;
@@ -38,7 +39,7 @@ static uint64_t alignment_behind(const struct elf_state *state, uint64_t end)
     return alignment;
 }
 
-/* The end of the zero bytes between `end` and what comes next in the file. */
+/* The end of the zero padding between `end` and what comes next in the file. */
 static uint64_t padding_end(const struct elf_state *state, uint64_t end)
 {
     const struct elf_image *image = &state->image;
@@ -55,15 +56,15 @@ static uint64_t padding_end(const struct elf_state *state, uint64_t end)
         if (phdr->p_filesz != 0 && phdr->p_offset >= end && phdr->p_offset < next)
             next = phdr->p_offset;
     }
-    /* More than an alignment's worth is not padding. */
+    /* A page or more is not padding. */
     if (next - end >= page_size(state) || !bytes_slice(image->file, end, next - end, &gap) ||
         !bytes_all_zero(gap))
         return end;
     return next;
 }
 
-/* True where notes follow in the file. The runtime looks for them by their offset (see elf/room.c),
- * right or wrong, and a cut in front of them would lead it to another place. */
+/* True if notes follow in the file. The runtime looks for them by their offset, rightly or wrongly
+ * (see elf/room.c), and a cut before them would make it look elsewhere. */
 static bool notes_follow(const struct elf_image *image, uint64_t offset)
 {
     for (size_t i = 0; i < image->phnum; i++) {
@@ -74,7 +75,7 @@ static bool notes_follow(const struct elf_image *image, uint64_t offset)
     return false;
 }
 
-/* All of the section goes but what is left at its start. */
+/* Cuts all of the section except `rest`, which stays at its start. */
 static bool cut_unloaded(struct elf_state *state, const struct image_section *section,
                          struct bytes rest)
 {
@@ -87,7 +88,7 @@ static bool cut_unloaded(struct elf_state *state, const struct image_section *se
     return planning_empty(&state->base, section, rest, start, start + cut);
 }
 
-/* The mapping leaves a tripwire: a record that no reader takes. */
+/* Coverage mapping leaves a tripwire: a record that no reader accepts. */
 static bool empty_unloaded(struct elf_state *state, const struct image_section *section)
 {
     return cut_unloaded(state, section, planning_rest(&state->base, section->kind, section->size));
@@ -107,8 +108,8 @@ static bool cut_retained_relocations(struct elf_state *state)
 
 /* ---- holes ---- */
 
-/* Cuts shift what is behind them in the file, so they are multiples of every segment's alignment
- * and all segments stay congruent. */
+/* Cuts shift what is behind them in the file; they are multiples of the alignment of every segment,
+ * so that all segments stay congruent. */
 static uint64_t cut_unit(const struct elf_image *image)
 {
     uint64_t unit = image->machine->page_size;
@@ -120,7 +121,7 @@ static uint64_t cut_unit(const struct elf_image *image)
     return unit;
 }
 
-/* True where a segment is not aligned to pages (ld -n, ld -N): it cannot be split. */
+/* True if a segment is not aligned to pages (ld -n, ld -N) and so cannot be split. */
 static bool has_unaligned_segments(const struct elf_image *image)
 {
     for (size_t i = 0; i < image->phnum; i++) {
@@ -143,15 +144,15 @@ static bool crosses_other_segment(const struct elf_image *image, const struct el
     return false;
 }
 
-/* RISC-V's attributes are for tools that read the file: lld says that they are at address 0. */
+/* RISC-V's attributes are for tools that read the file; lld gives them the address 0. */
 static bool is_unloaded(const struct elf_image *image, const GElf_Phdr *phdr)
 {
     return phdr->p_memsz == 0 ||
            (image->ehdr.e_machine == EM_RISCV && phdr->p_type == PT_RISCV_ATTRIBUTES);
 }
 
-/* What the other program headers say must agree with the PT_LOAD that holds it: they are mapped by
- * both offset and address. */
+/* The other program headers must agree with the PT_LOAD that contains them, because they are mapped
+ * by both offset and address. */
 static bool segments_are_consistent(const struct elf_image *image)
 {
     for (size_t i = 0; i < image->phnum; i++) {
@@ -171,7 +172,7 @@ static bool segments_are_consistent(const struct elf_image *image)
     return true;
 }
 
-/* NULL where the segment can be split around the hole. */
+/* Why the segment cannot be split around the hole; NULL if it can. */
 static const char *why_not_cut(const struct elf_image *image, const struct image_section *section,
                                const struct elf_hole *hole)
 {
@@ -180,7 +181,7 @@ static const char *why_not_cut(const struct elf_image *image, const struct image
     if (!segments_are_consistent(image))
         return "the image's program headers contradict each other";
     if (notes_follow(image, section->offset))
-        return "notes that the profile runtime reads come behind it; place them in front";
+        return "notes that the profile runtime reads follow it; link so that they precede it";
     return NULL;
 }
 
@@ -190,7 +191,8 @@ static bool is_at_end(const GElf_Phdr *phdr, const struct image_section *section
            section->address + section->size == phdr->p_vaddr + phdr->p_filesz;
 }
 
-/* The whole units of a loaded section behind its first `reserved` bytes; size 0 where none. */
+/* The whole units of a loaded section behind its first `reserved` bytes; size 0 if there are
+ * none. */
 static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
                                  uint64_t reserved, uint64_t unit)
 {
@@ -221,7 +223,8 @@ static uint64_t reserved_bytes(const struct elf_state *state, const struct image
                                           : state->base.record_layout.record_size;
 }
 
-/* Large alignments (-z max-page-size) leave more in the file than the user expects. */
+/* With a large alignment (-z max-page-size), more stays in the file than the user expects: says
+ * so. */
 static void explain_alignment(const struct elf_state *state, struct image_section *section,
                               const struct elf_hole *hole)
 {
@@ -238,8 +241,8 @@ static void explain_alignment(const struct elf_state *state, struct image_sectio
              pages.size - hole->size, cut_unit(&state->image), page_size(state));
 }
 
-/* The loaded sections that go, with the pages that each could give; those without any are left
- * out. The larger comes first. */
+/* The removed sections that are loaded, with the pages that can be cut from each, largest first;
+ * those without such pages are left out. */
 static size_t find_candidates(struct elf_state *state, struct candidate candidates[HOLES_MAX])
 {
     size_t count = 0;
@@ -272,7 +275,7 @@ static size_t find_candidates(struct elf_state *state, struct candidate candidat
     return count;
 }
 
-/* Room for the program headers that so many of the candidates take. */
+/* Makes room for the program headers that the first `count` candidates need. */
 static bool make_room(struct elf_state *state, const struct candidate *candidates, size_t count)
 {
     size_t extra = 0;
@@ -293,7 +296,7 @@ static void choose_holes(struct elf_state *state)
         elf_room_forget(state, edit_count);
     for (size_t i = 0; i < count; i++) {
         struct image_section *section = candidates[i].section;
-        /* What moved into the names' range makes its hole smaller. */
+        /* What was moved into the names' range makes the hole there smaller. */
         struct elf_hole hole =
             find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
 
@@ -307,7 +310,7 @@ static void choose_holes(struct elf_state *state)
             state->holes[state->hole_count++] = hole;
         }
     }
-    /* In the order of addresses, as the segments are. */
+    /* In the order of addresses, like the segments. */
     if (state->hole_count == 2 && state->holes[0].address > state->holes[1].address) {
         struct elf_hole first = state->holes[0];
         state->holes[0] = state->holes[1];
@@ -339,7 +342,7 @@ static bool empty_loaded(struct elf_state *state, const struct image_section *se
     return planning_empty(&state->base, section, rest, cut, hole == NULL ? end : cut + hole->size);
 }
 
-/* A place for the new headers; elf/write.c fills it in once all offsets are known. */
+/* Reserves room for the new headers; elf/write.c fills it in once all offsets are known. */
 static bool reserve_headers(struct elf_state *state)
 {
     struct buffer zeros = {0};

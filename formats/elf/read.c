@@ -1,9 +1,9 @@
 /*
  * Reading and checking the tables of an ELF image: see elf/read.h.
  *
- * libelf does the decoding. It trusts some fields of a hostile file more than it should, so what it
- * is about to follow (table offsets, entry sizes) is checked before it is asked to. Tables with an
- * entry for each symbol or pointer are read where they are, field by field, which cannot fail.
+ * libelf does the decoding. It trusts some fields of a hostile file too much, so what it is about
+ * to follow (table offsets, entry sizes) is checked before it is called. Tables with an entry for
+ * each symbol or pointer are read in place, field by field, which cannot fail.
  */
 #include "formats/elf/read.h"
 
@@ -14,15 +14,16 @@
 
 #include "common/elf_file/encode.h"
 
-/* More than this is no image: linkers make a few dozen of each, and every one is copied. (Above
- * 65,279 sections their number is in the first section header, and so is that of .shstrtab.) */
+/* No real image has more: linkers make a few dozen of each, and all of them are copied. (If there
+ * are more than 65,279 sections, the first section header holds their number and the index of
+ * .shstrtab.) */
 #define SECTIONS_MAX 262144
 #define SEGMENTS_MAX 1024
-/* How often each byte of the file may be in a section, on average. */
+/* How many sections may share a byte of the file, on average. */
 #define SECTION_OVERLAP_MAX 4
-/* Bytes of notes: libelf copies those that are not aligned. */
+/* The most bytes of notes: libelf copies those that are not aligned. */
 #define NOTES_MAX (UINT64_C(16) << 20)
-/* Entries of .dynamic. */
+/* The most entries of .dynamic. */
 #define DYNAMIC_MAX 65536
 
 static bool refuse(const struct elf_image *image, struct error *error, const char *what)
@@ -30,9 +31,9 @@ static bool refuse(const struct elf_image *image, struct error *error, const cha
     return error_set(error, "%s: damaged ELF image: %s; link it again", image->path, what);
 }
 
-/* A call of libelf has failed, in a file of which everything that it looks at was checked, or is
- * its own to check. It says why in words alone; but errno tells of a failed allocation, which is no
- * fault of the image. */
+/* Reports a failed call of libelf. Everything in the file that it looks at was either checked
+ * before or is checked by libelf. It only gives a message; but errno tells a failed allocation,
+ * which is not the image's fault. */
 static bool libelf_failed(const struct elf_image *image, struct error *error)
 {
     return errno == ENOMEM ? error_out_of_memory(error, image->path, image->file.size)
@@ -144,9 +145,9 @@ static bool check_sections(struct elf_image *image, struct error *error)
             !range_within(shdr->sh_offset, shdr->sh_size, 0, image->file.size))
             return refuse(image, error, "a section is not inside the file");
         if (shdr->sh_addralign > 1 && !is_power_of_two(shdr->sh_addralign))
-            return refuse(image, error, "a section has an alignment that is no power of two");
-        /* Sections share no bytes in sound images. A few that do may pass, but not so many that
-         * reading each of them takes much longer than reading the file. */
+            return refuse(image, error, "a section has an alignment that is not a power of two");
+        /* Sections of sound images share no bytes. Some overlap is tolerated, but not so much that
+         * reading all sections would take much longer than reading the file. */
         total += elf_section_in_file(shdr) ? shdr->sh_size : 0;
         if (total / SECTION_OVERLAP_MAX > image->file.size)
             return refuse(image, error, "its sections overlap");
@@ -312,7 +313,7 @@ void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value)
         store_u32(to, (uint32_t)value, image->machine->big_endian);
 }
 
-/* Where a member is, of a structure that has it in both classes. */
+/* The offset of a member that the structure has in both classes. */
 #define OFFSET_IN(image, Kind, member)                                                             \
     ((image)->sizes.word == 8 ? offsetof(Elf64_##Kind, member) : offsetof(Elf32_##Kind, member))
 
@@ -366,13 +367,13 @@ uint64_t elf_header_base(const struct elf_image *image)
 static bool read_build_id(const struct elf_image *image, uint64_t offset, uint64_t size,
                           uint64_t alignment, struct uuid *uuid, struct error *error)
 {
-    /* ELF_T_NHDR8 says that descriptors are padded to 8 bytes, as in .note.gnu.property. */
+    /* ELF_T_NHDR8 means that descriptors are padded to 8 bytes, as in .note.gnu.property. */
     Elf_Data *data = elf_getdata_rawchunk(image->elf, (int64_t)offset, (size_t)size,
                                           alignment == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
     size_t position = 0, name_offset, descriptor_offset;
     GElf_Nhdr note;
 
-    /* The chunk is inside the file. */
+    /* The chunk is inside the file, so only memory can have run out. */
     if (data == NULL)
         return error_out_of_memory(error, image->path, size);
     while ((position = gelf_getnote(data, position, &note, &name_offset, &descriptor_offset)) !=

@@ -1,28 +1,27 @@
 /*
- * Who points to a range of the image's memory: with the search of code (runtime/rules.h), the proof
- * that bytes can go, or move, without anybody missing them.
+ * Finds what points to a range of the image's memory. Together with the search of code
+ * (runtime/rules.h), this proves that bytes can be removed or moved without harm.
  *
- * Pointers in data have relocations in a position-independent image; in one at a fixed address any
- * aligned word may be one. Slots of the GOT (and of ppc64's TOC) are the linker's, and only code
- * loads them: lld keeps those that it has made needless by changing the code, so a slot is a
- * pointer only where code refers to it. The search may see a pointer where there is none, and then
- * something stays that could have gone; it never takes a pointer for none.
+ * In a position-independent image, pointers in data have relocations; in an image at a fixed
+ * address any aligned word may be one. Slots of the GOT (and of ppc64's TOC) are made by the
+ * linker, and only code loads them. lld keeps slots that it has made superfluous by changing the
+ * code, so a slot counts as a pointer only if code refers to it. The search may see a pointer where
+ * there is none, and then something stays that could have gone; it never misses a pointer.
  */
 #include "formats/elf/state.h"
 
 #include <string.h>
 
-/* Data is searched in pieces, and its pages given back. */
+/* Data is searched in pieces, whose pages are released afterwards. */
 #define PIECE (UINT64_C(1) << 20)
 
-/* Slots of the GOT that lead to what is looked for: more of them cannot be those of bounds alone.
- */
+/* The most slots of the GOT that may lead to the target: the bounds of a section take fewer. */
 #define SLOTS_MAX 16
 
 struct pointer_search {
     const struct elf_image *image;
     const struct image_code *code;
-    const struct reference_target *target; /* what may be pointed to */
+    const struct reference_target *target; /* what pointers are looked for */
     uint64_t from;
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
@@ -41,8 +40,8 @@ static bool is_got_slot(const struct elf_image *image, uint64_t address)
     return false;
 }
 
-/* A word that leads to what is looked for. False where that ends the search. A slot that an
- * accessor loads may be loaded by others too. */
+/* Handles a word that leads to the target; false ends the search. The slot of an accessor is noted,
+ * too, because other code may load it. */
 static bool add_pointer(struct pointer_search *search, uint64_t address)
 {
     bool is_slot =
@@ -66,7 +65,7 @@ static bool pointer_visitor(void *context, const struct elf_relocation *relocati
            !reference_counts(target, relocation->target) || add_pointer(search, relocation->offset);
 }
 
-/* Code loads all of a slot. */
+/* Only addresses of whole slots count: code loads all of a slot. */
 static bool is_at_slot(const void *context, uint64_t address)
 {
     const struct pointer_search *search = context;
@@ -78,8 +77,8 @@ static bool is_at_slot(const void *context, uint64_t address)
     return false;
 }
 
-/* In the linker's stubs, which load addresses of functions alone. What they add to may look like
- * another distance from the GOT. */
+/* Whether the address is in one of the linker's stubs. These load only addresses of functions; the
+ * numbers that they add may look like distances from the GOT. */
 static bool is_in_plt(const struct elf_image *image, uint64_t address)
 {
     for (size_t i = 1; i < image->shnum; i++) {
@@ -90,7 +89,7 @@ static bool is_in_plt(const struct elf_image *image, uint64_t address)
     return false;
 }
 
-/* A code_search_visitor: stops at code that is no accessor. */
+/* A code_search_visitor: stops at code that is neither an accessor nor a stub. */
 static bool is_own_or_plt(void *context, uint64_t from)
 {
     const struct pointer_search *search = context;
@@ -114,8 +113,8 @@ static bool is_slot_used(struct pointer_search *search)
     return !rules_search_code(search->code, &target, is_own_or_plt, search);
 }
 
-/* Text of up to seven characters, as it looks in a word: read-only data is full of it, and three
- * characters make a likely address. */
+/* Text of up to seven characters looks like this in a word: read-only data is full of it, and three
+ * characters look like an address. */
 static bool is_short_text(uint64_t word)
 {
     for (; word != 0; word >>= 8) {
@@ -125,11 +124,11 @@ static bool is_short_text(uint64_t word)
     return true;
 }
 
-/* Whether a number of an image that is not relocated leads where pointers do, or rather may do so
- * by chance. In one of 64 bits a text may, unless it leads to where an object starts: the section
- * itself, or a record of 16 bytes or a multiple. In one of 32 bits, and at addresses as low as
- * linkers for RISC-V and LoongArch begin with, so many do that only the bounds of a large range
- * count, as in code (rules_find_reference). */
+/* Whether a number in an image without relocations leads to the target as a pointer does, and not
+ * by chance. A number of 64 bits that may be text only counts if it leads to where an object may
+ * start: at the section itself, or at a record, of 16 bytes or a multiple of that. Numbers of 32
+ * bits, and those of images at the low addresses where linkers for RISC-V and LoongArch start, hit
+ * a large range so often that only its bounds count, as in code (rules_find_reference). */
 #define LOW_ADDRESSES UINT64_C(0x100000)
 
 static bool leads_to_object(const struct pointer_search *search, uint64_t word, uint64_t distance)
@@ -151,8 +150,8 @@ static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
            reference_counts(target, word);
 }
 
-/* An image at a fixed address has its pointers without relocations: any aligned word of its data
- * may be one. */
+/* In an image at a fixed address pointers have no relocations: any aligned word of its data may be
+ * one. */
 static bool find_word_in(struct pointer_search *search, size_t section)
 {
     const GElf_Shdr *shdr = &search->image->shdrs[section];
@@ -180,7 +179,7 @@ static bool find_word(struct pointer_search *search)
         const GElf_Shdr *shdr = &image->shdrs[i];
         bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
                               shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
-        /* Has those of code, and numbers in bytes. */
+        /* .eh_frame points to code, and contains numbers of single bytes. */
         bool is_unwind_table = strcmp(elf_section_name(image, i), ".eh_frame") == 0;
         bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
 
@@ -207,8 +206,8 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
 
 /* ---- bounds that two sections share ---- */
 
-/* XRay's runtime takes the bounds of its own sections, which the linker places in front of names,
- * in this function. */
+/* The function of XRay's runtime that uses the bounds of XRay's own sections, which the linker
+ * places before the names. */
 #define XRAY_READER "__xray_init"
 
 struct function_search {
@@ -217,7 +216,7 @@ struct function_search {
     uint64_t address; /* of code */
 };
 
-/* Stops at the function of that name that has the code. */
+/* An elf_symbol_visitor: stops at the function of that name if it contains the code. */
 static bool is_other_function(void *context, const struct elf_symbol *symbol)
 {
     const struct function_search *search = context;

@@ -2,8 +2,8 @@
  * Reading and editing dynamic relocations: see elf/relocations.h.
  *
  * Tables are compacted by cutting runs of entries and adding as many zero bytes at the table's end,
- * so the edits are in proportion to what goes, not to the table. RELR (gABI: "Relative
- * relocation table") is a compressed list and small, so it is encoded anew.
+ * so the number of edits depends on what is removed, not on the size of the table. RELR (gABI:
+ * "Relative relocation table") is a small compressed list, so it is encoded anew.
  */
 #include "formats/elf/relocations.h"
 
@@ -20,21 +20,21 @@
 #define DT_ANDROID_RELA 0x60000011
 #define DT_ANDROID_RELR 0x6fffe000
 
-/* Tables are decoded in pieces of so many entries, and their pages given back, so that memory stays
- * small. */
+/* Tables are decoded in pieces of this many entries, whose pages are then released, to use little
+ * memory. */
 #define ENTRIES_IN_PIECE UINT64_C(32768)
 
-/* A table of relocations; one of RELR has words. */
+/* A table of relocations; that of RELR consists of words. */
 struct table {
     uint64_t address;
     uint64_t size;
     uint64_t entry_size;
-    bool has_addends;   /* its entries have them, not the places where they apply */
+    bool has_addends;   /* addends are in its entries, not at the relocated places */
     struct bytes bytes; /* in the file */
     uint64_t offset;    /* in the file */
 };
 
-/* Bits of a RELR bitmap entry: all but the lowest, which marks it as a bitmap. */
+/* The number of bits of a RELR bitmap entry: all but the lowest, which marks it as a bitmap. */
 static uint64_t relr_bits(const struct elf_image *image)
 {
     return 8 * image->sizes.word - 1;
@@ -55,8 +55,8 @@ static bool locate(const struct elf_image *image, uint64_t address, uint64_t siz
     return table->offset % image->sizes.word == 0;
 }
 
-/* The table that two dynamic tags describe; size 0 where there is none. The tags must not occur
- * twice: which one counts is then up to the loader. */
+/* The table that two dynamic tags describe; its size is 0 if there is none. No tag may occur twice,
+ * because it depends on the loader which of them counts. */
 static bool dynamic_table(const struct elf_image *image, GElf_Sxword address_tag,
                           GElf_Sxword size_tag, uint64_t entry_size, struct table *table)
 {
@@ -88,14 +88,14 @@ static bool has_tag(const struct elf_image *image, GElf_Sxword tag)
     return elf_dynamic_find(image, tag) != NULL;
 }
 
-/* All tables of an image with a dynamic section. */
+/* All tables of relocations of an image with a dynamic section. */
 struct tables {
     struct table table; /* DT_RELA or DT_REL */
     struct table plt;
     struct table relr;
 };
 
-/* False where they are not as they should, or of a kind that is not known. */
+/* False if they are malformed or of an unknown kind. */
 static bool find_tables(const struct elf_image *image, struct tables *tables)
 {
     const struct elf_sizes *sizes = &image->sizes;
@@ -140,7 +140,7 @@ static void find_dynamic_symbols(struct reader *reader)
     }
 }
 
-/* An entry of a table, whichever form it has. */
+/* An entry of a table, in any of its forms. */
 struct entry {
     uint64_t offset; /* r_offset */
     uint64_t symbol; /* its index in .dynsym; 0: none */
@@ -153,8 +153,7 @@ static struct entry load_entry(const struct elf_image *image, const struct table
 {
     uint64_t word = image->sizes.word, info = elf_load_word(image, from + word);
 
-    /* The symbol comes first in memory, and the types last of all, the first one behind the others.
-     */
+    /* The symbol comes first in memory and the types come last, the first type at the very end. */
     if (image->machine->relocations->are_composed)
         info = info << 32 | __builtin_bswap32((uint32_t)(info >> 32));
     return (struct entry){
@@ -165,8 +164,8 @@ static struct entry load_entry(const struct elf_image *image, const struct table
     };
 }
 
-/* Where a relocation with a symbol points, if the symbol is defined in this image. (Another image
- * may define it too and win; then nothing here is pointed to.) */
+/* Where a relocation with a symbol points, if the symbol is defined in this image. (If the
+ * definition of another image takes precedence, the relocation does not point here at all.) */
 static bool symbol_target(const struct reader *reader, const struct entry *entry, uint64_t *target)
 {
     uint64_t sym = reader->image->sizes.sym;
@@ -185,7 +184,7 @@ static bool symbol_target(const struct reader *reader, const struct entry *entry
     return true;
 }
 
-/* What the loader puts there is no address: the number of a module, an offset in its thread-local
+/* Whether what the loader stores there is no address: a module number, an offset in thread-local
  * storage, a size. */
 static bool makes_no_address(const struct elf_relocation_types *types, uint32_t type)
 {
@@ -196,7 +195,7 @@ static bool makes_no_address(const struct elf_relocation_types *types, uint32_t 
     return false;
 }
 
-/* The addend of a relocation that is where it applies. */
+/* Reads an addend that is at the relocated place. */
 static bool read_place(struct reader *reader, uint64_t address, uint64_t *addend)
 {
     struct bytes place;
@@ -335,7 +334,7 @@ bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor 
 
 /* ---- taking out ---- */
 
-/* Encodes addresses, given in the order of the table, as RELR. */
+/* Encodes addresses, which must come in the order of the table, as RELR. */
 struct relr_encoder {
     const struct elf_image *image;
     struct buffer encoded;
@@ -374,8 +373,8 @@ static void put_relr_address(struct relr_encoder *encoder, uint64_t address)
             encoder->bits |= UINT64_C(1) << (distance / word);
             return;
         }
-        /* Past this bitmap: go on in the next one, unless this one is empty, since then a new
-         * address entry costs no more. */
+        /* The address is past this bitmap: go on in the next one, unless this one is empty, because
+         * then a new address entry costs no more. */
         flush_relr_bits(encoder);
         if (!had_bits)
             break;
@@ -396,7 +395,7 @@ struct remover {
     bool found_kept;
     struct tables tables;
     uint64_t relative_count; /* DT_RELACOUNT or DT_RELCOUNT */
-    uint64_t run_start;      /* the current run of entries to cut, in the file */
+    uint64_t run_start;      /* file offset of the current run of entries to cut */
     uint64_t run_size;
     const char *reason;
 };
@@ -409,7 +408,7 @@ static bool flush_run(struct remover *remover)
     return size == 0 || edit_cut(remover->edits, remover->run_start, size);
 }
 
-/* The stub's own relocation stays, with another addend. */
+/* The stub's own relocation stays, but gets another addend. */
 static bool retarget(struct remover *remover, const struct elf_relocation *relocation)
 {
     const struct elf_image *image = remover->image;
@@ -420,7 +419,7 @@ static bool retarget(struct remover *remover, const struct elf_relocation *reloc
         return false;
     }
     remover->found_kept = true;
-    /* Else the addend is in the stub itself. */
+    /* In these cases the addend is in the stub itself, or need not change. */
     if (relocation->table == RELOCATION_RELR || !remover->tables.table.has_addends ||
         relocation->target == remover->removal->kept_target)
         return true;

@@ -1,11 +1,10 @@
 /*
- * Retained relocations: those by which the linker made the image, kept in it by --emit-relocs for
- * tools that move code later (BOLT) or look into it. No loader reads them.
+ * Retained relocations: those that the linker applied, kept in the image by --emit-relocs for tools
+ * that move code later (BOLT) or analyze it. No loader reads them.
  *
- * Such a tool applies them again, or takes their word for what an instruction refers to. So those
- * of a section that goes are taken out with it, and one that applies to the body of an accessor
- * that is rewritten becomes one that says nothing (R_..._NONE). All others still tell the truth,
- * since no code moves.
+ * Such a tool applies them again, or relies on them to find what an instruction refers to. So the
+ * relocations of a removed section are removed with it, and one that applies to the body of a
+ * rewritten accessor becomes R_..._NONE. All others stay true, because no code moves.
  */
 #include "formats/elf/state.h"
 
@@ -19,7 +18,7 @@ static bool is_retained(const GElf_Shdr *shdr)
            (shdr->sh_flags & SHF_ALLOC) == 0 && shdr->sh_size != 0;
 }
 
-/* Entries of the size that the gABI gives them. */
+/* Whether its entries have the size that the gABI prescribes. */
 static bool is_table(const struct elf_image *image, const GElf_Shdr *shdr)
 {
     uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;

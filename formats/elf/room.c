@@ -1,27 +1,27 @@
 /*
- * Room for more program headers.
+ * Makes room for more program headers.
  *
  * The program header table cannot move (the runtime finds its build ID through __ehdr_start +
- * e_phoff, and old kernels compute AT_PHDR from e_phoff), so it grows over what follows it. That is
- * made room for in two steps:
+ * e_phoff, and old kernels compute AT_PHDR from e_phoff), so it grows over what follows it. Room
+ * for that is made in two steps:
  *
  *   1. `.interp` and the notes, which come first, move into the names' range. Only program headers
  *      point to them.
- *   2. Where that is not enough, what comes next (`.dynsym`, `.gnu.version`, ...: tables that only
- *      the dynamic section points to) shifts up by what is missing, into the place of the smallest
- *      one of them that is large enough, which moves into the names' range instead. So a large
- *      .dynsym never has to be copied.
+ *   2. If that is not enough, the tables that come next (`.dynsym`, `.gnu.version`, ..., to which
+ *      only the dynamic section points) shift towards the end of the file by the missing size, into
+ *      the place of the smallest of them that is large enough; that one moves into the names'
+ *      range. So a large .dynsym never has to be copied.
  *
- * Nothing moves unless it is shown that nobody else refers to it.
+ * Nothing moves unless it is shown that nothing else refers to it.
  */
 #include "formats/elf/state.h"
 
 #include <string.h>
 
-/* Everything that may move is a table of at most this alignment. */
+/* The largest alignment of anything that may move: all of it is tables. */
 #define MOVE_ALIGNMENT UINT64_C(16)
 
-/* Of the MIPS psABI; elf.h has only the type of its program header. */
+/* Defined by the MIPS psABI; elf.h only has the type of its program header. */
 #ifndef SHT_MIPS_ABIFLAGS
 #define SHT_MIPS_ABIFLAGS 0x7000002a
 #endif
@@ -35,8 +35,8 @@ const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t addre
     return NULL;
 }
 
-/* An allocation has failed, as for an edit. Returns false, for steps that are asked whether
- * something can be done: this was no answer, and ends the split. */
+/* Notes that an allocation has failed, as edits do. Returns false, for steps that tell whether
+ * something can be done: this is not an answer, and will end the split. */
 static bool no_memory(struct elf_state *state)
 {
     state->base.plan->edits.has_no_memory = true;
@@ -48,7 +48,7 @@ static uint64_t headers_old_end(const struct elf_state *state)
     return state->image.ehdr.e_phoff + state->image.phnum * state->image.sizes.phdr;
 }
 
-/* Index of the section whose bytes come first at or behind `offset`; NO_INDEX if none. */
+/* Index of the first section whose bytes start at or behind `offset`; NO_INDEX if there is none. */
 static size_t next_section(const struct elf_image *image, uint64_t offset)
 {
     size_t next = NO_INDEX;
@@ -62,7 +62,7 @@ static size_t next_section(const struct elf_image *image, uint64_t offset)
     return next;
 }
 
-/* What its header says of a section agrees with the segment that has the ELF header. */
+/* Whether the section's header agrees with the segment that contains the ELF header. */
 static bool is_beside_header(const struct elf_image *image, size_t index)
 {
     const GElf_Shdr *shdr = &image->shdrs[index];
@@ -72,15 +72,16 @@ static bool is_beside_header(const struct elf_image *image, size_t index)
            range_within(shdr->sh_addr, shdr->sh_size, first->p_vaddr, first->p_filesz);
 }
 
-/* What MIPS linkers put behind the notes: kernels and loaders find it by program headers of its
- * own. */
+/* What MIPS linkers put behind the notes: kernels and loaders find these sections by their own
+ * program headers. */
 static bool is_mips_header(const struct elf_image *image, const GElf_Shdr *shdr)
 {
     return image->ehdr.e_machine == EM_MIPS &&
            (shdr->sh_type == SHT_MIPS_ABIFLAGS || shdr->sh_type == SHT_MIPS_OPTIONS);
 }
 
-/* What only a program header refers to, unless nobody_refers_to_moves finds somebody else. */
+/* A section to which only a program header refers, unless nobody_refers_to_moves finds out
+ * otherwise. */
 static bool is_front_section(const struct elf_image *image, size_t index)
 {
     const GElf_Shdr *shdr = &image->shdrs[index];
@@ -98,7 +99,8 @@ static bool is_whole_string_table(const struct elf_image *image, const GElf_Shdr
     return size != NULL && size->d_un.d_val == shdr->sh_size;
 }
 
-/* Tables that only the dynamic section (or nothing) points to, with the tag that does. */
+/* Whether the section is a table to which only the dynamic section (or nothing) points; *tag is the
+ * tag that does. */
 static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxword *tag)
 {
     static const struct {
@@ -125,10 +127,10 @@ static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxw
 
 struct moved_search {
     const struct elf_state *state;
-    bool is_exported; /* the symbols are those of .dynsym */
+    bool is_exported; /* the symbols are from .dynsym */
 };
 
-/* What moves must not be relocated itself. */
+/* Whether the relocation applies outside what moves: that must not itself be relocated. */
 static bool is_relocated_elsewhere(void *context, const struct elf_relocation *relocation)
 {
     const struct moved_search *search = context;
@@ -136,11 +138,11 @@ static bool is_relocated_elsewhere(void *context, const struct elf_relocation *r
     return elf_move_of(search->state, relocation->offset) == NULL;
 }
 
-/* glibc's start files have a local object over the ABI note, which nothing refers to. */
+/* glibc's start files define a local object for the ABI note, to which nothing refers. */
 #define ABI_TAG_SIZE 32
 
-/* A symbol in what moves is no harm by itself, as long as no other image can use it: code and
- * pointers are looked at too. That look is only sure of code without absolute addresses. */
+/* A symbol in what moves does no harm by itself, as long as no other image can use it: code and
+ * pointers are checked as well. That check is only reliable for code without absolute addresses. */
 static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
 {
     const struct moved_search *search = context;
@@ -157,8 +159,8 @@ static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
             (GELF_ST_BIND(symbol->st_info) == STB_LOCAL && symbol->st_size == ABI_TAG_SIZE));
 }
 
-/* Sections in what moves are all of a kind that may. One that overlaps it in part has a wrong size,
- * or another one has. */
+/* All sections in what moves must be of a kind that may move. If one overlaps it only partly, some
+ * section has a wrong size. */
 static bool sections_move_whole(const struct elf_state *state)
 {
     const struct elf_image *image = &state->image;
@@ -180,7 +182,7 @@ static bool sections_move_whole(const struct elf_state *state)
     return true;
 }
 
-/* A segment that is not loaded by itself moves along if all of it moves, and stays if none does. */
+/* Every segment except those that are loaded must move as a whole or not at all. */
 static bool segments_move_whole(const struct elf_state *state)
 {
     for (size_t i = 0; i < state->image.phnum; i++) {
@@ -198,10 +200,10 @@ static bool segments_move_whole(const struct elf_state *state)
     return true;
 }
 
-/* Which addresses in what moves can be in code or a pointer: any of .interp and the notes, which
- * may be the program's own; but tables are the linker's, and it gives them no symbols (those there
- * are were looked at), so that nobody could name more than their start. In a large image many
- * numbers seem to lead somewhere into a large .dynsym. */
+/* Which addresses in what moves code or a pointer may contain: any address in .interp and the
+ * notes, because these may be the program's own. But the tables are made by the linker, which
+ * defines no symbols in them (any that exist were checked), so code can only refer to the start of
+ * a table. In a large image many numbers seem to lead into a large .dynsym by chance. */
 static bool counts_in_moves(const void *context, uint64_t address)
 {
     const struct elf_image *image = &((const struct elf_state *)context)->image;
@@ -240,7 +242,8 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
     }
     if (!elf_relocations_each(image, is_relocated_elsewhere, &search, &reason))
         return false;
-    /* What moves is one stretch of the file but for padding: one look at the code does. */
+    /* What moves is contiguous in the file except for padding: a single search of the code is
+     * enough. */
     for (size_t i = 0; i < state->move_count; i++) {
         const struct elf_move *move = &state->moves[i];
         target.first = move->address < target.first ? move->address : target.first;
@@ -252,8 +255,8 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
            !rules_find_in_code(&state->base.code, &target, &from);
 }
 
-/* Takes the bytes [offset, offset + size) of the file along into the names' range. They keep their
- * place modulo the alignment that anything in them may have. */
+/* Moves the bytes [offset, offset + size) of the file into the names' range. They keep their
+ * address modulo the largest alignment that anything in them may have. */
 static bool move_to_names(struct elf_state *state, uint64_t names_address, uint64_t address,
                           uint64_t offset, uint64_t size)
 {
@@ -272,8 +275,7 @@ static bool move_to_names(struct elf_state *state, uint64_t names_address, uint6
     return true;
 }
 
-/* The end of the zero bytes behind `offset` that nothing uses, as far as the headers' segment goes.
- */
+/* The end of the unused zero bytes behind `offset`, within the segment of the headers. */
 static uint64_t free_end(const struct elf_state *state, uint64_t offset)
 {
     const struct elf_image *image = &state->image;
@@ -290,7 +292,7 @@ static uint64_t free_end(const struct elf_state *state, uint64_t offset)
     return end;
 }
 
-/* No bytes that no header describes are behind the section: its size is right. */
+/* Whether no bytes that no header describes follow the section, so that its size is right. */
 static bool is_followed_closely(const struct elf_state *state, size_t index)
 {
     const GElf_Shdr *shdr = &state->image.shdrs[index];
@@ -300,7 +302,7 @@ static bool is_followed_closely(const struct elf_state *state, size_t index)
     return next == NO_INDEX || free_end(state, end) == state->image.shdrs[next].sh_offset;
 }
 
-/* Step 2: the run of tables behind `offset` shifts by `growth`. */
+/* Step 2: shifts the run of tables behind `offset` by `growth`. */
 static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64_t offset,
                          uint64_t growth)
 {
@@ -309,7 +311,7 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
     uint64_t end = offset;
     GElf_Sxword tag;
 
-    /* The run is contiguous but for alignment, and stays in the segment of the headers. */
+    /* The run is contiguous except for alignment, and stays in the segment of the headers. */
     for (size_t i = next_section(image, offset); i != NO_INDEX; i = next_section(image, end)) {
         const GElf_Shdr *shdr = &image->shdrs[i];
         bool is_table = dynamic_tag_of(image, i, &tag);
@@ -324,7 +326,8 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
     }
     if (smallest == NO_INDEX || !is_followed_closely(state, smallest))
         return false;
-    /* In front of it is one piece, padding and all: a segment may hold several of its sections. */
+    /* What precedes it moves as one piece, with its padding: a segment may hold several of its
+     * sections. */
     first = next_section(image, offset);
     if (first != smallest)
         state->moves[state->move_count++] =
@@ -337,9 +340,9 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
                                  image->shdrs[smallest].sh_size - growth);
 }
 
-/* Notes are found through __ehdr_start + p_offset by the runtimes of LLVM 14 to 19, so where they
- * go, file offsets and addresses must differ by as much as they do for the ELF header. The names'
- * range does if it is in a segment where they do and nothing before it in the file is cut. */
+/* The runtimes of LLVM 14 to 19 find notes through __ehdr_start + p_offset, so where these move,
+ * address minus file offset must be the same as for the ELF header. It is the same in the names'
+ * range if it was before, and if nothing before that in the file is cut. */
 static bool names_are_beside_header(const struct elf_state *state,
                                     const struct image_section *names)
 {
@@ -364,7 +367,7 @@ void elf_room_forget(struct elf_state *state, size_t edit_count)
     state->headers_growth = 0;
 }
 
-/* What is at `start` shifts until the headers have room up to new_end. */
+/* Shifts what is at `start`, until the headers have room up to new_end. */
 static bool shift(struct elf_state *state, const struct image_section *names, uint64_t start,
                   uint64_t new_end)
 {
@@ -373,7 +376,7 @@ static bool shift(struct elf_state *state, const struct image_section *names, ui
     return shift_tables(state, names->address, start, state->headers_growth);
 }
 
-/* Step 1 with what it takes of step 2: everything from `start` to `end` moves. */
+/* Step 1, with as much of step 2 as needed: moves everything from `start` to `end`. */
 static bool move_front(struct elf_state *state, const struct image_section *names, uint64_t start,
                        uint64_t end)
 {
@@ -383,7 +386,7 @@ static bool move_front(struct elf_state *state, const struct image_section *name
                          end - start);
 }
 
-/* Step 2 by shifting. */
+/* Step 1, then step 2 by shifting. */
 static bool move_front_and_shift(struct elf_state *state, const struct image_section *names,
                                  uint64_t start, uint64_t end, uint64_t new_end)
 {
@@ -392,8 +395,8 @@ static bool move_front_and_shift(struct elf_state *state, const struct image_sec
     return shift(state, names, state->headers_end, new_end);
 }
 
-/* Where all tables are small (static-pie), none may be large enough to shift the others into: then
- * as many as it takes move. */
+/* If all tables are small (static-pie), there may be none that is large enough to shift the others
+ * into its place: then as many tables as needed move. */
 static bool move_front_and_tables(struct elf_state *state, const struct image_section *names,
                                   uint64_t start, uint64_t end, uint64_t new_end)
 {
@@ -411,7 +414,7 @@ static bool move_front_and_tables(struct elf_state *state, const struct image_se
     return move_front(state, names, start, end);
 }
 
-/* Whether what was planned can be done. */
+/* Whether the planned moves are possible and safe. */
 static bool is_sound(const struct elf_state *state, const struct image_section *names)
 {
     return state->moved.size <= names->size && nobody_refers_to_moves(state);

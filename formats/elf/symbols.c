@@ -1,11 +1,11 @@
 /*
- * Scanning symbol tables, which are large in instrumented programs: in order, in proportion to
- * their size, and with their pages given back as the scan goes.
+ * Scans symbol tables, which are large in instrumented programs: in order, in time proportional to
+ * their size, and releasing their pages on the way.
  *
- * To compare every symbol's name would touch the string table at random. Instead the few names that
- * matter are looked for in the string table itself, front to back; after that a symbol is one of
- * them exactly if its st_name is one of the offsets that were found. Linkers share strings that end
- * alike, so one name may be found more than once.
+ * Comparing every symbol's name would touch the string table at random. Instead, the few names that
+ * matter are looked for in the string table itself, front to back; a symbol then has one of these
+ * names exactly if its st_name is one of the offsets found. Linkers share strings with a common
+ * end, so a name may be found more than once.
  */
 #include "formats/elf/state.h"
 
@@ -14,7 +14,7 @@
 
 #include "common/base/array.h"
 
-/* Symbols are decoded, and pages given back, in pieces of so many. */
+/* Symbols are decoded, and pages released, in pieces of this many. */
 #define SYMBOLS_IN_PIECE UINT64_C(65536)
 #define STRING_PIECE     (UINT64_C(1) << 20)
 
@@ -30,8 +30,8 @@ bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symb
 
 /* ---- reading a table ---- */
 
-/* Where there are more sections than an entry can number, those of all its symbols (gABI:
- * SHT_SYMTAB_SHNDX); empty: there is no such table. */
+/* The section indices of all symbols in the table, if there are more sections than st_shndx can
+ * number (gABI: SHT_SYMTAB_SHNDX); empty if there is no such table. */
 static struct bytes section_numbers(const struct elf_image *image, size_t section)
 {
     for (size_t i = 1; i < image->shnum; i++) {
@@ -41,7 +41,7 @@ static struct bytes section_numbers(const struct elf_image *image, size_t sectio
     return (struct bytes){0};
 }
 
-/* The section of symbol `index`. False where it should be in a table, and is not. */
+/* The section of symbol `index`. False if it should be in that table and is not. */
 static bool find_section_of(const struct elf_image *image, const GElf_Sym *symbol,
                             struct bytes numbers, uint64_t index, size_t *section)
 {
@@ -119,7 +119,7 @@ struct name_offset {
 };
 
 struct name_offsets {
-    struct name_offset *list; /* ascending, since the table is searched front to back */
+    struct name_offset *list; /* ascending, because the table is searched front to back */
     size_t count;
     size_t capacity;
 };
@@ -136,7 +136,7 @@ static bool add_name_offset(struct name_offsets *names, uint64_t offset, enum ru
 struct string_search {
     const struct elf_image *image;
     struct bytes strings;
-    uint64_t base; /* of the table in the file */
+    uint64_t base; /* offset of the table in the file */
     const char *text;
     size_t size; /* of the text */
     uint64_t position;
@@ -153,12 +153,12 @@ static struct string_search search_strings(const struct elf_image *image, size_t
                                   .size = size};
 }
 
-/* The next place of the text; false where there is no more. */
+/* The next occurrence of the text; false if there is none. */
 static bool next_string(struct string_search *search, uint64_t *offset)
 {
     while (search->position < search->strings.size) {
         uint64_t left = search->strings.size - search->position;
-        /* Pieces overlap by the text, so that none is missed between two. */
+        /* Pieces overlap by the size of the text, so that none is missed between two pieces. */
         uint64_t piece = left < STRING_PIECE + search->size ? left : STRING_PIECE + search->size;
         const uint8_t *start = search->strings.data + search->position;
         const uint8_t *hit = memmem(start, (size_t)piece, search->text, search->size);
@@ -196,7 +196,8 @@ static bool find_names(const struct elf_image *image, size_t string_section,
     return true;
 }
 
-/* The places of the machine's base symbol; what they are numbered as does not matter. */
+/* Finds the offsets of the name of the machine's base symbol; which number they get does not
+ * matter. */
 static bool find_base_names(const struct elf_image *image, size_t string_section,
                             struct name_offsets *names)
 {
@@ -236,11 +237,12 @@ struct scan {
     struct name_offsets names;
     struct name_offsets base_names;
     uint64_t code_base;
-    bool has_bases; /* several, at different addresses */
+    bool has_bases; /* base symbols at different addresses */
     bool too_many;
 };
 
-/* Where a function's code starts: on some machines a bit of its address says what code it is. */
+/* The address of a function's code: on some machines a bit of st_value tells the instruction
+ * set. */
 static uint64_t function_address(const struct elf_image *image, const struct elf_symbol *symbol)
 {
     unsigned type = GELF_ST_TYPE(symbol->st_info);
@@ -278,7 +280,7 @@ static bool collect_base(void *context, const struct elf_symbol *symbol)
     return true;
 }
 
-/* An accessor is shared where a function of another name is at its address: --icf=all folds those
+/* An accessor is shared if a function of another name is at its address: --icf=all folds functions
  * that return the same address, and changing one would change the other. */
 static bool mark_shared(void *context, const struct elf_symbol *symbol)
 {
@@ -298,7 +300,7 @@ static bool mark_shared(void *context, const struct elf_symbol *symbol)
     return true;
 }
 
-/* Index of the symbol table; NO_INDEX: none. False where there are two, or one has no strings. */
+/* Index of the symbol table; NO_INDEX: none. False if there are two, or one without strings. */
 static bool find_table(const struct elf_image *image, size_t *table, struct error *error)
 {
     *table = NO_INDEX;
@@ -319,7 +321,7 @@ static bool find_table(const struct elf_image *image, size_t *table, struct erro
     return true;
 }
 
-/* What is wrong with the table; NULL: nothing. */
+/* What is wrong with the table; NULL if nothing is. */
 static const char *scan_table(struct scan *scan, size_t table)
 {
     const struct elf_image *image = scan->image;
@@ -332,7 +334,7 @@ static const char *scan_table(struct scan *scan, size_t table)
     if (scan->too_many)
         return "the profile runtime is defined too many times";
     if (scan->has_bases)
-        return "the symbol of the register that leads to its data has several values";
+        return "the symbol for the base register of its data has several values";
     return done ? NULL : "damaged ELF image: its symbol table cannot be read";
 }
 
@@ -376,7 +378,7 @@ struct visiting {
     void *context;
 };
 
-/* Functions written in assembler may have no type. */
+/* Functions written in assembly may have no type. */
 static bool visit_function(void *context, const struct elf_symbol *symbol)
 {
     const struct visiting *visiting = context;

@@ -1,9 +1,10 @@
 /*
- * The tables of the stripped image: ELF header, program headers, section headers, dynamic section
- * and symbols.
+ * Writes the tables of the stripped image: ELF header, program headers, section headers, dynamic
+ * section and symbols.
  *
- * By now all edits that change sizes are known, so every new file offset is the map of the old one.
- * Section and symbol indices stay as they are: a removed section keeps its header, empty.
+ * By now all edits that change sizes are known, so every new file offset can be computed from the
+ * old one. Section and symbol indices stay as they are: a removed section keeps its header, but
+ * empty.
  */
 #include "formats/elf/state.h"
 
@@ -34,7 +35,7 @@ static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
 
 /* ---- program headers ---- */
 
-/* Appends the parts of a PT_LOAD: what is between the holes in it. */
+/* Appends the parts of a PT_LOAD between the holes in it. */
 static size_t split_segment(const struct elf_state *state, size_t index, GElf_Phdr *parts)
 {
     const GElf_Phdr *old = &state->image.phdrs[index];
@@ -52,7 +53,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
         if (hole != NULL && hole->segment != index)
             continue;
         if (!is_last && hole->address == start) {
-            /* Nothing is in front of the hole: the segment just starts behind it. */
+            /* Nothing precedes the hole: the segment simply starts behind it. */
             start = hole->address + hole->size;
             continue;
         }
@@ -70,7 +71,8 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
         if (is_last)
             part->p_memsz = old->p_vaddr + old->p_memsz - start;
         else if ((old->p_flags & PF_W) != 0)
-            /* Stays mapped, as zeros: whoever reads a record past the stub finds none. */
+            /* The hole stays mapped, as zeros: code that reads a record behind the stub finds
+             * none. */
             part->p_memsz += hole->size;
         count++;
         if (!is_last) {
@@ -119,11 +121,11 @@ static void empty_section(const struct elf_state *state, const struct image_sect
                           GElf_Shdr *shdr)
 {
     /* What is left must be in a section, or tools that rewrite images would lose it. The entry
-     * size, which linkers leave 0, marks it as ours (see is_rest in elf.c).
+     * size, which linkers leave 0, marks the section as ours (see is_rest in elf.c).
      *
-     * Not SHT_NOBITS where nothing is left: GNU strip and readelf take a section of that type, if
-     * it is not loaded, for a part of every segment, and strip then writes an image that does not
-     * start. */
+     * An empty section does not become SHT_NOBITS: GNU strip and readelf treat a section of that
+     * type, if it is not loaded, as part of every segment, and strip then writes an image that does
+     * not start. */
     if (section->kind == SECTION_NAMES) {
         shdr->sh_addr += state->base.tripwire_padding;
         shdr->sh_offset += state->base.tripwire_padding;
@@ -212,8 +214,8 @@ static void make_dynamic(struct tables *tables)
 
 /* ---- symbols ---- */
 
-/* Section symbols, mapping symbols, and the one object over the ABI note go along with what moved.
- * Others were not allowed there. */
+/* Section symbols, mapping symbols, and the one object in the ABI note move with their section.
+ * Other symbols were not allowed there. */
 static bool update_symbol(void *context, const struct elf_symbol *symbol)
 {
     struct elf_state *state = context;
@@ -252,7 +254,7 @@ static bool encode(const struct elf_state *state, Elf_Type type, const void *tab
     return elf_encode(ident[EI_CLASS], ident[EI_DATA], type, table, count, encoded);
 }
 
-/* A table takes the place of the one at `offset` in the file. */
+/* Plans a table that replaces the one at `offset` in the file. */
 static bool plan_table(struct elf_state *state, uint64_t offset, Elf_Type type, const void *table,
                        size_t count)
 {
@@ -303,7 +305,7 @@ static bool plan_others(struct tables *tables)
 
 /* ---- the last look ---- */
 
-/* A loaded section is in the file where its segment says. */
+/* Whether a loaded section is where its segment says in the file. */
 static bool is_where_loaded(const GElf_Shdr *shdr, const GElf_Phdr *phdrs, size_t phnum)
 {
     for (size_t i = 0; i < phnum; i++) {
@@ -315,8 +317,8 @@ static bool is_where_loaded(const GElf_Shdr *shdr, const GElf_Phdr *phdrs, size_
     return false;
 }
 
-/* The profile runtimes of LLVM 14 to 19 look for notes at __ehdr_start + p_offset. Notes that are
- * there must still be, and where something else is, it must be what it was. */
+/* The profile runtimes of LLVM 14 to 19 look for notes at __ehdr_start + p_offset. If notes were at
+ * that address, they must still be; if something else was there, it must be unchanged. */
 static bool notes_are_found(const struct tables *tables)
 {
     const struct elf_image *image = &tables->state->image;
@@ -360,8 +362,8 @@ static bool segments_hold_together(const struct tables *tables, uint64_t size)
     return true;
 }
 
-/* What a loader and the runtime rely on must hold for the new tables as it did for the old ones,
- * whatever was planned. */
+/* Whatever was planned, what a loader and the runtime rely on must hold for the new tables as it
+ * did for the old ones. */
 static bool tables_hold_together(const struct tables *tables)
 {
     const struct elf_state *state = tables->state;

@@ -246,8 +246,7 @@ static uint32_t take_next(struct walk *walk, struct line *line, uint64_t behind,
     return mask;
 }
 
-/* One sweep; the instructions behind the half start at `behind`. True if an address counts.
- */
+/* One sweep; the instructions behind the half start at `behind`. True if an address counts. */
 static bool sweep(struct walk *walk, uint64_t behind)
 {
     struct line line = {.next = behind, .is_first = true};

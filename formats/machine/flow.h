@@ -93,7 +93,7 @@ enum flow_end {
 
 unsigned flow_follow(const struct flow *flow, const struct flow_half *half);
 
-/* How many steps (instructions looked at) a search may take: so many at the start, and so many more
+/* How many steps (instructions looked at) a search may take: a fixed number at the start, and more
  * for each instruction of the code. Real code needs a small part of them; the limit keeps the time
  * proportional to the size of the code. */
 #define FLOW_STEPS_START           (UINT64_C(1) << 22)

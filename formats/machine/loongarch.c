@@ -1,22 +1,24 @@
 /*
  * LoongArch of 64 bits (LoongArch Reference Manual, volume 1; ABI for the LoongArch Architecture).
  *
- * Instructions are 4 bytes at multiples of 4. An address takes two of them: pcalau12i makes that of
- * a page of 4 KiB, and the 12 signed bits of an addi.d, a load or a store bring the rest. pcaddu12i
- * adds such a step to its own address instead; pcaddi alone reaches what is at most 2 MiB away, in
- * words. Absolute addresses begin with lu12i.w, which ori completes to 32 bits, and lu32i.d and
- * lu52i.d to 64. Far functions are called by pcaddu18i and jirl. Compilers may put others between
- * the two: a search looks many instructions ahead, wherever the register still has the first half's
- * value, and takes one whose other half is not found for a reference to all that it may reach. At a
- * fixed address numbers look like addresses, where they are as large.
+ * Instructions are 4 bytes at multiples of 4. An address takes two of them: pcalau12i forms the
+ * address of a page of 4 KiB, and the 12 signed bits of an addi.d, a load or a store supply the
+ * rest. pcaddu12i instead adds a multiple of 4 KiB to its own address; pcaddi alone reaches up to 2
+ * MiB away, in words. Absolute addresses begin with lu12i.w; ori completes them to 32 bits, and
+ * lu32i.d and lu52i.d to 64. Far functions are called by pcaddu18i and jirl. Compilers may put
+ * other instructions between the two: a search looks many instructions ahead, for as long as the
+ * register still holds the first half, and treats a first half whose other half is not found as a
+ * reference to everything that it may reach. In images at a fixed address, numbers of the same size
+ * look like addresses.
  *
- * Bodies seen in real images (clang 16 to 22; lld); of the makers one is in the middle:
+ * Bodies seen in real images (clang 16 to 22; lld); `maker` stands for one of the lines below:
  *     [addi.d $sp,$sp,-16; st.d $ra,$sp,8; st.d $fp,$sp,0; addi.d $fp,$sp,16]  maker
  *            [ld.d $fp,$sp,0; ld.d $ra,$sp,8; addi.d $sp,$sp,16]  ret
  *     pcalau12i $a0,X; ld.d $a0,$a0,X      the GOT: what compilers make
  *     pcalau12i $a0,X; addi.d $a0,$a0,X    relaxed by lld, from 20 on
  *     pcaddi $a0,X                         relaxed where X is near and at a multiple of 4
- * So addresses that code makes are multiples of 4, and what an accessor is to return must be.
+ * So code can only form addresses that are multiples of 4; an accessor's new result must be one,
+ * too.
  */
 #include "formats/machine/flow.h"
 #include "formats/machine/instruction.h"
@@ -37,7 +39,7 @@
 #define INSTRUCTION_RET  0x4c000020u /* jirl $zero, $ra, 0 */
 #define OR_ZERO          0x00150000u /* or ., ., $zero */
 
-/* The opcodes of instructions with an immediate of 20 bits, and a register: 7 bits. */
+/* Opcodes of 7 bits: of instructions with an immediate of 20 bits and a register. */
 #define OPCODE_20_MASK 0xfe000000u
 #define LU12I_W        0x14000000u
 #define LU32I_D        0x16000000u
@@ -46,7 +48,7 @@
 #define PCADDU12I      0x1c000000u
 #define PCADDU18I      0x1e000000u
 
-/* Those of 12 bits, and two registers: 10 bits. */
+/* Opcodes of 10 bits: of instructions with an immediate of 12 bits and two registers. */
 #define OPCODE_12_MASK 0xffc00000u
 #define ADDI_W         0x02800000u
 #define ADDI_D         0x02c00000u
@@ -60,7 +62,7 @@
 #define LD_WU          0x2a800000u
 #define XVST           0x2cc00000u
 
-/* Those of jumps: 6 bits. */
+/* Opcodes of 6 bits: of jumps. */
 #define OPCODE_JUMP_MASK 0xfc000000u
 #define BEQZ             0x40000000u
 #define BNEZ             0x44000000u
@@ -93,7 +95,7 @@ static uint64_t immediate_20(uint32_t instruction)
     return signed_field(instruction >> 5 & 0xfffff, 20);
 }
 
-/* What an instruction that starts an address makes: false for others. */
+/* The first half that an instruction forms; false if it does not start an address. */
 static bool first_half(uint32_t instruction, uint64_t address, uint64_t *made)
 {
     uint64_t immediate = immediate_20(instruction);
@@ -128,7 +130,8 @@ static uint64_t pcaddi_address(uint32_t instruction, uint64_t address)
 
 /* ---- accessors ---- */
 
-/* Saves, restores and makes the frame: leaves $a0 alone. */
+/* Whether the instruction saves or restores registers or sets up the frame: none of these changes
+ * $a0. */
 static bool is_frame(uint32_t instruction)
 {
     uint32_t rd = destination(instruction);
@@ -146,7 +149,7 @@ static bool is_frame(uint32_t instruction)
     }
 }
 
-/* Of the instruction at *offset, or the first behind it that is none of the frame. */
+/* Moves *offset to the first instruction from there on that does not belong to the frame. */
 static bool skip_frame(struct bytes code, uint64_t *offset, uint32_t *instruction)
 {
     uint64_t end = *offset + BODY_FRAME * INSTRUCTION_SIZE;
@@ -159,13 +162,13 @@ static bool skip_frame(struct bytes code, uint64_t *offset, uint32_t *instructio
     return false;
 }
 
-/* Whether an instruction adds its immediate to $a0, and leaves the result there. */
+/* Whether an instruction adds its immediate to $a0 and leaves the result there. */
 static bool completes_a0(uint32_t instruction, uint32_t opcode)
 {
     return (instruction & (OPCODE_12_MASK | 0x3ff)) == (opcode | REGISTER_A0 << 5 | REGISTER_A0);
 }
 
-/* The instructions that make the address in $a0, at `offset`: their value, form and size. */
+/* The instructions at `offset` that form the address in $a0: their value, form and size. */
 static bool take_maker(const struct code *code, uint64_t offset, uint32_t first,
                        struct accessor *accessor)
 {
@@ -210,7 +213,7 @@ static bool decode(const struct code *code, struct accessor *accessor)
     return true;
 }
 
-/* `unit` is what the 20 bits count. */
+/* Encodes an immediate of 20 bits, which counts in units of `unit` bytes. */
 static bool put_20(uint8_t *to, uint32_t opcode, uint64_t distance, uint64_t unit)
 {
     uint32_t field = (uint32_t)(distance / unit) & 0xfffff;
@@ -234,7 +237,7 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
 /* ---- references ---- */
 
-/* What the second half of an address adds: false for instructions that are none. */
+/* What the second half of an address adds; false if the instruction is no second half. */
 static bool second_half(uint32_t instruction, uint32_t base, uint64_t *low)
 {
     uint32_t opcode = instruction & OPCODE_12_MASK;
@@ -251,8 +254,9 @@ static bool second_half(uint32_t instruction, uint32_t base, uint64_t *low)
            (opcode >= LD_B && opcode <= XVST);
 }
 
-/* The upper half of what begins with lu12i.w, where an instruction behind it makes that. Else it is
- * told by the 32 bits below: an image may have one at any address. */
+/* Whether the upper half of an address that begins with lu12i.w fits: it must if the next
+ * instruction sets it. Otherwise the low 32 bits alone decide, because an image may be at any
+ * address. */
 static bool upper_half_counts(struct bytes code, uint64_t offset, uint32_t base, uint64_t address)
 {
     uint32_t instruction;
@@ -262,7 +266,7 @@ static bool upper_half_counts(struct bytes code, uint64_t offset, uint32_t base,
            (immediate_20(instruction) & 0xfffff) == (address >> 32 & 0xfffff);
 }
 
-/* Whether an instruction, with the first half `made` of an address, refers to the target. */
+/* Whether an instruction that completes a first half to `address` refers to the target. */
 static bool pair_refers(const struct code *code, uint64_t offset, uint32_t first, uint64_t address,
                         const struct reference_target *target)
 {
@@ -279,14 +283,14 @@ static bool pair_refers(const struct code *code, uint64_t offset, uint32_t first
                              address);
 }
 
-/* Arithmetic on registers, but for what only traps. */
+/* Arithmetic on registers, except for instructions that only trap. */
 static bool calculates(uint32_t instruction)
 {
     return instruction >= 0x00100000 && instruction < 0x002a0000;
 }
 
-/* The register that the instruction surely puts another value into; of those that do only the ones
- * that compilers make most are known. 0 for others. */
+/* The register that the instruction surely overwrites; knows only the instructions that compilers
+ * use most. 0 for all others. */
 static uint32_t written(uint32_t instruction)
 {
     uint32_t opcode = instruction & OPCODE_12_MASK;
@@ -300,7 +304,7 @@ static uint32_t written(uint32_t instruction)
                : REGISTER_ZERO;
 }
 
-/* Where a branch, or a call, leads that is at an offset. */
+/* Where the branch or call at an offset leads; false for other instructions. */
 static bool is_branch(uint32_t instruction, uint64_t offset, uint64_t *to)
 {
     uint64_t low = instruction >> 10 & 0xffff, distance;
@@ -332,7 +336,7 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     flow->overwritten = UINT32_C(1) << written(bits);
     if (second_half(bits, source(bits), &flow->low))
         flow->base = source(bits);
-    if (calculates(bits)) { /* a move is an or */
+    if (calculates(bits)) { /* a move is written as an or */
         flow->passed_from = UINT32_C(1) << source(bits) | UINT32_C(1) << (bits >> 10 & 0x1f);
         flow->passed_to = destination(bits);
     }
@@ -358,7 +362,7 @@ static bool second_half_refers(const struct flow_half *half, uint64_t offset,
            pair_refers(half->code, offset, first, half->high + instruction->low, half->target);
 }
 
-/* A frame is made, behind the end of another function. */
+/* Whether a function starts there: a frame is set up, behind the end of another function. */
 static bool is_function(const struct code *code, uint64_t offset)
 {
     struct flow_instruction before = {0};
@@ -380,8 +384,9 @@ static const struct flow flow = {
     .has_handlers = true,
 };
 
-/* Whether those behind the first half at `offset` make an address that counts. What lu12i.w makes
- * is a number where it is all looked at, and nothing completes it. */
+/* Whether what follows the first half at `offset` forms an address that counts. The result of
+ * lu12i.w is a mere number if every place that it reaches was looked at and nothing completes
+ * it. */
 static bool half_refers(const struct flow_half *half, uint32_t first)
 {
     unsigned end = flow_follow(&flow, half);
@@ -391,8 +396,8 @@ static bool half_refers(const struct flow_half *half, uint32_t first)
             ((first & OPCODE_20_MASK) != LU12I_W || (end & FLOW_LEFT) != 0));
 }
 
-/* Whether a second half may lead to the target: what jirl adds reaches furthest, and what ori adds
- * is not signed. */
+/* Whether a second half may lead to the target: jirl reaches furthest, and the immediate of ori is
+ * unsigned. */
 static bool may_reach(uint32_t first, uint64_t made, const struct reference_target *target)
 {
     uint64_t reach = (first & OPCODE_20_MASK) == PCADDU18I ? UINT64_C(0x20000) : PAGE_SIZE;
@@ -458,7 +463,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
     return false;
 }
 
-/* Some headers do not have them. */
+/* Older headers do not define these. */
 #ifndef R_LARCH_TLS_DESC64
 #define R_LARCH_TLS_DESC32 13
 #define R_LARCH_TLS_DESC64 14

@@ -26,8 +26,7 @@
 struct code {
     struct bytes bytes;
     uint64_t address;
-    /* The value of the machine's base register (machine->base_symbol); 0: no code uses it.
-     */
+    /* The value of the machine's base register (machine->base_symbol); 0: no code uses it. */
     uint64_t base;
     /* The start of the GOT, which mold takes for the address of that symbol; 0: there is no GOT. */
     uint64_t got;
@@ -168,8 +167,7 @@ extern const struct machine machine_ppc64le;
 extern const struct machine machine_s390x;
 
 /* The machine with this ELF number, class and data encoding (ELFCLASS..., ELFDATA...); NULL if
- * none.
- */
+ * none. */
 const struct machine *machine_find(uint16_t elf_machine, uint8_t elf_class, uint8_t elf_data);
 
 #endif

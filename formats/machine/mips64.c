@@ -1,24 +1,25 @@
 /*
  * mips64el (MIPS64 up to release 5, volume II; the 64-bit ABI, n64, of the SVR4 ABI's supplement).
  *
- * Instructions are 4 bytes at multiples of 4; that behind a branch is executed before it is taken.
- * All code is position-independent: a function is called with its address in $25, and adds to it
- * its distance from _gp, 32 KiB and a bit into the GOT, from which it loads every address: that of
- * an object, or that of a multiple of 64 KiB, a page, to which a low half of 16 bits is added. The
- * slots have no relocations but are the GOT's by themselves. So a search must know what they hold
- * (code->got_bytes): a load of a slot that holds an address refers to that, and one of a page is
- * followed to its low halves (flow.h). _gp is the same everywhere where the GOT is small enough to
- * be one. Code without abicalls makes addresses of a high half (lui) and a low one, and in those of
- * 64 bits adds two more of these, shifted: here the low 32 bits count.
+ * Instructions are 4 bytes at multiples of 4; the one behind a branch is executed before the branch
+ * is taken. All code is position-independent: a function is called with its address in $25, and
+ * adds to it the distance to _gp, which is about 32 KiB into the GOT. From the GOT it loads every
+ * address: that of an object, or that of a page (a multiple of 64 KiB), to which it then adds a low
+ * half of 16 bits. The slots of the GOT have no relocations: the loader adjusts the GOT as a whole.
+ * So a search must know what they hold (code->got_bytes): a load from a slot that holds an address
+ * is a reference to that address, and a load of a page is followed to its low halves (flow.h). If
+ * the GOT is small enough to be the only one, _gp is the same everywhere. Code without abicalls
+ * forms addresses of 32 bits from a high half (lui) and a low one, and shifts in two more for 64
+ * bits: here only the low 32 bits are compared.
  *
- * An accessor has $25 + constant, too: with another constant that is any address, and the load
+ * An accessor, too, adds a constant to $25: another constant gives any address, and the load
  * becomes an addition.
  *
  * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld); LLVM 19's runtime has the
  * instructions in brackets (-mxgot):
  *     lui $1,H; daddu $1,$1,$25; daddiu $1,$1,L [lui $2,h; daddu $1,$2,$1] ld $2,l($1) jr $ra; nop
- * Of what is absent GNU ld makes the load an addiu $2,$zero,0. Where there is a frame, it is made
- * and left in between, and gcc has the load behind the jr.
+ * GNU ld turns the load of an absent section's bound into addiu $2,$zero,0. If there is a frame, it
+ * is set up and left in between; gcc puts the load behind the jr.
  */
 #include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
@@ -29,12 +30,12 @@
 
 #define INSTRUCTION_SIZE 4
 
-/* More than a body with a frame has. */
+/* More instructions than any body with a frame has. */
 #define BODY_INSTRUCTIONS 20
 
 /* Registers. */
 #define RESULT         2
-#define OWN            25 /* what a function is called by */
+#define OWN            25 /* holds a function's address when it is called */
 #define GP             28
 #define SP             29
 #define FP             30
@@ -61,11 +62,11 @@
 
 #define PAGE_UNIT        UINT64_C(0x10000)
 
-/* What is in front of _gp + 32 KiB: the high halves of -mxgot are 0. */
+/* The size in bytes of the GOT up to _gp + 32 KiB: within it, the high halves of -mxgot are 0. */
 #define GOT_SIZE_MAX 0xfff0
 
-/* Compilers have _gp in no more places of a function's stack, and make it in as many instructions
- * from its start on. */
+/* Compilers keep _gp in at most this many places of a function's stack, and compute it within this
+ * many instructions from its start. */
 #define SLOTS_MAX  8
 #define MAKING_MAX 8
 
@@ -94,13 +95,13 @@ static uint64_t low_16(uint32_t bits)
     return (uint64_t)(int64_t)(int16_t)bits;
 }
 
-/* What lui makes: sign-extended. */
+/* The value that lui sets: sign-extended. */
 static uint64_t high_16(uint32_t bits)
 {
     return (uint64_t)(int64_t)(int32_t)(bits << 16);
 }
 
-/* An instruction of three registers. */
+/* An instruction on three registers. */
 static bool is_register(uint32_t bits, unsigned function)
 {
     return opcode_of(bits) == 0 && (bits & 0x7ff) == function;
@@ -120,18 +121,18 @@ static bool is_lui(uint32_t bits)
 
 /* ---- accessors ---- */
 
-/* The instructions of a body that make the address: indices of instructions. */
+/* Which instructions of a body form the address (their indices), and what it is. */
 struct body {
     size_t high, low;   /* the distance from $25 */
     size_t second_high; /* 0: none */
     size_t last;
-    unsigned sum; /* the register that the last one adds to */
+    unsigned sum; /* the register to which the last of these adds */
     size_t size;
     uint64_t value;
     enum accessor_form form;
 };
 
-/* Those that make and leave a frame, and nops. */
+/* Instructions that set up and leave a frame, and nops. */
 static bool is_of_frame(uint32_t bits)
 {
     unsigned saved = rt_of(bits);
@@ -147,10 +148,10 @@ static bool is_of_frame(uint32_t bits)
             (saved == FP || saved == RA || saved == GP));
 }
 
-/* How far the instructions have come. */
+/* How much of the address has been formed so far. */
 enum progress { STARTED, HIGH, SUMMED, BASED, SECOND_HIGH, MADE };
 
-/* Takes the next instruction of those that make the address. */
+/* Takes the next of the instructions that form the address; false if this is not one of them. */
 static bool take(struct body *body, enum progress *progress, uint32_t bits, size_t index)
 {
     unsigned opcode = opcode_of(bits);
@@ -230,7 +231,7 @@ static bool decode(const struct code *code, struct accessor *accessor)
     return accessor->patch_size <= ACCESSOR_PATCH_MAX;
 }
 
-/* The instruction at an index of the body gets another immediate. */
+/* Changes the immediate of the instruction at an index of the body. */
 static void store_immediate(uint8_t *patch, const struct body *body, size_t index, uint64_t value)
 {
     uint8_t *at = patch + (index - body->high) * INSTRUCTION_SIZE;
@@ -261,7 +262,7 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
 /* ---- following high halves ---- */
 
-/* Whether the instruction adds 16 bits to the register rs, as an address does. */
+/* Whether the instruction adds 16 bits to the register rs, to form or use an address. */
 static bool adds_low(uint32_t bits)
 {
     unsigned opcode = opcode_of(bits);
@@ -270,7 +271,7 @@ static bool adds_low(uint32_t bits)
            opcode >= 32; /* ldl, ldr; all loads and stores */
 }
 
-/* The register that the instruction surely puts another value into; 0 for others. */
+/* The register that the instruction surely overwrites; 0 for others. */
 static unsigned written(uint32_t bits)
 {
     unsigned opcode = opcode_of(bits), function = bits & 0x3f;
@@ -296,7 +297,7 @@ static bool is_call(uint32_t bits)
            (opcode_of(bits) == 0 && (bits & 0x3f) == FUNCTION_JALR && rd_of(bits) != 0);
 }
 
-/* Where a branch relative to itself, or in the same 256 MiB, leads that is at an address. */
+/* Where the branch at an address leads, if it is relative to itself or within the same 256 MiB. */
 static bool is_branch(uint32_t bits, uint64_t address, uint64_t *to)
 {
     unsigned opcode = opcode_of(bits);
@@ -324,7 +325,7 @@ static void decode_flow(const struct code *code, uint64_t offset,
     instruction->calls = offset >= INSTRUCTION_SIZE &&
                          instruction_at(code->bytes, offset - INSTRUCTION_SIZE, &before) &&
                          is_call(before);
-    /* move is an or; sums are of a page and an index. */
+    /* A move is written as an or; daddu and addu add an index to a page. */
     if ((is_register(bits, FUNCTION_OR) && rt_of(bits) == 0) || is_register(bits, FUNCTION_DADDU) ||
         is_register(bits, FUNCTION_ADDU)) {
         instruction->passed_from = UINT32_C(1) << rs_of(bits) | UINT32_C(1) << rt_of(bits);
@@ -384,8 +385,9 @@ static const struct flow flow = {
 
 /* ---- references ---- */
 
-/* Whether the instruction at an offset adds the low part of the distance that a function which
- * starts a few instructions before it has added to $25: *to is what holds _gp then. */
+/* Whether the instruction at an offset computes _gp in the register *to: it adds the low part of
+ * the distance to the sum of $25 and the high part, a few instructions behind the start of a
+ * function. */
 static bool makes_base(const struct code *code, uint64_t offset, unsigned *to)
 {
     uint32_t bits, first;
@@ -404,7 +406,8 @@ static bool makes_base(const struct code *code, uint64_t offset, unsigned *to)
     return false;
 }
 
-/* Where the function starts that has the instruction at an offset: at most so far before it. */
+/* The start of the function that has the instruction at an offset; looks back at most
+ * FLOW_RANGE. */
 static uint64_t function_before(const struct code *code, uint64_t offset)
 {
     uint64_t left = FLOW_RANGE(INSTRUCTION_SIZE);
@@ -416,11 +419,11 @@ static uint64_t function_before(const struct code *code, uint64_t offset)
     return offset;
 }
 
-/* What holds _gp in a function: $28 always, and others that it is made in, copied to, or loaded
- * into from the stack. */
+/* The registers that hold _gp in a function: always $28, and others into which it is computed,
+ * copied, or loaded from the stack. */
 struct bases {
     uint32_t registers; /* a bit each */
-    uint32_t seen;      /* all that were such in the function */
+    uint32_t seen;      /* all that have held it in the function so far */
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
 };
@@ -434,8 +437,9 @@ static bool is_stored(const struct bases *bases, uint64_t slot)
     return false;
 }
 
-/* Carries them over the instruction at an offset. What that overwrites is another value for all
- * that follows; but behind the end of a path other ways lead, on which it may not have been. */
+/* Updates these for the instruction at an offset. A register that it overwrites no longer holds _gp
+ * in what follows; but the code behind the end of a path is reached from elsewhere, where the
+ * register may still hold it. */
 static void carry_bases(const struct code *code, uint64_t offset, struct bases *bases)
 {
     struct flow_instruction instruction = {0}, before = {0};
@@ -465,14 +469,14 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
         bases->registers = bases->seen;
 }
 
-/* Whether 16 bits added to the high half may lead to the target. */
+/* Whether adding 16 signed bits to the high half may lead to the target. */
 static bool reaches(uint64_t high, const struct reference_target *target)
 {
     return target->first - (high - 0x8000) < 0x18000 ||
            high - 0x8000 - target->first < target->size;
 }
 
-/* A load from the GOT. */
+/* Whether the instruction is a load from the GOT that refers to the target. */
 static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bits, uint32_t bases,
                            const struct reference_target *target, uint64_t *steps_left)
 {
@@ -497,8 +501,8 @@ static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bi
     return (end & (FLOW_COUNTS | FLOW_LEFT)) != 0 || (end == 0 && reference_counts(target, value));
 }
 
-/* lui, in an image at a fixed address: the low 32 bits. One that a function starts with is part of
- * a distance. */
+/* Whether a lui in an image at a fixed address forms the low 32 bits of an address that counts. A
+ * lui at the start of a function is part of a distance. */
 static bool refers_by_high_half(const struct code *code, uint64_t offset, uint32_t bits,
                                 const struct reference_target *target, uint64_t *steps_left)
 {
@@ -545,7 +549,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
     return false;
 }
 
-/* Three types in one number, of which the first is in the low byte. */
+/* Composes two relocation types into one number; the first is in the low byte. */
 #define COMPOSED(first, second) ((uint32_t)(first) | (uint32_t)(second) << 8)
 
 static const struct elf_relocation_types relocations = {

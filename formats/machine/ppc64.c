@@ -1,23 +1,25 @@
 /*
  * ppc64le (Power ISA 3.1, books I 2 and 3; the 64-bit ELF V2 ABI of OpenPOWER).
  *
- * Instructions are 4 bytes at multiples of 4. Data is reached by r2, the TOC pointer, which holds
- * one address (.TOC.) for all code that is linked with one table of contents: 16 bits of an
- * instruction are added to it, or an addis brings the high half and another instruction the low
- * one. The addis may be far in front of the others that use it, and its result be copied, or stored
- * and loaded again, in between: a search follows it (flow.h), and takes one whose other half is not
- * found for a reference to all that it may reach. Where what is referred to is close to the TOC,
- * GNU ld makes a nop of the addis.
+ * Instructions are 4 bytes at multiples of 4. Data is reached through r2, the TOC pointer, which
+ * holds one address (.TOC.) in all code that is linked with one table of contents. Either an
+ * instruction adds 16 bits to it, or an addis adds the high half and another instruction the low
+ * one. The addis may be far before the instructions that use it, and in between its result may be
+ * copied, or stored and loaded again: a search follows it (flow.h), and treats an addis whose other
+ * half is not found as a reference to everything that it may reach. If the target is close to the
+ * TOC, GNU ld turns the addis into a nop.
  *
- * A function has two entries. By the global one it is called with its own address in r12, of which
- * its first two instructions make r2; calls from the image itself go to the local one behind them.
- * So only what is behind the local entry may change. Those first two also tell what r2 is: GNU ld
- * may give an image several tables, and then r2 is not the same in all of its code.
+ * A function has two entries. At the global one it is called with its own address in r12, and its
+ * first two instructions compute r2 from that; calls from the same image go to the local entry
+ * behind these two. So only what follows the local entry may change. The first two instructions
+ * also tell the value of r2: GNU ld may give an image several tables, and then r2 is not the same
+ * in all its code.
  *
- * POWER10 has instructions of 8 bytes, whose first half brings 18 bits more, and a bit by which
- * the address is relative to the instruction: code made for it needs no r2.
+ * POWER10 has instructions of 8 bytes: their first half supplies 18 more bits, and a bit that makes
+ * the address relative to the instruction. Code for POWER10 needs no r2.
  *
- * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld), of one line of each table:
+ * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld); each takes one line of each
+ * column:
  *     [addis 2,12,H; addi 2,2,L]   addis 3,2,h; addi 3,3,l        blr
  *     [lis 2,H; addi 2,2,L]        nop; addi 3,2,l
  *     [ld 2,-8(12); add 2,2,12]    addis 3,2,h; ld 3,l(3)
@@ -25,9 +27,9 @@
  *                                  ld 3,l(2)
  *                                  pla 3,X
  *                                  pld 3,X
- * lis where an image is at a fixed address, ld 2 with -mcmodel=large. With a frame gcc has std 31,
- * stdu 1, mr 31,1, addi 1,31, ld 31 and nops between all of these; and without optimization it
- * makes the address in r9, with a mr 3,9 behind.
+ * lis is used in images at a fixed address, ld 2 with -mcmodel=large. For a frame, gcc puts std 31,
+ * stdu 1, mr 31,1, addi 1,31, ld 31 and nops between all of these; without optimization it forms
+ * the address in r9, and a mr 3,9 follows.
  */
 #include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
@@ -39,15 +41,15 @@
 #define INSTRUCTION_SIZE 4
 #define PREFIXED_SIZE    8
 
-/* What both entries have in front of the local one, and how far calls of the image itself skip. */
+/* The size in bytes of what precedes the local entry, which calls from the same image skip. */
 #define LOCAL_ENTRY 8
 
 #define NO_REGISTER 32
 
-/* r3 to r12: a bit each. (r0 is no base, and not followed.) */
+/* r3 to r12: a bit each. (r0 cannot be a base register, and is not followed.) */
 #define CHANGED_BY_CALLS UINT32_C(0x1ff8)
 
-/* More than a body with a frame has. */
+/* More instructions than any body with a frame has. */
 #define BODY_INSTRUCTIONS 16
 
 /* Primary opcodes. */
@@ -58,7 +60,7 @@
 #define OPCODE_BC     16
 #define OPCODE_B      18
 #define OPCODE_ORI    24
-#define OPCODE_LWZ    32 /* from here to stfdu loads and stores of 16 bits of distance */
+#define OPCODE_LWZ    32 /* from here to stfdu: loads and stores with an offset of 16 bits */
 #define OPCODE_STFDU  55
 #define OPCODE_LQ     56
 #define OPCODE_LXSD   57 /* and pld, behind a prefix */
@@ -79,7 +81,7 @@ static unsigned opcode_of(uint32_t instruction)
     return instruction >> 26;
 }
 
-/* RT, the register that most instructions put their result into, and RA. */
+/* RT, where most instructions put their result, and RA. */
 static unsigned target_of(uint32_t instruction)
 {
     return instruction >> 21 & 31;
@@ -95,7 +97,7 @@ static uint64_t low_16(uint32_t instruction)
     return (uint64_t)(int64_t)(int16_t)instruction;
 }
 
-/* What an addis adds. */
+/* The value that an addis adds. */
 static uint64_t high_16(uint32_t instruction)
 {
     return low_16(instruction) << 16;
@@ -119,8 +121,8 @@ static bool is_ld(uint32_t instruction, unsigned to, unsigned from)
            target_of(instruction) == to && base_of(instruction) == from;
 }
 
-/* Whether the two instructions at an offset are those of a global entry: *base is what r2 is then.
- */
+/* Whether the two instructions at an offset are those of a global entry: *base is the r2 that they
+ * compute. */
 static bool global_entry(const struct code *code, uint64_t offset, uint64_t *base)
 {
     uint32_t first, second;
@@ -135,7 +137,8 @@ static bool global_entry(const struct code *code, uint64_t offset, uint64_t *bas
         return true;
     }
     if (first == LD_2_12 && second == ADD_2_12) {
-        /* The distance is in front of the function: a view of the function alone lacks it. */
+        /* The distance is stored before the function; a view of the function alone does not include
+         * it. */
         *base = offset >= 8 && bytes_slice(code->bytes, offset - 8, 8, &distance)
                     ? code->address + offset + load_u64(distance.data, false)
                     : code->base;
@@ -146,8 +149,8 @@ static bool global_entry(const struct code *code, uint64_t offset, uint64_t *bas
 
 /* ---- instructions of 8 bytes ---- */
 
-/* One with an operand of 34 bits, *immediate: of the types 8LS and MLS. The rest of it is as in
- * the second half alone, or nearly. */
+/* An instruction of the types 8LS and MLS, with an operand of 34 bits: *immediate. The suffix is
+ * nearly the same as the instruction of 4 bytes. */
 static bool prefixed_at(struct bytes code, uint64_t offset, uint32_t *prefix, uint32_t *suffix,
                         uint64_t *immediate)
 {
@@ -158,14 +161,14 @@ static bool prefixed_at(struct bytes code, uint64_t offset, uint32_t *prefix, ui
     return true;
 }
 
-#define PREFIX_RELATIVE (1u << 20) /* R: to the instruction */
+#define PREFIX_RELATIVE (1u << 20) /* R: relative to the instruction */
 #define PREFIX_PADDI    0x06000000u
 #define PREFIX_PLD      0x04000000u
 #define OPCODE_PLD      OPCODE_LXSD
 
 /* ---- accessors ---- */
 
-/* Those that make and leave a frame, and nops. */
+/* Instructions that set up and leave a frame, and nops. */
 static bool is_of_frame(uint32_t instruction)
 {
     return instruction == NOP || instruction == NOP_GROUP ||
@@ -175,7 +178,7 @@ static bool is_of_frame(uint32_t instruction)
            is_addi(instruction, 1, 31) || is_ld(instruction, 31, 1);
 }
 
-/* The instruction that makes an address of one in `from`, or loads it. */
+/* An instruction that forms an address from one in the register `from`, or loads from it. */
 static bool is_low_maker(uint32_t instruction, unsigned from)
 {
     unsigned to = target_of(instruction);
@@ -183,7 +186,8 @@ static bool is_low_maker(uint32_t instruction, unsigned from)
     return (to == 3 || to == 9) && (is_addi(instruction, to, from) || is_ld(instruction, to, from));
 }
 
-/* Takes what makes the address, into accessor->patch_...; *to is the register. */
+/* Takes the instructions that form the address, and sets accessor->patch_...; *to is the register
+ * that they form it in. */
 static bool take_maker(const struct code *code, uint64_t base, uint64_t offset,
                        struct accessor *accessor, unsigned *to)
 {
@@ -251,7 +255,7 @@ static bool decode(const struct code *code, struct accessor *accessor)
     return false;
 }
 
-/* An addis and an addi, or the addi alone where there is no room; or a paddi. */
+/* Encodes an addis and an addi, or the addi alone if there is no room; or a paddi. */
 static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
                    uint8_t patch[ACCESSOR_PATCH_MAX])
 {
@@ -286,8 +290,8 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
 /* ---- references ---- */
 
-/* The low half that an addi, a load or a store with this base register brings: false for any other
- * instruction. An ori does where the high half is all of the address. */
+/* The low half that an addi, load or store with this base register supplies; false for any other
+ * instruction. (An ori supplies one only if the high half is a whole address.) */
 static bool low_half(uint32_t instruction, unsigned base, uint64_t *low)
 {
     unsigned opcode = opcode_of(instruction);
@@ -297,8 +301,8 @@ static bool low_half(uint32_t instruction, unsigned base, uint64_t *low)
         return false;
     if (opcode == OPCODE_ADDI || (opcode >= OPCODE_LWZ && opcode <= OPCODE_STFDU))
         return true;
-    /* ld, std and their like have a kind in the low bits: 2 of them, or 4 where 16 bytes or more
-     * are loaded or stored (lq; lxv and stxv; lxvp and stxvp). */
+    /* ld, std and their like have an opcode extension in the low bits: 2 bits, or 4 if 16 bytes or
+     * more are loaded or stored (lq; lxv and stxv; lxvp and stxvp). */
     if (opcode == OPCODE_LQ || opcode == OPCODE_LXVP ||
         (opcode == OPCODE_STXSD && (instruction & 3) == 1))
         *low &= ~UINT64_C(15);
@@ -310,8 +314,8 @@ static bool low_half(uint32_t instruction, unsigned base, uint64_t *low)
     return true;
 }
 
-/* The register that the instruction surely puts another value into; of those that do only the ones
- * that compilers make most are known. NO_REGISTER for all others. */
+/* The register that the instruction surely overwrites; knows only the instructions that compilers
+ * use most. NO_REGISTER for all others. */
 static unsigned written(uint32_t instruction)
 {
     unsigned opcode = opcode_of(instruction);
@@ -358,13 +362,13 @@ static unsigned written(uint32_t instruction)
     }
 }
 
-/* Branches that come back: bl, and bctrl. */
+/* Branches that return here: bl, and bctrl. */
 static bool is_call(uint32_t instruction)
 {
     return (instruction & 0xfc000001) == 0x48000001 || instruction == BCTRL;
 }
 
-/* Where a branch, or a call, leads. */
+/* Where a branch or call leads; false for other instructions. */
 static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
 {
     bool is_short = opcode_of(instruction) == OPCODE_BC;
@@ -397,7 +401,7 @@ static void decode_flow(const struct code *code, uint64_t offset,
         return;
     if (low_half(bits, to, &instruction->low)) {
         instruction->base = to;
-    } else if (opcode_of(bits) == OPCODE_ORI) { /* it names the registers the other way around */
+    } else if (opcode_of(bits) == OPCODE_ORI) { /* its register fields are in the opposite order */
         instruction->base = from;
         instruction->low = bits & 0xffff;
     }
@@ -427,7 +431,7 @@ static bool is_function(const struct code *code, uint64_t offset)
     return global_entry(code, offset, &base);
 }
 
-/* An ori is no sum: it sets bits. */
+/* An ori does not add its immediate but sets bits. */
 static bool half_refers(const struct flow_half *half, uint64_t offset,
                         const struct flow_instruction *instruction)
 {
@@ -448,8 +452,8 @@ static const struct flow flow = {
     .is_function = is_function,
 };
 
-/* Whether the addis at `offset`, which makes `high`, makes an address that counts. A lis may just
- * as well make a number: then nothing counts but what is made of it. */
+/* Whether the addis at `offset`, which forms `high`, leads to an address that counts. A lis may
+ * just as well load a number: then only an address that is formed from it counts. */
 static bool high_half_refers(const struct flow_half *half, bool is_absolute)
 {
     unsigned end;
@@ -460,8 +464,8 @@ static bool high_half_refers(const struct flow_half *half, bool is_absolute)
     return (end & FLOW_COUNTS) != 0 || ((end & FLOW_LEFT) != 0 && !is_absolute);
 }
 
-/* Whether the distance from r2, or the address, that the instruction at `offset` brings leads to
- * the target. */
+/* Whether the instruction at `offset` refers to the target by a distance from r2, or by an
+ * address. */
 static bool refers_by_base(const struct code *code, uint64_t offset, uint32_t instruction,
                            uint64_t base, const struct reference_target *target,
                            uint64_t *steps_left)
@@ -477,7 +481,7 @@ static bool refers_by_base(const struct code *code, uint64_t offset, uint32_t in
         high += base;
     else if (base_of(instruction) != 0 || !target->absolute || target_of(instruction) == 2)
         return false;
-    /* From 32 KiB in front of it on; with an ori up to 64 KiB behind. */
+    /* The high half reaches from 32 KiB before it to 64 KiB behind it (with an ori). */
     return (target->first - (high - 0x8000) < 0x18000 ||
             high - 0x8000 - target->first < target->size) &&
            high_half_refers(&(struct flow_half){.code = code,
@@ -502,7 +506,7 @@ static bool refers_by_prefixed(const struct code *code, uint64_t offset,
     return target->absolute && reference_counts(target, immediate);
 }
 
-/* What r2 is at an offset, as the last function before it says that starts there. */
+/* The value of r2 at an offset, as the last function that starts before it sets it. */
 static uint64_t base_at(const struct code *code, uint64_t offset)
 {
     uint64_t base = code->base;

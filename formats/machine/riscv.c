@@ -1,21 +1,21 @@
 /*
  * RISC-V of 64 and 32 bits (The RISC-V Instruction Set Manual, volume I; RISC-V psABI).
  *
- * Instructions are 4 bytes, or 2 where they are compressed (C), at multiples of 2. An address takes
- * two of them: auipc makes one 4 KiB steps away, or lui one at such a step, and the 12 signed bits
- * of an addi, a load or a store bring the rest. Compilers may put others between the two: a search
- * looks many instructions ahead, wherever the register still has the first half's value, and takes
- * one whose other half is not found for a reference to all that it may reach. Where an address is
- * near the one that gp holds, GNU ld and lld leave one instruction of the two, relative to that:
- * among small data, throughout an executable.
+ * Instructions are 4 bytes, or 2 if they are compressed (C), at multiples of 2. An address takes
+ * two of them: auipc adds a multiple of 4 KiB to its own address, or lui loads such a multiple, and
+ * the 12 signed bits of an addi, a load or a store supply the rest. Compilers may put other
+ * instructions between the two: a search looks many instructions ahead, for as long as the register
+ * still holds the first half, and treats a first half whose other half is not found as a reference
+ * to everything that it may reach. If an address is near the one that gp holds (in the small data
+ * area; executables only), GNU ld and lld leave just one of the two instructions, relative to gp.
  *
- * At a fixed address numbers look like addresses, where they are as large. (Those of 64 bits do
- * not, which an addiw makes.)
+ * In images at a fixed address, numbers of the same size look like addresses. (Those of 64-bit
+ * code do not: they are formed with an addiw.)
  *
- * Compressed instructions are read as the long ones that they stand for.
+ * Compressed instructions are decoded to the long ones for which they stand.
  *
  * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld), each with and without C, and
- * on 32 bits with lw for ld; of the makers one is in the middle:
+ * on 32 bits with lw instead of ld; `maker` stands for one of the lines below:
  *     [lpad] [addi sp,sp,-16; sd ra,8(sp); sd s0,0(sp); addi s0,sp,16]  maker
  *            [ld ra,8(sp); ld s0,0(sp); addi sp,sp,16]  ret
  *     auipc a0,X; addi a0,a0,X     at any address, of code model medany
@@ -23,9 +23,9 @@
  *     lui a0,X;   addi a0,a0,X     at a fixed address, of code model medlow
  *     c.lui a0,X; addi a0,a0,X     the same, below 128 KiB
  *     addi a0,gp,X                 the same, near gp
- * gcc without optimization makes the address in a5, and ends in mv a0,a5. It saves no ra.
+ * gcc without optimization forms the address in a5, ends with mv a0,a5, and does not save ra.
  *
- * A body that is one instruction reaches just what is 2 KiB around gp.
+ * A body of one instruction only reaches addresses within 2 KiB of gp.
  */
 #include "formats/machine/flow.h"
 #include "formats/machine/instruction.h"
@@ -35,7 +35,7 @@
 
 #define LONG_SIZE  4
 #define SHORT_SIZE 2
-#define BODY_FRAME 8 /* instructions of a body before and behind those that make the address */
+#define BODY_FRAME 8 /* instructions of a body before and behind those that form the address */
 
 enum {
     REGISTER_ZERO,
@@ -48,7 +48,7 @@ enum {
 };
 
 enum opcode {
-    OPCODE_NONE, /* of what does not matter here */
+    OPCODE_NONE, /* any instruction that does not matter here */
     OPCODE_LOAD = 0x03,
     OPCODE_LOAD_FP = 0x07,
     OPCODE_OP_IMM = 0x13,
@@ -66,22 +66,22 @@ enum opcode {
     OPCODE_SYSTEM = 0x73,
 };
 
-/* Of loads and stores: the size. */
+/* funct3 of loads and stores is their size. */
 enum { FUNCTION_ADD = 0, FUNCTION_WORD = 2, FUNCTION_DOUBLE = 3 };
 
 struct instruction {
     enum opcode opcode;
-    unsigned function; /* funct3, of loads and stores, OP-IMM and OP-IMM-32 */
-    unsigned rd;       /* where there is none: 0, the register that has no value to lose */
+    unsigned function; /* funct3 of loads, stores, OP-IMM and OP-IMM-32 */
+    unsigned rd;       /* 0 (x0, which cannot change) if there is none */
     unsigned rs1;
     unsigned rs2;
-    uint64_t immediate; /* signed; of auipc and lui with the 12 bits below it */
+    uint64_t immediate; /* sign-extended; for auipc and lui shifted left by 12 */
     unsigned size;
 };
 
 /* ---- instructions ---- */
 
-/* `count` bits of a number from bit `from` on, as those from bit `to` on of another. */
+/* Moves a field of `count` bits of a number from bit `from` to bit `to`. */
 static uint64_t bits(uint32_t number, unsigned from, unsigned count, unsigned to)
 {
     return (uint64_t)(number >> from & ((1u << count) - 1)) << to;
@@ -126,7 +126,7 @@ static struct instruction read_long(uint32_t code)
     return read;
 }
 
-/* The registers x8 to x15, which three bits tell. */
+/* A register from x8 to x15, encoded in three bits. */
 static unsigned short_register(uint32_t code, unsigned from)
 {
     return 8 + (code >> from & 7);
@@ -146,7 +146,7 @@ static struct instruction read_quadrant_0(uint32_t code, bool is_64_bit)
     read.function = FUNCTION_WORD;
     read.immediate = word;
     switch (function & 3) {
-    case 0: /* c.addi4spn; or of Zcb, whose offsets are 0 to 3 */
+    case 0: /* c.addi4spn; or one of Zcb, with offsets of 0 to 3 */
         if (is_store || code == 0)
             return (struct instruction){.size = SHORT_SIZE};
         read.opcode = OPCODE_OP_IMM;
@@ -200,7 +200,7 @@ static struct instruction read_quadrant_1(uint32_t code, bool is_64_bit)
         read.opcode = OPCODE_LUI;
         read.immediate = immediate << 12;
         return read;
-    case 4: /* calculates */
+    case 4: /* arithmetic */
         read.opcode = OPCODE_OP;
         read.rd = short_register(code, 7);
         return read;
@@ -294,7 +294,7 @@ static bool read_instruction(struct bytes code, uint64_t offset, bool is_64_bit,
     }
 }
 
-/* Addresses of 32 bits wrap. */
+/* Addresses of 32 bits wrap around. */
 static uint64_t wrap(uint64_t address, bool is_64_bit)
 {
     return is_64_bit ? address : address & UINT32_MAX;
@@ -302,7 +302,8 @@ static uint64_t wrap(uint64_t address, bool is_64_bit)
 
 /* ---- accessors ---- */
 
-/* Saves, restores and makes the frame: leaves a0 and a5 alone. */
+/* Whether the instruction saves or restores registers or sets up the frame: none of these changes
+ * a0 or a5. */
 static bool is_frame(const struct instruction *instruction)
 {
     bool is_word =
@@ -323,10 +324,10 @@ static bool is_frame(const struct instruction *instruction)
     }
 }
 
-/* Reads on behind an instruction. */
+/* A reader of instructions, one after the other. */
 struct body {
     struct bytes code;
-    uint64_t offset; /* of the instruction */
+    uint64_t offset; /* of `instruction` */
     struct instruction instruction;
     bool is_64_bit;
 };
@@ -357,7 +358,7 @@ static bool is_word_load(const struct instruction *instruction, bool is_64_bit)
            instruction->function == (is_64_bit ? FUNCTION_DOUBLE : FUNCTION_WORD);
 }
 
-/* The instructions that make the address, from *body on: in which register that then is. */
+/* The instructions at *body that form the address; *rd is the register that they form it in. */
 static bool take_maker(struct body *body, const struct code *code, struct accessor *accessor,
                        unsigned *rd)
 {
@@ -398,7 +399,7 @@ static bool decode(const struct code *code, bool is_64_bit, struct accessor *acc
 
     if (!next(&body))
         return false;
-    /* lpad: where indirect jumps may lead, which is an auipc of no register. */
+    /* lpad marks where indirect jumps may lead; it is an auipc to x0. */
     if (body.instruction.opcode == OPCODE_AUIPC && body.instruction.rd == REGISTER_ZERO &&
         !next(&body))
         return false;
@@ -423,7 +424,7 @@ static void put_add(uint8_t *to, unsigned rd, unsigned rs1, uint64_t immediate)
     store_u32(to, OPCODE_OP_IMM | rd << 7 | rs1 << 15 | ((uint32_t)immediate & 0xfff) << 20, false);
 }
 
-/* Puts a value, or a distance, into the pair that is there: a load becomes an addi. */
+/* Encodes a value, or a distance, in the existing pair of instructions; a load becomes an addi. */
 static bool put_pair(const struct body *body, uint64_t value, uint8_t *patch)
 {
     const struct instruction *first = &body->instruction;
@@ -433,7 +434,7 @@ static bool put_pair(const struct body *body, uint64_t value, uint8_t *patch)
     if (!read_instruction(body->code, body->offset + first->size, body->is_64_bit, &second))
         return false;
     put_add(patch + first->size, second.rd, second.rs1, low);
-    if (first->size == SHORT_SIZE) { /* c.lui, which cannot have 0 */
+    if (first->size == SHORT_SIZE) { /* c.lui, which cannot encode 0 */
         store_u16(
             patch,
             (uint16_t)(0x6001 | first->rd << 7 | (high >> 17 & 1) << 12 | (high >> 12 & 0x1f) << 2),
@@ -488,8 +489,8 @@ static bool encode_32(const struct code *code, const struct accessor *accessor, 
 
 /* ---- references ---- */
 
-/* Whether an instruction adds its immediate to a register: to make an address, to reach one, or to
- * go there. Linkers fill in none that is compressed. */
+/* Whether an instruction adds its immediate to a register: to form an address, to access it, or to
+ * jump there. Linkers do not relocate the immediates of compressed instructions. */
 static bool adds_to(const struct instruction *instruction, unsigned base)
 {
     if (instruction->rs1 != base || instruction->size != LONG_SIZE)
@@ -500,7 +501,7 @@ static bool adds_to(const struct instruction *instruction, unsigned base)
     case OPCODE_JALR:
         return true;
     case OPCODE_LOAD_FP:
-    case OPCODE_STORE_FP: /* others are of vectors, and have no immediate */
+    case OPCODE_STORE_FP: /* other values are vector instructions without an immediate */
         return instruction->function >= 1 && instruction->function <= 4;
     case OPCODE_OP_IMM:
     case OPCODE_OP_IMM_32:
@@ -537,28 +538,28 @@ struct search {
     uint64_t *steps_left;
 };
 
-/* Whether an instruction makes an address that counts of the first half's `high`. */
+/* Whether an instruction forms an address that counts from the first half, `high`. */
 static bool pair_refers(const struct search *search, const struct instruction *instruction,
                         uint64_t high)
 {
     uint64_t address = wrap(high + instruction->immediate, search->is_64_bit);
 
-    /* Start-up code sets gp. What is reached from there is seen by itself. */
+    /* Start-up code sets gp. References by way of gp are found on their own. */
     if (is_add(instruction) && instruction->rd == REGISTER_GP && address == search->code->base)
         return false;
-    /* Numbers are made by an addiw, which cannot be relocated. */
+    /* An addiw forms a number: it has no relocation. */
     return instruction->opcode != OPCODE_OP_IMM_32 &&
            (instruction->opcode != OPCODE_JALR || search->target->called) &&
            reference_counts(search->target, address);
 }
 
-/* A register's own bit; none for x0. */
+/* The mask bit of a register; none for x0. */
 static uint32_t mask_of(unsigned number)
 {
     return UINT32_C(1) << number & ~UINT32_C(1);
 }
 
-/* add, c.add. The upper bits of a long one's immediate tell it from others. */
+/* add and c.add. The upper bits of the immediate tell the long add from other instructions. */
 static bool is_sum(const struct instruction *instruction)
 {
     return instruction->opcode == OPCODE_OP && instruction->function == FUNCTION_ADD &&
@@ -642,7 +643,7 @@ static bool second_half_refers_32(const struct flow_half *half, uint64_t offset,
     return second_half_refers(half, offset, false);
 }
 
-/* A frame is made, behind the end of another function. */
+/* Whether a function starts there: a frame is set up, behind the end of another function. */
 static bool is_function(const struct code *code, uint64_t offset, bool is_64_bit)
 {
     struct flow_instruction before = {0};
@@ -689,8 +690,8 @@ static const struct flow flows[] = {
      .has_handlers = true},
 };
 
-/* Whether what follows the first half at an offset makes an address that counts. What lui makes is
- * a number where it is all looked at, and nothing completes it. */
+/* Whether what follows the first half at an offset forms an address that counts. The result of lui
+ * is a mere number if every place that it reaches was looked at and nothing completes it. */
 static bool half_refers(const struct search *search, uint64_t offset,
                         const struct instruction *first, uint64_t high)
 {
@@ -708,7 +709,7 @@ static bool half_refers(const struct search *search, uint64_t offset,
            ((end & FLOW_FOUND) == 0 && (first->opcode == OPCODE_AUIPC || (end & FLOW_LEFT) != 0));
 }
 
-/* Whether 12 signed bits more can lead to the target. */
+/* Whether adding 12 signed bits can lead to the target. */
 static bool may_reach(uint64_t high, const struct reference_target *target, bool is_64_bit)
 {
     uint64_t lowest = wrap(high - 0x800, is_64_bit);
@@ -743,8 +744,9 @@ static bool refers(const struct search *search, uint64_t offset,
     }
 }
 
-/* Whether no instruction starts there: long ones are known by two bits of their first half. What
- * follows a half without these is a start; and from there on long ones follow each other. */
+/* Whether the position is inside an instruction. The two low bits of a halfword are set in the
+ * first half of a long instruction; a halfword without them ends an instruction, and the next one
+ * starts behind it. From there on the instructions that precede the position are all long. */
 static bool is_inside(struct bytes code, uint64_t position)
 {
     uint64_t start = position;

@@ -1,25 +1,27 @@
 /*
  * s390x (z/Architecture Principles of Operation, chapter 7; the z/Architecture ELF psABI).
  *
- * Instructions are 2, 4 or 6 bytes at multiples of 2. An address takes one of 6 bytes (format RIL):
- * its operand is half the distance from the instruction itself, in 32 bits, so it reaches 4 GiB
- * either way, but even addresses alone. There is one that makes an address (larl), and there are
- * those that load, store, compare or prefetch what is there. All is big-endian.
+ * Instructions are 2, 4 or 6 bytes at multiples of 2. An address takes one instruction of 6 bytes
+ * (format RIL): its operand is half the distance from the instruction itself, in 32 bits. So it
+ * reaches 4 GiB either way, but only even addresses. One such instruction forms an address (larl);
+ * others load, store, compare or prefetch what is at the address. Everything is big-endian.
  *
- * Any instruction with %r12 as a base and the next one behind it look like one of them in the
- * middle. So a search goes from one to the next by their lengths, as there is no data among code.
- * Where it starts it takes each unit for the start of one; these ways meet after a few.
+ * The middle of an instruction with %r12 as a base, together with the next one, looks like such an
+ * instruction. So a search steps from instruction to instruction by their lengths, which is
+ * possible because there is no data among the code. At its starting point it takes each unit for
+ * the possible start of an instruction; these alternatives converge after a few instructions.
  *
- * An object that may be at an odd address is loaded from the GOT (lgrl), as the bounds of sections
- * are; and gcc adds its distance from the GOT, out of read-only data, to where that is. Those are
- * seen by the relocation of the slot, or not at all: clang has none of the latter kind.
+ * The address of an object that may be odd is loaded from the GOT (lgrl), as are the bounds of
+ * sections; or, in code from gcc, its distance from the GOT is loaded from read-only data and added
+ * to the GOT's address. The former is found by the relocation of the slot; the latter is not found
+ * at all, but clang never generates it.
  *
- * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld and lld, which makes larl of lgrl
- * where the address is even and known), where the instructions in brackets are there or not, and
- * what is in the middle makes the address in %r2:
+ * Bodies seen in real images (clang 14 to 22, gcc 12; GNU ld, and lld, which turns lgrl into larl
+ * if the address is even and known). The instructions in brackets are optional; those in the middle
+ * form the address in %r2:
  *     [stmg %r11,%r15,88(%r15); lgr %r11,%r15]  larl or lgrl  [lmg %r11,%r15,88(%r11)]  br %r14
  *     [ldgr %f0,%r11; lgr %r11,%r15]            larl or lgrl  [lgdr %r11,%f0]           br %r14
- * gcc without optimization makes it in %r1, with an lgr %r2,%r1 behind.
+ * gcc without optimization forms it in %r1, and an lgr %r2,%r1 follows.
  */
 #include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
@@ -28,11 +30,11 @@
 #include <string.h>
 
 #define INSTRUCTION_UNIT 2
-/* So many bytes behind a place in code, all ways through it have met. */
+/* Alternative starts have converged after this many bytes. */
 #define SYNCHRONIZE 128
 #define RIL_SIZE    6
 
-/* The first byte and the low half of the second one; the high half is a register or a mask. */
+/* The first byte and the low half of the second one; its high half is a register or a mask. */
 #define OPCODE_LARL  0xc00
 #define OPCODE_BRCL  0xc04
 #define OPCODE_BRASL 0xc05
@@ -42,7 +44,7 @@
 
 /* ---- accessors ---- */
 
-/* What is in front of and behind the instruction that makes the address. */
+/* What precedes and follows the instruction that forms the address. */
 struct frame {
     struct encoding head, tail;
 };
@@ -61,13 +63,13 @@ static unsigned opcode_of(const uint8_t *instruction)
     return (unsigned)instruction[0] << 4 | (instruction[1] & 0xf);
 }
 
-/* Where the instruction at an address leads, of format RIL. */
+/* The address to which an instruction of format RIL at `address` refers. */
 static uint64_t ril_target(const uint8_t *instruction, uint64_t address)
 {
     return address + 2 * (uint64_t)(int64_t)(int32_t)load_u32(instruction + 2, true);
 }
 
-/* Takes the instruction that makes the address, and what moves it into %r2. */
+/* Takes the instruction that forms the address, and the one that moves it into %r2. */
 static bool take_maker(const struct code *code, uint64_t *position, struct accessor *accessor)
 {
     struct bytes maker;
@@ -104,7 +106,7 @@ static bool decode(const struct code *code, struct accessor *accessor)
     return true;
 }
 
-/* larl, into the register that it was before. */
+/* Encodes a larl into the same register as before. */
 static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
                    uint8_t patch[ACCESSOR_PATCH_MAX])
 {
@@ -122,8 +124,8 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
 /* ---- references ---- */
 
-/* Instructions with an operand in memory that is relative to them, but for branches: bits are the
- * low halves of their second bytes. */
+/* Instructions, except branches, with a memory operand relative to themselves. In each group, a bit
+ * mask of the low halves of their second bytes. */
 static bool refers_to_data(unsigned opcode)
 {
     switch (opcode >> 4) {
@@ -158,7 +160,7 @@ static bool refers(const struct code *code, uint64_t offset, const struct refere
            reference_counts(target, ril_target(at, address));
 }
 
-/* In units, by the first two bits. */
+/* The length of an instruction in units, which its first two bits tell. */
 static unsigned length_of(const uint8_t *instruction)
 {
     return *instruction < 0x40 ? 1 : *instruction < 0xc0 ? 2 : 3;
@@ -168,7 +170,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     uint64_t start = *position < SYNCHRONIZE ? 0 : *position - SYNCHRONIZE;
-    /* Where instructions may start: a bit for each unit from the current one on. */
+    /* Where instructions may start: one bit for each unit from the current one on. */
     unsigned starts = 7;
 
     for (uint64_t i = align_up(code->address + start, INSTRUCTION_UNIT) - code->address;

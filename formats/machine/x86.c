@@ -1,29 +1,31 @@
 /*
  * x86-64 and i386 (Intel 64 manual, volume 2; System V psABI, Microsoft's x64 ABI).
  *
- * Instructions have any length and may start anywhere. x86-64 makes addresses in one instruction,
+ * Instructions have any length and may start anywhere. x86-64 forms an address in one instruction,
  * relative to the next one (%rip) or, in images at a fixed address, as an immediate: an accessor
- * has one to change, and a search looks at every four bytes that may be an operand. Since any four
- * bytes lead somewhere, they count only behind the opcode of an instruction that makes, loads or
- * compares, and a large range is still hit by chance.
+ * has one instruction to change, and a search looks at every four bytes that may be an operand.
+ * Since any four bytes lead somewhere, they count only behind the opcode of an instruction that
+ * forms an address, loads or compares; even so, a large range is still hit by chance.
  *
- * i386 has no operands relative to %eip but those of calls and jumps. Its addresses are immediates
- * and displacements: four bytes may be one behind an opcode that has such, and its other operands.
- * (COFF has a base relocation for each, and only calls are searched for.) Position-independent code
- * of ELF finds out where it is by a call, adds the distance to the GOT (_GLOBAL_OFFSET_TABLE_), and
- * keeps that in some register, from which data is a displacement of 4 bytes away. Fields of
- * structures look the same, so that a range near the GOT is hit by chance.
+ * i386 has no operands relative to %eip except those of calls and jumps. Its addresses are
+ * immediates and displacements: four bytes may be one if they follow an opcode with such an
+ * operand, and its other operands. (COFF has a base relocation for each, so only calls are searched
+ * for.) Position-independent code of ELF finds its own address by a call, adds the distance to the
+ * GOT (_GLOBAL_OFFSET_TABLE_), and keeps the sum in some register; data is then at a displacement
+ * of 4 bytes from that. Fields of structures look the same, so a range near the GOT is hit by
+ * chance.
  *
  * Bodies seen in real images (clang 13 to 22, GNU ld and lld; i386 in ELF: clang 14 and 19, gcc,
- * and gold and mold, too), where the instructions in brackets come and go with compiler options; of
- * `makers` below one is in the middle:
- *     [endbr64] [push %rbp; mov %rsp,%rbp]  makes X in %rax  [pop %rbp]  ret
- *     [endbr32] [push %ebp; mov %esp,%ebp]  makes X in %eax  [pop %ebp]  ret
- * In position-independent code for i386 this is in front of what makes X:
+ * and also gold and mold). The instructions in brackets depend on compiler options; one of `makers`
+ * below is in the middle:
+ *     [endbr64] [push %rbp; mov %rsp,%rbp]  forms X in %rax  [pop %rbp]  ret
+ *     [endbr32] [push %ebp; mov %esp,%ebp]  forms X in %eax  [pop %ebp]  ret
+ * In position-independent code for i386 one of these comes first:
  *     call 1f; 1: pop %eax; add $GOT-1b,%eax     clang
- *     call __x86.get_pc_thunk.ax; add $GOT-.,%eax  gcc; believed where the sum is the GOT's address
- * and then lld has `mov slot-GOT(%eax),%eax`, the others make `lea X-GOT(%eax),%eax` or, not PIC or
- * of a symbol that is 0, GNU ld `mov $X,%eax` of it. Without PIC clang has `lea X,%eax` at -O0.
+ *     call __x86.get_pc_thunk.ax; add $GOT-.,%eax  gcc; accepted if the sum is the GOT's address
+ * After that, `mov slot-GOT(%eax),%eax` follows with lld; the others relax this to
+ * `lea X-GOT(%eax),%eax`, and GNU ld, without PIC or if the symbol is 0, to `mov $X,%eax`. Without
+ * PIC clang generates `lea X,%eax` at -O0.
  */
 #include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
@@ -33,7 +35,7 @@
 
 /* ---- accessors ---- */
 
-/* Instructions that make the address: the opcode, with the operand behind it. */
+/* An instruction that forms the address: its opcode, which the operand follows. */
 struct maker {
     struct encoding opcode;
     size_t operand_size;
@@ -52,13 +54,13 @@ static const struct maker makers_64[] = {
 
 static const struct maker makers_32[] = {
     {{"\xb8", 1}, 4, ACCESSOR_IMMEDIATE, false},     /* mov $imm32,%eax */
-    {{"\xc7\xc0", 2}, 4, ACCESSOR_IMMEDIATE, false}, /* the same, where 6 bytes were */
+    {{"\xc7\xc0", 2}, 4, ACCESSOR_IMMEDIATE, false}, /* the same, replacing 6 bytes */
     {{"\x8d\x05", 2}, 4, ACCESSOR_IMMEDIATE, false}, /* lea disp32,%eax */
     {{"\x8b\x05", 2}, 4, ACCESSOR_LOAD, false},      /* mov disp32,%eax */
     {{NULL, 0}, 0, 0, false},
 };
 
-/* Where %eax has the address of the GOT. */
+/* With the address of the GOT in %eax. */
 static const struct maker makers_got[] = {
     {{"\x8d\x80", 2}, 4, ACCESSOR_PC_RELATIVE, false}, /* lea disp32(%eax),%eax */
     {{"\x8b\x80", 2}, 4, ACCESSOR_LOAD, false},        /* mov disp32(%eax),%eax */
@@ -97,11 +99,11 @@ static bool take_operand(struct bytes code, const struct maker *maker, uint64_t 
     return true;
 }
 
-/* What stands around the instruction that makes the address. */
+/* What a body contains besides the instruction that forms the address. */
 struct body {
-    const struct maker *maker; /* those that are possible: the one that it is */
+    const struct maker *maker; /* first all that are possible, then the one that it is */
     bool has_frame;
-    bool has_base; /* operands are relative to `base`, else to the next instruction */
+    bool has_base; /* operands are relative to `base`, not to the next instruction */
     uint64_t base;
 };
 
@@ -148,7 +150,8 @@ static bool decode_64(const struct code *code, struct accessor *accessor)
     return decode_rest(code, &body, position, accessor);
 }
 
-/* What %eax is made to hold by finding out where the code is: false where it does not. */
+/* Takes the instructions that compute a base in %eax from the address of the code; false if there
+ * are none. */
 static bool take_base(const struct code *code, uint64_t *position, uint64_t *base)
 {
     static const struct encoding call = {"\xe8", 1}, pop = {"\x58", 1};
@@ -189,8 +192,8 @@ static bool decode_32(const struct code *code, struct accessor *accessor)
     return true;
 }
 
-/* The operand changes as much as the value does; and a load of a slot becomes a lea of the address
- * itself, from which it differs in the opcode, in front of the ModRM byte. */
+/* The operand changes by as much as the value does. The load of a slot becomes a lea of the address
+ * itself; these two differ in the opcode, which precedes the ModRM byte. */
 static bool encode(const struct code *code, bool is_64_bit, const struct accessor *accessor,
                    uint64_t value, uint8_t patch[ACCESSOR_PATCH_MAX])
 {
@@ -234,8 +237,9 @@ static bool is_long_load(uint8_t opcode)
     return (opcode & 0xf6) == 0xb6 || opcode == 0x10 || opcode == 0x28 || opcode == 0x6f;
 }
 
-/* Whether the bytes before `end` are the opcode of an instruction that forms, loads or compares.
- * Code bytes are no random numbers, and a looser look finds many places that only seem to refer. */
+/* Whether the bytes before `end` are the opcode of an instruction that forms an address, loads or
+ * compares. Bytes of code are not random, and a looser check finds many places that only seem to
+ * refer. */
 static bool ends_in_opcode(const uint8_t *end, uint64_t before)
 {
     if (before >= 1 && (end[-1] == 0x8d || end[-1] == 0x8b))
@@ -273,15 +277,15 @@ static bool is_call(const uint8_t *field, uint64_t before)
            (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
 }
 
-/* Whether the bytes before `end` are an opcode of i386 with a ModRM byte there, of those that
- * compilers use: not adc and sbb of bytes, and not what changes a byte in memory (add and the like;
- * but cmp does not), as nobody does so to names and records. */
+/* Whether the bytes before `end` are an i386 opcode with the ModRM byte at `end`, of those that
+ * compilers use on names and records: not adc and sbb of bytes, and nothing that changes a byte in
+ * memory (add and the like, but cmp is included). */
 static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
 {
     uint8_t opcode = before >= 1 ? end[-1] : 0;
 
     return ((opcode & 0xc4) == 0 && (opcode & 0xf5) != 0x10 &&
-            ((opcode & 7) != 0 || opcode == 0x38)) || /* calculates */
+            ((opcode & 7) != 0 || opcode == 0x38)) || /* arithmetic */
            (opcode >= 0x80 && opcode <= 0x8b) ||
            opcode == 0x8d ||                                     /* test, mov, lea */
            opcode == 0x69 || opcode == 0x6b || opcode == 0xc1 || /* imul, shifts */
@@ -291,9 +295,9 @@ static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
            (before >= 2 && end[-2] == 0x0f);              /* of two bytes */
 }
 
-/* A displacement from a register, which may be the one with the address of the GOT but is not %esp
- * (ModRM mod 10, without or with a SIB byte; or that register is the index, base 101); or what it
- * is added to later, by a lea without registers (mod 00, r/m 101). */
+/* A displacement from a register that may hold the address of the GOT, so not %esp (ModRM mod 10,
+ * with or without a SIB byte; or with that register as the index, base 101); or one that is loaded
+ * by a lea without registers, to be added later (mod 00, r/m 101). */
 static bool is_displacement(const uint8_t *field, uint64_t before)
 {
     uint8_t last = before >= 2 ? field[-1] : 0, front = before >= 2 ? field[-2] : 0;
@@ -306,7 +310,7 @@ static bool is_displacement(const uint8_t *field, uint64_t before)
            (front == 0x8d && (last & 0xc7) == 0x05);
 }
 
-/* Bytes of a ModRM byte with the SIB byte and displacement that it asks for. */
+/* The size of a ModRM byte and of the SIB byte and displacement that it requires. */
 static size_t operand_size(uint8_t modrm, uint8_t sib)
 {
     static const size_t displacements[] = {0, 1, 4, 0};
@@ -318,7 +322,7 @@ static size_t operand_size(uint8_t modrm, uint8_t sib)
     return (has_sib ? 2 : 1) + displacements[mod];
 }
 
-/* An immediate behind a ModRM byte and what belongs to it: mov, add and the like, imul, test. */
+/* An immediate behind a ModRM byte and its operands: mov, add and the like, imul, test. */
 static bool is_immediate_of_operand(const uint8_t *field, uint64_t before)
 {
     for (size_t size = 1; size <= 6 && size + 1 <= before; size++) {
@@ -332,12 +336,14 @@ static bool is_immediate_of_operand(const uint8_t *field, uint64_t before)
     return false;
 }
 
-/* mov $imm32 to a register or from memory to %eax and back, push $imm32, test and the like of %eax
- * with one; an immediate behind another operand; or a displacement that is an address. */
+/* mov $imm32 to a register, mov between %eax and a fixed address, push $imm32, test and the like of
+ * %eax with an immediate; an immediate behind another operand; or a displacement that is an
+ * address. */
 static bool is_absolute_32(const uint8_t *field, uint64_t before)
 {
     uint8_t last = before >= 1 ? field[-1] : 0;
-    /* c5 and c4 (VEX), 62 (EVEX): two, three or four bytes with the first, and an opcode. */
+    /* c5 and c4 (VEX), 62 (EVEX): two, three or four bytes including this one, and then the opcode.
+     */
     bool is_vector = (before >= 4 && field[-4] == 0xc5) || (before >= 5 && field[-5] == 0xc4) ||
                      (before >= 6 && field[-6] == 0x62) || (before >= 4 && field[-4] == 0x0f);
 
@@ -348,10 +354,10 @@ static bool is_absolute_32(const uint8_t *field, uint64_t before)
            (is_vector && operand_size(last, 0) == 5);
 }
 
-/* Who is looked for, in code that is loaded at `address`. */
+/* What is searched for, in code that is loaded at `address`. */
 struct search {
     uint64_t address;
-    /* Where the register with the address of the GOT may point to; 0: nowhere. */
+    /* The addresses that a register with the address of the GOT may hold; 0: none. */
     uint64_t bases[2];
     const struct reference_target *target;
     bool is_64_bit;
@@ -383,53 +389,77 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
            reference_counts(target, value);
 }
 
-/* The distance check of many places at once; their operands overlap, so every fourth is in a
- * vector. */
+/* The distance check of many places at once: their operands overlap, so a vector holds every fourth
+ * place. */
 #define VECTOR_LANES 4
 #define BLOCK_PLACES (4 * VECTOR_LANES)
 
 typedef uint32_t vector __attribute__((vector_size(VECTOR_LANES * sizeof(uint32_t))));
 typedef int32_t signed_vector __attribute__((vector_size(VECTOR_LANES * sizeof(int32_t))));
 
-/* Not 0 in each lane that is less. Many machines compare only signed numbers in vectors. */
+/* Not 0 in each lane whose value is less. Many machines can only compare signed numbers in
+ * vectors. */
 static signed_vector is_less(vector values, uint32_t limit)
 {
     return (signed_vector)(values ^ UINT32_C(0x80000000)) <
            (int32_t)(limit ^ UINT32_C(0x80000000)) - (signed_vector){0};
 }
 
-/* False where none of the places from `place` on leads to the target, by the low half of their
- * addresses. */
-static bool block_may_refer(const struct search *search, const uint8_t *fields, uint64_t place)
+/* What block_may_refer compares with. It is the same for all blocks, so it is computed once. */
+struct block_search {
+    uint32_t size;       /* of the target */
+    uint32_t from_place; /* plus the place and the value there: the distance from the target */
+    uint32_t
+        from_values[3]; /* plus the value: the same, if the value is not relative to the place */
+    size_t value_count; /* of `from_values` */
+    bool is_blind;      /* the check cannot be used: every block may refer */
+};
+
+static struct block_search block_search_start(const struct search *search)
 {
     const struct reference_target *target = search->target;
+    uint32_t first = (uint32_t)target->first;
+    struct block_search block = {
+        .size = target->size < UINT32_MAX ? (uint32_t)target->size : UINT32_MAX,
+        .from_place = (uint32_t)search->address + 4 - first,
+        /* Lanes are in the machine's byte order, which is not that of the code. */
+        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX,
+    };
+
+    if (target->absolute)
+        block.from_values[block.value_count++] = -first;
+    for (size_t i = 0; i < 2; i++) {
+        if (search->bases[i] != 0)
+            block.from_values[block.value_count++] = (uint32_t)search->bases[i] - first;
+    }
+    return block;
+}
+
+/* False if none of the places from `place` on leads to the target, judged by the low half of their
+ * addresses. */
+static inline bool block_may_refer(const struct block_search *search, const uint8_t *fields,
+                                   uint64_t place)
+{
     const vector every_fourth = {0, 4, 8, 12};
-    uint32_t size = target->size < UINT32_MAX ? (uint32_t)target->size : UINT32_MAX;
-    uint32_t distance = (uint32_t)(search->address + place + 4 - target->first);
+    uint32_t distance = search->from_place + (uint32_t)place;
     signed_vector found = {0};
     uint64_t halves[2];
 
-    /* Lanes are in the machine's byte order, which is not that of the code. */
-    if (HOST_IS_BIG_ENDIAN)
-        return true;
     for (uint32_t i = 0; i < 4; i++) {
         vector values;
 
         memcpy(&values, fields + i, sizeof(values));
-        found |= is_less(values + every_fourth + (distance + i), size);
-        if (target->absolute)
-            found |= is_less(values - (uint32_t)target->first, size);
-        for (size_t j = 0; j < 2; j++) {
-            if (search->bases[j] != 0)
-                found |= is_less(values + (uint32_t)(search->bases[j] - target->first), size);
-        }
+        found |= is_less(values + every_fourth + (distance + i), search->size);
+        for (size_t j = 0; j < search->value_count; j++)
+            found |= is_less(values + search->from_values[j], search->size);
     }
     memcpy(halves, &found, sizeof(halves));
-    return (halves[0] | halves[1]) != 0 || target->size > UINT32_MAX;
+    return (halves[0] | halves[1]) != 0 || search->is_blind;
 }
 
 static bool find_reference(const struct code *code, const struct search *search, uint64_t *position)
 {
+    const struct block_search blocks = block_search_start(search);
     const uint8_t *data = code->bytes.data;
     uint64_t end, next;
 
@@ -438,7 +468,7 @@ static bool find_reference(const struct code *code, const struct search *search,
     end = code->bytes.size - 4 + 1;
     for (uint64_t i = *position; i < end; i = next) {
         next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
-        if (next - i == BLOCK_PLACES && !block_may_refer(search, data + i, i))
+        if (next - i == BLOCK_PLACES && !block_may_refer(&blocks, data + i, i))
             continue;
         for (; i < next; i++) {
             if (refers(search, data + i, i)) {
@@ -458,7 +488,7 @@ static bool find_reference_64(const struct code *code, const struct reference_ta
     return find_reference(code, &search, position);
 }
 
-/* Whether code at an offset, behind a call, adds what makes it the address. */
+/* Whether the code at an offset, behind a call, adds a number that gives the address. */
 static bool adds_up_to(const struct code *code, uint64_t offset, uint64_t address)
 {
     uint64_t left = code->bytes.size - offset, here = code->address + offset;
@@ -474,8 +504,8 @@ static bool adds_up_to(const struct code *code, uint64_t offset, uint64_t addres
            (uint32_t)(here + load_u32(at + operand, false)) == address;
 }
 
-/* What code has in the register with the address of the GOT, of which linkers think differently:
- * the first code that makes it tells. */
+/* The addresses that the register may hold. Linkers disagree on the address of the GOT: the first
+ * code that computes it decides. */
 static void find_bases(const struct code *code, uint64_t bases[2])
 {
     bases[0] = code->base;

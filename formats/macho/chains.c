@@ -7,8 +7,8 @@
 
 #define FIXUP_SIZE 8
 
-/* Values of dyld_chained_starts_in_segment.pointer_format that images for x86-64 and arm64 have
- * outside of kernels. */
+/* The values of dyld_chained_starts_in_segment.pointer_format in images for x86-64 and arm64 that
+ * are not part of a kernel. */
 enum {
     DYLD_CHAINED_PTR_ARM64E = 1,
     DYLD_CHAINED_PTR_64 = 2,
@@ -66,7 +66,7 @@ static bool is_rebase(const struct chain_format *format, uint64_t word)
     return (word >> (format->has_auth ? 62 : 63) & 1) == 0;
 }
 
-/* Where a rebase leads. The bits above the address (high8) do not matter here. */
+/* Where a rebase points. The bits above the address (high8) do not matter here. */
 static uint64_t rebase_target(const struct chain_format *format, uint64_t word, uint64_t base)
 {
     bool is_auth = format->has_auth && word >> 63 != 0;

@@ -1,8 +1,9 @@
 /*
  * Chained fixups (LC_DYLD_CHAINED_FIXUPS), as <mach-o/fixup-chains.h> has them.
  *
- * A header leads to a table of segments, and that to a list of pages for each: where the first
- * fixup of the page is. Each fixup is 64 bits, of which some say how far away the next one is.
+ * A header points to a table of segments, which points to a list of pages for each of them: the
+ * offset of the first fixup in each page. A fixup is 64 bits, some of which say how far away the
+ * next one is.
  */
 #ifndef COVSPLIT_FORMATS_MACHO_CHAINS_H
 #define COVSPLIT_FORMATS_MACHO_CHAINS_H
@@ -18,7 +19,7 @@
 #define CHAINS_SYMBOLS_OFFSET 12
 #define CHAINS_HEADER_SIZE    28
 
-/* struct dyld_chained_starts_in_image: a count, and so many offsets */
+/* struct dyld_chained_starts_in_image: a count, and that many offsets */
 #define STARTS_SEG_COUNT       0
 #define STARTS_SEG_INFO_OFFSET 4
 
@@ -31,19 +32,19 @@
 #define CHAIN_PAGE_START     22
 
 struct chains_table {
-    struct bytes blob; /* all of LC_DYLD_CHAINED_FIXUPS; empty: the image has none */
+    struct bytes blob; /* the contents of LC_DYLD_CHAINED_FIXUPS; empty: there are none */
     uint64_t starts;   /* offset of dyld_chained_starts_in_image in the blob */
-    uint64_t imports;  /* offset of the imports: the starts are in front of them */
+    uint64_t imports;  /* offset of the imports, which follow the starts */
     uint32_t seg_count;
 };
 
-/* How the 64 bits of a fixup are to be read. */
+/* How to read the 64 bits of a fixup. */
 struct chain_format {
-    unsigned stride;     /* bytes that one step of `next` is */
-    unsigned next_shift; /* where `next` is, and how wide it is */
+    unsigned stride;     /* bytes for each unit of `next` */
+    unsigned next_shift; /* position of `next`, and its width */
     unsigned next_bits;
-    bool target_is_offset; /* from the image's start, and no address */
-    bool has_auth;         /* bit 63 says authenticated, and bit 62 bind; else bit 63 says bind */
+    bool target_is_offset; /* the target is an offset from the image's start, not an address */
+    bool has_auth;         /* bit 63 is "authenticated" and bit 62 "bind"; else bit 63 is "bind" */
 };
 
 struct chain_segment {
@@ -55,15 +56,15 @@ struct chain_segment {
     struct bytes page_starts; /* page_count numbers of 16 bits */
 };
 
-/* False where the table is malformed. */
+/* False if the table is malformed. */
 bool chains_table_open(const struct macho_image *image, struct chains_table *table);
-/* False where the segment has no fixups (*reason is NULL), or they cannot be read. */
+/* False if the segment has no fixups (*reason is then NULL), or they cannot be read. */
 bool chains_segment_open(const struct macho_image *image, const struct chains_table *table,
                          size_t segment, struct chain_segment *chain, const char **reason);
-/* False for a format that is not known. */
+/* False if the format is not known. */
 bool chain_format_find(uint16_t pointer_format, struct chain_format *format);
 
-/* Bytes to the next fixup; 0 for the last one. */
+/* Distance in bytes to the next fixup, 0 for the last one; and the word with another distance. */
 uint64_t chain_next(const struct chain_format *format, uint64_t word);
 uint64_t chain_with_next(const struct chain_format *format, uint64_t word, uint64_t distance);
 

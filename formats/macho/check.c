@@ -1,10 +1,10 @@
 /*
- * Whether covsplit knows every part of a Mach-O file that has to change when bytes go out of it.
+ * Checks that covsplit knows every part of a Mach-O file that has to change when bytes are cut out.
  *
  * Cutting a file shifts what is behind the cut, so every file offset in the load commands must be
- * known, and every byte must belong to a segment. What is checked here is what dyld and the kernel
- * check before they load an image, and what linkers always do; a file that is otherwise is one that
- * nobody has thought about, and is not touched.
+ * known, and every byte must belong to a segment. The checks here are those of dyld and the kernel
+ * before they load an image, and what linkers always do. A file that does not pass them is of a
+ * kind that was never considered, and is left alone.
  */
 #include "formats/macho/commands.h"
 #include "formats/macho/read.h"
@@ -35,7 +35,7 @@ static bool check_commands(const struct macho_image *image, struct error *error)
             macho_field(image, command, ENCRYPTION_CRYPTID) != 0)
             return refuse(image, error, "it is encrypted");
         if (known->tables[0].offset != 0 && macho_find_command(image, command->cmd) != command)
-            return refuse(image, error, "a load command is there twice");
+            return refuse(image, error, "a load command occurs twice");
     }
     return true;
 }
@@ -51,12 +51,12 @@ static bool check_segment(const struct macho_image *image, size_t index, struct 
     if (segment->filesize > segment->vmsize || segment->vmaddr + segment->vmsize > INT64_MAX)
         return refuse(image, error, "a segment has a wrong size");
     if ((segment->vmaddr & mask) != 0 || (segment->filesize != 0 && (segment->fileoff & mask) != 0))
-        return refuse(image, error, "a segment does not start at a page");
+        return refuse(image, error, "a segment does not start at a page boundary");
     if (before == NULL)
         return true;
     if (segment->vmaddr < before->vmaddr + before->vmsize)
         return refuse(image, error, "segments overlap or are out of order");
-    /* Also one without bytes: it has a place among the others where it has a file offset. */
+    /* This holds for a segment without bytes, too, if it has a file offset. */
     if (segment->fileoff < before->fileoff + before->filesize &&
         (segment->filesize != 0 || segment->fileoff != 0))
         return refuse(image, error, "segments overlap in the file, or are out of order");
@@ -82,8 +82,8 @@ static bool check_segments(const struct macho_image *image, struct error *error)
     end = image->segments[linkedit].fileoff + image->segments[linkedit].filesize;
     if (end != image->file.size)
         return error_set(error,
-                         "%s: data is appended to the image, which may rely on its place; run "
-                         "covsplit before it is appended",
+                         "%s: data is appended to the image, and may have to stay in its place; "
+                         "run covsplit before it is appended",
                          image->path);
     return true;
 }

@@ -1,11 +1,11 @@
 /*
- * The list behind macho/commands.h.
+ * The load commands of macho/commands.h.
  */
 #include "formats/macho/commands.h"
 
 #include <stddef.h>
 
-/* Of linkedit_data_command. */
+/* A command that is a linkedit_data_command. */
 #define LINKEDIT_COMMAND(cmd)                                                                      \
     {                                                                                              \
         cmd, LINKEDIT_SIZE,                                                                        \
@@ -31,8 +31,8 @@ static const struct known_command commands[] = {
     {LC_ENCRYPTION_INFO, ENCRYPTION_SIZE, {{0, 0}}},
     {LC_ENCRYPTION_INFO_64, ENCRYPTION_SIZE, {{0, 0}}},
     {LC_SYMTAB, SYMTAB_SIZE, {{SYMTAB_SYMOFF, NLIST_SIZE}, {SYMTAB_STROFF, 1}}},
-    /* Items: dylib_table_of_contents, dylib_module_64, dylib_reference, an index, and
-     * relocation_info twice. */
+    /* The items are dylib_table_of_contents, dylib_module_64, dylib_reference, an index, and twice
+     * relocation_info. */
     {LC_DYSYMTAB,
      DYSYMTAB_SIZE,
      {{DYSYMTAB_TOCOFF, 8},
@@ -57,8 +57,8 @@ static const struct known_command commands[] = {
     LINKEDIT_COMMAND(LC_FUNCTION_VARIANT_FIXUPS),
 };
 
-/* Those that hold no file offset, and no field that anybody reads. LC_MAIN has an offset in __TEXT,
- * which does not move. */
+/* Commands without file offsets, and without fields that covsplit reads. LC_MAIN has an offset in
+ * __TEXT, which does not move. */
 static const uint32_t plain[] = {
     LC_THREAD,
     LC_UNIXTHREAD,

@@ -1,6 +1,6 @@
 /*
- * The load commands that covsplit knows: how large they are at least, and where they hold file
- * offsets of tables in __LINKEDIT. The one list of them, for checking and for changing them.
+ * The load commands that covsplit knows: their smallest sizes, and their fields with file offsets
+ * of tables in __LINKEDIT. This one list serves both for checking and for changing load commands.
  */
 #ifndef COVSPLIT_FORMATS_MACHO_COMMANDS_H
 #define COVSPLIT_FORMATS_MACHO_COMMANDS_H
@@ -11,8 +11,7 @@
 
 #define TABLES_MAX 6
 
-/* A field of 32 bits that holds the offset of a table; the number of its items is in the next one.
- */
+/* A 32-bit field with the file offset of a table; the next field has the number of its items. */
 struct table_field {
     uint16_t offset; /* of the field in the load command; 0: none */
     uint16_t item_size;
@@ -24,7 +23,7 @@ struct known_command {
     struct table_field tables[TABLES_MAX];
 };
 
-/* NULL for a load command that is not known. */
+/* NULL if the load command is not known. */
 const struct known_command *macho_known_command(uint32_t cmd);
 
 #endif

@@ -11,7 +11,7 @@ bool macho_fixups_each(const struct macho_image *image, macho_fixup_visitor visi
     const struct macho_command *dysymtab = macho_find_command(image, LC_DYSYMTAB);
 
     *reason = NULL;
-    /* Old images, kernels and their extensions. */
+    /* Used by old images, and by kernels and their extensions. */
     if (dysymtab != NULL && (macho_field(image, dysymtab, DYSYMTAB_NEXTREL) != 0 ||
                              macho_field(image, dysymtab, DYSYMTAB_NLOCREL) != 0)) {
         *reason = "it has relocations of a kind that covsplit does not know";

@@ -1,10 +1,10 @@
 /*
- * The Mach-O format's numbers: where the fields of its structures are, and the constants in them.
+ * The numbers of the Mach-O format: the offsets of the fields in its structures, and its constants.
  *
  * Names are those of Apple's <mach-o/loader.h>, <mach-o/nlist.h>, <mach-o/fat.h> and
- * <mach-o/fixup-chains.h>. A structure's fields are given as offsets, since they are read from
- * bytes that may lie anywhere: SEGMENT_VMADDR is where segment_command_64.vmaddr is. Everything is
- * little-endian, but for universal headers and code signatures (macho/signature.c).
+ * <mach-o/fixup-chains.h>. A structure's fields are given as offsets in bytes, because they are
+ * read from bytes that may lie anywhere: SEGMENT_VMADDR is the offset of segment_command_64.vmaddr.
+ * Everything is little-endian except universal headers and code signatures (macho/signature.c).
  */
 #ifndef COVSPLIT_FORMATS_MACHO_FORMAT_H
 #define COVSPLIT_FORMATS_MACHO_FORMAT_H
@@ -97,7 +97,7 @@
 
 #define VM_PROT_EXECUTE  4u
 
-/* struct section_64, each behind its segment_command_64 */
+/* struct section_64, which follow their segment_command_64 */
 #define SECTION_64_SECTNAME                   0
 #define SECTION_64_SEGNAME                    16
 #define SECTION_64_ADDR                       32

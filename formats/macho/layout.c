@@ -1,28 +1,28 @@
 /*
- * Taking the bytes of removed sections out of the file without moving anything in memory.
+ * Takes the bytes of removed sections out of the file without moving anything in memory.
  *
- * A segment may have fewer bytes in the file than in memory: the rest is zero. So where the removed
- * bytes are the last ones of their segment in the file, whole pages of them just go, and the
- * segment's filesize says so. __LLVM_COV, which has nothing but the coverage mapping, then needs no
- * bytes but those of a tripwire, and with these elsewhere no load command. So where bytes come
- * behind the removed ones of __DATA, and __LLVM_COV is next, they get that load command, and the
- * place of __LLVM_COV in memory. The number of segments, of sections and of load commands stays,
- * and so does every index of theirs, but for the segment that fixups name. The two parts must not
- * have one name: tools count segments by the names of sections. Programs look for their sections by
- * name, in __DATA, so the part behind keeps that name, and the part in front, which has the
- * counters, gets another one; it is only split where nothing else is in it that anybody would look
- * for.
+ * A segment may have fewer bytes in the file than in memory: the rest is zero. So if the removed
+ * bytes are the last ones of their segment in the file, whole pages of them are simply cut, and the
+ * segment's filesize says so. __LLVM_COV, which contains nothing but the coverage mapping, then
+ * needs only the bytes of a tripwire, and if the tripwire is elsewhere, no load command either. So
+ * if other bytes of __DATA follow the removed ones, and __LLVM_COV comes next, these bytes get its
+ * load command and its place in memory. The numbers of segments, sections and load commands stay
+ * the same, and so do all their indices, except for the segment that fixups name. The two parts
+ * need different names, because tools count segments by the names of sections. Programs look for
+ * their sections by name in __DATA, so the second part keeps that name, and the first part, which
+ * has the counters, gets another one; the segment is only split if the first part contains nothing
+ * else that anything looks for.
  *
- * The tripwire that names leave (llvm/tripwire.h) has its place where it costs no page: behind
- * the stub, or in front of what was split off, on the page that the first byte of that is on. There
- * it serves LLVM's tools too, which take the first section of a segment for its start. Where it
- * cannot stand there, the segment is not split.
+ * The tripwire that names leave (llvm/tripwire.h) is put where it costs no page: behind the stub,
+ * or before the bytes that were split off, on the page that contains the first of these. There it
+ * also serves LLVM's tools, which take the first section of a segment for its start. If it cannot
+ * be there, the segment is not split.
  *
- * The mapping's tripwire is behind it then. Its section stays the last one of the segment, behind
- * those of zeros, and is one itself: llvm-strip places the bytes of sections one behind the other,
- * which would load them over those zeros. llvm-cov reads what a section's offset tells of, of any
- * type. Where nothing was split, the tripwire is at the start of the mapping, and one page of
- * __LLVM_COV stays for it.
+ * In that case the mapping's tripwire follows it. The mapping's section stays the last one of the
+ * segment, behind those of zeros, and becomes a section of zeros itself, because llvm-strip places
+ * the bytes of sections one after the other, and would load them over those zeros. llvm-cov reads
+ * what a section's offset points to, whatever its type. If nothing was split, the tripwire is at
+ * the start of the mapping, and one page of __LLVM_COV stays for it.
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
@@ -34,11 +34,11 @@
 
 #include "formats/names_and_data.h"
 
-/* Of the records in __llvm_covmap. */
+/* The alignment of the records in __llvm_covmap. */
 #define MAPPING_ALIGNMENT 8
 
 /* The first byte of the segment at or behind `offset` that has to stay; the end of the segment's
- * bytes where none has. */
+ * bytes in the file if none has to. */
 static uint64_t next_kept(const struct macho_state *state, size_t segment, uint64_t offset)
 {
     const struct macho_segment *holder = &state->image.segments[segment];
@@ -60,8 +60,8 @@ static uint64_t next_kept(const struct macho_state *state, size_t segment, uint6
     return next;
 }
 
-/* Where a run of bytes that need not stay ends, if it starts at `offset`: what is between sections
- * must be zero to count. */
+/* The end of the run of removable bytes that starts at `offset`. Bytes between sections are
+ * removable if they are zero. */
 static uint64_t run_end(const struct macho_state *state, size_t segment, uint64_t offset)
 {
     uint64_t end = next_kept(state, segment, offset);
@@ -72,7 +72,7 @@ static uint64_t run_end(const struct macho_state *state, size_t segment, uint64_
         uint64_t section_end = planned->offset + planned->size;
         struct bytes gap;
 
-        /* By rising offset, so that `behind` is the end of what is known to be free. */
+        /* Offsets rise, so everything before `behind` is known to be free. */
         if (planned->fate == FATE_STAYS || section_end <= behind || planned->offset >= end)
             continue;
         if (planned->offset > behind &&
@@ -105,7 +105,7 @@ static void add_hole(struct macho_state *state, size_t segment, uint64_t start, 
     state->holes[state->hole_count++] = hole;
 }
 
-/* The runs of whole pages, each once, whatever the number of sections in it. */
+/* Finds the runs of whole pages, each once, no matter how many sections it spans. */
 static void find_holes(struct macho_state *state)
 {
     uint64_t done = 0;
@@ -125,14 +125,14 @@ static void find_holes(struct macho_state *state)
 
 /* ---- which of them are cut ---- */
 
-/* A segment that does not end with a page keeps its bytes: what is behind it would not be aligned.
- */
+/* A segment that does not end at a page boundary keeps its bytes; otherwise what is behind it would
+ * not be aligned. */
 static bool ends_with_page(const struct macho_state *state, size_t segment)
 {
     return state->image.segments[segment].filesize % state->image.page_size == 0;
 }
 
-/* How much of a section is in a hole. */
+/* How many bytes of a section are in a hole. */
 static uint64_t overlap(const struct image_section *section, const struct macho_hole *hole)
 {
     uint64_t start = section->offset > hole->offset ? section->offset : hole->offset;
@@ -143,7 +143,7 @@ static uint64_t overlap(const struct image_section *section, const struct macho_
     return end > start ? end - start : 0;
 }
 
-/* Says how much stays of sections in a hole that is not cut. */
+/* Gives the sections in a hole that is not cut the reason, with the number of bytes that stay. */
 static void explain_hole(struct macho_state *state, const struct macho_hole *hole, const char *why)
 {
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
@@ -195,8 +195,8 @@ static bool starts_nameless(const struct macho_state *state, const struct macho_
     return true;
 }
 
-/* Whether the next segment loses all its bytes, and its load command can do for the rest of this
- * one. */
+/* Whether the next segment loses all its bytes, so that its load command can be used for the rest
+ * of this one. */
 static bool can_split(struct macho_state *state, size_t segment)
 {
     const struct macho_segment *first = &state->image.segments[segment], *next = first + 1;
@@ -215,8 +215,8 @@ static bool can_split(struct macho_state *state, size_t segment)
                first->command + SEGMENT_SIZE + SECTION_64_SIZE * (uint64_t)first->section_count;
 }
 
-/* Whether names are just behind data that go too. Headers of sections are in the order of
- * addresses, which must stay. */
+/* Whether the names come right behind data that is removed, too. Section headers are in the order
+ * of addresses, which must stay so. */
 static bool follows_stub(struct macho_state *state)
 {
     size_t names = state->base.section_index[SECTION_NAMES],
@@ -226,20 +226,20 @@ static bool follows_stub(struct macho_state *state)
            state->image.sections[names].segment == state->image.sections[data].segment;
 }
 
-/* Where the mapping's tripwire is behind that of the names, from the start of that. */
+/* Offset of the mapping's tripwire from the start of the names' tripwire, which it follows. */
 static uint64_t mapping_behind_names(const struct macho_state *state)
 {
     return align_up(state->base.tripwire_size, MAPPING_ALIGNMENT);
 }
 
-/* Bytes of the tripwires in front of what is split off. */
+/* Size of the tripwires before the bytes that are split off. */
 static uint64_t tripwires_size(const struct macho_state *state)
 {
     return mapping_behind_names(state) + TRIPWIRE_MAPPING_SIZE;
 }
 
-/* Whether the tripwires can stand where the hole ends, since what is there goes, up to the end of
- * the names. Leaves a page more where they have no room. */
+/* Whether the tripwires fit where the hole ends: what is there is removed, up to the end of the
+ * names. Makes the hole a page or more smaller if they do not fit otherwise. */
 static bool make_room_behind(struct macho_state *state, struct macho_hole *hole)
 {
     const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
@@ -256,7 +256,7 @@ static bool make_room_behind(struct macho_state *state, struct macho_hole *hole)
     return true;
 }
 
-/* The largest hole that has bytes of its segment behind it. */
+/* The largest hole that is followed by bytes of its segment. */
 static struct macho_hole *largest_inner_hole(struct macho_hole *holes, size_t count)
 {
     struct macho_hole *largest = NULL;
@@ -268,8 +268,8 @@ static struct macho_hole *largest_inner_hole(struct macho_hole *holes, size_t co
     return largest;
 }
 
-/* `problem` says why no segment can be split; NULL: one may be. Returns what has hindered it; NULL
- * where one is split, or there is no need. */
+/* Chooses the holes to cut. `problem` says why no segment can be split; NULL if one may be. Returns
+ * what prevented a split; NULL if a segment is split, or none needs to be. */
 static const char *choose_holes(struct macho_state *state, const char *problem)
 {
     struct macho_hole found[MACHO_HOLES_MAX];
@@ -312,8 +312,8 @@ static const char *choose_holes(struct macho_state *state, const char *problem)
 
 /* ---- the places of the tripwires ---- */
 
-/* The section of the mapping that comes first, as what stays is where its segment starts: with the
- * other one behind it, all the rest goes. */
+/* The mapping's first section: what stays must be at the start of its segment, so that everything
+ * behind it can go. */
 static const struct image_section *first_of_mapping(struct macho_state *state)
 {
     const struct image_section *covmap = image_plan_section(state->base.plan, SECTION_COVMAP);
@@ -359,7 +359,7 @@ uint64_t macho_names_address(struct macho_state *state)
 {
     const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
 
-    /* It stays in its segment. */
+    /* The tripwire stays in its segment. */
     return names->address + (macho_names_offset(state) - names->offset);
 }
 
@@ -394,7 +394,7 @@ static const char *choose_with_names(struct macho_state *state, enum macho_names
     return choose_holes(state, problem);
 }
 
-/* Tries the places by what they cost. Their own start costs names nothing where nothing is cut
+/* Tries the possible places, cheapest first. The start of the names costs nothing if nothing is cut
  * there. */
 static void place_names(struct macho_state *state, const char *problem)
 {
@@ -418,7 +418,7 @@ static void place_names(struct macho_state *state, const char *problem)
 
 /* ---- edits ---- */
 
-/* Zeros for [start, end) but for the holes, and the tripwires in front of a split. */
+/* Fills [start, end) with zeros, except for the holes and the tripwires before a split. */
 static bool fill_with_zeros(struct macho_state *state, uint64_t start, uint64_t end)
 {
     struct edit_script *edits = &state->base.plan->edits;
@@ -448,7 +448,8 @@ static bool add_tripwire(struct macho_state *state)
                         planning_rest(&state->base, SECTION_NAMES, state->base.tripwire_size));
 }
 
-/* With the padding behind the names' tripwire, if it is there. */
+/* Adds the mapping's tripwire, with the padding between it and that of the names, if that is
+ * there. */
 static bool add_mapping_tripwire(struct macho_state *state)
 {
     uint8_t bytes[MAPPING_ALIGNMENT + TRIPWIRE_MAPPING_SIZE] = {0};
@@ -493,7 +494,7 @@ static bool add_edits(struct macho_state *state)
     return true;
 }
 
-/* Where only the mapping goes, no fixup changes, and none needs to be understood. */
+/* If only the mapping is removed, no fixup changes, so none needs to be understood. */
 static bool plan_fixups(struct macho_state *state, const char **problem)
 {
     *problem = NULL;

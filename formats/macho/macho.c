@@ -1,5 +1,5 @@
 /*
- * Mach-O images: describes one, and decides what can go as far as that is no matter of all formats.
+ * Mach-O images: describes an image, and decides what can go, as far as that depends on the format.
  * macho/state.h lists the other steps.
  */
 #include <elf.h>
@@ -9,8 +9,8 @@
 #include "formats/macho/fixups.h"
 #include "formats/macho/state.h"
 
-/* What earlier versions of covsplit called __llvm_covmap, which they left empty: llvm-cov passes
- * over such an image where it is given others too. Known so that such an image is known to be
+/* The name that earlier versions of covsplit gave __llvm_covmap, which they left empty: llvm-cov
+ * skips such an image in a report on several. It is known so that such an image is recognized as
  * split. */
 #define EMPTIED_MAPPING "__llvm_covsplit"
 
@@ -153,7 +153,7 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
 
 /* ---- code ---- */
 
-/* To the end of the segment: symbols have no sizes. */
+/* The code up to the end of the segment: symbols have no sizes. */
 static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code)
 {
@@ -201,7 +201,7 @@ static bool is_start_of_section(const struct planning *planning, uint64_t addres
 
 /* ---- deciding ---- */
 
-/* The coverage mapping is data that no code uses, and that no pointer leads to. */
+/* The coverage mapping is data that no code uses and no pointer refers to. */
 static bool check_mapping(struct planning *planning, enum section_kind kind)
 {
     const struct macho_section *section = section_of(planning, kind);
@@ -215,7 +215,7 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
         return image_plan_keep(planning->plan, kind, "it is shorter than the header of a record");
     if (macho_segment_may_have_fixups(image_of(planning), section->segment))
         return image_plan_keep(planning->plan, kind, "dyld applies fixups to its segment");
-    /* Of fixups that cannot be read none leads here: clang makes none. */
+    /* Fixups that cannot be read do not matter: clang never makes any that point here. */
     if (macho_find_pointer(planning, &target, &from, &reason) && reason == NULL)
         return image_plan_keep(planning->plan, kind, "a pointer at 0x%" PRIx64 " refers to it",
                                from);
@@ -243,7 +243,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
         macho_find_command(image, LC_DYLD_INFO) == NULL &&
         macho_find_command(image, LC_DYLD_INFO_ONLY) == NULL)
         return image_plan_keep(planning->plan, kind,
-                               "the image has no fixups, which would tell who points to it");
+                               "the image has no fixups, which would tell what points to it");
     if (kind == SECTION_DATA && planning->has_record_layout && !planning->record_layout.relative)
         return image_plan_keep(planning->plan, kind,
                                "its records hold addresses (LLVM 13); build with LLVM 14 or later");
@@ -269,7 +269,7 @@ static bool fixup_is_outside(void *context, const struct macho_fixup *fixup)
     return !ranges_overlap(fixup->address, 8, section->addr, section->size);
 }
 
-/* A rebase in the data goes with it. Nothing else is expected there. */
+/* A rebase in the data is removed with it. No other fixup is expected there. */
 static bool fixup_can_go(void *context, const struct macho_fixup *fixup)
 {
     const struct macho_section *section = context;

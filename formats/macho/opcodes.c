@@ -1,9 +1,9 @@
 /*
- * Fixups as opcodes (LC_DYLD_INFO), as <mach-o/loader.h> has them: reading them.
+ * Reads fixups in the form of opcodes (LC_DYLD_INFO), as described in <mach-o/loader.h>.
  *
- * Each table is a program of bytes for a machine that has a segment, an offset in it, and a few
- * more registers. An opcode is in the upper four bits, a small operand in the lower four, and
- * larger operands follow as LEB128 numbers.
+ * Each table is a program in bytes for a virtual machine with a segment, an offset in it, and a few
+ * more registers. An opcode is in the upper four bits of a byte, a small operand in the lower four,
+ * and larger operands follow as LEB128 numbers.
  */
 #include "formats/macho/opcodes.h"
 
@@ -11,17 +11,17 @@
 
 static const char malformed[] = "its fixup opcodes are malformed";
 
-/* What the opcodes of both tables have in common: a place. */
+/* The state of the machine: what programs for rebases and for binds have in common. */
 struct machine {
     const struct macho_image *image;
     struct bytes program;
     struct bytes rest;
-    uint64_t place_opcode; /* where in the program segment and offset were set */
+    uint64_t place_opcode; /* offset in the program of the opcode that set the place */
     size_t segment;
     uint64_t offset;
     bool has_segment;
     unsigned type;
-    uint64_t fixups; /* so far */
+    uint64_t fixups; /* how many so far */
     macho_fixup_visitor visit;
     void *context;
     const char **reason;
@@ -38,7 +38,7 @@ static bool take_uleb(struct machine *machine, uint64_t *value)
     return bytes_take_uleb128(&machine->rest, value) || fail(machine, malformed);
 }
 
-/* A signed LEB128 number, of which only the place matters. */
+/* Skips a signed LEB128 number, whose value does not matter. */
 static bool skip_leb(struct machine *machine)
 {
     while (machine->rest.size != 0) {
@@ -72,7 +72,7 @@ static bool set_segment(struct machine *machine, unsigned index)
     return machine->has_segment ? take_uleb(machine, &machine->offset) : fail(machine, malformed);
 }
 
-/* One fixup here, and on to the next place. */
+/* Reports one fixup here, and moves on to the next place. */
 static bool fix(struct machine *machine, bool is_rebase, uint64_t skip)
 {
     const struct macho_segment *segment = &machine->image->segments[machine->segment];
@@ -91,7 +91,7 @@ static bool fix(struct machine *machine, bool is_rebase, uint64_t skip)
         !bytes_slice(machine->image->file, segment->fileoff + machine->offset, FIXUP_POINTER_SIZE,
                      &bytes))
         return fail(machine, malformed);
-    /* Each pointer is fixed once: a program that goes on and on is none of a linker's. */
+    /* Each pointer is fixed up once: no linker writes a program with more fixups than that. */
     if (machine->fixups++ > machine->image->file.size / FIXUP_POINTER_SIZE)
         return fail(machine, malformed);
     fixup.address = segment->vmaddr + machine->offset;
@@ -193,7 +193,7 @@ static bool run(struct machine *machine, enum opcode_table table)
 
         bytes_slice(machine->rest, 1, machine->rest.size - 1, &machine->rest);
         if (opcode == OPCODE_DONE) {
-            /* Each lazy bind is a program of its own, one behind the other. */
+            /* Lazy binds are a sequence of programs, one for each bind. */
             if (table == OPCODES_LAZY_BIND)
                 continue;
             return true;
@@ -230,7 +230,7 @@ bool macho_opcodes_run(const struct macho_image *image, enum opcode_table table,
     struct machine machine = {
         .image = image,
         .program = macho_opcodes(image, table),
-        /* Lazy binds do not say it. */
+        /* Programs of lazy binds do not set the type. */
         .type = FIXUP_TYPE_POINTER,
         .visit = visit,
         .context = context,

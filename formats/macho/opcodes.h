@@ -47,13 +47,13 @@ enum opcode_table {
     OPCODE_TABLES,
 };
 
-/* The load command; NULL where the image has none. */
+/* The load command with the opcodes; NULL if the image has none. */
 const struct macho_command *macho_dyld_info(const struct macho_image *image);
 
-/* The program; empty where the image has none. */
+/* The opcodes of a table; empty if the image has none. */
 struct bytes macho_opcodes(const struct macho_image *image, enum opcode_table table);
 
-/* macho_opcodes_each for one of the tables. */
+/* Does what macho_opcodes_each does, for one of the tables. */
 bool macho_opcodes_run(const struct macho_image *image, enum opcode_table table,
                        macho_fixup_visitor visit, void *context, const char **reason);
 

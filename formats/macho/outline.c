@@ -8,7 +8,7 @@
 
 #define LINE_MAX_SIZE 256
 
-/* LC_MAIN: entryoff. */
+/* The offset of entryoff in LC_MAIN. */
 #define MAIN_ENTRYOFF 8
 
 static bool append_header(const struct macho_image *image, struct buffer *outline)

@@ -10,7 +10,7 @@
 
 #include "formats/macho/commands.h"
 
-/* More than this is no image: linkers make a few dozen of each, and every one is copied. */
+/* No real image has more: linkers make a few dozen, and all of them are copied. */
 #define COMMANDS_MAX 65536
 
 static bool refuse(const struct macho_image *image, struct error *error, const char *what)
@@ -33,7 +33,7 @@ static bool check_header(struct macho_image *image, struct error *error)
     image->flags = load_u32(header + HEADER_FLAGS, false);
     if (magic != MH_MAGIC_64 || (cputype != CPU_TYPE_X86_64 && cputype != CPU_TYPE_ARM64))
         return error_set(error,
-                         "%s: a Mach-O image for another machine than x86-64 or arm64 (magic %#x, "
+                         "%s: a Mach-O image for a machine other than x86-64 and arm64 (magic %#x, "
                          "cputype %#x); this version of covsplit cannot split it",
                          image->path, magic, cputype);
     if (image->filetype != MH_EXECUTE && image->filetype != MH_DYLIB &&

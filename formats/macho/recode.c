@@ -1,25 +1,25 @@
 /*
- * Taking fixups out of opcodes, and giving those of a split segment their new places: see
- * macho/opcodes.c for what opcodes are.
+ * Removes fixups from opcodes, and gives those of a split segment their new places; macho/opcodes.c
+ * explains the opcodes.
  *
- * The rebases are written anew from the list of their addresses. The binds, which hold much more
- * than addresses, stay as they are but for the operands that say segment and offset: an offset only
- * gets smaller, and a LEB128 number can be made as long as the old one. That matters for lazy
- * binds, which the image's code finds by their place.
+ * The rebases are written anew from the list of their addresses. The binds, which contain much more
+ * than addresses, stay as they are except for the operands that set segment and offset: an offset
+ * only gets smaller, and its LEB128 number can be padded to its old length. That matters for lazy
+ * binds, which the image's code finds by their offsets.
  */
 #include <stdlib.h>
 
 #include "formats/macho/opcodes.h"
 #include "formats/macho/state.h"
 
-/* What is inserted into __LINKEDIT: everything behind stays aligned. */
+/* Unit in bytes of what is inserted into __LINKEDIT, so that everything behind it stays aligned. */
 #define GROWTH_UNIT 16
 
 struct recode {
     struct macho_state *state;
-    struct buffer addresses; /* of the rebases that stay: numbers of 64 bits */
+    struct buffer addresses; /* of the rebases that stay, as 64-bit numbers */
     bool changed;
-    /* Binds. */
+    /* For binds. */
     uint64_t table_offset; /* in the file */
     bool has_place;
     uint64_t place_opcode;
@@ -46,7 +46,7 @@ static bool is_cut(struct recode *recode, const struct macho_fixup *fixup)
 
     if (!macho_cuts(recode->state, segment->fileoff + (fixup->address - segment->vmaddr)))
         return false;
-    recode->problem = "dyld applies fixups where no section is";
+    recode->problem = "dyld applies fixups outside all sections";
     return true;
 }
 
@@ -68,7 +68,7 @@ static bool collect_rebase(void *context, const struct macho_fixup *fixup)
     return buffer_append(&recode->addresses, bytes, sizeof(bytes));
 }
 
-/* Where the address is in the stripped image. */
+/* The place of an address in the stripped image. */
 static struct place find_place(const struct macho_state *state, uint64_t address)
 {
     struct place place = {0, 0};
@@ -91,7 +91,7 @@ static bool append_opcode(struct buffer *program, unsigned opcode)
     return buffer_append(program, &byte, 1);
 }
 
-/* Goes to a place: anew, or on from `from` in the same segment. */
+/* Appends opcodes that go to a place: absolute ones, or relative to `from` in the same segment. */
 static bool append_place(struct buffer *program, const struct place *from, struct place to)
 {
     uint64_t step = to.offset - (from == NULL ? 0 : from->offset);
@@ -162,7 +162,7 @@ static bool recode_rebases(struct recode *recode)
     done = encode_rebases(recode, &program);
     if (done && program.size > old.size)
         growth = align_up(program.size - old.size, GROWTH_UNIT);
-    /* OPCODE_DONE is zero, so what is left over means nothing. */
+    /* OPCODE_DONE is zero, so the rest of the table, which is zero, means nothing. */
     done = done && buffer_append_zeros(&program, (size_t)(old.size + growth - program.size)) &&
            edit_replace(&state->base.plan->edits, (uint64_t)(old.data - state->image.file.data),
                         old.size, buffer_view(&program));
@@ -173,7 +173,7 @@ static bool recode_rebases(struct recode *recode)
 
 /* ---- binds ---- */
 
-/* Writes the operand of the opcode that set the place over, in as many bytes. */
+/* Overwrites the operand of the opcode that set the place, in the same number of bytes. */
 static bool move_place(struct recode *recode)
 {
     struct macho_state *state = recode->state;

@@ -1,6 +1,6 @@
 /*
- * Who points to a range of a Mach-O image's memory (see elf/references.c, which does the same by
- * the same rules): fixups tell, of either kind.
+ * Finds what points to a range of a Mach-O image's memory (by the same rules as elf/references.c):
+ * fixups of either form tell.
  */
 #include "formats/macho/fixups.h"
 #include "formats/macho/state.h"

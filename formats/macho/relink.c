@@ -1,10 +1,10 @@
 /*
- * Taking fixups out of chains: see macho/chains.h for how they hang together.
+ * Removes fixups from chains; macho/chains.h explains how these are linked.
  *
- * The fixups of a page are a linked list in the page's own bytes. Where some of them go, the one in
- * front is linked to the one behind, which is never further away than a page, or the page gets
- * another first one. The lists of pages are in __LINKEDIT; they are made anew where they change,
- * and may need more room than before: a segment that was split has two lists.
+ * The fixups of a page are a linked list in the page's own bytes. If some of them are removed, the
+ * one before them is linked to the one behind, which is never further away than a page, or the page
+ * gets another first fixup. The lists of pages are in __LINKEDIT; they are written anew if they
+ * change, and may need more room than before, because a segment that was split has two lists.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 #include "formats/macho/chains.h"
 #include "formats/macho/state.h"
 
-/* What is inserted into __LINKEDIT: everything behind stays aligned. */
+/* Unit in bytes of what is inserted into __LINKEDIT, so that everything behind it stays aligned. */
 #define GROWTH_UNIT 16
 
 struct relink {
     struct macho_state *state;
     struct chains_table table;
-    struct buffer starts; /* the new dyld_chained_starts_in_image, with all that it leads to */
+    struct buffer starts; /* the new dyld_chained_starts_in_image, and what it points to */
     bool changed;
     const char **problem;
 };
@@ -45,8 +45,8 @@ static bool link_fixups(struct relink *relink, const struct macho_segment *segme
     return edit_replace(edits, position, sizeof(bytes), (struct bytes){bytes, sizeof(bytes)});
 }
 
-/* The chain was walked before, so all of it is inside the file. *start is an offset in the page, or
- * DYLD_CHAINED_PTR_START_NONE. */
+/* Relinks the chain of a page. It was walked before, so all of it is inside the file. *start is an
+ * offset in the page, or DYLD_CHAINED_PTR_START_NONE. */
 static bool relink_page(struct relink *relink, size_t index, const struct chain_format *format,
                         uint64_t page, uint32_t *start)
 {
@@ -60,7 +60,7 @@ static bool relink_page(struct relink *relink, size_t index, const struct chain_
         next = chain_next(format, word);
         if (!macho_removes_fixup(relink->state, segment->vmaddr + offset)) {
             if (macho_cuts(relink->state, segment->fileoff + offset))
-                return fail(relink, "dyld applies fixups where no section is");
+                return fail(relink, "dyld applies fixups outside all sections");
             if (any_kept && !link_fixups(relink, segment, format, last_kept, offset - last_kept))
                 return false;
             if (!any_kept)
@@ -78,8 +78,8 @@ static bool relink_page(struct relink *relink, size_t index, const struct chain_
 
 /* ---- the lists of pages ---- */
 
-/* Adds a dyld_chained_starts_in_segment for the pages from `first` to before `end`, and leads to it
- * from the table. None where no page has a fixup. */
+/* Adds a dyld_chained_starts_in_segment for the pages from `first` up to but not including `end`,
+ * and its offset to the table; adds nothing if no page has a fixup. */
 static bool append_segment(struct relink *relink, size_t index, const struct chain_segment *chain,
                            const uint8_t *page_starts, uint32_t first, uint32_t end)
 {
@@ -191,7 +191,7 @@ static bool relink_segments(struct relink *relink)
     return true;
 }
 
-/* The new tables take the place of the old ones, in front of the imports. */
+/* Replaces the old tables, which are before the imports, by the new ones. */
 static bool replace_starts(struct relink *relink)
 {
     struct macho_state *state = relink->state;
@@ -217,7 +217,7 @@ static bool replace_starts(struct relink *relink)
            fail(relink, NULL);
 }
 
-/* The order that linkers write: header, starts, imports, symbols. */
+/* Whether the parts are in the order that linkers write: header, starts, imports, symbols. */
 static bool has_known_order(const struct chains_table *table)
 {
     return table->starts >= CHAINS_HEADER_SIZE && table->imports >= table->starts &&

@@ -1,12 +1,12 @@
 /*
- * Code signatures: the ad-hoc ones that linkers make are made anew for the stripped image.
+ * Code signatures: ad-hoc signatures, which linkers make, are made again for the stripped image.
  *
- * LC_CODE_SIGNATURE leads to a blob at the end of the file that holds further blobs; the ones that
- * matter are code directories. A code directory has the digest of every page of the file in front
- * of the signature, and of some other blobs, which stay. An arm64 image whose pages have other
- * digests is killed when it starts, so the digests of the stripped image's pages take the place of
- * the old ones. That is all that an ad-hoc signature says; a certificate's signature is one over
- * the code directory, and only its owner can make it.
+ * LC_CODE_SIGNATURE points to a blob at the end of the file that contains further blobs; those that
+ * matter are code directories. A code directory has the digest of every page of the file before the
+ * signature, and of some other blobs, which stay. The kernel kills an arm64 image at its start if
+ * the digests of its pages do not match, so the digests of the stripped image's pages replace the
+ * old ones. An ad-hoc signature contains nothing else; a signature with a certificate signs the
+ * code directory, and only the owner of the certificate can make it.
  *
  * The layout is that of CS_SuperBlob and CS_CodeDirectory in xnu's cs_blobs.h; all numbers are
  * big-endian.
@@ -22,7 +22,7 @@
 #define CSMAGIC_EMBEDDED_SIGNATURE 0xfade0cc0u
 #define CSMAGIC_CODEDIRECTORY      0xfade0c02u
 
-/* CS_SuperBlob: magic, length, count, and an index of type and offset */
+/* CS_SuperBlob: magic, length, count, and an index of types and offsets */
 #define SUPERBLOB_COUNT      8
 #define SUPERBLOB_INDEX      12
 #define INDEX_SIZE           8
@@ -42,7 +42,7 @@
 #define DIRECTORY_HASH_SIZE          36
 #define DIRECTORY_HASH_TYPE          37
 #define DIRECTORY_PAGE_SIZE          39 /* log2 */
-#define DIRECTORY_SIZE               44 /* without what later versions have */
+#define DIRECTORY_SIZE               44 /* without the fields of later versions */
 #define DIRECTORY_SCATTER_OFFSET     44 /* from version 0x20100 on */
 #define DIRECTORY_CODE_LIMIT_64      56 /* from 0x20300 on */
 #define DIRECTORY_PRE_ENCRYPT        92 /* from 0x20500 on */
@@ -53,7 +53,7 @@
 #define CS_HASHTYPE_SHA256           2
 #define CS_HASHTYPE_SHA256_TRUNCATED 3
 
-/* More blobs than this are in no signature. */
+/* No real signature has more blobs. */
 #define BLOBS_MAX 16
 
 /* Signatures start, and end, at multiples of this. */
@@ -109,7 +109,7 @@ static bool read_blobs(struct bytes signature, struct signature_blobs *blobs)
 
         blob->type = field(index, (uint64_t)INDEX_SIZE * i);
         blob->offset = field(index, (uint64_t)INDEX_SIZE * i + 4);
-        /* In the order of the index, and apart. */
+        /* Blobs must be in the order of the index and not overlap. */
         if (blob->offset < end || !bytes_slice(whole, blob->offset, BLOB_HEADER_SIZE, &header) ||
             !bytes_slice(whole, blob->offset, field(header, BLOB_LENGTH), &blob->bytes) ||
             blob->bytes.size < BLOB_HEADER_SIZE)
@@ -128,7 +128,8 @@ static uint32_t hash_size_of(unsigned hash_type)
                : 0;
 }
 
-/* A directory whose page hashes are its last bytes, and cover just the file up to `limit`. */
+/* Whether the page hashes of a directory are its last bytes, and cover the file exactly up to
+ * `limit`. */
 static bool is_known_directory(struct bytes directory, uint64_t limit)
 {
     uint64_t pages, hashes;
@@ -159,7 +160,7 @@ static bool is_known_directory(struct bytes directory, uint64_t limit)
            hashes + pages * hash_size == directory.size;
 }
 
-/* NULL for an ad-hoc signature that can be made anew; else what is in the way. */
+/* Why a signature cannot be made again; NULL if it is an ad-hoc one that can. */
 static const char *why_not_renewed(const struct macho_state *state, struct bytes signature)
 {
     struct signature_blobs blobs = {.count = 0};
@@ -206,7 +207,7 @@ bool macho_signature_read(struct macho_state *state, struct error *error)
 
 /* ---- the new one ---- */
 
-/* The directory for so many bytes of file, with zeros for the pages' hashes. */
+/* Appends a directory for a file of `limit` bytes, with zeros for the hashes of pages. */
 static bool append_directory(struct buffer *content, struct bytes old, uint64_t limit)
 {
     unsigned page_bits = old.data[DIRECTORY_PAGE_SIZE];
@@ -277,7 +278,7 @@ bool macho_signature_reserve(struct macho_state *state, struct error *error)
 
 /* ---- hashing ---- */
 
-/* One directory that is being filled in, as the bytes of the file come. */
+/* A directory that is filled in while the bytes of the file pass by. */
 struct hashing {
     union {
         struct sha1_ctx sha1;

@@ -1,5 +1,5 @@
 /*
- * What the holes that the layout chose mean for the bytes of the file: see macho/state.h.
+ * What the holes that the layout has chosen mean for the bytes of the file: see macho/state.h.
  */
 #include "formats/macho/state.h"
 

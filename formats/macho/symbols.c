@@ -1,15 +1,15 @@
 /*
- * Scanning the symbol table: see macho/state.h.
+ * Scans the symbol table: see macho/state.h.
  */
 #include "formats/macho/state.h"
 
 #include <string.h>
 
-/* C's names have this in front on Darwin. */
+/* On Darwin, the names of C symbols start with this. */
 #define NAME_PREFIX "_"
 
 struct symbol_table {
-    struct bytes symbols; /* whole nlist_64 */
+    struct bytes symbols; /* a whole number of nlist_64 */
     struct bytes strings;
 };
 
@@ -33,7 +33,7 @@ static bool open_table(const struct macho_image *image, struct symbol_table *tab
     return true;
 }
 
-/* False for a symbol that is no address in a section of the image, or has no name. */
+/* False if the symbol has no name, or is not an address in a section of the image. */
 static bool read_symbol(const struct macho_image *image, const struct symbol_table *table,
                         uint64_t offset, struct image_symbol *symbol)
 {

@@ -1,10 +1,10 @@
 /*
- * The load commands of the stripped image.
+ * Writes the load commands of the stripped image.
  *
- * Their number and the size of all of them stay, so they are written over in place. What changes:
- * the file offsets of everything behind a cut, the sizes of segments in the file, the headers of
- * the sections that were emptied, and where one segment ends and the next begins if one was split.
- * Addresses of sections stay, but for those that hold a tripwire.
+ * Their number and total size stay the same, so they are overwritten in place. What changes: the
+ * file offsets of everything behind a cut, the sizes of segments in the file, the headers of
+ * emptied sections, and, if a segment was split, where one segment ends and the next begins.
+ * Addresses of sections stay, except for those with a tripwire.
  */
 #include "formats/macho/state.h"
 
@@ -23,7 +23,7 @@ bool macho_commands_reserve(struct macho_state *state, struct error *error)
     return true;
 }
 
-/* The new bytes of a load command whose old ones are at `offset` in the file. */
+/* The new bytes of the load command that is at `offset` in the original file. */
 static uint8_t *at(struct macho_state *state, uint64_t offset)
 {
     return state->base.plan->edits.literals.data + state->commands_literal + offset;
@@ -82,8 +82,8 @@ static void write_place(struct macho_state *state, uint8_t *header, uint64_t add
     store_u32(header + SECTION_64_OFFSET, (uint32_t)map(state, offset), false);
 }
 
-/* Of a split segment it is one of zeros for all that load the image (see macho/layout.c). Readers
- * know those by flags that say nothing else. */
+/* In a split segment, the mapping's section becomes one of zeros for everything that loads the
+ * image (see macho/layout.c). Readers recognize it by flags that have no other meaning. */
 static void write_mapping_place(struct macho_state *state, uint8_t *header)
 {
     write_place(state, header, macho_mapping_address(state), macho_mapping_offset(state));
@@ -91,8 +91,8 @@ static void write_mapping_place(struct macho_state *state, uint8_t *header)
         store_u32(header + SECTION_64_FLAGS, S_ZEROFILL, false);
 }
 
-/* What is left of a removed section. Where nothing is, the section is one of zeros, as its memory
- * is: tools then do not look for it in the file. */
+/* Describes what is left of removed sections. If nothing is, the section becomes one of zeros, like
+ * its memory, so that tools do not look for it in the file. */
 static void write_emptied_sections(struct macho_state *state)
 {
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
@@ -121,7 +121,7 @@ static void write_emptied_sections(struct macho_state *state)
 
 /* ---- a split segment ---- */
 
-/* Both segments' fields, with the load commands where they were. */
+/* Writes the fields of both segments, whose load commands are still in their old places. */
 static void write_split_fields(struct macho_state *state)
 {
     const struct macho_segment *first = &state->image.segments[state->split_segment];
@@ -147,8 +147,7 @@ static void store_section_count(uint8_t *command, size_t count)
     store_u32(command + SEGMENT_NSECTS, (uint32_t)count, false);
 }
 
-/* The second load command moves up, in front of the headers of the sections that are its own now.
- */
+/* Moves the second load command up, before the headers of the sections that now belong to it. */
 static void move_split_command(struct macho_state *state)
 {
     const struct macho_segment *first = &state->image.segments[state->split_segment];
@@ -187,7 +186,7 @@ static void write_size(struct macho_state *state, const struct macho_command *co
     store_u32(at(state, command->offset + field), (uint32_t)size, false);
 }
 
-/* Of the tables that are made anew, which may have other sizes. */
+/* Writes the sizes of the tables that are made anew. */
 static void write_sizes(struct macho_state *state)
 {
     const struct macho_image *image = &state->image;
@@ -205,7 +204,7 @@ static void write_sizes(struct macho_state *state)
                    macho_field(image, dyld_info, DYLD_INFO_REBASE + 4) + state->rebase_growth);
 }
 
-/* Those behind it move up. */
+/* The load commands behind it move up. */
 static void remove_signature_command(struct macho_state *state)
 {
     const struct macho_command *command = macho_find_command(&state->image, LC_CODE_SIGNATURE);

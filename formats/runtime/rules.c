@@ -24,15 +24,14 @@ static bool find_value(const struct image_code *image, enum section_kind kind,
 
     if (!decode(image, definition, &code, &accessor) ||
         (accessor.form == ACCESSOR_LOAD && operations->slot_value == NULL))
-        return image_plan_keep(
-            image->plan, kind,
-            "the code of %s is not one that covsplit knows; link with LLVM's own profile runtime, "
-            "without LTO",
-            name);
+        return image_plan_keep(image->plan, kind,
+                               "covsplit does not know the code of %s; link with LLVM's own "
+                               "profile runtime, without LTO",
+                               name);
     *value = accessor.value;
     return accessor.form != ACCESSOR_LOAD ||
            operations->slot_value(image->planning, accessor.value, value) ||
-           image_plan_keep(image->plan, kind, "what %s returns cannot be told", name);
+           image_plan_keep(image->plan, kind, "covsplit cannot tell what %s returns", name);
 }
 
 bool rules_returned(const struct image_code *image, enum section_kind kind,
@@ -50,7 +49,8 @@ bool rules_returned(const struct image_code *image, enum section_kind kind,
         if (!find_value(image, kind, definition, &returned))
             return false;
         if (seen && *value != returned)
-            return image_plan_keep(image->plan, kind, "there are several %s that differ", name);
+            return image_plan_keep(image->plan, kind,
+                                   "the image has several definitions of %s that differ", name);
         *value = returned;
         seen = true;
     }
@@ -58,8 +58,8 @@ bool rules_returned(const struct image_code *image, enum section_kind kind,
         return image_plan_keep(image->plan, kind, "the image has no symbol %s: %s", name,
                                image->operations->missing_advice);
     return seen || image_plan_keep(image->plan, kind,
-                                   "no function can be told to be %s; link with /map and give the "
-                                   "file with --map",
+                                   "covsplit cannot tell which function is %s; link with /map and "
+                                   "give the file with --map",
                                    name);
 }
 

@@ -25,8 +25,7 @@
 
 /* The layout of the records of an image whose profiles have that raw version. False if the version
  * or one of its variant bits is not known, because then it is not known either what the runtime
- * does with its data.
- */
+ * does with its data. */
 bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_record_layout *layout);
 
 typedef bool (*record_test)(const struct profile_record_layout *layout, const uint8_t *record,
@@ -36,7 +35,7 @@ typedef bool (*record_test)(const struct profile_record_layout *layout, const ui
 bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
                       bool big_endian, record_test test);
 
-/* Addresses and sizes in the image. bitmap_size is 0 where there is no bitmap. */
+/* Addresses and sizes in the image. bitmap_size is 0 if there is no bitmap. */
 struct stub_place {
     bool has_narrow_distances; /* 32 bits wide on any machine: COFF */
     uint64_t record;

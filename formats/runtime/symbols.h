@@ -52,7 +52,7 @@ struct runtime_symbols {
     size_t count;
 };
 
-/* False where there are too many. */
+/* False if there are too many. */
 bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
                          uint64_t address, uint64_t size);
 

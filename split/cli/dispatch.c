@@ -8,6 +8,7 @@
 
 #include "split/cli/message.h"
 #include "split/cli/table.h"
+#include "split/cli/version.h"
 
 /* ---- help ---- */
 
@@ -28,8 +29,33 @@ static bool is_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
-/* A table of the commands, or with a group those in it. */
-static bool print_commands(const struct command_table *table, const char *group)
+/* What the list says above a command, or NULL. A heading for a group is above its first action. */
+static const char *heading_of(const struct command_table *table, size_t index)
+{
+    const struct command *command = &table->commands[index];
+
+    for (size_t i = 0; i < table->heading_count; i++) {
+        const char *name = table->headings[i].command;
+
+        if (strcmp(name, command->name) == 0 ||
+            (is_in_group(command, name) && (index == 0 || !is_in_group(command - 1, name))))
+            return table->headings[i].text;
+    }
+    return NULL;
+}
+
+/* A command line below the command, or NULL. */
+static const char *example_of(const struct command_table *table, size_t index)
+{
+    for (size_t i = 0; i < table->example_count; i++) {
+        if (strcmp(table->examples[i].command, table->commands[index].name) == 0)
+            return table->examples[i].text;
+    }
+    return NULL;
+}
+
+/* The actions of a group, in a table. */
+static bool print_actions(const struct command_table *table, const char *group)
 {
     static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
     struct table *lines = table_new(columns, 2, 2);
@@ -38,7 +64,7 @@ static bool print_commands(const struct command_table *table, const char *group)
     if (lines == NULL)
         return false;
     for (size_t i = 0; i < table->count; i++) {
-        if (group != NULL && !is_in_group(&table->commands[i], group))
+        if (!is_in_group(&table->commands[i], group))
             continue;
         table_cell(lines, "%s", table->commands[i].name);
         table_cell(lines, "%s", table->commands[i].summary);
@@ -48,40 +74,62 @@ static bool print_commands(const struct command_table *table, const char *group)
     return printed;
 }
 
-/* Of a group, or with NULL of all. */
-static int print_help(const struct command_table *table, const char *group)
+/* All commands, under their headings, each in the same columns. */
+static void print_commands(const struct command_table *table)
+{
+    int width = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        int length = (int)strlen(table->commands[i].name);
+
+        width = length > width ? length : width;
+    }
+    for (size_t i = 0; i < table->count; i++) {
+        const struct command *command = &table->commands[i];
+        const char *heading = heading_of(table, i);
+        const char *example = example_of(table, i);
+
+        if (heading != NULL)
+            printf("\n%s:\n", heading);
+        printf("  %-*s  %s\n", width, command->name, command->summary);
+        if (example != NULL)
+            printf("      %s\n", example);
+    }
+}
+
+static int print_help_of_all(const struct command_table *table)
+{
+    printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
+           "Splits coverage data off instrumented images, and puts it back.\n");
+    print_commands(table);
+    printf("\n"
+           "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
+           "'covsplit --version' prints the versions of covsplit and its libraries.\n");
+    return STATUS_DONE;
+}
+
+static int print_help_of_group(const struct command_table *table, const char *group)
 {
     bool printed;
 
-    if (group == NULL)
-        printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
-               "Splits coverage data off instrumented images, and puts it back.\n"
-               "\n"
-               "Commands:\n");
-    else
-        printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
-               "\n"
-               "Actions:\n",
-               group);
-    printed = print_commands(table, group);
-    if (group == NULL)
-        printf("\n"
-               "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
-               "'covsplit --version' prints the version.\n");
-    else
-        printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
+    printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
+           "\n"
+           "Actions:\n",
+           group);
+    printed = print_actions(table, group);
+    printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
     return printed ? STATUS_DONE : out_of_memory();
+}
+
+/* Of a group, or with NULL of all. */
+static int print_help(const struct command_table *table, const char *group)
+{
+    return group == NULL ? print_help_of_all(table) : print_help_of_group(table, group);
 }
 
 static int print_help_of(const struct command *command)
 {
     return print_command_help(command, stdout) ? STATUS_DONE : out_of_memory();
-}
-
-static int print_version(void)
-{
-    puts("covsplit " COVSPLIT_VERSION);
-    return STATUS_DONE;
 }
 
 /* ---- dispatch ---- */
@@ -171,7 +219,9 @@ int dispatch(const struct command_table *table, int argc, char **argv)
     bool describes = argc > 1 && strcmp(argv[1], "help") == 0;
     int taken = argc > 0 ? 1 + describes : 0;
 
-    if (argc > 1 && strcmp(argv[1], "--version") == 0)
-        return print_version();
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+        print_version();
+        return STATUS_DONE;
+    }
     return run_or_describe(table, NULL, describes, argc - taken, argv + taken);
 }

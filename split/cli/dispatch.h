@@ -12,9 +12,19 @@
 
 #include "split/cli/options.h"
 
+/* What the list of commands says at one of them. */
+struct command_note {
+    const char *command;
+    const char *text;
+};
+
 struct command_table {
-    const struct command *commands;
+    const struct command *commands; /* in the order of the list */
     size_t count;
+    const struct command_note *headings; /* of the first command below each, or of a group */
+    size_t heading_count;
+    const struct command_note *examples; /* command lines */
+    size_t example_count;
 };
 
 /* Runs what the command line says, with the program's name as argv[0]. Returns an enum

@@ -6,7 +6,37 @@
  */
 #include "split/cli/message.h"
 
-#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The colours of gcc and clang (ECMA-48, SGR). */
+#define BOLD_RED     "\033[1;31m"
+#define BOLD_MAGENTA "\033[1;35m"
+#define NO_COLOUR    "\033[0m"
+
+/* Nothing in the environment needs to be asked where nobody sees it. See no-color.org. */
+static bool has_colour(void)
+{
+    const char *refusal, *terminal;
+
+    if (isatty(STDERR_FILENO) != 1)
+        return false;
+    refusal = getenv("NO_COLOR");
+    terminal = getenv("TERM");
+    return (refusal == NULL || refusal[0] == '\0') && terminal != NULL && terminal[0] != '\0' &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+/* "covsplit: error: " and the like. */
+static void print_start(const char *kind, const char *colour)
+{
+    bool is_coloured = has_colour();
+
+    fprintf(stderr, "covsplit: %s%s:%s ", is_coloured ? colour : "", kind,
+            is_coloured ? NO_COLOUR : "");
+}
 
 void format_printable(struct error *line, const char *format, va_list arguments)
 {
@@ -18,7 +48,8 @@ void format_printable(struct error *line, const char *format, va_list arguments)
 
 void message_error(const struct error *error)
 {
-    fprintf(stderr, "covsplit: error: %s\n", error->message);
+    print_start("error", BOLD_RED);
+    fprintf(stderr, "%s\n", error->message);
 }
 
 void message_warning(const char *format, ...)
@@ -29,7 +60,8 @@ void message_warning(const char *format, ...)
     va_start(arguments, format);
     format_printable(&line, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "covsplit: warning: %s\n", line.message);
+    print_start("warning", BOLD_MAGENTA);
+    fprintf(stderr, "%s\n", line.message);
 }
 
 int message_usage(const char *command_name, const char *format, ...)
@@ -41,7 +73,8 @@ int message_usage(const char *command_name, const char *format, ...)
     va_start(arguments, format);
     format_printable(&line, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "covsplit: error: %s; run 'covsplit%s%s --help'\n", line.message, separator,
+    print_start("error", BOLD_RED);
+    fprintf(stderr, "%s; run 'covsplit%s%s --help'\n", line.message, separator,
             command_name != NULL ? command_name : "");
     return STATUS_USAGE;
 }

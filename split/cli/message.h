@@ -1,5 +1,8 @@
 /*
  * What the command says on stderr, and the exit status that goes with it.
+ *
+ * On a terminal "error:" and "warning:" have a colour, unless NO_COLOR is set and not empty, or
+ * TERM is "dumb" or not set.
  */
 #ifndef COVSPLIT_SPLIT_CLI_MESSAGE_H
 #define COVSPLIT_SPLIT_CLI_MESSAGE_H

@@ -44,6 +44,8 @@ enum option_id {
     OPTION_DRY_RUN,
     OPTION_EXCLUDE,
     OPTION_FAILURE_MODE,
+    OPTION_FAST,
+    OPTION_FORMAT,
     OPTION_IMAGE,
     OPTION_JSON,
     OPTION_KEEP_LIST,
@@ -65,6 +67,7 @@ enum option_id {
     OPTION_THREADS,
     OPTION_UUID,
     OPTION_VERBOSE,
+    OPTION_VERIFY,
     OPTION_COUNT,
 };
 

@@ -9,7 +9,10 @@
 #include <string.h>
 
 #include "common/base/array.h"
+#include "common/base/bytes.h"
 #include "common/base/directory.h"
+#include "common/base/file.h"
+#include "common/base/memory_limit.h"
 
 bool path_list_add(struct path_list *list, const char *path, struct error *error)
 {
@@ -125,4 +128,40 @@ bool path_list_add_directory(struct path_list *list, const char *directory, bool
     if (stat(directory, &status) != 0)
         return error_set_errno(error, errno, "%s: cannot be read", directory);
     return add_directory(&walk, &place, error);
+}
+
+/* ---- lists in files ---- */
+
+static bool visit_list(const char *path, operand_visitor visit, void *context, struct error *error)
+{
+    struct buffer text = {0};
+    char *rest, *line;
+    bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, error);
+
+    /* The lines are strings from here on: what follows a zero would be lost without a word. */
+    if (done && text.size != 0 && memchr(text.data, '\0', text.size) != NULL)
+        done = error_set(error,
+                         "%s: has NUL bytes in it, which no path has; list one path a line "
+                         "(find -print, not -print0)",
+                         path);
+    if (done && !buffer_append(&text, "", 1))
+        done = error_out_of_memory(error, path, text.size);
+    rest = (char *)text.data;
+    while (done && (line = strsep(&rest, "\n")) != NULL) {
+        size_t length = strlen(line);
+
+        if (length != 0 && line[length - 1] == '\r')
+            line[length - 1] = '\0';
+        if (line[0] != '\0' && line[0] != '#')
+            done = visit(context, line, error);
+    }
+    buffer_free(&text);
+    return done;
+}
+
+bool operand_visit(const char *operand, operand_visitor visit, void *context, struct error *error)
+{
+    if (operand[0] == '@' && operand[1] != '\0')
+        return visit_list(operand + 1, visit, context, error);
+    return visit(context, operand, error);
 }

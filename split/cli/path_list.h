@@ -1,5 +1,5 @@
 /*
- * Lists of paths, and the files of a directory.
+ * Lists of paths, the files of a directory, and lists in files.
  */
 #ifndef COVSPLIT_SPLIT_CLI_PATH_LIST_H
 #define COVSPLIT_SPLIT_CLI_PATH_LIST_H
@@ -28,5 +28,12 @@ typedef bool (*path_filter)(void *context, const char *path, const struct stat *
  * Symbolic links are followed, or passed over. */
 bool path_list_add_directory(struct path_list *list, const char *directory, bool follows_links,
                              path_filter filter, void *context, struct error *error);
+
+/* Takes a path that stands among operands. False, with an error, ends the visit. */
+typedef bool (*operand_visitor)(void *context, const char *path, struct error *error);
+
+/* Visits what an operand stands for. "@FILE": the operands in FILE, one a line, without empty lines
+ * and lines that begin with '#'. Anything else: itself. */
+bool operand_visit(const char *operand, operand_visitor visit, void *context, struct error *error);
 
 #endif

@@ -123,6 +123,29 @@ bool table_print(const struct table *table, FILE *stream)
     return true;
 }
 
+const char *number_text(uint64_t number, char *text)
+{
+    char digits[24];
+    size_t count = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, number);
+    char *end = text;
+
+    for (size_t i = 0; i < count; i++) {
+        if (i != 0 && (count - i) % 3 == 0)
+            *end++ = ',';
+        *end++ = digits[i];
+    }
+    *end = '\0';
+    return text;
+}
+
+const char *count_text(uint64_t count, const char *noun, char *text)
+{
+    size_t length = strlen(number_text(count, text));
+
+    snprintf(text + length, COUNT_TEXT_MAX - length, " %s%s", noun, count == 1 ? "" : "s");
+    return text;
+}
+
 const char *human_size(uint64_t size, char *text)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -40,6 +40,13 @@ void table_cell(struct table *table, const char *format, ...) __attribute__((for
  * was no memory for a cell. Errors of the stream are left to whoever closes it. */
 bool table_print(const struct table *table, FILE *stream);
 
+#define COUNT_TEXT_MAX 64
+
+/* "1,234,567" into text[COUNT_TEXT_MAX]; with a noun "1 byte" and "1,234,567 bytes". Returns text.
+ * For people: JSON has numbers as they are. */
+const char *number_text(uint64_t number, char *text);
+const char *count_text(uint64_t count, const char *noun, char *text);
+
 #define HUMAN_SIZE_MAX 24
 
 /* "512 B", "1.4 KiB", "5.0 GiB" into text[HUMAN_SIZE_MAX]; returns text. */

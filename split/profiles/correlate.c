@@ -40,18 +40,6 @@ static bool correlate_all(const struct input *file, struct profile_sidecars *sid
     return true;
 }
 
-/* The output must not replace what it is made of. */
-static bool check_output(const struct parsed_options *options, struct error *error)
-{
-    const char *output = option_text(options, OPTION_OUTPUT);
-    const char *sidecar = option_text(options, OPTION_SIDECAR);
-    struct stat status;
-
-    if (sidecar == NULL || stat(sidecar, &status) != 0 || !file_is(output, &status))
-        return true;
-    return error_set(error, "%s: is the sidecar, which would be replaced; give another -o", output);
-}
-
 /* Before there is an output. */
 static bool check_first(const struct input *file, struct error *error)
 {
@@ -86,7 +74,7 @@ int command_correlate(const struct parsed_options *options)
     struct input file;
     bool done = false;
 
-    if (check_output(options, &error) && profile_sidecars_open(&sidecars, options, &error) &&
+    if (profile_sidecars_open(&sidecars, options, &error) &&
         input_read(&file, options->operands[0], &error)) {
         done = correlate(options, &file, &sidecars, &error);
         input_close(&file);

@@ -19,9 +19,16 @@
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
+#include "split/cli/table.h"
 #include "split/profiles/llvm_profdata.h"
 #include "split/profiles/merge_inputs.h"
 #include "split/profiles/merge_read.h"
+
+enum profile_format { /* the words of --format */
+                      FORMAT_RAW,
+                      FORMAT_INDEXED,
+                      FORMAT_UNKNOWN,
+};
 
 enum failure_mode {
     FAILURE_MODE_ANY,
@@ -217,6 +224,17 @@ static bool ends_with(const char *text, const char *ending)
     return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
 }
 
+static enum profile_format output_format(const struct parsed_options *options)
+{
+    const char *output = option_text(options, OPTION_OUTPUT);
+
+    if (option_given(options, OPTION_FORMAT))
+        return (enum profile_format)option_number(options, OPTION_FORMAT);
+    return ends_with(output, ".profraw")    ? FORMAT_RAW
+           : ends_with(output, ".profdata") ? FORMAT_INDEXED
+                                            : FORMAT_UNKNOWN;
+}
+
 static void warn_of_empty(const struct merge *merge)
 {
     const char *first = merge->inputs->paths[merge->first_empty];
@@ -260,12 +278,46 @@ static bool write_output(const struct merge *merge, const struct parsed_options 
 
     if (!output_create(&output, path, &output_options, error))
         return false;
-    if (!(ends_with(path, ".profraw") ? write_raw(merge, &output, error)
-                                      : write_indexed(merge, options, &output, error))) {
+    if (!(output_format(options) == FORMAT_RAW ? write_raw(merge, &output, error)
+                                               : write_indexed(merge, options, &output, error))) {
         output_discard(&output);
         return false;
     }
     return output_commit(&output, &result, error);
+}
+
+/* ---- what was done ---- */
+
+static void print_group(const struct merge *merge, const struct merge_group *group)
+{
+    const char *path = merge->inputs->paths[group->first_input];
+    char count[COUNT_TEXT_MAX];
+
+    if (group->sidecar != NULL)
+        message_line(stdout, "%s: %s, by %s", sidecar_image_name(group->sidecar->sidecar),
+                     count_text(group->profile_count, "lightweight profile", count),
+                     sidecar_name(group->sidecar->sidecar));
+    else
+        message_line(stdout, "%s%s: %s", path, group->profile_count == 1 ? "" : " and others",
+                     count_text(group->profile_count, "full profile", count));
+}
+
+static void print_done(const struct merge *merge, const char *output)
+{
+    char files[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], profiles[COUNT_TEXT_MAX];
+    char images[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < merge->group_count; i++) {
+        print_group(merge, merge->groups[i]);
+        count += merge->groups[i]->profile_count;
+    }
+    message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out", output,
+                 count_text(count, "profile", profiles),
+                 count_text(merge->group_count, "image", images),
+                 count_text(merge->inputs->count, "file", files),
+                 count_text(merge->bytes_read, "byte", bytes),
+                 number_text(merge->empty_count, empty), number_text(merge->failure_count, bad));
 }
 
 /* ---- the command ---- */
@@ -304,7 +356,8 @@ static bool merge_all(const struct parsed_options *options, const struct path_li
     progress_finish(&progress);
     done = done && report_inputs(&merge, error) && merge_combine_groups(&merge, error) &&
            write_output(&merge, options, error);
-
+    if (done && option_given(options, OPTION_VERBOSE))
+        print_done(&merge, option_text(options, OPTION_OUTPUT));
     merge_free(&merge);
     return done;
 }
@@ -328,11 +381,13 @@ int command_merge(const struct parsed_options *options)
     struct error error = {0};
     bool done;
 
-    if (!ends_with(output, ".profraw") && !ends_with(output, ".profdata"))
-        return message_usage("merge", "'--output %s' ends neither in .profraw nor in .profdata",
+    if (output_format(options) == FORMAT_UNKNOWN)
+        return message_usage("merge",
+                             "'--output %s' ends neither in .profraw nor in .profdata, and "
+                             "--format is missing",
                              output);
-    if (ends_with(output, ".profraw") && option_given(options, OPTION_SPARSE))
-        return message_usage("merge", "'--sparse' is for .profdata files");
+    if (output_format(options) == FORMAT_RAW && option_given(options, OPTION_SPARSE))
+        return message_usage("merge", "'--sparse' is for the format profdata");
     done = profile_sidecars_open(&sidecars, options, &error) &&
            collect_inputs(options, &inputs, &error) &&
            merge_all(options, &inputs, &sidecars, &error);

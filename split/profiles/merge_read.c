@@ -180,6 +180,7 @@ static bool add_to_group(struct reader *reader, const struct found_profile *entr
     bool is_first = is_earlier(group, reader->input, entry->offset);
 
     *is_new = false;
+    group->profile_count++;
     if (is_first) {
         group->first_input = reader->input;
         group->first_offset = entry->offset;
@@ -300,6 +301,7 @@ static bool take_input(struct reader *reader)
 
     pthread_mutex_lock(&merge->lock);
     progress_add(merge->progress, reader->file.size);
+    merge->bytes_read += reader->file.size;
     taken = merge->next_input < merge->inputs->count && !merge->failed &&
             (merge->goes_on || merge->failure_count == 0);
     if (taken)
@@ -456,6 +458,7 @@ static bool combine_group(struct merge *merge, size_t index, bool *combined, str
         full->first_input = group->first_input;
         full->first_offset = group->first_offset;
     }
+    full->profile_count += group->profile_count;
     free_group(merge, group);
     memmove(&merge->groups[index], &merge->groups[index + 1],
             (merge->group_count - index - 1) * sizeof(*merge->groups));

@@ -34,6 +34,7 @@ struct merge_group {
     struct profile_sidecar *sidecar; /* NULL: the profiles need none */
     size_t first_input;              /* where its first profile is: the order of the output */
     uint64_t first_offset;
+    uint64_t profile_count;
 };
 
 /* An input that was not merged, and why. */
@@ -58,6 +59,7 @@ struct merge {
     size_t failure_count, failure_capacity;
     size_t empty_count; /* inputs without a byte, of programs that never wrote */
     size_t first_empty;
+    uint64_t bytes_read;
     bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
 
     /* For the threads. */

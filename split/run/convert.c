@@ -186,7 +186,9 @@ static bool convert_profile(const struct subject *subject, const struct profile 
                             struct run_sidecars *sidecars, struct memory_file *file,
                             struct error *error)
 {
-    const struct wanted wanted = {.profile = profile, .name = subject->name};
+    const char *const names[] = {subject->name, subject->real_name, NULL};
+    const struct sidecar_wanted wanted = {
+        .name = subject->name, .names = names, .profile = profile};
     struct profile_sidecar *sidecar = NULL;
     bool done;
 
@@ -212,12 +214,14 @@ static bool identify_profiles(const struct subject *subject, const struct run_si
                               struct digest_stream *digest, struct error *error)
 {
     const struct bytes file = buffer_view(&subject->content);
+    const char *const names[] = {subject->name, subject->real_name, NULL};
     struct uuid uuid, last = {.size = 0};
     enum profile_uuid_source source;
     struct profile profile;
 
     for (uint64_t offset = 0; profile_find_next(file, &offset); offset += profile.size) {
-        const struct wanted wanted = {.profile = &profile, .name = subject->name};
+        const struct sidecar_wanted wanted = {
+            .name = subject->name, .names = names, .profile = &profile};
 
         if (!profile_parse(file, offset, subject->name, &profile, error))
             return !error_is_of_memory(error);

@@ -100,12 +100,12 @@ static void free_names(struct slice_names *names)
     free(names->texts[1]);
 }
 
-static struct wanted wanted_for(const struct subject *subject, size_t index,
-                                const struct slice_names *names)
+static struct sidecar_wanted wanted_for(const struct subject *subject, size_t index,
+                                        const struct slice_names *names)
 {
-    return (struct wanted){.image = &subject->slices->slices[index].image,
-                           .names = names->list,
-                           .name = names->list[0]};
+    return (struct sidecar_wanted){.image = &subject->slices->slices[index].image,
+                                   .names = names->list,
+                                   .name = names->list[0]};
 }
 
 static struct profile_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
@@ -115,7 +115,7 @@ static struct profile_sidecar *borrow(const struct subject *subject, struct run_
     struct slice_names names;
 
     if (make_names(subject, index, &names, error)) {
-        const struct wanted wanted = wanted_for(subject, index, &names);
+        const struct sidecar_wanted wanted = wanted_for(subject, index, &names);
 
         sidecar = run_sidecars_find(sidecars, &wanted, error);
     }
@@ -135,7 +135,7 @@ bool split_slices_identify(const struct subject *subject, const struct run_sidec
             continue;
         done = make_names(subject, i, &names, error);
         if (done) {
-            const struct wanted wanted = wanted_for(subject, i, &names);
+            const struct sidecar_wanted wanted = wanted_for(subject, i, &names);
 
             done = run_sidecars_identify(sidecars, &wanted, digest, error);
         }

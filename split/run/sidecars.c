@@ -63,7 +63,7 @@ struct run_sidecars *run_sidecars_open(const struct parsed_options *options, str
         return NULL;
     }
     pthread_mutex_init(&sidecars->lock, NULL);
-    if (sidecar_places_open(&sidecars->places, options, error))
+    if (sidecar_places_open(&sidecars->places, options, true, error))
         return sidecars;
     run_sidecars_close(sidecars);
     return NULL;
@@ -162,100 +162,7 @@ static struct run_sidecar *find_open(struct run_sidecars *sidecars, const struct
     return NULL;
 }
 
-/* ---- a search ---- */
-
-struct search {
-    const struct wanted *wanted;
-    size_t place; /* the next one to look at */
-    /* The first one that was met, or that there is no memory. "": nothing was there to look at. */
-    struct error problem;
-};
-
-static void note_problem(struct search *search, const struct error *error)
-{
-    if (search->problem.message[0] == '\0' || error_is_of_memory(error))
-        search->problem = *error;
-}
-
-static uint64_t section_size(const struct sidecar *sidecar, enum section_kind kind)
-{
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
-
-    return section == NULL ? 0 : section->size;
-}
-
-/* By UUID, and for build IDs that were made up by hand, by what the mapping counts. */
-static bool fits_image(const struct split_image *image, const struct sidecar *sidecar)
-{
-    const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
-
-    return image->uuid.size != 0 &&
-           (image->uuid_is_stub ? uuid_has_stub(uuid, image->uuid.bytes)
-                                : uuid_equal(uuid, &image->uuid)) &&
-           section_size(sidecar, SECTION_COUNTERS) == image->counters_size &&
-           section_size(sidecar, SECTION_BITMAP) == image->bitmap_size;
-}
-
-static bool fits(const struct wanted *wanted, const struct sidecar *sidecar, const char *place,
-                 struct error *error)
-{
-    if (wanted->profile != NULL)
-        return correlation_check(sidecar, wanted->profile, wanted->name, error);
-    return fits_image(wanted->image, sidecar) ||
-           error_set(error, "%s: of another build than %s; give the sidecar of this one", place,
-                     wanted->name);
-}
-
-/* ---- where to look ---- */
-
-static bool find_given(const struct run_sidecars *sidecars, const struct wanted *wanted,
-                       char **path, struct error *error)
-{
-    const char *given = sidecars->places.given;
-
-    *path = given == NULL ? NULL : strdup(given);
-    return given == NULL || *path != NULL ||
-           error_out_of_memory(error, wanted->name, strlen(given));
-}
-
-static bool find_in_places(const struct run_sidecars *sidecars, const struct wanted *wanted,
-                           char **path, struct error *error)
-{
-    const struct store_list *stores = &sidecars->places.stores;
-    const struct split_image *image = wanted->image;
-
-    *path = NULL;
-    if (sidecars->places.store_names == NULL || (image != NULL && image->uuid.size == 0))
-        return true;
-    if (image == NULL) {
-        *path = find_for_profile(stores, wanted->profile, wanted->name, error).path;
-        return *path != NULL;
-    }
-    return find_in_stores(stores, &image->uuid, image->uuid_is_stub, path, error) &&
-           (*path != NULL || store_list_not_found(stores, &image->uuid, NULL, error));
-}
-
-/* Goes through the places where a sidecar may be, in their order: *path, which the caller frees, is
- * NULL where there is none. False: there are no more places, or no memory. */
-static bool next_place(const struct run_sidecars *sidecars, struct search *search, char **path)
-{
-    const struct wanted *wanted = search->wanted;
-    size_t number = search->place++;
-    struct error error;
-    bool done;
-
-    if (number == 0)
-        done = find_given(sidecars, wanted, path, &error);
-    else if (number == 1)
-        done = find_in_places(sidecars, wanted, path, &error);
-    else if (wanted->names != NULL && wanted->names[number - 2] != NULL)
-        done = find_beside(wanted->names[number - 2], path, &error);
-    else
-        return false;
-    if (!done)
-        note_problem(search, &error);
-    return done || !error_is_of_memory(&error);
-}
+/* ---- searches ---- */
 
 /* Reads the sidecar, unless that was done before. With the lock held. */
 static struct run_sidecar *read_file(struct run_sidecars *sidecars, int fd, const char *path,
@@ -284,7 +191,7 @@ static struct run_sidecar *read_file(struct run_sidecars *sidecars, int fd, cons
 }
 
 /* Takes the sidecar at the path if it fits, once nobody else uses it. */
-static struct profile_sidecar *take(struct run_sidecars *sidecars, const struct wanted *wanted,
+static struct profile_sidecar *take(struct run_sidecars *sidecars, struct sidecar_search *search,
                                     const char *path, struct error *error)
 {
     struct run_sidecar *sidecar;
@@ -298,57 +205,69 @@ static struct profile_sidecar *take(struct run_sidecars *sidecars, const struct 
     if (sidecar == NULL)
         return NULL;
     pthread_mutex_lock(&sidecar->in_use);
-    if (fits(wanted, sidecar->opened.sidecar, path, error))
+    if (sidecar_search_accepts(search, sidecar->opened.sidecar, error))
         return &sidecar->opened;
     run_sidecars_release(sidecars, &sidecar->opened);
     return NULL;
 }
 
-struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
-                                          const struct wanted *wanted, struct error *error)
+static struct profile_sidecar *go_through(struct run_sidecars *sidecars,
+                                          struct sidecar_search *search)
 {
-    struct search search = {.wanted = wanted};
-    struct profile_sidecar *sidecar = NULL;
-    struct error problem;
-    char *path;
+    struct profile_sidecar *sidecar;
+    struct error why;
+    const char *path;
 
-    while (sidecar == NULL && next_place(sidecars, &search, &path)) {
-        if (path == NULL)
-            continue;
-        sidecar = take(sidecars, wanted, path, &problem);
-        if (sidecar == NULL)
-            note_problem(&search, &problem);
-        free(path);
+    while ((path = sidecar_search_next(search)) != NULL) {
+        sidecar = take(sidecars, search, path, &why);
+        if (sidecar != NULL)
+            return sidecar;
+        sidecar_search_reject(search, &why);
     }
-    if (sidecar == NULL && search.problem.message[0] == '\0')
-        error_set(
-            error,
-            wanted->profile != NULL
-                ? "%s: of a split image, and no sidecar is named; give --store or --sidecar"
-                : "%s: a split image without its sidecar beside it; give --store or --sidecar",
-            wanted->name);
-    else if (sidecar == NULL)
-        *error = search.problem;
+    return NULL;
+}
+
+struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
+                                          const struct sidecar_wanted *wanted, struct error *error)
+{
+    struct sidecar_search search;
+    struct profile_sidecar *sidecar = NULL;
+
+    if (sidecar_search_start(&search, &sidecars->places, wanted, error)) {
+        sidecar = go_through(sidecars, &search);
+        /* What is known of directories may be old. */
+        if (sidecar == NULL && sidecar_search_again(&search, error)) {
+            sidecar = go_through(sidecars, &search);
+            if (sidecar == NULL)
+                sidecar_search_fail(&search, error);
+        }
+    }
+    sidecar_search_end(&search);
     return sidecar;
 }
 
-/* What there is at every place, so that a file that comes, goes or changes makes another digest. */
-bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct wanted *wanted,
+/* What there is at every place, so that a file that comes, goes or changes makes another digest. Of
+ * a directory, what is known of it: what it says of one file, and what was found by it, is always
+ * looked at again, and where nothing was found nothing is kept. */
+bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sidecar_wanted *wanted,
                            struct digest_stream *digest, struct error *error)
 {
-    struct search search = {.wanted = wanted};
-    char *path;
+    struct sidecar_search search;
+    const char *path;
+    bool done = sidecar_search_start(&search, &sidecars->places, wanted, error);
 
-    while (next_place(sidecars, &search, &path)) {
+    while (done && (path = sidecar_search_next(&search)) != NULL) {
         struct digest identity = {.bytes = {0}};
         struct stat status;
 
-        if (path != NULL && stat(path, &status) == 0)
+        if (stat(path, &status) == 0)
             identity = run_sidecars_file_identity(&status);
-        free(path);
         digest_stream_add(digest, (struct bytes){identity.bytes, sizeof(identity.bytes)});
     }
-    if (error_is_of_memory(&search.problem))
+    if (done && error_is_of_memory(&search.problem)) {
         *error = search.problem;
-    return !error_is_of_memory(&search.problem);
+        done = false;
+    }
+    sidecar_search_end(&search);
+    return done;
 }

@@ -10,14 +10,12 @@
 
 #include "common/base/digest.h"
 #include "common/base/error.h"
-#include "common/llvm/profile.h"
-#include "formats/image.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
 
 struct run_sidecars;
 
-/* Takes --sidecar, --store and COVSPLIT_STORE. Nothing is opened yet. NULL with an error where
+/* Takes what the options say. Nothing is opened yet. NULL with an error where
  * there is no memory. Closed with run_sidecars_close (NULL allowed), when no thread uses it any
  * more. */
 struct run_sidecars *run_sidecars_open(const struct parsed_options *options, struct error *error);
@@ -30,25 +28,16 @@ struct digest run_sidecars_file_identity(const struct stat *status);
 /* Tells a sidecar what the options say. */
 void run_sidecars_set_up(const struct run_sidecars *sidecars, struct sidecar *sidecar);
 
-/* What a sidecar is looked for: a profile, or an image that was split. */
-struct wanted {
-    const struct profile *profile;
-    const struct split_image *image;
-    const char *const *names; /* of the image, ends with NULL: there may be NAME.covsplit */
-    const char *name;         /* for messages */
-};
-
-/* The sidecar that is wanted, which it is checked to be: the one of --sidecar, one from a store, or
- * one beside the image. It is the caller's alone until run_sidecars_release. NULL with an error
- * where there is none. */
+/* The sidecar that is wanted, which it is checked to be. It is the caller's alone until
+ * run_sidecars_release. NULL with an error where there is none. */
 struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
-                                          const struct wanted *wanted, struct error *error);
+                                          const struct sidecar_wanted *wanted, struct error *error);
 void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *sidecar);
 
 /* Adds to the digest which files run_sidecars_find would look at now: as long as it is the same, so
- * is the sidecar that is found. Waits for no other thread. False with an error where there is no
- * memory. */
-bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct wanted *wanted,
+ * is the sidecar that is found. Waits for no sidecar that another thread uses. False with an error
+ * where there is no memory. */
+bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sidecar_wanted *wanted,
                            struct digest_stream *digest, struct error *error);
 
 #endif

@@ -8,6 +8,7 @@
  * that fails is a message.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +23,9 @@
 #include "common/store/add.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
-#include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
+#include "split/cli/sidecar_search.h"
 
 /* Sidecars are counted in so many units of progress each, whatever their size: how much there is to
  * do in one is only known when it is open. */
@@ -35,7 +36,7 @@ struct export
     const struct parsed_options *options;
     struct sidecar_places places;
     struct progress progress;
-    uint64_t count; /* of sidecars in the store */
+    uint64_t count; /* of sidecars in the stores */
     bool failed;    /* some object could not be made */
 };
 
@@ -199,19 +200,58 @@ static void export_from(struct export *export, const char *path, const struct uu
     sidecar_close(sidecar);
 }
 
+/* *full is the UUID that begins so, which is that of a sidecar in the places. */
+static bool complete_uuid(const struct export *export, const struct uuid *start, struct uuid *full,
+                          struct error *error)
+{
+    const struct sidecar_wanted wanted = {.uuid = start};
+    struct sidecar_search search;
+    bool done = sidecar_search_start(&search, &export->places, &wanted, error);
+
+    if (done && sidecar_search_next(&search) != NULL) {
+        *full = *start;
+    } else if (done) {
+        done = sidecar_search_complete(&search, full, error);
+        if (done && full->size == 0) {
+            sidecar_search_fail(&search, error);
+            done = false;
+        }
+    }
+    sidecar_search_end(&search);
+    return done;
+}
+
+/* NULL with an error where there is none that could be exported; *is_placeholder where there is
+ * one, but it holds nothing. */
+static struct sidecar *find_sidecar(const struct export *export, const struct uuid *uuid,
+                                    bool *is_placeholder, struct error *error)
+{
+    const struct sidecar_wanted wanted = {.uuid = uuid};
+    struct sidecar_search search;
+    struct sidecar *sidecar = NULL;
+
+    if (sidecar_search_start(&search, &export->places, &wanted, error))
+        sidecar = sidecar_search_read(&search, error);
+    *is_placeholder = sidecar == NULL && search.met_other && !search.met_unusable;
+    sidecar_search_end(&search);
+    return sidecar;
+}
+
 /* Of the UUID, or of the only one that begins so. */
-static void export_found(struct export *export, const struct uuid *uuid)
+static void export_found(struct export *export, const struct uuid *start)
 {
     struct error error = {0};
-    struct store_match match = store_list_find_only(&export->places.stores, uuid, &error);
+    struct sidecar *sidecar = NULL;
+    bool is_placeholder;
+    struct uuid uuid;
 
-    if (match.path != NULL) {
-        export_from(export, match.path, &match.uuid);
-    } else {
+    if (complete_uuid(export, start, &uuid, &error))
+        sidecar = find_sidecar(export, &uuid, &is_placeholder, &error);
+    if (sidecar == NULL)
         progress_add(&export->progress, UNITS_PER_SIDECAR);
+    if (sidecar == NULL || !export_one(export, sidecar, &error))
         report_failure(export, &error);
-    }
-    free(match.path);
+    sidecar_close(sidecar);
 }
 
 static bool count_sidecar(void *context, const char *path, const struct uuid *uuid,
@@ -236,26 +276,26 @@ static bool export_sidecar(void *context, const char *path, const struct uuid *u
     return true;
 }
 
-static bool export_store(struct export *export, struct error *error)
+static bool export_stores(struct export *export, const struct store_list *stores, const char *names,
+                          struct error *error)
 {
-    const struct sidecar_places *places = &export->places;
 
-    if (!store_list_walk(&places->stores, count_sidecar, export, error))
+    if (!store_list_walk(stores, count_sidecar, export, error))
         return false;
     if (export->count == 0)
         return error_set(error,
                          "%s: no sidecars there to export; name a directory that was given "
                          "to split --store",
-                         places->store_names);
-    progress_start(&export->progress, places->store_names, export->count * UNITS_PER_SIDECAR);
-    return store_list_walk(&places->stores, export_sidecar, export, error);
+                         names);
+    progress_start(&export->progress, names, export->count * UNITS_PER_SIDECAR);
+    return store_list_walk(stores, export_sidecar, export, error);
 }
 
 static void export_uuids(struct export *export)
 {
     const struct parsed_options *options = export->options;
 
-    progress_start(&export->progress, export->places.store_names,
+    progress_start(&export->progress, options->operands[0],
                    options->operand_count * UNITS_PER_SIDECAR);
     for (size_t i = 0; i < options->operand_count; i++) {
         struct uuid uuid;
@@ -265,9 +305,8 @@ static void export_uuids(struct export *export)
     }
 }
 
-static bool export_given(struct export *export, struct error *error)
+static bool export_given(struct export *export, const char *path, struct error *error)
 {
-    const char *path = export->places.given;
     struct sidecar *sidecar = sidecar_read_for(export->options, path, error);
     bool done = false;
 
@@ -279,15 +318,130 @@ static bool export_given(struct export *export, struct error *error)
     return done;
 }
 
+/* ---- without a store ---- */
+
+static bool collect(void *context, const char *path, const struct uuid *uuid, struct error *error)
+{
+    return loose_matches_add(context, uuid, path, error);
+}
+
+static int compare_uuids(const void *a, const void *b)
+{
+    const struct uuid *left = &((const struct store_match *)a)->uuid;
+    const struct uuid *right = &((const struct store_match *)b)->uuid;
+    int order = memcmp(left->bytes, right->bytes, sizeof(left->bytes));
+
+    return order != 0 ? order : (left->size > right->size) - (left->size < right->size);
+}
+
+/* What --sidecar names, or else the current directory, has: one of each UUID. */
+static bool list_loose(struct export *export, struct loose_matches *all, struct error *error)
+{
+    const struct sidecar_places *places = &export->places;
+    const struct store_list *directories = &places->directories;
+    size_t count = 0;
+    bool done = places->are_given ? loose_list(places->loose, LOOSE_FILES, all, error) &&
+                                        store_list_walk(directories, collect, all, error)
+                                  : loose_list(places->loose, ".", all, error);
+
+    for (size_t i = 0; done && i < directories->count; i++)
+        done = loose_list(places->loose, directories->directories[i], all, error);
+    if (done && all->count != 0)
+        qsort(all->items, all->count, sizeof(*all->items), compare_uuids);
+    for (size_t i = 0; done && i < all->count; i++) {
+        if (count != 0 && uuid_equal(&all->items[count - 1].uuid, &all->items[i].uuid))
+            free(all->items[i].path);
+        else
+            all->items[count++] = all->items[i];
+    }
+    if (done)
+        all->count = count;
+    return done;
+}
+
+/* Placeholders count for nothing. */
+static void export_loose_one(struct export *export, const struct uuid *uuid)
+{
+    struct error error = {0};
+    bool is_placeholder;
+    struct sidecar *sidecar = find_sidecar(export, uuid, &is_placeholder, &error);
+
+    if (sidecar == NULL)
+        progress_add(&export->progress, UNITS_PER_SIDECAR);
+    if (sidecar != NULL ? !export_one(export, sidecar, &error) : !is_placeholder)
+        report_failure(export, &error);
+    export->count += sidecar != NULL;
+    sidecar_close(sidecar);
+}
+
+static void report_faults(struct export *export)
+{
+    const struct store_list *directories = &export->places.directories;
+    struct loose_faults faults = {0};
+    struct error error;
+
+    loose_add_faults(export->places.loose, LOOSE_FILES, &faults);
+    loose_add_faults(export->places.loose, ".", &faults);
+    for (size_t i = 0; i < directories->count; i++)
+        loose_add_faults(export->places.loose, directories->directories[i], &faults);
+    if (faults.count == 0)
+        return;
+    error_set(&error, "%.800s (so %zu in all); remove what is no sidecar", faults.first.message,
+              faults.count);
+    report_failure(export, faults.count == 1 ? &faults.first : &error);
+}
+
+/* What was reported already needs no second line. */
+static bool check_count(const struct export *export, uint64_t count, struct error *error)
+{
+    if (count > 1 && option_given(export->options, OPTION_OUTPUT))
+        return error_set(error,
+                         "%s: takes one object, and there are sidecars of %" PRIu64
+                         " UUIDs; name one of these, or use --debug-dir",
+                         option_text(export->options, OPTION_OUTPUT), count);
+    return count != 0 || export->failed ||
+           error_set(error,
+                     "%s: no sidecars to export; name them with --sidecar, or a store with --store",
+                     export->places.are_given ? option_text(export->options, OPTION_SIDECAR)
+                                              : "the current directory");
+}
+
+static bool export_loose(struct export *export, struct error *error)
+{
+    struct loose_matches all = {0};
+    bool done = list_loose(export, &all, error);
+
+    if (done)
+        report_faults(export);
+    done = done && check_count(export, all.count, error);
+    if (done)
+        progress_start(&export->progress, "sidecars", all.count * UNITS_PER_SIDECAR);
+    for (size_t i = 0; done && i < all.count; i++)
+        export_loose_one(export, &all.items[i].uuid);
+    done = done && check_count(export, export->count, error);
+    loose_matches_free(&all);
+    return done;
+}
+
 static bool export_all(struct export *export, struct error *error)
 {
-    if (!sidecar_places_open(&export->places, export->options, error))
+    const struct sidecar_places *places = &export->places;
+    const char *only;
+
+    if (!sidecar_places_open(&export->places, export->options, false, error))
         return false;
-    if (export->places.given != NULL)
-        return export_given(export, error);
-    if (export->options->operand_count == 0)
-        return export_store(export, error);
-    export_uuids(export);
+    only = sidecar_places_only_file(places);
+    if (export->options->operand_count != 0)
+        export_uuids(export);
+    else if (only != NULL)
+        return export_given(export, only, error);
+    else if (places->store.count != 0)
+        return export_stores(export, &places->store, option_text(export->options, OPTION_STORE),
+                             error);
+    else if (places->environment.count != 0)
+        return export_stores(export, &places->environment, getenv(STORE_ENVIRONMENT), error);
+    else
+        return export_loose(export, error);
     return true;
 }
 
@@ -298,21 +452,14 @@ static int check_usage(const struct parsed_options *options)
 {
     const char *environment = getenv(STORE_ENVIRONMENT);
     bool to_file = option_given(options, OPTION_OUTPUT);
-    bool has_sidecar = option_given(options, OPTION_SIDECAR);
+    bool is_store =
+        option_given(options, OPTION_STORE) ||
+        (!option_given(options, OPTION_SIDECAR) && environment != NULL && environment[0] != '\0');
     struct uuid uuid;
 
     if (!to_file && !option_given(options, OPTION_DEBUG_DIRECTORY))
         return message_usage("export", "-o or --debug-dir is missing");
-    if (!has_sidecar && !option_given(options, OPTION_STORE) &&
-        (environment == NULL || environment[0] == '\0'))
-        return message_usage("export", "--sidecar or --store is missing, and " STORE_ENVIRONMENT
-                                       " is not set");
-    if (has_sidecar && options->operand_count != 0)
-        return message_usage("export",
-                             "'%s' is one operand too many: a UUID is looked for in "
-                             "stores, not with --sidecar",
-                             options->operands[0]);
-    if (to_file && !has_sidecar && options->operand_count != 1)
+    if (to_file && (options->operand_count > 1 || (is_store && options->operand_count == 0)))
         return message_usage("export", "-o takes one object; name one UUID, or use --debug-dir");
     for (size_t i = 0; i < options->operand_count; i++) {
         if (!uuid_parse(options->operands[i], &uuid))

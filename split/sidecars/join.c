@@ -7,7 +7,6 @@
  */
 #include <stdlib.h>
 
-#include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/sidecar/sidecar.h"
@@ -19,16 +18,12 @@
 
 #define PERMISSION_BITS 07777
 
-struct slice_join {
-    char *sidecar_path;
-    struct sidecar *sidecar; /* NULL: the slice is copied */
-};
-
 struct joining {
     const struct parsed_options *options;
+    struct sidecar_places places;
     struct input stripped;
     struct container container; /* as in the stripped file, and later as in the original */
-    struct slice_join slices[SLICES_MAX];
+    struct sidecar *sidecars[SLICES_MAX]; /* of the slices; NULL: the slice is copied */
     struct output output;
 };
 
@@ -46,46 +41,46 @@ static bool find_out_whether_split(const struct input *slice, bool *is_split, st
     return is_known;
 }
 
-static bool open_sidecar(struct slice_join *join, const struct parsed_options *options,
-                         struct error *error)
+/* Files that --sidecar names are for some of the slices; which ones, their digests say. */
+static bool may_lack_sidecar(const struct joining *joining, const struct sidecar_search *search)
 {
-    if (paths_meet(join->sidecar_path, option_text(options, OPTION_OUTPUT)))
-        return error_set(error, "%s: is the sidecar, which joining would replace; give another -o",
-                         join->sidecar_path);
-    join->sidecar = sidecar_read_for(options, join->sidecar_path, error);
-    return join->sidecar != NULL;
+    return joining->container.is_universal && joining->places.files.count != 0 &&
+           joining->places.directories.count == 0 && !search->met_unusable;
 }
 
-/* --sidecar is for one of the slices; which one, its digest says. */
-static void drop_unless_fitting(struct slice_join *join, const struct input *slice)
+/* *sidecar is NULL where the slice is to be copied. */
+static bool find_sidecar(const struct joining *joining, const struct input *slice,
+                         struct sidecar **sidecar, struct error *error)
 {
-    struct digest digest = digest_of(slice->bytes);
+    const char *const names[] = {slice->path, NULL};
+    const struct sidecar_wanted wanted = {.name = slice->path, .names = names, .stripped = slice};
+    struct sidecar_search search;
+    bool done = sidecar_search_start(&search, &joining->places, &wanted, error);
 
-    if (digest_equal(&sidecar_facts(join->sidecar)->stripped_digest, &digest))
-        return;
-    sidecar_close(join->sidecar);
-    join->sidecar = NULL;
+    if (done) {
+        *sidecar = sidecar_search_read(&search, error);
+        done = *sidecar != NULL || may_lack_sidecar(joining, &search);
+    }
+    sidecar_search_end(&search);
+    return done && (*sidecar == NULL ||
+                    sidecar_check_output(joining->options, sidecar_name(*sidecar), error));
 }
 
 /* A thin image that was not split has a sidecar too, where there was nothing to take out. */
 static bool find_sidecar_of_slice(struct joining *joining, size_t index, struct error *error)
 {
-    const struct parsed_options *options = joining->options;
     struct slice *slice = &joining->container.slices[index];
-    struct slice_join *join = &joining->slices[index];
+    struct sidecar **sidecar = &joining->sidecars[index];
     bool is_split = true;
 
     if (joining->container.is_universal && !find_out_whether_split(&slice->input, &is_split, error))
         return false;
     if (!is_split)
         return true;
-    join->sidecar_path = find_sidecar(options, &slice->input, error);
-    if (join->sidecar_path == NULL || !open_sidecar(join, options, error))
+    if (!find_sidecar(joining, &slice->input, sidecar, error))
         return false;
-    if (joining->container.is_universal && option_given(options, OPTION_SIDECAR))
-        drop_unless_fitting(join, &slice->input);
-    if (join->sidecar != NULL)
-        slice->size = sidecar_facts(join->sidecar)->original_size;
+    if (*sidecar != NULL)
+        slice->size = sidecar_facts(*sidecar)->original_size;
     return true;
 }
 
@@ -96,7 +91,7 @@ static bool find_sidecars(struct joining *joining, struct error *error)
     for (size_t i = 0; i < joining->container.count; i++) {
         if (!find_sidecar_of_slice(joining, i, error))
             return false;
-        found |= joining->slices[i].sidecar != NULL;
+        found |= joining->sidecars[i] != NULL;
     }
     return found || error_set(error,
                               "%s: no slice of the universal image was split, or fits the sidecar; "
@@ -111,7 +106,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
 {
     struct joining *joining = context;
     const struct input *stripped = &joining->container.slices[index].input;
-    const struct sidecar *sidecar = joining->slices[index].sidecar;
+    const struct sidecar *sidecar = joining->sidecars[index];
     struct output *output = &joining->output;
 
     return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, output_sink, output, error)
@@ -145,11 +140,11 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
     if (!input_open(&joining->stripped, options->operands[0], error))
         return false;
     done = container_open(&joining->container, &joining->stripped, error) &&
+           sidecar_places_open(&joining->places, options, false, error) &&
            find_sidecars(joining, error) && write_original(joining, error);
-    for (size_t i = 0; i < SLICES_MAX; i++) {
-        sidecar_close(joining->slices[i].sidecar);
-        free(joining->slices[i].sidecar_path);
-    }
+    for (size_t i = 0; i < SLICES_MAX; i++)
+        sidecar_close(joining->sidecars[i]);
+    sidecar_places_close(&joining->places);
     output_discard(&joining->output);
     container_close(&joining->container);
     input_close(&joining->stripped);

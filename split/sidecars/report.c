@@ -55,22 +55,24 @@ void report_none(struct report *report, const char *key, const char *label, cons
 
 void report_number(struct report *report, const char *key, const char *label, uint64_t number)
 {
+    char text[COUNT_TEXT_MAX];
+
     if (report->json != NULL)
         json_number(report->json, key, number);
     else
-        ADD_ROW(report, label, "%" PRIu64, number);
+        ADD_ROW(report, label, "%s", number_text(number, text));
 }
 
 void report_size(struct report *report, const char *key, const char *label, uint64_t size)
 {
-    char human[HUMAN_SIZE_MAX];
+    char exact[COUNT_TEXT_MAX], human[HUMAN_SIZE_MAX];
 
     if (report->json != NULL)
         json_number(report->json, key, size);
     else if (size < 1024)
-        ADD_ROW(report, label, "%" PRIu64 " bytes", size);
+        ADD_ROW(report, label, "%s", count_text(size, "byte", exact));
     else
-        ADD_ROW(report, label, "%" PRIu64 " bytes (%s)", size, human_size(size, human));
+        ADD_ROW(report, label, "%s (%s)", count_text(size, "byte", exact), human_size(size, human));
 }
 
 void report_boolean(struct report *report, const char *key, const char *label, bool value)
@@ -113,12 +115,14 @@ void report_list_end(struct report *report)
 
 static void add_number_cell(struct table *table, struct section_number number, bool hexadecimal)
 {
+    char text[COUNT_TEXT_MAX];
+
     if (!number.known)
         table_cell(table, "%s", "");
     else if (hexadecimal)
         table_cell(table, "0x%" PRIx64, number.value);
     else
-        table_cell(table, "%" PRIu64, number.value);
+        table_cell(table, "%s", number_text(number.value, text));
 }
 
 static void add_section_row(struct table *table, const struct section_row *section)

@@ -77,17 +77,34 @@ static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
 }
 
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
-                   const struct parsed_options *options, bool *is_empty, struct error *error)
+                   const struct parsed_options *options, struct checked_sidecar *checked,
+                   struct error *error)
 {
     struct sidecar *sidecar = sidecar_read_for(options, path, error);
     bool good;
 
+    *checked = (struct checked_sidecar){.is_empty = false};
     if (sidecar == NULL)
         return false;
-    *is_empty = holds_nothing(sidecar);
+    checked->uuid = sidecar_facts(sidecar)->uuid;
+    checked->is_empty = holds_nothing(sidecar);
     good = (uuid == NULL || store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, error)) &&
            check_not_placeholder(sidecar, error) && sidecar_verify(sidecar, error) &&
            (stripped == NULL || check_join(sidecar, stripped, error));
     sidecar_close(sidecar);
     return good;
+}
+
+void write_checked_sidecar(struct json_writer *json, const char *path,
+                           const struct checked_sidecar *checked, const struct error *error)
+{
+    char uuid[UUID_HEX_MAX];
+
+    json_begin_object(json, NULL);
+    json_string(json, "file", path);
+    json_string_or_null(json, "uuid", uuid_format(&checked->uuid, uuid));
+    json_boolean(json, "ok", error == NULL);
+    json_boolean(json, "empty", checked->is_empty);
+    json_string_or_null(json, "error", error == NULL ? NULL : error->message);
+    json_end_object(json);
 }

@@ -8,13 +8,26 @@
 
 #include "common/base/error.h"
 #include "common/base/uuid.h"
+#include "split/cli/json.h"
 #include "split/cli/options.h"
+
+/* What a check has found. */
+struct checked_sidecar {
+    struct uuid uuid; /* size 0: it cannot be read */
+    bool is_empty;    /* there was nothing to take out of its image */
+};
 
 /* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
  * be that of the UUID. `stripped`, if it is not NULL, is an image from which the sidecar must
  * restore the original, and of which a second reader must see the same. Obeys OPTION_MEMORY_LIMIT
- * and OPTION_THREADS. A placeholder is an error; *is_empty: there was nothing to take out. */
+ * and OPTION_THREADS. A placeholder is an error. */
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
-                   const struct parsed_options *options, bool *is_empty, struct error *error);
+                   const struct parsed_options *options, struct checked_sidecar *checked,
+                   struct error *error);
+
+/* Writes an object with the keys file, uuid, ok, empty and error; the error of a good one is NULL.
+ */
+void write_checked_sidecar(struct json_writer *json, const char *path,
+                           const struct checked_sidecar *checked, const struct error *error);
 
 #endif

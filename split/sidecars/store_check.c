@@ -17,8 +17,10 @@
 #include "common/base/parallel.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
+#include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
+#include "split/cli/table.h"
 #include "split/sidecars/sidecar_check.h"
 #include "split/sidecars/store_check.h"
 
@@ -38,12 +40,15 @@ struct job {
     char *path;
     struct uuid uuid;
     uint64_t size; /* bytes */
+    struct checked_sidecar checked;
     struct error error;
 };
 
 struct check {
     const struct parsed_options *options;
     bool verbose;
+    struct json_writer json;
+    bool has_json; /* an array instead of lines and totals */
     struct progress progress;
     uint64_t sidecars, bytes, faults;
     struct pool *pool;
@@ -63,13 +68,12 @@ static void run_job(void *context, void *added)
     const struct check *check = context;
     struct job *job = added;
     struct stat status;
-    bool is_empty;
 
     if (job->result != RESULT_NONE)
         return;
     if (stat(job->path, &status) == 0)
         job->size = (uint64_t)status.st_size;
-    if (check_sidecar(job->path, &job->uuid, NULL, check->options, &is_empty, &job->error))
+    if (check_sidecar(job->path, &job->uuid, NULL, check->options, &job->checked, &job->error))
         job->result = RESULT_GOOD;
     else
         job->result = is_gone(job->path) ? RESULT_GONE : RESULT_FAULT;
@@ -82,7 +86,7 @@ static void report_job(struct check *check, const struct job *job)
     if (job->result == RESULT_GONE)
         return;
     progress_add(&check->progress, job->size);
-    if (job->result != RESULT_GOOD || check->verbose)
+    if (job->result != RESULT_GOOD || check->verbose || check->has_json)
         progress_finish(&check->progress);
     if (job->result == RESULT_LEFTOVER) {
         message_warning("%s", job->error.message);
@@ -95,9 +99,12 @@ static void report_job(struct check *check, const struct job *job)
     if (job->result == RESULT_FAULT) {
         check->faults++;
         message_error(&job->error);
-    } else if (check->verbose) {
+    } else if (check->verbose && !check->has_json) {
         message_line(stdout, "%s: ok", job->path);
     }
+    if (check->has_json)
+        write_checked_sidecar(&check->json, job->path, &job->checked,
+                              job->result == RESULT_FAULT ? &job->error : NULL);
 }
 
 static void retire_job(void *context, void *added)
@@ -126,7 +133,7 @@ static void judge_other(struct job *job, enum store_entry_kind kind)
     } else if (kind == STORE_STRAY) {
         job->result = RESULT_FAULT;
         error_set(&job->error,
-                  "%s: is where no search looks for a sidecar; move it to where its UUID says, or "
+                  "%s: no search finds a sidecar there; move it to the place of its UUID, or "
                   "remove it",
                   job->path);
     } else if (time(NULL) - status.st_mtime > LEFTOVER_SECONDS) {
@@ -177,9 +184,22 @@ static void begin_progress(struct check *check, const char *directory)
 
 /* ---- the whole ---- */
 
+static void print_totals(const struct check *check)
+{
+    char sidecars[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], faults[COUNT_TEXT_MAX];
+
+    printf("%s, %s, %s\n", count_text(check->sidecars, "sidecar", sidecars),
+           count_text(check->bytes, "byte", bytes), count_text(check->faults, "fault", faults));
+}
+
 int check_store(const char *directory, const struct parsed_options *options)
 {
-    struct check check = {.options = options, .verbose = option_given(options, OPTION_VERBOSE)};
+    struct check check = {
+        .options = options,
+        .verbose = option_given(options, OPTION_VERBOSE),
+        .has_json = option_given(options, OPTION_JSON),
+        .json = {.stream = stdout},
+    };
     const struct pool_calls calls = {run_job, retire_job, &check};
     struct error error;
     bool done;
@@ -191,13 +211,16 @@ int check_store(const char *directory, const struct parsed_options *options)
         message_error(&error);
         return STATUS_FAILED;
     }
+    if (check.has_json)
+        json_begin_array(&check.json, NULL);
     done = store_scan(directory, add_job, &check, &error);
     pool_close(check.pool);
     progress_finish(&check.progress);
-    if (done)
-        printf("%" PRIu64 " sidecars, %" PRIu64 " bytes, %" PRIu64 " faults\n", check.sidecars,
-               check.bytes, check.faults);
-    else
+    if (check.has_json)
+        json_end_array(&check.json);
+    if (done && !check.has_json)
+        print_totals(&check);
+    else if (!done)
         message_error(&error);
     return done && check.faults == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -1,7 +1,8 @@
 /*
  * covsplit store gc: removes sidecars that nobody needs any more.
  *
- * It decides by names and times alone, so it is as quick for a large store as for a small one.
+ * It decides by names and times alone, so it is as quick for a large store as for a small one; only
+ * where images are chosen by their names sidecars are opened.
  * Splits may write to the store meanwhile. What they put there is younger than the limit, which is
  * fixed when gc starts; and the time of a file is looked at right before it is removed, so that one
  * which has just been replaced stays. Between those two system calls a file could still be
@@ -17,16 +18,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
+#include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
+#include "split/cli/table.h"
 #include "split/sidecars/keep_list.h"
+#include "split/sidecars/selection.h"
 
 #define SECONDS_A_DAY   86400
 #define DIRECTORY_COUNT 256
 
 struct cleaning {
     struct keep_list keep;
+    struct selection selection; /* of what may go */
     bool has_keep_list;
     bool is_dry;
     struct timespec sidecar_limit;   /* what was written later stays */
@@ -54,11 +60,41 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
+/* The name of the image is in the sidecar. One that cannot be read stays: nobody knows whether it
+ * is meant. */
+static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entry *entry)
+{
+    struct sidecar *sidecar = NULL;
+    struct input input;
+    struct error error;
+    bool chosen = false;
+
+    if (input_open(&input, entry->path, &error))
+        sidecar = sidecar_open(input.bytes, entry->path, &error);
+    if (sidecar != NULL) {
+        chosen = selection_has(&cleaning->selection, &entry->uuid, sidecar_image_name(sidecar));
+    } else if (error.number != ENOENT) {
+        message_error(&error);
+        cleaning->has_failed = true;
+    }
+    sidecar_close(sidecar);
+    input_close(&input);
+    return chosen;
+}
+
+static bool is_chosen(struct cleaning *cleaning, const struct store_entry *entry)
+{
+    return cleaning->selection.needs_names
+               ? is_chosen_by_name(cleaning, entry)
+               : selection_has(&cleaning->selection, &entry->uuid, NULL);
+}
+
 static bool must_stay(struct cleaning *cleaning, const struct store_entry *entry)
 {
     switch (entry->kind) {
     case STORE_SIDECAR:
-        return cleaning->has_keep_list && keep_list_has(&cleaning->keep, &entry->uuid);
+        return !is_chosen(cleaning, entry) ||
+               (cleaning->has_keep_list && keep_list_has(&cleaning->keep, &entry->uuid));
     case STORE_TEMPORARY:
         return false;
     case STORE_STRAY:
@@ -177,17 +213,23 @@ static bool prepare(struct cleaning *cleaning, const struct parsed_options *opti
     cleaning->temporary_limit = days_ago(1);
     cleaning->is_dry = option_given(options, OPTION_DRY_RUN);
     cleaning->has_keep_list = list != NULL;
-    return list == NULL || (keep_list_read(&cleaning->keep, list, error) &&
-                            check_keep_list(&cleaning->keep, list, options->operands[0], error));
+    return selection_open(&cleaning->selection, options->operands + 1, options->operand_count - 1,
+                          error) &&
+           (list == NULL || (keep_list_read(&cleaning->keep, list, error) &&
+                             check_keep_list(&cleaning->keep, list, options->operands[0], error)));
 }
 
 /* ---- the command ---- */
 
 static void report_total(const struct cleaning *cleaning)
 {
-    printf("%" PRIu64 " sidecars, %" PRIu64 " bytes %s; %" PRIu64 " sidecars stay\n",
-           cleaning->removed_count, cleaning->removed_size,
-           cleaning->is_dry ? "would be removed" : "removed", cleaning->kept_count);
+    char removed[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], kept[COUNT_TEXT_MAX];
+
+    printf("%s, %s %s; %s %s\n", count_text(cleaning->removed_count, "sidecar", removed),
+           count_text(cleaning->removed_size, "byte", bytes),
+           cleaning->is_dry ? "would be removed" : "removed",
+           count_text(cleaning->kept_count, "sidecar", kept),
+           cleaning->kept_count == 1 ? "stays" : "stay");
 }
 
 int command_store_gc(const struct parsed_options *options)
@@ -202,10 +244,14 @@ int command_store_gc(const struct parsed_options *options)
     done = prepare(&cleaning, options, &error) &&
            store_scan(directory, clean_entry, &cleaning, &error) &&
            (cleaning.is_dry || remove_empty_directories(directory, &error));
+    /* No errors: the same command may be run every night. */
+    if (done)
+        selection_report_unused(&cleaning.selection, directory, false);
     if (done)
         report_total(&cleaning);
     else
         message_error(&error);
     keep_list_free(&cleaning.keep);
+    selection_close(&cleaning.selection);
     return done && !cleaning.has_failed ? STATUS_DONE : STATUS_FAILED;
 }

@@ -18,15 +18,17 @@
 #include "split/cli/machine_names.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
+#include "split/sidecars/selection.h"
 
 struct listing {
     struct json_writer *writer; /* NULL: a table */
     struct table *table;
+    struct selection selection;
     uint64_t count;
     uint64_t original_size; /* bytes, in sum */
     uint64_t stripped_size;
     uint64_t sidecar_size;
-    bool has_failed; /* some sidecar cannot be read */
+    bool has_failed; /* some sidecar cannot be read, or a pattern fits none */
 };
 
 #define DATE_MAX 32
@@ -109,7 +111,8 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
     else if (lstat(path, &status) != 0 && errno == ENOENT)
         return true; /* removed meanwhile */
     if (sidecar != NULL) {
-        add_sidecar(listing, sidecar, &input, uuid);
+        if (selection_has(&listing->selection, uuid, sidecar_image_name(sidecar)))
+            add_sidecar(listing, sidecar, &input, uuid);
     } else {
         message_error(&fault);
         listing->has_failed = true;
@@ -123,13 +126,14 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
 static bool print_table(const struct listing *listing)
 {
     char original[HUMAN_SIZE_MAX], stripped[HUMAN_SIZE_MAX], sidecars[HUMAN_SIZE_MAX];
+    char count[COUNT_TEXT_MAX];
 
     if (listing->count != 0 && !table_print(listing->table, stdout))
         return false;
-    printf("%" PRIu64 " sidecars of %s; images of %s before, %s after\n", listing->count,
-           human_size(listing->sidecar_size, sidecars),
-           human_size(listing->original_size, original),
-           human_size(listing->stripped_size, stripped));
+    printf(
+        "%s of %s; images of %s before, %s after\n", count_text(listing->count, "sidecar", count),
+        human_size(listing->sidecar_size, sidecars), human_size(listing->original_size, original),
+        human_size(listing->stripped_size, stripped));
     return true;
 }
 
@@ -161,10 +165,15 @@ int command_store_list(const struct parsed_options *options)
     const char *directory = options->operands[0];
     struct error error;
     bool done = listing.table == NULL ? error_out_of_memory(&error, directory, sizeof(columns))
-                                      : list_store(&listing, directory, &error);
+                                      : selection_open(&listing.selection, options->operands + 1,
+                                                       options->operand_count - 1, &error) &&
+                                            list_store(&listing, directory, &error);
 
     if (!done)
         message_error(&error);
+    else if (selection_report_unused(&listing.selection, directory, true) != 0)
+        listing.has_failed = true;
+    selection_close(&listing.selection);
     table_free(listing.table);
     return done && !listing.has_failed ? STATUS_DONE : STATUS_FAILED;
 }

@@ -3,31 +3,45 @@
  */
 #include "common/base/error.h"
 #include "split/cli/commands.h"
+#include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/sidecars/sidecar_check.h"
 #include "split/sidecars/store_check.h"
 
+/* Prints what is to be said; with `json`, an object too. */
+static bool verify_file(const char *path, const struct parsed_options *options,
+                        struct json_writer *json)
+{
+    struct checked_sidecar checked;
+    struct error error;
+    bool good =
+        check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), options, &checked, &error);
+
+    if (!good)
+        message_error(&error);
+    else if (checked.is_empty)
+        message_warning("%s: holds nothing: there was nothing to take out of its image", path);
+    if (json != NULL)
+        write_checked_sidecar(json, path, &checked, good ? NULL : &error);
+    else if (good)
+        message_line(stdout, "%s: ok", path);
+    return good;
+}
+
 static int verify_files(const struct parsed_options *options)
 {
+    struct json_writer array = {.stream = stdout};
+    struct json_writer *json = option_given(options, OPTION_JSON) ? &array : NULL;
     int status = STATUS_DONE;
 
+    if (json != NULL)
+        json_begin_array(json, NULL);
     for (size_t i = 0; i < options->operand_count; i++) {
-        const char *path = options->operands[i];
-        struct error error;
-        bool is_empty;
-
-        if (!check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), options, &is_empty,
-                           &error)) {
-            message_error(&error);
+        if (!verify_file(options->operands[i], options, json))
             status = STATUS_FAILED;
-            continue;
-        }
-        if (is_empty)
-            message_warning("%s: holds nothing: there was nothing to take out of its image", path);
-        if (option_given(options, OPTION_VERBOSE)) {
-            message_line(stdout, "%s: ok", path);
-        }
     }
+    if (json != NULL)
+        json_end_array(json);
     return status;
 }
 

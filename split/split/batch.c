@@ -10,13 +10,14 @@
  */
 #include "split/split/batch.h"
 
-#include <inttypes.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/base/parallel.h"
+#include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/cli/path_list.h"
 #include "split/cli/progress.h"
@@ -192,7 +193,35 @@ static bool split_all(struct batch *batch, struct error *error)
 
 /* ---- the summary ---- */
 
-static void add_row(struct table *table, const struct split_row *row)
+/* What the images of a batch come to. */
+struct summary {
+    struct table *table;
+    void *sidecars; /* of tsearch: the paths of those that were counted */
+    size_t image_count;
+    uint64_t size_before, size_after, sidecar_size; /* bytes */
+};
+
+static int compare_paths(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+static void keep_path(void *path)
+{
+    (void)path; /* the paths are not the tree's */
+}
+
+/* Copies of an image have one sidecar in a store, which counts once. False: no memory. */
+static bool add_sidecar(struct summary *summary, const struct split_row *row, bool *is_shared)
+{
+    *is_shared = tfind(row->sidecar_path, &summary->sidecars, compare_paths) != NULL;
+    if (*is_shared)
+        return true;
+    summary->sidecar_size += row->sidecar_size;
+    return tsearch(row->sidecar_path, &summary->sidecars, compare_paths) != NULL;
+}
+
+static void add_cells(struct table *table, const struct split_row *row, bool is_shared)
 {
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX], sidecar[HUMAN_SIZE_MAX];
     char hex[UUID_HEX_MAX];
@@ -202,8 +231,35 @@ static void add_row(struct table *table, const struct split_row *row)
     table_cell(table, "%s", uuid_format(&row->uuid, hex));
     table_cell(table, "%s", human_size(row->size_before, before));
     table_cell(table, "%s", human_size(row->size_after, after));
-    table_cell(table, "%s", human_size(row->sidecar_size, sidecar));
+    table_cell(table, "%s", is_shared ? "the same" : human_size(row->sidecar_size, sidecar));
     table_cell(table, "%.1f%%", saved * 100);
+}
+
+/* An image that had nothing to take out is not among those that were split. */
+static bool add_row(struct summary *summary, const struct split_row *row)
+{
+    bool is_shared;
+
+    if (row->sidecar_path == NULL)
+        return true;
+    if (!add_sidecar(summary, row, &is_shared))
+        return false;
+    add_cells(summary->table, row, is_shared);
+    summary->image_count++;
+    summary->size_before += row->size_before;
+    summary->size_after += row->size_after;
+    return true;
+}
+
+static bool add_rows(struct summary *summary, const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->paths.count; i++) {
+        for (size_t j = 0; j < batch->jobs[i].report.row_count; j++) {
+            if (!add_row(summary, &batch->jobs[i].report.rows[j]))
+                return false;
+        }
+    }
+    return true;
 }
 
 /* The totals are for people; the table's sizes are rounded. */
@@ -213,30 +269,33 @@ static bool print_summary(const struct batch *batch, struct error *error)
         {"image", TABLE_LEFT},  {"UUID", TABLE_LEFT},     {"before", TABLE_RIGHT},
         {"after", TABLE_RIGHT}, {"sidecar", TABLE_RIGHT}, {"saved", TABLE_RIGHT},
     };
-    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0);
-    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX], sidecar[HUMAN_SIZE_MAX];
-    struct split_row total = {0};
-    size_t count = 0;
-    bool printed;
+    struct summary summary = {
+        .table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0),
+    };
+    char count[COUNT_TEXT_MAX], before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+    char sidecars[HUMAN_SIZE_MAX];
+    bool done = summary.table != NULL && add_rows(&summary, batch) &&
+                (summary.image_count == 0 || table_print(summary.table, stdout));
 
-    if (table == NULL)
-        return error_out_of_memory(error, "the summary", sizeof(columns));
-    for (size_t i = 0; i < batch->paths.count; i++) {
-        for (size_t j = 0; j < batch->jobs[i].report.row_count; j++, count++) {
-            const struct split_row *row = &batch->jobs[i].report.rows[j];
+    table_free(summary.table);
+    tdestroy(summary.sidecars, keep_path);
+    if (!done)
+        return error_out_of_memory(error, "the summary", batch->paths.count);
+    printf("%s split: %s before, %s after, %s in sidecars\n",
+           number_text(summary.image_count, count), human_size(summary.size_before, before),
+           human_size(summary.size_after, after), human_size(summary.sidecar_size, sidecars));
+    return true;
+}
 
-            add_row(table, row);
-            total.size_before += row->size_before;
-            total.size_after += row->size_after;
-            total.sidecar_size += row->sidecar_size;
-        }
-    }
-    printed = count == 0 || table_print(table, stdout);
-    table_free(table);
-    printf("%zu split: %s before, %s after, %s in sidecars\n", count,
-           human_size(total.size_before, before), human_size(total.size_after, after),
-           human_size(total.sidecar_size, sidecar));
-    return printed || error_out_of_memory(error, "the summary", count);
+static bool print_json(const struct batch *batch)
+{
+    struct json_writer json = {.stream = stdout};
+
+    json_begin_array(&json, NULL);
+    for (size_t i = 0; i < batch->paths.count; i++)
+        split_report_print_json(&batch->jobs[i].report, &json);
+    json_end_array(&json);
+    return true;
 }
 
 /* ---- the whole ---- */
@@ -244,7 +303,8 @@ static bool print_summary(const struct batch *batch, struct error *error)
 static bool run(struct batch *batch, struct error *error)
 {
     if (!collect(batch, error) || !make_jobs(batch, error) || !split_all(batch, error) ||
-        !print_summary(batch, error))
+        !(option_given(batch->options, OPTION_JSON) ? print_json(batch)
+                                                    : print_summary(batch, error)))
         return false;
     return batch->failed == 0 || error_set(error, "%zu of %zu images: not split; see above",
                                            batch->failed, batch->paths.count - batch->repeated);

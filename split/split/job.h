@@ -23,11 +23,14 @@ struct slice_split {
     struct image_plan *plan;
     struct output stripped;
     struct output sidecar;
-    char *sidecar_path;       /* NULL: not chosen yet, or none is written */
-    bool has_pending_sidecar; /* which gets its name together with the image */
-    uint64_t sidecar_size;    /* bytes; of the one that is kept, or written */
-    char *row_name;           /* for the report */
-    struct memo *memo;        /* of what the sidecar's making has proved; NULL: nothing */
+    char *sidecar_path;                          /* NULL: not chosen yet, or none is written */
+    bool has_pending_sidecar;                    /* which gets its name together with the image */
+    uint64_t sidecar_size;                       /* bytes; of the one that is kept, or written */
+    char *row_name;                              /* for the report */
+    struct buffer json;                          /* for the report, with --json */
+    size_t notes_begin, notes_end;               /* where the report has what is said of it */
+    uint64_t stored_sizes[SECTION_KIND_MAX + 1]; /* bytes in the sidecar, by kind */
+    struct memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
     struct buffer names[SECTION_KIND_MAX + 1]; /* with --no-exact, what replaces them, by kind */
 };
 

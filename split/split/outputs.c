@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "common/codec/zstd.h"
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
 #include "common/llvm/names.h"
@@ -37,6 +38,7 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
     if (!edit_script_apply(&split->plan->edits, &split->image, &split->stripped,
                            &facts->original_digest, &facts->stripped_digest, error))
         return false;
+    output_start_sync(&split->stripped);
     facts->original_size = split->image.bytes.size;
     facts->stripped_size = split->stripped.size;
     return true;
@@ -129,16 +131,24 @@ static const char *name_of(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
+static struct sidecar_write_options write_options_of(const struct slice_split *split)
+{
+    const struct parsed_options *options = split->job->options;
+    bool is_fast = option_given(options, OPTION_FAST);
+
+    return (struct sidecar_write_options){
+        .level = is_fast ? CODEC_LEVEL_MIN : (int)option_number(options, OPTION_LEVEL),
+        .threads = split->job->threads,
+        .portable = is_fast || option_given(options, OPTION_PORTABLE),
+        .memo = split->memo,
+    };
+}
+
 bool outputs_write_sidecar(struct slice_split *split, struct error *error)
 {
     struct sidecar_section_source sections[SECTION_KIND_MAX];
     struct kept_section kept[SECTION_KIND_MAX];
-    struct sidecar_write_options write_options = {
-        .level = (int)option_number(split->job->options, OPTION_LEVEL),
-        .threads = split->job->threads,
-        .portable = option_given(split->job->options, OPTION_PORTABLE),
-        .memo = split->memo,
-    };
+    struct sidecar_write_options write_options = write_options_of(split);
     struct buffer inverse = {0};
     struct sidecar_source source = {
         .facts = split->plan->facts,
@@ -217,8 +227,19 @@ static bool check_each(struct slice_split *split, const struct sidecar *sidecar,
     return done && sidecar_verify(sidecar, error);
 }
 
+static void note_stored_sizes(struct slice_split *split, const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+
+        if (section->has_content)
+            split->stored_sizes[section->kind] = section->stored_size;
+    }
+}
+
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error)
 {
+    note_stored_sizes(split, sidecar);
     sidecar_help_restore(sidecar, split->job->threads, split->memo);
     return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
                ? check_each(split, sidecar, error)

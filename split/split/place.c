@@ -190,13 +190,18 @@ static bool write_sidecar_file(struct slice_split *split, struct error *error)
 
 /* ---- of an image that has nothing to take out ---- */
 
+static void forget_path(struct slice_split *split)
+{
+    free(split->sidecar_path);
+    split->sidecar_path = NULL;
+}
+
 /* What is there may be of this image all the same, if a tool has taken its mark off. */
 static bool write_none(struct slice_split *split, struct error *error)
 {
     bool done = check_existing(split, error);
 
-    free(split->sidecar_path);
-    split->sidecar_path = NULL;
+    forget_path(split);
     return done && input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
@@ -210,6 +215,7 @@ static bool write_placeholder(struct slice_split *split, struct error *error)
     bool is_known = existing_sidecar_open(&existing, split->sidecar_path, error);
     bool is_there = existing_sidecar_counts(&existing);
 
+    split->sidecar_size = is_there ? existing.input.bytes.size : 0;
     existing_sidecar_close(&existing);
     if (!is_known)
         return false;
@@ -221,17 +227,26 @@ static bool write_placeholder(struct slice_split *split, struct error *error)
                : is_for_store(split->job)   ? "its sidecar is not in the store"
                                             : "its sidecar is not beside it");
     split->plan->facts.is_placeholder = true;
-    return !split->has_pending_sidecar || outputs_write_sidecar(split, error);
+    if (split->has_pending_sidecar) {
+        if (!outputs_write_sidecar(split, error))
+            return false;
+        split->sidecar_size = split->sidecar.size;
+    } else if (!is_there) {
+        forget_path(split);
+    }
+    return true;
 }
 
 /* Of a universal image no build tool knows how many sidecars there are. */
 static bool pass_on(struct slice_split *split, struct error *error)
 {
     progress_finish(&split->job->progress);
-    if (split->job->container.is_universal)
+    if (split->job->container.is_universal) {
         split_warn(split->job, "%s: split already; it is passed on unchanged", split->image.path);
-    else if (!write_placeholder(split, error))
+        forget_path(split);
+    } else if (!write_placeholder(split, error)) {
         return false;
+    }
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 

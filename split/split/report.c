@@ -3,14 +3,16 @@
  */
 #include "split/split/report.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/profile.h"
+#include "split/cli/machine_names.h"
 #include "split/cli/message.h"
+#include "split/cli/section_row.h"
+#include "split/cli/table.h"
 
 void split_warn(const struct split_job *job, const char *format, ...)
 {
@@ -94,50 +96,149 @@ void split_warn_of_sections(const struct slice_split *split)
                    nothing_because(split->plan));
 }
 
-/* Takes over the two texts. */
+/* ---- rows ---- */
+
+static void write_sections(const struct slice_split *split, struct json_writer *json)
+{
+    const struct image_plan *plan = split->plan;
+
+    json_begin_array(json, "sections");
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct section_row row = section_row_of_image(&plan->sections[i], plan->already_split);
+
+        if (split->stored_sizes[plan->sections[i].kind] != 0)
+            row.stored_size = section_number_known(split->stored_sizes[plan->sections[i].kind]);
+        section_row_write(&row, json);
+    }
+    json_end_array(json);
+}
+
+/* The first line of the notes, which are a line each; it is taken off. */
+static bool take_note(struct bytes *notes, struct error *line)
+{
+    const uint8_t *newline;
+    uint64_t length;
+
+    if (notes->size == 0)
+        return false;
+    newline = memchr(notes->data, '\n', (size_t)notes->size);
+    length = (uint64_t)(newline - notes->data);
+    error_set(line, "%.*s", (int)length, (const char *)notes->data);
+    bytes_slice(*notes, length + 1, notes->size - length - 1, notes);
+    return true;
+}
+
+static void write_warnings(const struct slice_split *split, struct json_writer *json)
+{
+    struct bytes notes = buffer_view(&split->job->report->notes);
+    struct error line;
+
+    bytes_slice(notes, split->notes_begin, split->notes_end - split->notes_begin, &notes);
+    json_begin_array(json, "warnings");
+    while (take_note(&notes, &line))
+        json_string(json, NULL, line.message);
+    json_end_array(json);
+}
+
+/* The keys are those of `covsplit show --json`. Of an image that was split before, only its own
+ * size is known; it has a UUID if the split has left it there. */
+static void write_row(const struct slice_split *split, struct json_writer *json)
+{
+    const struct sidecar_facts *facts = &split->plan->facts;
+    bool already_split = split->plan->already_split;
+    char machine[MACHINE_TEXT_MAX], uuid[UUID_HEX_MAX];
+
+    json_begin_object(json, NULL);
+    json_string(json, "file", split->image.path);
+    json_string(json, "output", split->job->output_path);
+    json_string_or_null(json, "sidecar", split->sidecar_path);
+    json_string(json, "format", image_format_name(facts->format));
+    json_string(json, "machine", machine_text(facts, machine));
+    json_string_or_null(json, "uuid",
+                        already_split && facts->uuid_source == UUID_FROM_DIGEST
+                            ? NULL
+                            : uuid_format(&facts->uuid, uuid));
+    json_boolean(json, "already_split", already_split);
+    if (already_split)
+        json_null(json, "original_size");
+    else
+        json_number(json, "original_size", facts->original_size);
+    json_number(json, "stripped_size", facts->stripped_size);
+    if (split->sidecar_size == 0)
+        json_null(json, "sidecar_size");
+    else
+        json_number(json, "sidecar_size", split->sidecar_size);
+    write_sections(split, json);
+    write_warnings(split, json);
+    json_end_object(json);
+}
+
+static bool make_json(const struct slice_split *split, struct buffer *text)
+{
+    struct json_writer json;
+
+    if (!json_begin_text(&json, text))
+        return false;
+    write_row(split, &json);
+    return json_end_text(&json);
+}
+
+bool split_describe(struct slice_split *split, struct error *error)
+{
+    return !option_given(split->job->options, OPTION_JSON) || make_json(split, &split->json) ||
+           error_out_of_memory(error, split->image.path, split->json.size);
+}
+
 void split_add_row(struct slice_split *split)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
-    struct split_row *row = &split->job->report->rows[split->job->report->row_count++];
+    struct split_report *report = split->job->report;
 
-    *row = (struct split_row){
+    if (split->plan->already_split && !option_given(split->job->options, OPTION_JSON))
+        return;
+    report->rows[report->row_count++] = (struct split_row){
         .name = split->row_name,
         .sidecar_path = split->sidecar_path,
         .uuid = facts->uuid,
         .size_before = facts->original_size,
         .size_after = facts->stripped_size,
         .sidecar_size = split->sidecar_size,
+        .json = split->json,
     };
-    split->row_name = NULL;
-    split->sidecar_path = NULL;
+    split->row_name = split->sidecar_path = NULL;
+    split->json = (struct buffer){0};
 }
 
 void split_report_print_rows(const struct split_report *report)
 {
     for (size_t i = 0; i < report->row_count; i++) {
         const struct split_row *row = &report->rows[i];
+        char before[COUNT_TEXT_MAX], after[COUNT_TEXT_MAX], sidecar[COUNT_TEXT_MAX];
 
         if (row->sidecar_path == NULL) {
             message_line(stdout, "%s: nothing to split", row->name);
             continue;
         }
-        message_line(stdout, "%s: %" PRIu64 " bytes before, %" PRIu64 " after; %" PRIu64 " in %s",
-                     row->name, row->size_before, row->size_after, row->sidecar_size,
+        message_line(stdout, "%s: %s before, %s after; %s in %s", row->name,
+                     count_text(row->size_before, "byte", before),
+                     number_text(row->size_after, after), number_text(row->sidecar_size, sidecar),
                      row->sidecar_path);
     }
+}
+
+void split_report_print_json(const struct split_report *report, struct json_writer *json)
+{
+    for (size_t i = 0; i < report->row_count; i++)
+        json_add_text(json, buffer_view(&report->rows[i].json));
 }
 
 void split_report_print_notes(const struct split_report *report)
 {
     struct bytes rest = buffer_view(&report->notes);
+    struct error line;
 
-    while (rest.size != 0) {
-        const uint8_t *newline = memchr(rest.data, '\n', (size_t)rest.size);
-        uint64_t length = (uint64_t)(newline - rest.data);
-
-        message_warning("%.*s", (int)length, (const char *)rest.data);
-        bytes_slice(rest, length + 1, rest.size - length - 1, &rest);
-    }
+    while (take_note(&rest, &line))
+        message_warning("%s", line.message);
 }
 
 void split_report_free(struct split_report *report)
@@ -145,6 +246,7 @@ void split_report_free(struct split_report *report)
     for (size_t i = 0; i < report->row_count; i++) {
         free(report->rows[i].name);
         free(report->rows[i].sidecar_path);
+        buffer_free(&report->rows[i].json);
     }
     buffer_free(&report->notes);
 }

@@ -6,14 +6,16 @@
 
 #include "common/base/bytes.h"
 #include "common/base/uuid.h"
+#include "split/cli/json.h"
 #include "split/split/job.h"
 
-/* What became of one image, for the summary of a batch. */
+/* What became of one image. */
 struct split_row {
     char *name;         /* of the image, or of the slice of a universal one */
     char *sidecar_path; /* NULL: none was written, as there was nothing to take out */
     struct uuid uuid;
     uint64_t size_before, size_after, sidecar_size; /* bytes */
+    struct buffer json;                             /* with --json all of it, as an object */
 };
 
 /* What is said of a file, and what became of it. Start from {0}; freed with split_report_free. */
@@ -24,9 +26,10 @@ struct split_report {
     struct split_row rows[SLICES_MAX];
     size_t row_count;
 };
-/* Prints the notes as warnings, and the rows as --verbose does. */
+/* Prints the notes as warnings, and the rows as --verbose does, or as elements of an array. */
 void split_report_print_notes(const struct split_report *report);
 void split_report_print_rows(const struct split_report *report);
+void split_report_print_json(const struct split_report *report, struct json_writer *json);
 void split_report_free(struct split_report *report);
 
 /* A warning, for later. */
@@ -36,7 +39,11 @@ void split_warn(const struct split_job *job, const char *format, ...)
 /* Says which sections stay, and why. */
 void split_warn_of_sections(const struct slice_split *split);
 
-/* Adds a row for a split that is done, which takes over the names of image and sidecar. */
+/* For a split that only waits for its names: with --json, makes the text that the row will have. */
+bool split_describe(struct slice_split *split, struct error *error);
+
+/* Adds a row for a split that is done, which takes over the names of image and sidecar and the
+ * text; without --json, none for an image that had been split before. */
 void split_add_row(struct slice_split *split);
 
 #endif

@@ -1,9 +1,11 @@
 /*
  * covsplit split: takes the coverage data out of an image, or out of many.
  */
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "split/cli/commands.h"
+#include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/split/batch.h"
 #include "split/split/split_file.h"
@@ -15,6 +17,15 @@ static bool is_directory(const char *path)
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+static void print_json(const struct split_report *report)
+{
+    struct json_writer json = {.stream = stdout};
+
+    json_begin_array(&json, NULL);
+    split_report_print_json(report, &json);
+    json_end_array(&json);
+}
+
 static int split_one(const struct parsed_options *options)
 {
     struct split_report report = {.shows_progress = true};
@@ -22,7 +33,9 @@ static int split_one(const struct parsed_options *options)
     bool done = split_file(options, options->operands[0], option_threads(options), &report, &error);
 
     split_report_print_notes(&report);
-    if (option_given(options, OPTION_VERBOSE))
+    if (option_given(options, OPTION_JSON))
+        print_json(&report);
+    else if (option_given(options, OPTION_VERBOSE))
         split_report_print_rows(&report);
     split_report_free(&report);
     if (!done)

@@ -103,13 +103,15 @@ static bool is_needless(const struct split_job *job)
 
 static bool make_outputs(struct slice_split *split, struct error *error)
 {
+    split->notes_begin = split->job->report->notes.size;
     if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
         !place_settle_sidecar(split, error))
         return false;
     progress_finish(&split->job->progress);
     if (!split->plan->already_split)
         split_warn_of_sections(split);
-    return true;
+    split->notes_end = split->job->report->notes.size;
+    return split_describe(split, error);
 }
 
 /* ---- the stripped file ---- */
@@ -213,7 +215,7 @@ static bool run(struct split_job *job, struct error *error)
     done = done && (!job->container.is_universal || compose_universal(job, error)) &&
            commit(job, error);
     for (size_t i = 0; done && i < job->container.count; i++) {
-        if (job->slices[i].is_chosen && !job->slices[i].plan->already_split)
+        if (job->slices[i].is_chosen)
             split_add_row(&job->slices[i]);
     }
     return done;
@@ -227,6 +229,7 @@ static void end_slice(struct slice_split *split)
     for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
         buffer_free(&split->names[i]);
     image_plan_free(split->plan);
+    buffer_free(&split->json);
     free(split->sidecar_path);
     free(split->row_name);
 }

@@ -52,7 +52,7 @@ static const struct sock_filter filter[] = {
     /* 8: renames */
     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
     LOAD(args[4]),
-    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 1 /* RENAME_NOREPLACE */, 0, 1),
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, RENAME_NOREPLACE | RENAME_EXCHANGE, 0, 1),
     FAIL(EINVAL),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };

@@ -125,6 +125,17 @@ void text_list_free(struct text_list *list)
     *list = (struct text_list){0};
 }
 
+static char *group_digits(unsigned long long number)
+{
+    return number < 1000 ? text_format("%llu", number)
+                         : text_format("%s,%03llu", group_digits(number / 1000), number % 1000);
+}
+
+char *text_of_count(unsigned long long count, const char *noun)
+{
+    return text_format("%s %s%s", group_digits(count), noun, count == 1 ? "" : "s");
+}
+
 size_t text_count(const char *text, const char *part)
 {
     size_t count = 0;

@@ -37,6 +37,9 @@ struct text_list text_list_of_lines(const char *text);
 bool text_list_contains(const struct text_list *list, const char *text);
 void text_list_free(struct text_list *list);
 
+/* "1 byte", "1,234,567 bytes" */
+char *text_of_count(unsigned long long count, const char *noun);
+
 /* How often `part` occurs in the text. */
 size_t text_count(const char *text, const char *part);
 

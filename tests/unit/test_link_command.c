@@ -225,7 +225,7 @@ START_TEST(test_no_text)
 
     write_text("image", "-o \0 app", 8);
     ck_assert_ptr_null(find(words, &error));
-    ck_assert_msg(strstr(error.message, "image: no response file") != NULL, "%s", error.message);
+    ck_assert_msg(strstr(error.message, "image: not a response file") != NULL, "%s", error.message);
 }
 END_TEST
 

@@ -462,6 +462,21 @@ START_TEST(test_human_sizes)
 }
 END_TEST
 
+START_TEST(test_counts)
+{
+    char text[COUNT_TEXT_MAX];
+
+    ck_assert_str_eq(number_text(0, text), "0");
+    ck_assert_str_eq(number_text(999, text), "999");
+    ck_assert_str_eq(number_text(1000, text), "1,000");
+    ck_assert_str_eq(number_text(1234567, text), "1,234,567");
+    ck_assert_str_eq(number_text(UINT64_MAX, text), "18,446,744,073,709,551,615");
+    ck_assert_str_eq(count_text(0, "byte", text), "0 bytes");
+    ck_assert_str_eq(count_text(1, "byte", text), "1 byte");
+    ck_assert_str_eq(count_text(12345, "sidecar", text), "12,345 sidecars");
+}
+END_TEST
+
 int main(void)
 {
     TCase *values = tcase_create("values");
@@ -473,6 +488,7 @@ int main(void)
                 test_missing_and_superfluous_values, test_bad_numbers, test_bad_lists_and_uuids,
                 test_operand_counts, test_required_and_exclusive_options);
     TCase *output = tcase_create("help and tables");
-    suite_tests(output, test_help_has_every_option, test_table_aligns_and_cleans, test_human_sizes);
+    suite_tests(output, test_help_has_every_option, test_table_aligns_and_cleans, test_human_sizes,
+                test_counts);
     return suite_main("options", values, errors, output);
 }

@@ -119,7 +119,7 @@ START_TEST(test_absent_section)
         size_t size;
 
         ck_assert_ptr_null(covsplit_sidecar_read(sidecar, absent[i], &size, &error));
-        ck_assert_ptr_nonnull(strstr(message_of(error), "holds no section"));
+        ck_assert_ptr_nonnull(strstr(message_of(error), "has no section"));
         covsplit_error_free(error);
         ck_assert_ptr_null(covsplit_sidecar_read(sidecar, absent[i], &size, NULL));
     }

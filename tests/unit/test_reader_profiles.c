@@ -178,7 +178,7 @@ START_TEST(test_sections)
     ck_assert(!covsplit_sidecar_stream(sidecar, "__llvm_prf_cnts", collect, &streamed, &error));
     assert_message(error, "only address and size");
     ck_assert_ptr_null(covsplit_sidecar_content(sidecar, "__llvm_covfun", &size, &error));
-    assert_message(error, "holds no section");
+    assert_message(error, "has no section");
     ck_assert_ptr_null(covsplit_sidecar_open_fd(-1, "no descriptor", &error));
     assert_message(error, "no descriptor: ");
     buffer_free(&streamed);
@@ -249,7 +249,7 @@ START_TEST(test_profile)
     ck_assert_uint_eq(covsplit_profile_counter(profile, RECORDS * EACH), 0);
     ck_assert(covsplit_profile_check(profile, sidecar, &error));
     ck_assert(!covsplit_profile_correlate(profile, NULL, collect, &correlated, &error));
-    assert_message(error, "of a split image");
+    assert_message(error, "from a split image");
     ck_assert(!covsplit_profile_correlate(profile, sidecar, stop, NULL, &error));
     assert_message(error, "stopped");
     ck_assert(covsplit_profile_correlate(profile, sidecar, collect, &correlated, &error));

@@ -1,10 +1,10 @@
 /*
  * Deflate's blocks: see deflate/blocks.h.
  *
- * There are many best Huffman codes for the same counts, so all that zlib leaves to chance has to
- * be settled as zlib does: nodes of the same count are joined the shallower first, then in the
- * order of a heap; codes that come out too long are shortened from the rarest up; and the lengths
- * are run-length encoded with runs that break off in the same places.
+ * There are many optimal Huffman codes for the same counts, so every arbitrary choice must be made
+ * as zlib makes it: of nodes with the same count the shallower is joined first, then the one that
+ * comes first in the heap; codes that are too long are shortened from the rarest up; and runs of
+ * codeword lengths end at the same places.
  */
 #include "common/codec/deflate/blocks.h"
 
@@ -14,7 +14,7 @@
 #define PRECODE_BITS_MAX 7
 #define END_OF_BLOCK     256
 
-/* The alphabet with the most symbols, and as many nodes above them. */
+/* The size of the largest alphabet, and of its Huffman tree. */
 #define ALPHABET_MAX 288
 #define NODE_MAX     (2 * ALPHABET_MAX + 1)
 
@@ -60,8 +60,8 @@ struct alphabet {
 
 /* ---- symbols ---- */
 
-/* Each code with an extra bit more stands for twice as many precode, and there are four of those.
- */
+/* There are four codes for each number of extra bits, and each further extra bit doubles the number
+ * of lengths that a code stands for. */
 static unsigned length_code(unsigned length)
 {
     unsigned value = length - DEFLATE_MATCH_MIN, log;
@@ -124,9 +124,9 @@ struct tree {
     uint16_t parents[NODE_MAX];
     uint8_t depths[NODE_MAX];
     uint8_t lengths[NODE_MAX];
-    int heap[NODE_MAX + 1]; /* 1 to heap_size: the heap, of which 1 is the least */
+    int heap[NODE_MAX + 1]; /* entries 1 to heap_size are the heap; entry 1 is the least */
     int heap_size;
-    int sorted; /* from here on the heap holds nodes that were taken off, the last one first */
+    int sorted; /* entries from here on are nodes that were taken off, the last one first */
 };
 
 static bool is_less(const struct tree *tree, int a, int b)
@@ -150,7 +150,8 @@ static void sift_down(struct tree *tree, int place)
     tree->heap[place] = node;
 }
 
-/* Puts the symbols that occur on the heap; a code needs two at least. Returns the highest. */
+/* Puts the symbols that occur on the heap, or more so that there are at least two, which a code
+ * needs. Returns the highest. */
 static int fill_heap(struct tree *tree, const uint32_t *counts, int symbols)
 {
     int highest = -1;
@@ -175,7 +176,7 @@ static int fill_heap(struct tree *tree, const uint32_t *counts, int symbols)
     return highest;
 }
 
-/* Joins the two least nodes until one is left. */
+/* Joins the two least frequent nodes until one is left. */
 static void join_nodes(struct tree *tree, int symbols)
 {
     int next = symbols;
@@ -199,7 +200,7 @@ static void join_nodes(struct tree *tree, int symbols)
     tree->heap[--tree->sorted] = tree->heap[1];
 }
 
-/* Lengths of the codes: depths in the tree, but for those that are too deep. */
+/* Computes the lengths of the codes: their depths in the tree, unless these are too large. */
 static void measure(struct tree *tree, int highest, int bits_max)
 {
     int in_length[CODE_BITS_MAX + 2] = {0};
@@ -251,7 +252,7 @@ static uint16_t reversed(unsigned bits, unsigned count)
     return (uint16_t)(bits >> (16 - count));
 }
 
-/* RFC 1951, 3.2.2: the lengths say all. */
+/* RFC 1951, 3.2.2: the codes follow from their lengths. */
 static void assign_codes(struct alphabet *alphabet, int symbols)
 {
     unsigned in_length[CODE_BITS_MAX + 1] = {0}, next[CODE_BITS_MAX + 1] = {0};
@@ -285,7 +286,7 @@ static void make_codes(struct alphabet *alphabet, const uint32_t *counts, int sy
     assign_codes(alphabet, symbols);
 }
 
-/* Lengths of the codes of fixed blocks (RFC 1951, 3.2.6). */
+/* The codeword lengths of fixed blocks (RFC 1951, 3.2.6). */
 #define FIXED_DISTANCE_LENGTH 5
 
 static uint8_t fixed_length(unsigned literal)
@@ -307,10 +308,10 @@ static void make_fixed_codes(struct alphabet *literals, struct alphabet *distanc
 
 /* ---- codeword lengths ---- */
 
-/* A symbol of the precode, and the value of its extra bits. */
+/* Receives a symbol of the precode and the value of its extra bits. */
 typedef void (*precode_sink)(void *context, unsigned symbol, unsigned extra);
 
-/* One run of equal lengths: those that are too few to repeat are written one by one. */
+/* Encodes a run of equal lengths. A run shorter than `least` is written one by one. */
 static void encode_run(unsigned length, unsigned count, bool is_new, unsigned least,
                        precode_sink sink, void *context)
 {
@@ -367,7 +368,7 @@ static void put_bits(struct deflate_blocks *blocks, unsigned value, unsigned cou
 
     blocks->bits |= (uint64_t)value << blocks->bit_count;
     blocks->bit_count += count;
-    /* deflate_blocks_end has made room, for what is no whole byte yet too. */
+    /* deflate_blocks_end has made enough room for all 8 bytes. */
     store_u64(stream->data + stream->size, blocks->bits, false);
     stream->size += blocks->bit_count / 8;
     blocks->bits >>= blocks->bit_count / 8 * 8;
@@ -379,7 +380,7 @@ static void put_code(struct deflate_blocks *blocks, const struct code *code)
     put_bits(blocks, code->bits, code->length);
 }
 
-/* At most 28 bits. */
+/* Writes at most 28 bits. */
 static void put_code_and_bits(struct deflate_blocks *blocks, const struct code *code,
                               unsigned value, unsigned count)
 {
@@ -455,7 +456,7 @@ static void put_dynamic_header(struct deflate_blocks *blocks, const struct alpha
     encode_lengths(distances, put_length, &writer);
 }
 
-/* Bits of a block's symbols with these codes, and with the fixed ones. */
+/* Counts the bits of a block's symbols with these codes, and with the fixed ones. */
 static void count_bits(const struct deflate_blocks *blocks, const struct alphabet *literals,
                        const struct alphabet *distances, uint64_t *bits, uint64_t *fixed_bits)
 {
@@ -485,7 +486,7 @@ static uint64_t header_bits(const uint32_t counts[DEFLATE_PRECODE_SYMBOLS],
     return bits;
 }
 
-/* The kind of block that is the smallest, the simpler one where that is a draw. */
+/* Writes the kind of block that is smallest; of equally small ones, the simplest. */
 static void put_block(struct deflate_blocks *blocks, struct bytes text, bool last)
 {
     struct alphabet literals, distances, precode;
@@ -501,7 +502,7 @@ static void put_block(struct deflate_blocks *blocks, struct bytes text, bool las
     while (precode_count > 4 && precode.codes[precode_order[precode_count - 1]].length == 0)
         precode_count--;
     count_bits(blocks, &literals, &distances, &dynamic_size, &fixed_size);
-    /* In whole bytes, with the three bits of the block's header. */
+    /* Rounded up to bytes, including the three bits of the block header. */
     dynamic_size = (dynamic_size + header_bits(counts, &precode, precode_count) + 3 + 7) >> 3;
     fixed_size = (fixed_size + 3 + 7) >> 3;
     least = fixed_size <= dynamic_size ? fixed_size : dynamic_size;
@@ -520,7 +521,7 @@ static void put_block(struct deflate_blocks *blocks, struct bytes text, bool las
 
 bool deflate_blocks_end(struct deflate_blocks *blocks, struct bytes text, bool last)
 {
-    /* No symbol takes more than 48 bits, and a block's header far less than 1 KiB. */
+    /* A symbol takes at most 48 bits, and a block header far less than 1 KiB. */
     if (!buffer_reserve(blocks->stream, blocks->symbol_count * 6 + 1024))
         return false;
     put_block(blocks, text, last);

@@ -1,9 +1,9 @@
 /*
  * What a split has proved: see deflate/memo.h.
  *
- * A table by digest with open places. Digests of 128 bits do not meet by chance, and the texts are
- * those of the image that is being split, so whoever could make them meet could as well change the
- * image; the digest of the whole original is checked in the end whatever is found here.
+ * A hash table with open addressing. 128-bit digests do not collide by chance. Someone who could
+ * provoke a collision by the texts in an image could also change the image itself; and the digest
+ * of the whole original is checked in the end, whatever is found here.
  */
 #include "common/codec/deflate/memo.h"
 
@@ -13,13 +13,13 @@
 
 #define FIRST_CAPACITY 64
 
-/* In the place of a level: what was made is a section. */
+/* Used instead of a level for sections. */
 #define NO_LEVEL ((enum zlib_level)0)
 
 struct entry {
     struct digest digest;
     enum zlib_level level;
-    struct bytes stream; /* data == NULL: the place is free */
+    struct bytes stream; /* data == NULL: the entry is free */
 };
 
 struct memo {
@@ -54,7 +54,7 @@ void memo_free(struct memo *memo)
     free(memo);
 }
 
-/* The entry of that text, or the free one where it belongs. */
+/* The entry of the text, or the free entry where it belongs. */
 static struct entry *place_of(const struct memo *memo, const struct digest *digest,
                               enum zlib_level level)
 {

@@ -1,17 +1,18 @@
 /*
- * zlib streams made again: see deflate/recompress.h.
+ * Recreating zlib streams: see deflate/recompress.h.
  *
- * This is the search for matches: at each place zlib looks through the earlier places whose three
- * bytes have the same hash, the nearest first, and puts a match off where the next place has a
- * longer one. Where it stops looking decides which match is found, so the limits are zlib's own;
- * so are the odd ones that come from its window, which holds 64 KiB and moves by 32: the place that
- * the window starts at is never found, and the farthest place of all only where it is the nearest.
+ * This file is the search for matches. At each place, zlib looks through a chain of the earlier
+ * places whose three bytes have the same hash, the nearest first, and defers a match if the next
+ * place has a longer one (lazy matching). Which match is found depends on where zlib stops looking,
+ * so the limits are the same as zlib's, including the odd ones that result from its window, which
+ * holds 64 KiB and moves by 32 KiB: the first place of the window is never found, and the farthest
+ * allowed place only if it is the nearest of the chain.
  *
- * Going along that chain as zlib does takes long, since names are much alike. But all that counts
- * is the longest match in it, and of those the nearest. What is longer than the best match yet has
- * the byte behind it in common too, so it is looked for in the chain of the eight bytes that end
- * there, or three, which is short. Places in zlib's chains are numbered, to know where zlib would
- * have stopped.
+ * Following the chain as zlib does takes long, because names are so similar. But the result is
+ * simply the longest match in the chain, and of several such the nearest. A match longer than the
+ * best one so far must also have the next byte in common. So it is looked for in the chain of the
+ * eight (or three) bytes that end with that byte, which is short. Places in zlib's chains are
+ * numbered, to know where zlib would have stopped.
  */
 #include "common/codec/deflate/recompress.h"
 
@@ -25,33 +26,35 @@
 #define LOOKAHEAD_MIN (DEFLATE_MATCH_MAX + DEFLATE_MATCH_MIN + 1)
 #define DISTANCE_MAX  (WINDOW_SIZE - LOOKAHEAD_MIN)
 #define HASH_SIZE     32768u
-/* Matches of the least length that are further away than this cost more than literals. */
+/* Matches of the minimum length that are further away than this cost more than literals. */
 #define SHORT_DISTANCE_MAX 4096
 
-/* Chains of our own are of so many bytes. */
+/* Besides zlib's chains of three bytes, there are chains of places whose LONG_SIZE bytes have the
+ * same hash. */
 #define LONG_SIZE       8u
 #define LONG_HASH_BITS  15
 #define LONG_HASH_SIZE  (1u << LONG_HASH_BITS)
 #define LONG_MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
 
-/* Places are in chains before they are reached, by more than any match is long, and many at once.
- */
+/* Places are entered into the chains in batches, and ahead of the current place by more than the
+ * longest match. */
 #define ENTER_AHEAD (DEFLATE_MATCH_MAX + LONG_SIZE)
 #define ENTER_BATCH 2048
-/* How many of the latest places are kept. */
+/* How many of the latest places are remembered. */
 #define PLACES (2 * WINDOW_SIZE)
-/* In texts with odd hashes, zlib's chain is soon the better one. */
+/* After this many steps along the other chains, zlib's own chain is followed, which is faster for
+ * unusual texts. */
 #define STEPS_ALONG_OTHERS 64
-/* In a chain: further back than a match may be. */
+/* The distance to the previous place in a chain, if that is too far away for a match. */
 #define BACK_MAX UINT16_MAX
 
-/* How far the search goes. */
+/* The limits of the search, which depend on the level; as in zlib's configuration_table. */
 struct effort {
     enum zlib_level level;
     uint8_t header[2];
-    unsigned good; /* from this length of the former match on, a quarter of the chain is enough */
-    unsigned lazy; /* from this length on, the next place is not looked at */
-    unsigned nice; /* this length is long enough */
+    unsigned good; /* if the previous match has this length, search only a quarter of the chain */
+    unsigned lazy; /* if a match has this length, do not try the next place */
+    unsigned nice; /* stop searching at a match of this length */
     unsigned chain;
 };
 
@@ -64,16 +67,16 @@ struct matcher {
     const uint8_t *text;
     uint32_t size;
     const struct effort *effort;
-    uint32_t window_start;    /* the window's place in the text */
-    uint32_t window_end;      /* how far the text was read into the window */
-    uint32_t block_start;     /* of what is in no block yet */
-    uint64_t most;            /* bytes that the stream's buffer may have */
-    uint32_t entered;         /* the places in front of this one are in chains */
+    uint32_t window_start;    /* the window's start in the text */
+    uint32_t window_end;      /* how far the text has been read into the window */
+    uint32_t block_start;     /* the start of the current block */
+    uint64_t most;            /* the most bytes that the stream's buffer may have */
+    uint32_t entered;         /* places before this one are in the chains */
     uint32_t head[HASH_SIZE]; /* the latest place of each hash; 0: none */
-    /* Of a place modulo PLACES. */
-    uint16_t back[PLACES];   /* how far the place before in its chain is, at most BACK_MAX */
+    /* By place modulo PLACES. */
+    uint16_t back[PLACES];   /* distance to the previous place in its chain, at most BACK_MAX */
     uint16_t number[PLACES]; /* its number in the chain, modulo 65536 */
-    /* The same for the chains of our own. */
+    /* The same for the chains of LONG_SIZE bytes. */
     uint32_t long_head[LONG_HASH_SIZE];
     uint16_t long_back[PLACES];
     struct deflate_blocks blocks;
@@ -99,7 +102,7 @@ bool recompress_level(struct bytes stream, enum zlib_level *level)
     return false;
 }
 
-/* Reads on, and moves the window, when zlib would. */
+/* Reads more input and moves the window at the same points as zlib. */
 static void fill_window(struct matcher *matcher, uint32_t place)
 {
     while (matcher->window_end - place < LOOKAHEAD_MIN) {
@@ -114,7 +117,7 @@ static void fill_window(struct matcher *matcher, uint32_t place)
     }
 }
 
-/* zlib's hash of three bytes, the first lowest; the others do not count. */
+/* zlib's hash of three bytes, of which the first is the lowest; higher bytes are ignored. */
 static unsigned short_hash(uint64_t word)
 {
     return (unsigned)((word << 10 ^ (word >> 8 & 0xff) << 5 ^ (word >> 16 & 0xff)) % HASH_SIZE);
@@ -127,7 +130,7 @@ static unsigned hash_at(const struct matcher *matcher, uint32_t place)
     return short_hash(bytes[0] | (uint64_t)bytes[1] << 8 | (uint64_t)bytes[2] << 16);
 }
 
-/* Of the bytes at a place, the first lowest. */
+/* The hash of LONG_SIZE bytes, of which the first is the lowest. */
 static unsigned long_hash(uint64_t word)
 {
     return (unsigned)(word * LONG_MULTIPLIER >> (64 - LONG_HASH_BITS));
@@ -138,7 +141,8 @@ static uint64_t word_at(const uint8_t *bytes)
     return load_u64(bytes, false);
 }
 
-/* Most texts of file names are so short that clearing all heads would take the most time. */
+/* Clears the heads that the text uses. Most texts of file names are so short that clearing all
+ * heads would take most of the time. */
 static void clear_heads(struct matcher *matcher)
 {
     if (matcher->size >= HASH_SIZE / 8) {
@@ -163,7 +167,8 @@ static void enter(struct matcher *matcher, uint32_t at, unsigned hash)
 
     matcher->head[hash] = at;
     matcher->back[at % PLACES] = back_to(before, at);
-    /* Where the one before is not kept any more, no search comes from here to there. */
+    /* If the previous place is no longer remembered, this number is wrong, but no search goes from
+     * here to there. */
     matcher->number[at % PLACES] = (uint16_t)(matcher->number[before % PLACES] + 1);
 }
 
@@ -173,8 +178,8 @@ static void enter_long(struct matcher *matcher, uint32_t at, unsigned hash)
     matcher->long_head[hash] = at;
 }
 
-/* Enters all places up to some that are behind any match at `place`. The last ones are in chains as
- * far as they have the bytes. */
+/* Enters the places up to some distance after any match at `place`. The last places of the text are
+ * entered only into chains for which they have enough bytes. */
 static void enter_ahead(struct matcher *matcher, uint32_t place)
 {
     uint32_t at = matcher->entered, left = matcher->size - place, end;
@@ -195,7 +200,7 @@ static void enter_ahead(struct matcher *matcher, uint32_t place)
     matcher->entered = at;
 }
 
-/* How many bytes at both places are the same, at most `most`. */
+/* How many bytes at `a` and `b` are equal, at most `most`. */
 static unsigned common_length(const uint8_t *a, const uint8_t *b, unsigned most)
 {
     unsigned length = 0;
@@ -222,15 +227,15 @@ static unsigned common_length(const uint8_t *a, const uint8_t *b, unsigned most)
 /* A search for a match at a place. */
 struct search {
     uint32_t place;
-    unsigned most;     /* no match is longer */
-    uint32_t reach;    /* any is less far away */
-    unsigned chain;    /* so many places of zlib's chain count */
-    unsigned left;     /* so many steps may go along other chains */
-    unsigned best;     /* length of the best one yet, or what it must be longer than */
-    uint32_t distance; /* of the best one yet; 0: none */
+    unsigned most;     /* the greatest possible length of a match */
+    uint32_t reach;    /* the distance must be less than this */
+    unsigned chain;    /* how many places of its chain zlib looks at */
+    unsigned left;     /* how many more steps may be made along other chains */
+    unsigned best;     /* the length of the best match so far, or the minimum to exceed */
+    uint32_t distance; /* of the best match so far; 0: none */
 };
 
-/* How many steps along zlib's chain it is to a place in it. */
+/* The number of steps along zlib's chain to the place at this distance. */
 static unsigned steps_to(const struct matcher *matcher, const struct search *search,
                          uint32_t distance)
 {
@@ -238,7 +243,7 @@ static unsigned steps_to(const struct matcher *matcher, const struct search *sea
                       matcher->number[(search->place - distance) % PLACES]);
 }
 
-/* Takes the place at a distance where its match is longer. */
+/* Makes the place at this distance the best match if it is longer. */
 static bool take_longer(const struct matcher *matcher, struct search *search, uint32_t distance)
 {
     const uint8_t *here = matcher->text + search->place;
@@ -251,15 +256,16 @@ static bool take_longer(const struct matcher *matcher, struct search *search, ui
     return true;
 }
 
-/* Whether zlib goes as far as the best match. No step is shorter than one place. */
+/* Whether zlib would reach the best match. Each step goes back at least one place, so a distance of
+ * at most `chain` is always reached. */
 static bool is_in_chain(const struct matcher *matcher, const struct search *search)
 {
     return search->distance <= search->chain ||
            steps_to(matcher, search, search->distance) <= search->chain;
 }
 
-/* Looks for a longer match along zlib's own chain. What is nearer than the best one is not longer.
- */
+/* Looks for a longer match along zlib's own chain. It starts at the best match so far, because no
+ * nearer one is longer. */
 static bool find_along_zlibs(const struct matcher *matcher, struct search *search)
 {
     for (uint32_t distance = search->distance;;) {
@@ -271,7 +277,7 @@ static bool find_along_zlibs(const struct matcher *matcher, struct search *searc
     }
 }
 
-/* The same along the chain of bytes that end behind the best match. */
+/* The same, along the chain of the three bytes that end one byte after the best match. */
 static bool find_longer(const struct matcher *matcher, struct search *search)
 {
     uint32_t from = search->place + search->best + 1 - DEFLATE_MATCH_MIN, distance = 0;
@@ -286,7 +292,9 @@ static bool find_longer(const struct matcher *matcher, struct search *search)
     return find_along_zlibs(matcher, search);
 }
 
-/* The same for matches of LONG_SIZE bytes at least, whose last ones are at `from`. */
+/* The same for matches of at least LONG_SIZE bytes, along the chain of the LONG_SIZE bytes at
+ * `from`.
+ */
 static bool find_longer_by(const struct matcher *matcher, struct search *search, uint32_t from)
 {
     const uint8_t *end = matcher->text + from;
@@ -304,8 +312,8 @@ static bool find_longer_by(const struct matcher *matcher, struct search *search,
     return find_along_zlibs(matcher, search);
 }
 
-/* The longest match of more than `former` bytes, and of those the nearest. Returns its length and
- * sets *start, or returns `former`. */
+/* Finds the longest match of more than `former` bytes, and of several such the nearest. Returns its
+ * length and sets *start; if there is none, returns `former`. */
 static unsigned longest_match(const struct matcher *matcher, uint32_t place, unsigned former,
                               uint32_t *start)
 {
@@ -324,10 +332,10 @@ static unsigned longest_match(const struct matcher *matcher, uint32_t place, uns
 
     if (former >= search.most)
         return search.most;
-    /* The nearest one may be a bit further away than the others. */
+    /* For the nearest place in the chain, zlib allows a greater distance by one. */
     if (behind > DISTANCE_MAX && matcher->back[place % PLACES] == DISTANCE_MAX)
         search.reach++;
-    /* Where there is a long one, it need not be found step by step. */
+    /* Try a long match first, rather than finding it byte by byte. */
     if (former + 1 < LONG_SIZE && search.most >= LONG_SIZE) {
         struct search first = search;
 
@@ -348,7 +356,7 @@ static unsigned longest_match(const struct matcher *matcher, uint32_t place, uns
     return search.best;
 }
 
-/* The best match at a place, which is better than one of `former` bytes at the place before. */
+/* Finds the best match at a place that is better than one of `former` bytes at the place before. */
 static unsigned find_match(struct matcher *matcher, uint32_t place, unsigned former,
                            uint32_t *start)
 {
@@ -365,7 +373,8 @@ static unsigned find_match(struct matcher *matcher, uint32_t place, unsigned for
     return length;
 }
 
-/* Ends the block in front of `place`. Stored as it is, it must be in the window still. */
+/* Ends the block before `place`. It can only be a stored block if its text is still in the window.
+ */
 static bool end_block(struct matcher *matcher, uint32_t place, bool last)
 {
     struct bytes text = {matcher->text + matcher->block_start, place - matcher->block_start};
@@ -381,7 +390,7 @@ static bool deflate_all(struct matcher *matcher)
 {
     uint32_t place = 0, start = 0;
     unsigned length = DEFLATE_MATCH_MIN - 1;
-    bool pending = false; /* the byte before may become a literal */
+    bool pending = false; /* the previous byte may become a literal */
 
     for (;;) {
         unsigned former = length;
@@ -427,7 +436,7 @@ enum result recompress(struct bytes text, enum zlib_level level, uint64_t most,
         return RESULT_NO_MEMORY;
     memset(matcher, 0, offsetof(struct matcher, head));
     matcher->number[0] = 0;
-    matcher->text = text.size == 0 ? effort->header : text.data; /* no pointer to nothing */
+    matcher->text = text.size == 0 ? effort->header : text.data; /* must not be NULL */
     matcher->size = (uint32_t)text.size;
     matcher->effort = effort;
     if (!add_fits(stream->size, most, &matcher->most))

@@ -6,8 +6,8 @@
 #include "common/base/inflate.h"
 #include "common/codec/streams.h"
 
-/* Of real sections each name takes a byte of streams at least, and streams are a tenth of what is
- * in them. */
+/* In real sections each name takes at least one byte of the streams, and the texts are about ten
+ * times as large as their zlib streams. */
 static const struct stream_proportion proportion_of_texts = {
     .per_part_byte = 1024,
     .per_section_byte = 256,

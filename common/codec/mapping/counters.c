@@ -1,5 +1,5 @@
 /*
- * What counters are, for writing and for reading: see counters.h.
+ * Counters, the part that writing and reading share: see counters.h.
  */
 #include "common/codec/mapping/counters.h"
 

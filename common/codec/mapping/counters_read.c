@@ -1,5 +1,5 @@
 /*
- * Counters of regions, as they are taken: see counters.h.
+ * Reading the counters of regions: see counters.h.
  */
 #include "common/codec/mapping/counters.h"
 
@@ -7,14 +7,15 @@
 
 #include "common/base/numbers.h"
 
-/* What cannot be gives the value zero: that it is broken is seen at the end of the region. */
+/* For invalid input: returns value zero; the cursors' result is checked at the end of the region.
+ */
 static uint32_t refuse(struct stream_cursors *cursors)
 {
     stream_fail(cursors, RESULT_UNFIT);
     return VALUE_ZERO;
 }
 
-/* ---- values that have not come ---- */
+/* ---- new values ---- */
 
 static inline uint32_t add(struct counters *counters, struct stream_cursors *cursors,
                            uint32_t counter)
@@ -154,7 +155,7 @@ static inline uint32_t take_code(struct counters *counters, struct stream_cursor
     }
 }
 
-/* A counter of a branch that is not what is left of the condition's counter. */
+/* Reads one counter of a branch, for all symbols but SYMBOL_DIFFERENCE. */
 static inline uint32_t take_side(struct counters *counters, struct stream_cursors *cursors,
                                  unsigned stream, uint8_t symbol)
 {
@@ -179,7 +180,7 @@ bool counters_reserve(struct counters *counters, size_t regions)
     return buffer_reserve(&counters->roots, regions * REGION_COUNTERS_MAX * sizeof(uint32_t));
 }
 
-/* The counter of a value that is an operand. */
+/* The counter of a value that is an operand; remembers it if it is an expression. */
 static inline uint32_t operand(struct counters *counters, uint32_t value, size_t index,
                                unsigned number)
 {

@@ -1,5 +1,5 @@
 /*
- * Counters of regions, as they are written: see counters.h.
+ * Writing the counters of regions: see counters.h.
  */
 #include "common/base/array.h"
 #include "common/codec/mapping/counters.h"
@@ -8,18 +8,18 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Two hashes of a few bytes each are what writing mostly does. */
+/* Inlined, since hashing a few bytes is most of the work of writing. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "common/base/numbers.h"
 
-/* Mappings with higher numbers, for which a table must be made, are not taken apart. */
+/* Mappings with higher counter numbers are stored raw, since there is a table by number. */
 #define COUNTER_NUMBER_MAX MAPPING_COUNT_MAX
 
 /* ---- expressions ---- */
 
-/* Starts the tables for a mapping with so many expressions. */
+/* Starts the tables for a mapping with `count` expressions. */
 static bool start_tables(struct counters *counters, size_t count)
 {
     size_t buckets = 16;
@@ -32,7 +32,7 @@ static bool start_tables(struct counters *counters, size_t count)
     if (!array_make_room((void **)&counters->buckets, &counters->bucket_capacity, 0, buckets,
                          sizeof(*counters->buckets)))
         return false;
-    /* What a hostile file holds must not all fall into one bucket. */
+    /* Seeded, so that a hostile file cannot make everything fall into one bucket. */
     if (counters->seed == 0 &&
         getrandom(&counters->seed, sizeof(counters->seed), GRND_NONBLOCK) != sizeof(counters->seed))
         counters->seed = (uintptr_t)counters;
@@ -43,7 +43,7 @@ static bool start_tables(struct counters *counters, size_t count)
     return true;
 }
 
-/* The node with these sides and this tag; equal expressions have one. */
+/* Finds or adds the node with these sides and this tag; equal expressions share a node. */
 static enum result find_node(struct counters *counters, uint32_t tag, uint32_t left, uint32_t right,
                              uint32_t *index)
 {
@@ -69,8 +69,8 @@ static enum result find_node(struct counters *counters, uint32_t tag, uint32_t l
     }
 }
 
-/* The counter of ours for one of the mapping. An expression has one tag wherever it is used; a
- * table that breaks that does not come back, and is not taken. */
+/* Converts a counter of the mapping to one whose expressions are nodes. An expression must have the
+ * same tag wherever it is used; otherwise the table would not round-trip, so it is refused. */
 static enum result import(struct counters *counters, const struct mapping *mapping,
                           uint32_t counter, unsigned depth, uint32_t *imported)
 {
@@ -132,7 +132,7 @@ static enum result enter_region(struct counters *counters, const struct mapping 
     return result;
 }
 
-/* Whether each counter of the regions is what it will come back as. */
+/* Whether each counter of the regions round-trips. */
 static bool regions_agree(const struct counters *counters, const struct mapping *mapping)
 {
     for (size_t i = 0; i < mapping->region_count; i++) {
@@ -150,8 +150,8 @@ static bool regions_agree(const struct counters *counters, const struct mapping 
     return true;
 }
 
-/* Forgets the values of plain counters that came in the mapping before: those alone, since a
- * mapping of few bytes may have a counter with a high number. */
+/* Forgets the values of the plain counters in the previous mapping. Clearing the whole table could
+ * take long, since even a small mapping may have a counter with a high number. */
 static void forget_numbers(struct counters *counters)
 {
     for (size_t i = 0; i < counters->value_count; i++) {
@@ -163,7 +163,7 @@ static void forget_numbers(struct counters *counters)
     }
 }
 
-/* No plain counter has come but that of the function. */
+/* Starts with no plain counter seen except the function's own. */
 static bool start_numbers(struct counters *counters)
 {
     size_t known = counters->of_numbers_capacity;
@@ -208,7 +208,7 @@ static uint32_t value_of(const struct counters *counters, uint32_t counter)
                                           : counters->of_numbers[number];
 }
 
-/* A counter comes that has not come. */
+/* Adds an unseen counter. */
 static bool add(struct counters *counters, uint32_t counter, uint32_t *value)
 {
     uint32_t number = COUNTER_INDEX(counter);
@@ -283,7 +283,7 @@ static bool put_value(struct counters *counters, struct streams *streams, unsign
 
 /* ---- symbols ---- */
 
-/* Whether a counter is an expression of these two values. */
+/* Whether a counter is an expression with this tag and these two values. */
 static bool is_made_of(const struct counters *counters, uint32_t counter, uint32_t tag,
                        uint32_t left, uint32_t right)
 {
@@ -296,7 +296,8 @@ static bool is_made_of(const struct counters *counters, uint32_t counter, uint32
            node->right == counters->values[right].counter;
 }
 
-/* The symbol of a value by its place in the list, which is brought to the front then. */
+/* The symbol of a value by its place in the list, if that is near the front; moves it there then.
+ */
 static uint8_t symbol_of_mtf(struct counters *counters, uint32_t value)
 {
     for (size_t place = 0; place < SYMBOLS_MTF; place++) {
@@ -309,7 +310,7 @@ static uint8_t symbol_of_mtf(struct counters *counters, uint32_t value)
     return SYMBOL_TOKEN;
 }
 
-/* The symbol of a counter by its number: SYMBOL_TOKEN for all others. */
+/* The symbol of an unseen counter by its number; SYMBOL_TOKEN if there is none. */
 static uint8_t symbol_of_number(const struct counters *counters, uint32_t counter)
 {
     if (counter == counter_of_number(counters->lowest))
@@ -374,7 +375,8 @@ bool counters_put_code(struct counters *counters, struct streams *streams, unsig
     return add(counters, counter, value);
 }
 
-/* One counter of a branch; `other` is the value of the other one, VALUE_NONE where it has not come.
+/* Writes one counter of a branch; `other` is the value of the other side, VALUE_NONE if it is
+ * unseen.
  */
 static bool put_side(struct counters *counters, struct streams *streams, unsigned stream,
                      uint32_t counter, uint32_t condition, uint32_t other, uint8_t *symbol,
@@ -396,7 +398,7 @@ static bool put_side(struct counters *counters, struct streams *streams, unsigne
                                    : add(counters, counter, value);
 }
 
-/* Whether the first counter, which has not come, is the condition less the second one. */
+/* Whether the first counter is unseen and equals the condition's minus the second one. */
 static bool is_rest(const struct counters *counters, uint32_t condition, uint32_t first,
                     uint32_t second)
 {

@@ -80,7 +80,7 @@ static inline enum result enter(struct counter_nodes *nodes, uint32_t counter, u
                                        : enter_again(nodes, node, limit);
 }
 
-/* Enters a node that is in the table once more: the same entries come again. */
+/* Enters a node that is in the table already, by repeating its entries. */
 static enum result enter_again(struct counter_nodes *nodes, const struct counter_node *node,
                                uint64_t limit)
 {
@@ -99,7 +99,7 @@ static enum result enter_again(struct counter_nodes *nodes, const struct counter
     return RESULT_OK;
 }
 
-/* Enters a node that is not in the table, and what is in it. */
+/* Enters a node that is not in the table yet, and those nested in it. */
 static enum result enter_new(struct counter_nodes *nodes, struct counter_node *node, uint64_t limit)
 {
     enum result result = make_room(nodes, 1, limit);
@@ -127,7 +127,7 @@ bool counter_nodes_write_table(struct counter_nodes *nodes, struct buffer *bytes
     if (!buffer_reserve(bytes,
                         NUMBER_32_SIZE_MAX + (nodes->table_count + 1) * 2 * NUMBER_32_SIZE_MAX))
         return false;
-    /* Many nodes are in the table several times. */
+    /* Encoded once for each node, since many are in the table several times. */
     for (size_t i = 0; i < nodes->count; i++) {
         struct counter_node *node = &nodes->nodes[i];
         uint8_t *end = put_32(node->text, counter_nodes_final(nodes, node->left));

@@ -1,11 +1,11 @@
 /*
- * Columns that are frequent: see frequent_columns.h.
+ * Frequent columns: see frequent_columns.h.
  */
 #include "common/codec/mapping/frequent_columns.h"
 
 #include <stdbool.h>
 
-/* The place of the highest count but that at `but`. */
+/* The index of the highest count, except for the one at `but`. */
 static unsigned find_most(const struct frequent_columns *columns, unsigned but)
 {
     unsigned most = but == 0 ? 1 : 0;

@@ -1,7 +1,7 @@
 /*
- * Lists of what came last, the last one first, each once: a reader moves what it uses to the
- * front. They are kept with the front at the end of an array that is longer than the list, so that
- * what is new costs a store, and what came a moment ago moves next to nothing.
+ * Move-to-front lists: each item once, the most recently used first. The front of the list is the
+ * end of an array that is longer than the list, so that adding an item takes one store, and moving
+ * a recent item to the front is cheap.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_MOVE_TO_FRONT_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_MOVE_TO_FRONT_H
@@ -13,19 +13,19 @@
 
 #define MTF_ROOM 256
 
-/* Items that are moved without a branch. */
+/* This many items from the front are moved without a branch. */
 #define MTF_NEAR 4
 
-/* A list is `most` long, which is less than MTF_ROOM - MTF_NEAR: of all that came, those that
- * fall out stay in front of it for a while. */
+/* The list consists of the last `most` items before `end`; `most` is less than MTF_ROOM - MTF_NEAR.
+ * Older items stay in the array for a while, but are not part of the list. */
 struct mtf {
     uint64_t items[MTF_ROOM];
-    size_t end; /* behind the front */
+    size_t end; /* the index after the front */
 };
 
 static inline void mtf_start(struct mtf *mtf)
 {
-    /* mtf_touch_near reads MTF_NEAR items, whatever they are. */
+    /* mtf_touch_near always reads MTF_NEAR items. */
     memset(mtf->items, 0, MTF_NEAR * sizeof(mtf->items[0]));
     mtf->end = MTF_NEAR;
 }
@@ -37,13 +37,13 @@ static inline size_t mtf_count(const struct mtf *mtf, size_t most)
     return count < most ? count : most;
 }
 
-/* The item at `place` from the front, which is less than the count. */
+/* The item at `place`, counted from the front, which must be less than the count. */
 static inline uint64_t mtf_get(const struct mtf *mtf, size_t place)
 {
     return mtf->items[mtf->end - 1 - place];
 }
 
-/* Where the item is, from the front; the count: nowhere. */
+/* The place of the item, counted from the front; the count if it is not in the list. */
 static inline size_t mtf_find(const struct mtf *mtf, size_t most, uint64_t item)
 {
     size_t place = 0, count = mtf_count(mtf, most);
@@ -53,11 +53,11 @@ static inline size_t mtf_find(const struct mtf *mtf, size_t most, uint64_t item)
     return place;
 }
 
-/* Brings the item at `place`, which is less than the count and than MTF_NEAR, to the front.
- * Which one it is cannot be foretold: so there is no branch. */
+/* Moves the item at `place`, which must be less than the count and than MTF_NEAR, to the front.
+ * Without branches, since the place is unpredictable. */
 static inline uint64_t mtf_touch_near(struct mtf *mtf, size_t place)
 {
-    /* By place: from where each item behind the front comes. */
+    /* By place: where each of the first items comes from. */
     static const uint8_t sources[MTF_NEAR][MTF_NEAR] = {
         {0, 1, 2, 3}, {1, 0, 2, 3}, {2, 0, 1, 3}, {3, 0, 1, 2}};
     uint64_t *front = mtf->items + mtf->end - 1;
@@ -85,7 +85,7 @@ static inline uint64_t mtf_touch(struct mtf *mtf, size_t place)
     return item;
 }
 
-/* Puts an item that is not in the list in front, where `really` is 1, not 0. */
+/* Puts an item that is not in the list at the front if `really` is 1; does nothing if it is 0. */
 static inline void mtf_add_if(struct mtf *mtf, size_t most, uint64_t item, size_t really)
 {
     if (mtf->end == MTF_ROOM) {

@@ -1,5 +1,5 @@
 /*
- * Patterns of regions as bytes: see pattern_table.h.
+ * Encoding patterns of regions: see pattern_table.h.
  */
 #include "common/codec/mapping/pattern_table.h"
 
@@ -10,7 +10,7 @@
 
 struct pattern_use {
     uint32_t pattern;
-    uint32_t place; /* in the order of their coming; once they are sorted, in the table */
+    uint32_t place; /* in order of first occurrence; after sorting, in the table */
     uint64_t count;
 };
 

@@ -1,9 +1,9 @@
 /*
- * The patterns of regions (region_pattern.h) as bytes.
+ * Encodes the patterns of regions (region_pattern.h) as bytes.
  *
- * A table has those that come, the most frequent ones first; a pattern is a number in it,
- * in one byte or two. There are three streams more than that of the numbers: the table, the second
- * bytes, and patterns that have no place in the table, as they are.
+ * A table lists the patterns that occur, the most frequent ones first; a pattern is stored as its
+ * index in the table, in one byte or two. Besides the stream of first bytes there are three more:
+ * the table, the second bytes, and the patterns that are not in the table.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_PATTERN_TABLE_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_PATTERN_TABLE_H
@@ -12,8 +12,8 @@
 #include "common/codec/mapping/region_pattern.h"
 #include "common/codec/mapping/streams.h"
 
-/* Patterns with a byte of their own; those that two bytes stand for; and the byte of those that are
- * stored as they are. Stored in sidecars. */
+/* How many patterns have one-byte codes, and how many two-byte codes; and the byte that stands for
+ * a pattern outside the table. Stored in sidecars. */
 #define PATTERNS_SHORT     240
 #define PATTERNS_LONG      (15 * 256)
 #define PATTERN_AS_IT_IS   255
@@ -21,7 +21,7 @@
 
 /* Initialize to {0}; free with pattern_table_free. */
 struct pattern_table {
-    /* Writing: by the number of a pattern its place below, and all that came. */
+    /* Writing: the place of each pattern in `uses`, and the sequence of all patterns. */
     struct intern_table places;
     struct pattern_use *uses;
     size_t use_capacity;
@@ -35,19 +35,19 @@ void pattern_table_free(struct pattern_table *table);
 
 /* ---- writing ---- */
 
-/* False if out of memory. Likewise below. */
+/* Adds a pattern to the sequence. False if out of memory, also below. */
 bool pattern_table_add(struct pattern_table *table, uint32_t pattern);
 
-/* Puts all that were added into the streams. */
+/* Writes the table and all patterns that were added to the streams. */
 bool pattern_table_put(struct pattern_table *table, struct streams *streams);
 
 /* ---- reading ---- */
 
-/* Takes the table. */
+/* Reads the table. */
 enum result pattern_table_take(struct pattern_table *table, struct stream_cursors *cursors);
 
-/* Takes a pattern that a byte alone does not stand for; *room is for it. NULL, with the cursors'
- * result, if there is none. */
+/* Reads a pattern that has no one-byte code; *room is a place for it. On failure returns NULL and
+ * sets the cursors' result. */
 const struct region_pattern *pattern_take_long(const struct pattern_table *table,
                                                struct stream_cursors *cursors, uint8_t first,
                                                struct region_pattern *room);

@@ -1,9 +1,9 @@
 /*
  * Function records of the coverage mapping: "The mapping of functions" in docs/format.md.
  *
- * NameRef follows from the names, FuncHash from the data; of the FilenamesRefs there is one for
- * each translation unit. Mappings that are the same, as those of a template's instances are, are
- * stored once. How mappings are taken apart is in regions.h and counters.h.
+ * NameRef follows from the names, and FuncHash from the data; there is one FilenamesRef for each
+ * translation unit. Identical mappings, such as those of the instances of a C++ template, are
+ * stored once. How a mapping is encoded is described in regions.h and counters.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +18,11 @@
 
 #define HEADER_SIZE 28
 
-/* What a mapping is written into may be so much larger than what is written. */
+/* How much larger than a mapping the buffer for it may be, in bytes. */
 #define MAPPING_ROOM ((uint64_t)16 << 10)
 
-/* A number of the section takes one byte at least, and what stands for it hardly more than ten: its
- * own byte, and a difference that takes more bytes than both numbers do. */
+/* A number takes at least one byte in the section, and hardly more than ten in the streams: a code
+ * of one byte, and a difference. */
 #define STREAMS_PER_BYTE 16
 
 enum {
@@ -50,7 +50,8 @@ struct record {
 
 /* ---- hashes that the data does not have ---- */
 
-/* A hash as its number of bytes, and those, low one first: those of simple functions have few. */
+/* Stores a hash as a number of bytes, and these bytes in little-endian order: hashes of simple
+ * functions have few. */
 static bool put_other_hash(uint64_t hash, struct buffer *sizes, struct buffer *bytes)
 {
     uint8_t stored[8];
@@ -84,7 +85,7 @@ struct encoder {
     struct streams *streams;
     struct name_refs name_refs;
     const struct data_records *data;
-    struct data_records own_data; /* where the context has none */
+    struct data_records own_data; /* used if the context has none */
     struct intern_table filenames;
     uint64_t filenames_before;
     struct intern_table mappings; /* by digest */
@@ -158,7 +159,7 @@ static enum result put_mapping(struct encoder *encoder, const struct record *rec
                : RESULT_NO_MEMORY;
 }
 
-/* The record at the offset, and where the next is. False if there is none of this form. */
+/* Takes the record at *offset and moves *offset to the next. False if there is no valid record. */
 static bool take_record(struct bytes section, bool big, uint64_t *offset, struct record *record)
 {
     struct bytes header;
@@ -234,7 +235,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
 
 /* ---- decoding ---- */
 
-/* A mapping that has come, where it is in the section. */
+/* A mapping that has occurred before: where it is in the section. */
 struct known_mapping {
     size_t offset;
     uint32_t size;
@@ -243,11 +244,11 @@ struct known_mapping {
 struct decoder {
     const struct transform_context *context;
     struct stream_cursors cursors;
-    /* What is left of streams that are not only numbers and bytes. */
+    /* The unread rests of the streams for which there are no cursors. */
     struct bytes name_ref_codes, name_ref_operands, hash_sizes, hashes, raw;
     struct name_refs name_refs;
     const struct data_records *data;
-    struct data_records own_data; /* where the context has none */
+    struct data_records own_data; /* used if the context has none */
     struct bytes filenames_refs;  /* all of them */
     uint64_t filenames_known;
     uint64_t filenames_before;
@@ -290,7 +291,7 @@ static bool get_filenames(struct decoder *decoder, struct record *record)
     return true;
 }
 
-/* Puts a mapping together. `limit`: how much the section may still grow. */
+/* Decodes a mapping. `limit`: how many bytes the section may still grow by. */
 static enum result make_mapping(struct decoder *decoder, uint64_t limit, struct buffer *section)
 {
     enum result result;
@@ -360,7 +361,7 @@ static enum result get_mapping(struct decoder *decoder, uint64_t limit, struct b
     return buffer_append(&decoder->known, &known, sizeof(known)) ? RESULT_OK : RESULT_NO_MEMORY;
 }
 
-/* `left`: how much the section may still grow. */
+/* `left`: how many bytes the section may still grow by. */
 static enum result decode_record(struct decoder *decoder, uint64_t left, struct buffer *section)
 {
     bool big = decoder->context->big_endian;
@@ -419,8 +420,8 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
                : RESULT_NO_MEMORY;
 }
 
-/* Room for the section at once, so that it is not moved as it grows; more of it than what its
- * streams would mostly make is left to growing, whatever size is claimed. False if out of memory. */
+/* Makes room for the section in advance, so that it is not moved as it grows; but no more than such
+ * streams usually decode to, whatever size is declared. False if out of memory. */
 static bool make_room(const struct streams *streams, uint64_t size, struct buffer *section)
 {
     static const struct stream_proportion frequent = {
@@ -469,7 +470,8 @@ static enum result decode(const struct transform_context *context, struct stream
 
 /* ---- blocks ---- */
 
-/* Up to a record that ends behind the wanted size; all, if there is none. */
+/* Cuts after the first record that ends at or after the wanted size; if there is none, takes all.
+ */
 static uint64_t cut(const struct transform_context *context, struct bytes section, uint64_t wanted)
 {
     struct record record;

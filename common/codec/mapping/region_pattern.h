@@ -1,12 +1,13 @@
 /*
- * Patterns: all of a region that is chosen from a few cases, in one number.
+ * Patterns. A pattern is one number that combines all properties of a region that are chosen from a
+ * few cases.
  *
- * Code has a grammar, and so have its regions: a condition is followed by a branch in the same
- * place, whose counters are a new one and what is left of the condition's; then by a gap, one
- * column behind; then by code which starts where the gap ends and has the branch's counter. Such
- * choices follow from each other, within a region as from one to the next, so they are stored
- * together: few hundred patterns are nearly all that there are, and zstd finds their sequences
- * again. Only what cannot be foretold is a number of its own.
+ * Code has a grammar, and so do its regions: a condition is followed by a branch at the same place,
+ * whose counters are a new one and the condition's minus that; then by a gap, one column later;
+ * then by code that starts where the gap ends and has the branch's counter. Such choices depend on
+ * each other, within a region and from one to the next, so they are stored together. A few hundred
+ * patterns cover nearly all regions, and zstd finds repeated sequences of them. Only what cannot be
+ * predicted is stored as separate numbers.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_REGION_PATTERN_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_REGION_PATTERN_H
@@ -18,33 +19,33 @@
 
 /* All values below are stored in sidecars. */
 
-/* How many of the ends that were open behind the start of the region before (active_ends.h) are not
- * behind this one's: those are completed. The last of them, or else the start of the region before,
- * is the anchor that the start is counted from. One number says that this is the first region of
- * its file, the start of which is stored. */
+/* `completed` is how many of the open ends (active_ends.h) lie at or before the start of this
+ * region. The last of them, or if there is none the start of the previous region, is the anchor,
+ * from which the start is counted. COMPLETED_FIRST means that this is the first region of its file,
+ * whose start is stored. */
 #define COMPLETED_MAX   29
 #define COMPLETED_FIRST 30
 
 /* Where a region starts. */
 enum region_start {
-    START_NEAR = 0,    /* on the anchor's line, 0 to 4 columns further on */
-    START_ON_LINE = 5, /* on the anchor's line, the column is stored */
+    START_NEAR = 0,    /* on the anchor's line, 0 to 4 columns after it */
+    START_ON_LINE = 5, /* on the anchor's line; the column is stored */
     /* On the next line: in one of the frequent columns (frequent_columns.h), or the column is
      * stored.
      */
     START_LINE = 6,
-    START_LINES = 9, /* the number of lines is stored; columns likewise */
+    START_LINES = 9, /* the same, but on a later line; the number of lines is stored */
     START_FORMS = 12,
 };
 
 /* Where it ends. */
 enum region_end {
-    END_ACTIVE = 1,  /* where the innermost region ends that is open, to the 15th one */
-    END_NEAR = 16,   /* on its line, 0 or 1 columns behind its start */
-    END_LENGTH = 18, /* on its line, the length is stored */
+    END_ACTIVE = 1,  /* at the end of the innermost open region; up to the 15th innermost */
+    END_NEAR = 16,   /* on the line of its start, 0 or 1 columns after it */
+    END_LENGTH = 18, /* on the line of its start; the length is stored */
     /* On the next line: in one of the frequent columns, or the column is stored. */
     END_LINE = 19,
-    END_LINES = 22, /* the number of lines is stored; columns likewise */
+    END_LINES = 22, /* the same, but on a later line; the number of lines is stored */
     END_FORMS = 25,
 };
 
@@ -59,7 +60,7 @@ struct region_pattern {
     uint8_t completed;
     uint8_t start; /* enum region_start */
     uint8_t end;   /* enum region_end */
-    /* The symbols of the region's counters. Of an expansion: whether its file is not the next. */
+    /* The symbols of the region's counters. For an expansion: 0 if its file is the next one. */
     uint8_t symbols[REGION_COUNTERS_MAX];
 };
 
@@ -76,7 +77,7 @@ static inline uint32_t pattern_pack(const struct region_pattern *pattern)
     return (number << SYMBOL_BITS | pattern->symbols[1]) + 1;
 }
 
-/* False if that is no pattern's number. */
+/* False if no pattern has this number. */
 static inline bool pattern_unpack(uint64_t number, struct region_pattern *pattern)
 {
     *pattern = (struct region_pattern){.kind = REGION_KINDS};

@@ -1,5 +1,5 @@
 /*
- * What regions say of each other, for writing and for reading: see regions.h.
+ * Regions, the part that writing and reading share: see regions.h.
  */
 #include "common/codec/mapping/regions.h"
 

@@ -1,10 +1,10 @@
 /*
- * The files and regions of mappings, but for the counters: "The mapping of functions" in
+ * The files and regions of mappings, except for their counters: "The mapping of functions" in
  * docs/format.md.
  *
- * Of each file but the first, the *template* is stored, which is the kinds and source ranges of its
- * regions: what a macro expands to is the same wherever it is used. Where the template is new, each
- * region has its pattern (region_pattern.h), with what that leaves open.
+ * For each file but the first, a *template* is stored: the kinds and source ranges of its regions.
+ * It is reused, because a macro expands to the same regions wherever it is used. The regions of a
+ * new template are stored as patterns (region_pattern.h) and the numbers that these require.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_REGIONS_H
@@ -16,48 +16,47 @@
 #include "common/codec/mapping/pattern_table.h"
 #include "common/codec/mapping/template_lists.h"
 
-/* The regions of a file that was expanded: the places of those of a macro are the same wherever it
- * is used. */
+/* The regions of an expanded file. */
 struct region_template {
     size_t first; /* in template_regions */
     uint32_t count;
 };
 
-/* What is known of a file before it comes, from the region that is expanded to it. */
+/* What is known of a file in advance, from the expansion region that refers to it. */
 struct file_origin {
-    uint64_t mapping; /* for which this holds: its number */
-    uint32_t value;   /* of the counter where it is expanded */
-    uint32_t list;    /* of templates */
+    uint64_t mapping; /* the number of the mapping that this is valid for */
+    uint32_t value;   /* of the counter where the file is expanded */
+    uint32_t list;    /* the list of templates */
 };
 
-/* Of files with higher numbers nothing is known. The form depends on it. */
+/* For files with higher numbers nothing is remembered. The stored form depends on it. */
 #define FILE_ORIGINS_MAX 16384
 
-/* Where a region of a new template is, and what that says of those that follow. */
+/* The state within a file whose template is new. */
 struct file_state {
     struct active_ends active;
-    uint64_t line; /* of the last region, counted from the file's first, in the high half */
+    uint64_t line; /* of the last region, counted from the file's first; in the high half */
 };
 
-/* Goes from one mapping to the next. Initialize to {0}; free with regions_free. */
+/* Kept from one mapping to the next. Initialize to {0}; free with regions_free. */
 struct regions {
-    struct intern_table template_numbers; /* writing: from the digest of a template to its number */
+    struct intern_table template_numbers; /* writing: the number of a template by its digest */
     struct buffer key;
     struct region_template *templates; /* reading */
     size_t template_count, template_capacity;
-    struct mapping template_regions; /* only its regions */
+    struct mapping template_regions; /* only the member `regions` is used */
     struct template_lists lists;
     struct pattern_table patterns;
-    uint32_t first_line; /* of the mapping before */
-    /* The mapping at hand. */
+    uint32_t first_line; /* of the previous mapping */
+    /* The current mapping. */
     uint64_t mapping; /* its number */
     struct file_origin *origins;
     size_t origin_count;
     uint64_t next_file;
-    uint64_t expansions; /* that have come */
+    uint64_t expansions; /* how many there have been */
     struct file_state file;
-    /* Through all mappings: of starts on another line than the anchor, and of ends on another line
-     * than the start, by class. */
+    /* For all mappings, by class: columns of starts on another line than the anchor, and of ends on
+     * another line than the start. */
     struct frequent_columns starts[START_CLASSES], ends[END_CLASSES];
 };
 
@@ -94,8 +93,7 @@ static inline uint64_t region_end_position(const struct file_state *file,
     return (file->line + ((uint64_t)region->num_lines << 32)) | region->column_end;
 }
 
-/* The column that frequent columns are counted from: that in which the innermost active region
- * ends.
+/* The base column, from which frequent columns are counted: where the innermost active region ends.
  */
 static inline uint32_t region_base_column(const struct file_state *file)
 {
@@ -104,13 +102,13 @@ static inline uint32_t region_base_column(const struct file_state *file)
     return end != NULL ? (uint32_t)end->place : 0;
 }
 
-/* Code that starts here has mostly this counter; `file_value` is that of the whole file. */
+/* The value that code starting here usually has; `file_value` is that of the whole file. */
 static inline uint32_t region_enclosing(const struct file_state *file, uint32_t file_value)
 {
     return file->active.count != 0 ? file->active.ends[file->active.count - 1].value : file_value;
 }
 
-/* Starts. False if out of memory. */
+/* Called before the first mapping. False if out of memory. */
 bool regions_start(struct regions *regions);
 
 /* Starts a mapping. */
@@ -119,7 +117,7 @@ void regions_start_mapping(struct regions *regions);
 /* Starts a file. */
 void regions_start_file(struct regions *regions);
 
-/* A region, whose value is known, has been coded: what that says of others. */
+/* Updates the state after a region with this value. */
 static inline void regions_pass(struct regions *regions, const struct region *region,
                                 uint32_t value, uint32_t enclosing)
 {
@@ -130,14 +128,14 @@ static inline void regions_pass(struct regions *regions, const struct region *re
     active_ends_add(&file->active, region_end_position(file, region), value);
 }
 
-/* What is known of a file; of the first one, and of those that were not expanded, the function's
- * own counter. */
+/* What is known of a file in advance. For the first file, and for files that are not expanded, the
+ * value is the function's own counter. */
 struct file_origin regions_origin(const struct regions *regions, size_t file);
 
-/* A file is expanded. False if out of memory. */
+/* Remembers that a file is expanded. False if out of memory. */
 bool regions_expand(struct regions *regions, uint32_t file, uint32_t value, uint32_t list);
 
-/* The list of templates for what is expanded by a region outside of macros. */
+/* The list of templates for an expansion region outside macros. */
 static inline uint32_t region_template_list(const struct region *region)
 {
     return template_list_of_length(region->num_lines != 0 || region->column_end < region->column
@@ -147,22 +145,22 @@ static inline uint32_t region_template_list(const struct region *region)
 
 /* ---- writing ---- */
 
-/* False if out of memory. */
+/* Called before the first mapping. False if out of memory. */
 bool regions_start_writing(struct regions *regions);
 
-/* Puts a mapping for which counters_start_writing was called. False if out of memory. */
+/* Writes a mapping for which counters_start_writing was called. False if out of memory. */
 bool regions_put(struct regions *regions, struct counters *counters, const struct mapping *mapping,
                  struct streams *streams);
 
-/* Puts the patterns of all mappings. False if out of memory. */
+/* Writes the patterns of all mappings. False if out of memory. */
 bool regions_finish_writing(struct regions *regions, struct streams *streams);
 
 /* ---- reading ---- */
 
-/* Takes what comes before all mappings. */
+/* Reads what precedes all mappings. */
 enum result regions_start_reading(struct regions *regions, struct stream_cursors *cursors);
 
-/* Takes a mapping of `limit` bytes at most, all but its expressions. */
+/* Reads a mapping of at most `limit` bytes, except for its expressions. */
 enum result regions_take(struct regions *regions, struct counters *counters,
                          struct stream_cursors *cursors, uint64_t limit, struct mapping *mapping);
 

@@ -1,5 +1,5 @@
 /*
- * Files and regions, as they are taken: see regions.h.
+ * Reading files and regions: see regions.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ enum result regions_start_reading(struct regions *regions, struct stream_cursors
 
 /* ---- places ---- */
 
-/* A number that must have 32 bits, like stream_take_32. */
+/* Checks that a number fits 32 bits, like stream_take_32. */
 static inline uint32_t check_32(struct stream_cursors *cursors, uint64_t number)
 {
     if (number > UINT32_MAX)
@@ -41,7 +41,7 @@ static void take_first_start(struct regions *regions, struct stream_cursors *cur
     regions->first_line = region->line;
 }
 
-/* A column on another line: a frequent one, or one that is next in the part. */
+/* Reads a column on another line: a frequent one, or the next number of the stream. */
 static inline uint32_t take_column(const struct file_state *file, struct frequent_columns *frequent,
                                    struct stream_cursors *cursors, unsigned stream, unsigned which)
 {
@@ -54,7 +54,7 @@ static inline uint32_t take_column(const struct file_state *file, struct frequen
     return column;
 }
 
-/* The start, counted from the anchor. */
+/* Reads the start, which is counted from the anchor. */
 static inline void take_start(struct regions *regions, struct stream_cursors *cursors,
                               struct region *region, uint64_t anchor, uint8_t form)
 {
@@ -113,8 +113,8 @@ static inline void take_end(struct regions *regions, struct stream_cursors *curs
     }
 }
 
-/* The source range of a region; *completed is the value of what it completed last, or VALUE_ZERO.
- */
+/* Reads the source range of a region. *completed is the value of the last end that it completes, or
+ * VALUE_ZERO. */
 static inline void take_range(struct regions *regions, struct stream_cursors *cursors,
                               struct region *region, size_t index, bool is_main,
                               const struct region_pattern *pattern, uint32_t *completed)
@@ -149,12 +149,12 @@ static inline void take_range(struct regions *regions, struct stream_cursors *cu
 
 /* ---- operands ---- */
 
-/* Where a region is: in the mapping, and in which template, or in the first file. */
+/* The place of a region: in the mapping, and in a template or the first file. */
 struct region_at {
     bool is_main;
     size_t template;
     size_t index;      /* in the file */
-    size_t in_mapping; /* likewise */
+    size_t in_mapping; /* its index in the mapping */
 };
 
 static void take_numbers(struct stream_cursors *cursors, struct region *region)
@@ -178,7 +178,8 @@ static void take_expansion(struct regions *regions, struct stream_cursors *curso
     }
 }
 
-/* Takes what the region has. Returns the value of code, and VALUE_ZERO else. */
+/* Reads the operands of a region. Returns the value of its counter for code, otherwise VALUE_ZERO.
+ */
 static inline uint32_t take_operands(struct regions *regions, struct counters *counters,
                                      struct stream_cursors *cursors, struct region *region,
                                      struct region_at at, unsigned stream,
@@ -209,7 +210,7 @@ static inline uint32_t take_operands(struct regions *regions, struct counters *c
 
 /* ---- files ---- */
 
-/* Room for so many regions more, and for their counters. */
+/* Makes room for `more` regions and their counters. */
 static enum result reserve(struct counters *counters, struct mapping *mapping, uint64_t limit,
                            size_t more)
 {
@@ -222,7 +223,7 @@ static enum result reserve(struct counters *counters, struct mapping *mapping, u
                : RESULT_NO_MEMORY;
 }
 
-/* How many regions the mapping may have before room for more must be asked for. */
+/* How many regions the mapping may have before reserve must be called again. */
 static inline size_t reserved(const struct counters *counters, const struct mapping *mapping,
                               uint64_t limit)
 {
@@ -256,7 +257,7 @@ static inline void take_new_region(struct regions *regions, struct counters *cou
     regions_pass(regions, region, value, context.enclosing);
 }
 
-/* Takes regions until the file has no more. */
+/* Reads regions up to the end of the file. */
 static enum result take_new_regions(struct regions *regions, struct counters *counters,
                                     struct stream_cursors *cursors, uint64_t limit,
                                     struct mapping *mapping, struct region_at at,
@@ -339,7 +340,7 @@ static bool add_template(struct regions *regions, const struct mapping *mapping,
     return true;
 }
 
-/* Takes which template a file has. A new one has no regions yet. */
+/* Reads the template of a file. A new one has no regions yet. */
 static enum result take_template(struct regions *regions, struct stream_cursors *cursors,
                                  uint32_t list_number, size_t *template, bool *is_new)
 {

@@ -1,5 +1,5 @@
 /*
- * Files and regions, as they are written: see regions.h.
+ * Writing files and regions: see regions.h.
  */
 #include <string.h>
 
@@ -19,8 +19,8 @@ bool regions_finish_writing(struct regions *regions, struct streams *streams)
 
 /* ---- places ---- */
 
-/* Completes what ends at `start` or before it, but not more than COMPLETED_MAX; the number of what
- * was completed, the last end in *anchor, which is as it was if there is none, and its value. */
+/* Completes the ends at or before `start`, but at most COMPLETED_MAX, and returns how many. Sets
+ * *anchor and *value to the place and the value of the last one, if there is one. */
 static unsigned complete_ends(struct file_state *file, uint64_t start, uint64_t *anchor,
                               uint32_t *value)
 {
@@ -52,7 +52,7 @@ static bool put_first_start(struct regions *regions, struct streams *streams,
            stream_put(streams, STREAM_FIRST_COLUMNS + is_zero, region->column);
 }
 
-/* Which of the frequent columns a column is. */
+/* The index of a column among the frequent ones. */
 static unsigned find_frequent(const struct file_state *file, struct frequent_columns *columns,
                               uint32_t column)
 {
@@ -63,7 +63,7 @@ static unsigned find_frequent(const struct file_state *file, struct frequent_col
     return frequent;
 }
 
-/* Stores the start, counted from the anchor. */
+/* Writes the start, counted from the anchor. */
 static bool put_start(struct regions *regions, struct streams *streams, const struct region *region,
                       uint64_t anchor, uint8_t *form)
 {
@@ -109,8 +109,8 @@ static bool put_end(struct regions *regions, struct streams *streams, const stru
             stream_put(streams, STREAM_END_COLUMNS + class, region->column_end));
 }
 
-/* The source range of a region; *completed is the value of what it completed last, or VALUE_ZERO.
- */
+/* Writes the source range of a region. *completed is the value of the last end that it completes,
+ * or VALUE_ZERO. */
 static bool put_range(struct regions *regions, struct streams *streams, const struct region *region,
                       size_t index, bool is_main, struct region_pattern *pattern,
                       uint32_t *completed)
@@ -136,7 +136,7 @@ static bool put_range(struct regions *regions, struct streams *streams, const st
 
 /* ---- operands ---- */
 
-/* Where a region is: in which template, or in the first file. */
+/* The place of a region: in a template or the first file. */
 struct region_at {
     bool is_main;
     size_t template;
@@ -166,7 +166,7 @@ static bool put_expansion(struct regions *regions, struct streams *streams,
            regions_expand(regions, file, enclosing, list);
 }
 
-/* Puts what the region has. *value is that of code. */
+/* Writes the operands of a region. *value is the value of its counter for code. */
 static bool put_operands(struct regions *regions, struct counters *counters,
                          struct streams *streams, const struct region *region, struct region_at at,
                          unsigned stream, struct counter_context context, uint8_t symbols[2],
@@ -248,7 +248,7 @@ static bool put_known_regions(struct regions *regions, struct counters *counters
     return true;
 }
 
-/* Puts which template the file has, and its number. */
+/* Writes the template of a file, and determines its number. */
 static bool put_template(struct regions *regions, struct streams *streams,
                          const struct region *first, uint32_t count, uint32_t list_number,
                          size_t *template, bool *is_new)
@@ -300,8 +300,8 @@ static bool put_file(struct regions *regions, struct counters *counters, struct 
                   : put_known_regions(regions, counters, streams, first, count, at, origin.value);
 }
 
-/* Whether a reader knows by the expansions how many files there are: whenever a file ends, there is
- * a next one if more were expanded than there are. */
+/* Whether the expansions tell a reader how many files there are: after each file, there is another
+ * one exactly if more files were expanded than there have been. */
 static bool is_expanded(const struct mapping *mapping)
 {
     const struct region *region = mapping->regions;

@@ -1,5 +1,5 @@
 /*
- * Numbers of streams: see mapping/streams.h.
+ * Reading numbers from streams: see mapping/streams.h.
  */
 #include "common/codec/mapping/streams.h"
 

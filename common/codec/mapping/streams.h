@@ -1,5 +1,5 @@
 /*
- * The streams of the mapping of functions, which several files write and read.
+ * The streams of the mapping of functions, which several files here write and read.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_STREAMS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_STREAMS_H
@@ -7,7 +7,7 @@
 #include "common/codec/streams.h"
 #include "common/llvm/mapping.h"
 
-/* Stored in sidecars: the classes of source ranges have streams of their own. */
+/* Classes of source ranges; each class has its own streams. Stored in sidecars. */
 enum range_class {
     CLASS_CODE = 0,
     CLASS_GAP = 1,
@@ -16,7 +16,7 @@ enum range_class {
     CLASS_ZERO = 4,
     CLASS_BRANCH = 5,
     START_CLASSES = 6,
-    /* Of ends one more: that of a file's first region, unless it is of class zero. */
+    /* Ends have one more class: for a file's first region, unless its class is CLASS_ZERO. */
     CLASS_FIRST = 6,
     END_CLASSES = 7,
 };
@@ -60,7 +60,7 @@ enum mapping_stream {
     STREAM_FIRST_COLUMNS = 33,
     STREAM_FIRST_ZERO_COLUMNS = 34,
     STREAM_EXPANDED_FIRST_COLUMNS = 35,
-    /* Of each class one. */
+    /* From here on, one stream for each class. */
     STREAM_START_LINES = 36,
     STREAM_START_COLUMNS = 42,
     STREAM_START_DISTANCES = 48,
@@ -72,13 +72,13 @@ enum mapping_stream {
 
 _Static_assert(MAPPING_STREAMS <= STREAMS_MAX, "there are more streams than can be packed");
 
-/* What is left of a stream while it is read. */
+/* The unread rest of a stream. */
 struct stream_cursor {
     const uint8_t *at, *end;
 };
 
-/* `result` says whether something was wanted that is not there, or cannot be: what was taken is 0
- * then. Looked at once a region rather than once a number. */
+/* `result` becomes an error when a number is missing or invalid; what is read is 0 then. It is
+ * checked once for each region rather than for each number. */
 struct stream_cursors {
     struct stream_cursor stream[MAPPING_STREAMS];
     enum result result;
@@ -101,7 +101,7 @@ static inline bool stream_put(struct streams *streams, unsigned stream, uint64_t
     return buffer_append_uleb128(&streams->stream[stream], number);
 }
 
-/* The first failure counts: what fails behind it may only do so because of it. */
+/* Only the first failure counts, since later ones may be caused by it. */
 static inline void stream_fail(struct stream_cursors *cursors, enum result result)
 {
     if (cursors->result == RESULT_OK)
@@ -118,7 +118,7 @@ static inline uint8_t stream_take_byte(struct stream_cursors *cursors, unsigned 
     return 0;
 }
 
-/* Takes a number of any size. */
+/* Reads a number of any size. */
 uint64_t stream_take_long(struct stream_cursors *cursors, unsigned stream);
 
 static inline uint64_t stream_take(struct stream_cursors *cursors, unsigned stream)
@@ -130,7 +130,7 @@ static inline uint64_t stream_take(struct stream_cursors *cursors, unsigned stre
     return stream_take_long(cursors, stream);
 }
 
-/* A number of 32 bits, as all of a mapping are. */
+/* Reads a 32-bit number, as all numbers in a mapping are. */
 static inline uint32_t stream_take_32(struct stream_cursors *cursors, unsigned stream)
 {
     uint64_t number = stream_take(cursors, stream);

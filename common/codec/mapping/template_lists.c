@@ -1,5 +1,5 @@
 /*
- * Lists of templates that are expected: see template_lists.h.
+ * Lists of likely templates: see template_lists.h.
  */
 #include "common/codec/mapping/template_lists.h"
 

@@ -1,8 +1,9 @@
 /*
- * Which templates to expect of what is expanded.
+ * Lists of the templates that are likely for an expansion.
  *
- * A region that is expanded is as long as the name of the macro, and what is expanded within a
- * macro is always the same. So of both it is kept which templates came there, the last one first.
+ * An expansion region is as long as the name of the macro, and an expansion within a macro is
+ * always the same. So for each length, and for each expansion in a template, the templates that
+ * occurred there are remembered, the most recent one first.
  */
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_TEMPLATE_LISTS_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_TEMPLATE_LISTS_H
@@ -11,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The form depends on it. */
-#define TEMPLATE_LENGTHS      64 /* lists for regions of a length of up to 62, and for all others */
+/* The stored form depends on these numbers. */
+#define TEMPLATE_LENGTHS      64 /* one list for each length up to 62, and one for all others */
 #define TEMPLATE_LENGTH_OTHER 63
 #define TEMPLATES_OF_A_LENGTH 32 /* in a list */
 #define TEMPLATE_INNER_LISTS  4096
@@ -33,8 +34,8 @@ void template_lists_free(struct template_lists *lists);
 /* False if out of memory. */
 bool template_lists_start(struct template_lists *lists);
 
-/* The number of the list for an expansion: by its length, or by the template that it is in and its
- * index in it. */
+/* The number of the list for an expansion: by its length, or by its template and its index in that.
+ */
 static inline uint32_t template_list_of_length(uint64_t length)
 {
     return length < TEMPLATE_LENGTH_OTHER ? (uint32_t)length : TEMPLATE_LENGTH_OTHER;
@@ -47,10 +48,10 @@ static inline uint32_t template_list_of_region(size_t template, size_t index)
 
 struct template_list template_list_get(const struct template_lists *lists, uint32_t number);
 
-/* Where a template is in the list; its size: nowhere. */
+/* The place of a template in the list; the list's size if it is not there. */
 unsigned template_list_find(struct template_list list, size_t template);
 
-/* Brings a template, which is in the list at `place` or is not in it, to the front. */
+/* Moves a template to the front; `place` is what template_list_find returned. */
 void template_list_touch(struct template_list list, size_t template, unsigned place);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * Function names: "Names" in docs/format.md.
  *
- * The section is a run of chunks (common/llvm/names.h), one a translation unit, most of them zlib
- * streams. A function that is in a header has its name in every chunk, and what zlib makes of it is
- * different each time. So each name is stored once, and of the chunks only which names they hold.
+ * The section is a sequence of chunks (common/llvm/names.h), one for each translation unit, most of
+ * them zlib streams. The name of a function in a header is in many chunks, compressed differently
+ * each time. So each name is stored once, and of each chunk only which names it holds.
  */
 #include "common/codec/names/chunks.h"
 
@@ -30,11 +30,11 @@ enum stream {
     STREAM_COUNT = 7,
 };
 
-/* Those that names are read from, without the section. */
+/* The streams needed to read the names alone. */
 #define STREAMS_OF_NAMES                                                                           \
     (((UINT64_C(1) << NAME_TEXT_STREAMS) - 1) << STREAM_TEXT | UINT64_C(1) << STREAM_PIECES)
 
-/* Beside those of deflate/text.h. */
+/* Forms of pieces, in addition to enum zlib_form in deflate/text.h. */
 enum {
     FORM_ZEROS = 0,
     FORM_BYTES = 4,
@@ -49,9 +49,9 @@ static bool has_names(unsigned form)
 
 struct piece {
     unsigned form;
-    struct bytes whole;  /* in the section, with the sizes in front */
+    struct bytes whole;  /* in the section, including the sizes at its start */
     struct bytes stream; /* what follows the sizes */
-    uint64_t claimed;    /* size of the text */
+    uint64_t claimed;    /* the declared size of the text */
     struct buffer text;
     size_t name_count;
     enum result result;
@@ -74,7 +74,7 @@ static bool add_piece(struct encoder *encoder, struct piece piece)
     return true;
 }
 
-/* Takes the chunk at the front. False if there is none that would come back. */
+/* Takes the chunk off the front. False if there is none, or its sizes would not round-trip. */
 static bool take_chunk(struct bytes *section, struct piece *piece)
 {
     struct bytes rest = *section;
@@ -103,7 +103,8 @@ static size_t leading_zeros(struct bytes view)
     return count;
 }
 
-/* Finds the pieces; what is no chunk is kept as it is, up to the end. */
+/* Splits the section into pieces. From the first bytes on that are no chunk, the rest is stored
+ * verbatim. */
 static bool find_pieces(struct encoder *encoder, struct bytes section)
 {
     while (section.size != 0) {
@@ -122,7 +123,7 @@ static bool find_pieces(struct encoder *encoder, struct bytes section)
     return true;
 }
 
-/* Inflates a chunk, and tries whether its stream can be made again. */
+/* Inflates a chunk and tests whether its stream can be recreated. */
 static void prove_piece(void *context, size_t index)
 {
     struct encoder *encoder = context;
@@ -137,13 +138,13 @@ static void prove_piece(void *context, size_t index)
         piece->result = RESULT_OK;
 }
 
-/* The text of a chunk, wherever it is. */
+/* The uncompressed text of a chunk. */
 static struct bytes text_of(const struct piece *piece)
 {
     return piece->form == ZLIB_FORM_NONE ? piece->stream : buffer_view(&piece->text);
 }
 
-/* Takes the name at the front; the last has no separator behind it. False if none is left. */
+/* Takes the name off the front; the last one has no separator after it. False if none is left. */
 static bool take_name(struct bytes *text, bool *at_end, struct bytes *name)
 {
     const uint8_t *separator;
@@ -237,11 +238,11 @@ static enum result encode(const struct transform_context *context, struct bytes 
 
 /* ---- decoding ---- */
 
-/* A piece to be. */
+/* A piece that is to be made. */
 struct plan {
     unsigned form;
-    uint64_t size;                /* as STREAM_PIECES says it */
-    const uint32_t *name_numbers; /* numbers of its names */
+    uint64_t size;                /* from STREAM_PIECES: the count of names, or of bytes */
+    const uint32_t *name_numbers; /* the numbers of its names */
     uint64_t text_size;
     struct buffer stream;
     enum result result;
@@ -251,18 +252,18 @@ struct decoder {
     const struct transform_context *context;
     struct names names;
     struct name_list_reader reader;
-    uint32_t *name_numbers; /* numbers of the names of all chunks */
-    uint32_t *next;         /* where those of the next chunk go */
+    uint32_t *name_numbers; /* the numbers of the names of all chunks */
+    uint32_t *next;         /* where the numbers of the next chunk go */
     struct plan *plans;
     size_t count;
     struct bytes bytes;
     uint64_t size;                     /* of the section */
-    uint64_t inflated_left;            /* how much the texts of all chunks may still be */
-    bool is_over_limit;                /* the text of a chunk is more than may be held */
-    atomic_uint_least64_t stream_size; /* of all streams that were made */
+    uint64_t inflated_left;            /* bytes that the texts of further chunks may have */
+    bool is_over_limit;                /* the text of a chunk exceeds the memory limit */
+    atomic_uint_least64_t stream_size; /* of all streams made so far */
 };
 
-/* Finds a chunk's names without copying any: how large is it? */
+/* Reads the numbers of a chunk's names, and computes the size of its text without making it. */
 static bool measure_chunk(struct decoder *decoder, struct plan *plan)
 {
     name_list_reader_start_list(&decoder->reader);
@@ -282,7 +283,7 @@ static bool measure_chunk(struct decoder *decoder, struct plan *plan)
             return false;
         *decoder->next++ = (uint32_t)number;
     }
-    plan->text_size--; /* the last has no separator */
+    plan->text_size--; /* the last name has no separator */
     return true;
 }
 
@@ -315,7 +316,7 @@ static enum result take_plans(struct decoder *decoder, struct bytes pieces)
     return name_list_reader_at_end(&decoder->reader) ? RESULT_OK : RESULT_UNFIT;
 }
 
-/* Puts a chunk's text together; it has been measured. */
+/* Makes the text of a chunk that has been measured. */
 static bool gather_text(const struct decoder *decoder, const struct plan *plan, struct buffer *text)
 {
     if (!buffer_reserve(text, (size_t)plan->text_size + 1))
@@ -339,7 +340,8 @@ static void make_stream(void *context, size_t index)
     if (!has_names(plan->form))
         return;
     plan->result = RESULT_UNFIT;
-    /* All streams are there before the first one is put into the section. */
+    /* All streams are made before the first one is put into the section, so their total size must
+     * be checked here. */
     if (atomic_load(&decoder->stream_size) > decoder->size)
         return;
     plan->result = RESULT_NO_MEMORY;
@@ -351,7 +353,7 @@ static void make_stream(void *context, size_t index)
     buffer_free(&text);
 }
 
-/* `left`: how much the section may still grow. */
+/* `left`: how many bytes the section may still grow by. */
 static enum result put_piece(struct decoder *decoder, struct plan *plan, uint64_t left,
                              struct buffer *section)
 {
@@ -397,7 +399,7 @@ static enum result put_pieces_together(struct decoder *decoder, struct buffer *s
     return RESULT_OK;
 }
 
-/* Makes the names, and room for the numbers of names in lists. */
+/* Decodes the names, and makes room for the numbers in the lists. */
 static enum result start_decoder(struct decoder *decoder, const struct buffer *streams)
 {
     enum result result =
@@ -453,7 +455,7 @@ const struct transform names_transform = {
 
 /* ---- names alone ---- */
 
-/* Whether all names of the section are in its text of names. */
+/* Whether no chunk of the section is stored verbatim. */
 static bool has_all_names(struct bytes pieces)
 {
     uint64_t number, form, size;

@@ -1,5 +1,5 @@
 /*
- * The distinct names of a section of names, without the rest of it.
+ * Reads the distinct names of a names section without decoding the whole section.
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAMES_CHUNKS_H
 #define COVSPLIT_COMMON_CODEC_NAMES_CHUNKS_H
@@ -12,11 +12,10 @@
 #include "common/codec/transform.h"
 #include "common/llvm/names.h"
 
-/* The names of a section in the form of names_transform, in the order in which they
- * come first. *are_all (NULL: nobody wants to know) is false if the section has chunks that are
- * stored as they are, whose names are not among them, and where nothing but the section's digest
- * would tell that the names are damaged. Of the context only the limit of memory matters.
- * Free with names_free, even after a failure. */
+/* Reads the names of a section encoded by names_transform, in the order of their first occurrence.
+ * Sets *are_all (may be NULL) to false if some chunks are stored verbatim: their names are not
+ * among those returned, and then only the section's digest could tell that the names are damaged.
+ * Only the context's memory limit is used. Free with names_free, even after a failure. */
 bool names_decode(const struct transform_context *context, const struct packed *packed,
                   struct names *names, bool *are_all, struct error *error);
 

@@ -6,7 +6,7 @@
 #include "common/codec/names/token_text.h"
 #include "common/codec/streams.h"
 
-/* Of C++ the names have some four bytes for each byte of their streams, and of the section. */
+/* Typical C++ names have about four bytes for each byte of their streams and of the section. */
 static const struct stream_proportion proportion_of_text = {
     .per_part_byte = 256,
     .per_section_byte = 64,
@@ -26,7 +26,7 @@ enum result name_text_encode(struct bytes text, struct buffer *streams)
     return result;
 }
 
-/* Decodes a text whose size is at most `limit`, unless that is more than `memory`. */
+/* Decodes a text of at most `limit` bytes; over the limit if it has more than `memory` bytes. */
 static enum result decode_text(struct bytes codes, struct bytes dictionary, uint64_t limit,
                                uint64_t memory, struct names *strings)
 {

@@ -1,12 +1,12 @@
 /*
- * Texts of many strings as numbers of the tokens that they are made of (tokens.h).
+ * Encodes a text of many strings by replacing the tokens that it consists of (tokens.h) by numbers.
  *
- * A text is of each string its bytes and a byte 1, as struct names has it. It becomes two texts
- * that compress better: the *dictionary*, which has each token once, with a byte 1 behind it, and
- * the *codes*, of mostly one byte for a token. zstd then finds the same tokens at the same places,
- * and what is between two like ones costs a byte or two instead of a match of its own.
+ * A text consists of strings, each followed by a byte 1, as in struct names. It is converted into
+ * two parts that compress better: the *dictionary*, which holds each token once, followed by a byte
+ * 1, and the *codes*, mostly one byte for each token. zstd then finds longer matches, and a token
+ * that differs between two similar strings costs a byte or two instead of a new match.
  *
- * The codes are in docs/format.md ("Names").
+ * The codes are described in docs/format.md ("Names").
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
 #define COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
@@ -16,7 +16,7 @@
 #include "common/codec/names/tokens.h"
 #include "common/llvm/names.h"
 
-/* Codes of one byte: the first ones of tokens are below these. */
+/* Special codes of one byte. The first bytes of token codes are less than these. */
 enum token_code {
     TOKEN_CODE_END = 252,
     TOKEN_CODE_NEXT_NUMBER = 253,
@@ -24,11 +24,12 @@ enum token_code {
     TOKEN_CODE_NEW_COUNTED = 255,
 };
 
-/* Numbers that are counted up. */
+/* Numbers for which TOKEN_CODE_NEXT_NUMBER can be used. */
 #define TOKEN_NUMBER_MAX  999999999
 #define TOKEN_NUMBER_NONE UINT32_MAX
 
-/* The number that a plain token is; TOKEN_NUMBER_NONE: none that is counted up. */
+/* The value of a token that is a decimal number; TOKEN_NUMBER_NONE if it is not one, or has leading
+ * zeros or too many digits. */
 uint32_t token_number(struct bytes token);
 
 /* Appends the codes and the dictionary of a text whose last byte is a 1. Unfit if it has too
@@ -36,9 +37,9 @@ uint32_t token_number(struct bytes token);
 enum result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
                               struct buffer *dictionary);
 
-/* Makes the text, and tells where its strings end. Unfit if it is not of this form, or would
- * have more than `limit` bytes, or more than 65536 tokens and more than one for each 16 bytes of
- * the limit. Free with names_free, even after a failure. */
+/* Decodes the text and finds the ends of its strings. Unfit if the codes are invalid, if the text
+ * would have more than `limit` bytes, or if there are more than 65536 tokens and more than one for
+ * each 16 bytes of the limit. Free with names_free, even after a failure. */
 enum result token_text_decode(struct bytes codes, struct bytes dictionary, uint64_t limit,
                               struct names *strings);
 

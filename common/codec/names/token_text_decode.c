@@ -1,9 +1,9 @@
 /*
- * Texts from tokens: see token_text.h.
+ * Decoding texts of tokens: see token_text.h.
  *
- * A token is some four bytes of text, so that each must cost a few instructions. Whatever came once
- * is copied from where it came, by two words at a time and some bytes too many: the text has room
- * behind it for those.
+ * A token is only about four bytes of text, so decoding one must take few instructions. A known
+ * token is copied from its first occurrence in the text, in units of 32 bytes. This copies too many
+ * bytes, so there is room for them after the end of the text.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +12,17 @@
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
 
-/* Bytes that are copied at once, and the room behind whatever they are copied from or to. */
+/* How many bytes are copied at once, and how much room there must be after both source and
+ * destination. */
 #define STRIDE     32
 
 #define DIGITS_MAX 20
 
-/* Sizes of its tokens take 32 bits, and so may those of all memory. */
+/* Token sizes are 32-bit numbers, and so may size_t be. */
 #define TEXT_SIZE_MAX ((uint64_t)1 << 31)
 
-/* Tokens that a text may have, however small it is; and bytes of its limit for each token more. On
- * every host the same, though what an entry takes is not. */
+/* Any text may have ENTRIES_IN_ANY_CASE tokens; for more, its limit must have TEXT_PER_ENTRY bytes
+ * for each token. The same on all hosts, although the size of an entry is not. */
 #define ENTRIES_IN_ANY_CASE 65536
 #define TEXT_PER_ENTRY      16
 
@@ -29,26 +30,26 @@
 #define TEXT_PER_END 8
 
 struct entry {
-    const uint8_t *data; /* as it is in the text; STRIDE bytes can be read */
+    const uint8_t *data; /* the token as it is in the text; STRIDE bytes can be read */
     uint32_t size;
     uint32_t number; /* see token_number */
 };
 
 struct decoder {
     struct bytes codes;
-    struct bytes dictionary; /* what has not come yet */
+    struct bytes dictionary; /* the tokens not used yet */
     uint64_t plain_singles;
     uint64_t singles;
-    uint64_t pairs_end; /* first bytes of pairs are below */
+    uint64_t pairs_end; /* the first bytes of two-byte codes are less than this */
     uint64_t triples_end;
     struct entry *entries;
-    uint64_t known; /* entries */
+    uint64_t known; /* the count of entries */
     struct buffer single_texts;
     uint8_t *start; /* of the text */
     uint8_t *at;
     uint8_t *end;
-    uint64_t *string_end; /* where the next one goes: see names.h */
-    uint32_t number;      /* the last one in this string */
+    uint64_t *string_end; /* where to store the next string's end: see names.h */
+    uint32_t number;      /* the last number in the current string */
 };
 
 uint32_t token_number(struct bytes token)
@@ -65,7 +66,7 @@ uint32_t token_number(struct bytes token)
     return number;
 }
 
-/* The number's digits, at the end of `digits`; returns how many. */
+/* Writes the number's digits to the end of `digits`; returns how many there are. */
 static unsigned format_number(uint64_t number, uint8_t digits[DIGITS_MAX])
 {
     unsigned count = 0;
@@ -81,8 +82,8 @@ struct half {
     uint64_t low, high;
 };
 
-/* Copies `size` bytes that do not overlap; STRIDE bytes can be read from and written to there,
- * whatever the size. */
+/* Copies `size` bytes that do not overlap. At least STRIDE bytes must be readable at `from` and
+ * writable at `to`, whatever the size. */
 static inline void copy_some(uint8_t *to, const uint8_t *from, size_t size)
 {
     struct half first, second;
@@ -97,7 +98,7 @@ static inline void copy_some(uint8_t *to, const uint8_t *from, size_t size)
     memcpy(to + sizeof(first), &second, sizeof(second));
 }
 
-/* ---- what comes first ---- */
+/* ---- the header and the tokens with one-byte codes ---- */
 
 static bool take_token(struct decoder *decoder, struct bytes *token)
 {
@@ -114,8 +115,8 @@ static bool take_token(struct decoder *decoder, struct bytes *token)
     return true;
 }
 
-/* Writes a token off the dictionary, of which `rest` follows it, where there is room for it; NULL:
- * there is not. STRIDE bytes follow what there is room for. */
+/* Writes a token of the dictionary, which is followed there by `rest`. Returns its end, or NULL if
+ * it does not fit before `end`, after which STRIDE more bytes must be writable. */
 static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, struct bytes rest,
                           bool counted)
 {
@@ -129,7 +130,7 @@ static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, s
     else if (count != 0)
         memcpy(to, digits + DIGITS_MAX - count, count);
     to += count;
-    /* Then the STRIDE bytes from the token on are the dictionary's. */
+    /* If so, STRIDE bytes can be read from the token on. */
     if (rest.size >= STRIDE)
         copy_some(to, token.data, (size_t)token.size);
     else if (token.size != 0)
@@ -137,8 +138,9 @@ static uint8_t *put_token(uint8_t *to, const uint8_t *end, struct bytes token, s
     return to + token.size;
 }
 
-/* The singles are not in the text yet: they are written down here. Room is left for all of what is
- * in the dictionary, and a count before each. */
+/* Singles, the tokens with one-byte codes, have no first occurrence in the text to be copied from,
+ * so they are written to a buffer of their own, which has room for all of them with their counts.
+ */
 static enum result start_singles(struct decoder *decoder)
 {
     struct bytes dictionary = decoder->dictionary, token;
@@ -179,10 +181,10 @@ static size_t count_bytes(struct bytes bytes, uint8_t byte)
     return count;
 }
 
-/* Room for the text and the ends of its strings, of which there are no more than bytes that may be
- * one; and for entries, each of which takes a token off the dictionary, and all but singles a code.
- * Bytes of both take next to nothing in a sidecar where they are alike, so entries may take no more
- * memory than the text, or little: no names have that many tokens. */
+/* Makes room for the text, the ends of its strings, and the entries. There are no more strings than
+ * bytes TOKEN_CODE_END among the codes. Each entry takes a token off the dictionary and, except for
+ * singles, a code. A hostile sidecar can hold many of these in few bytes, so entries must not take
+ * more memory than the text, or only little; no real names have that many tokens. */
 static enum result make_room(struct decoder *decoder, uint64_t size, uint64_t limit,
                              struct names *strings)
 {
@@ -230,7 +232,7 @@ static enum result start(struct decoder *decoder, uint64_t limit, struct names *
 
 /* ---- the text ---- */
 
-/* There is room for the entry: see make_room. */
+/* Adds a token that occurs for the first time. There is room for its entry: see make_room. */
 static enum result put_new(struct decoder *decoder, bool counted)
 {
     struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};
@@ -287,7 +289,7 @@ static enum result put_special(struct decoder *decoder, uint8_t code)
     }
 }
 
-/* Puts a token whose code of one, two or three bytes begins with this one. */
+/* Appends a known token whose code, of one, two or three bytes, begins with the byte `number`. */
 static bool put_any(struct decoder *decoder, const uint8_t **code, const uint8_t *end,
                     uint64_t number)
 {
@@ -316,9 +318,9 @@ static bool put_any(struct decoder *decoder, const uint8_t **code, const uint8_t
     return true;
 }
 
-/* Puts tokens that are known and ends of strings, up to the first code that is another one, or that
- * is long or wrong. This is where time goes, so all is at hand: for all that a compiler knows, a
- * byte of the text may be one of the decoder. */
+/* Appends known tokens and ends of strings, up to the first code that is of another kind, of three
+ * bytes, or invalid. Most of the time is spent here. The decoder's members are copied to local
+ * variables, because the compiler must assume that writing the text can change the members. */
 static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, const uint8_t *end)
 {
     const struct entry *entries = decoder->entries;
@@ -393,7 +395,7 @@ enum result token_text_decode(struct bytes codes, struct bytes dictionary, uint6
     if (result == RESULT_OK) {
         strings->text.size = (size_t)(decoder.at - decoder.start);
         strings->count = (size_t)(decoder.string_end - strings->ends);
-        /* What is behind the last end is no string. */
+        /* No text may follow the end of the last string. */
         if (strings->text.size != 0 &&
             (strings->count == 0 || strings->ends[strings->count - 1] != strings->text.size - 1))
             result = RESULT_UNFIT;

@@ -1,8 +1,8 @@
 /*
- * Texts to tokens: see token_text.h.
+ * Encoding texts as tokens: see token_text.h.
  *
- * The first pass numbers the tokens in the order in which they come first, and counts them. The
- * most frequent ones get the codes of one byte; the second pass writes.
+ * The first pass numbers the tokens in the order of their first occurrence and counts them. The
+ * most frequent ones get the one-byte codes. The second pass writes the codes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,14 @@
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
 
-/* A token that comes less often is better stored where it comes first. */
+/* Rarer tokens get no one-byte code; they are stored better at their first occurrence. */
 #define SINGLE_COUNT_MIN 4
 
-/* First bytes of pairs; only where these are not enough there are codes of three bytes. */
+/* The most first bytes of two-byte codes. Only if these do not suffice are there three-byte codes.
+ */
 #define PAIRS_MAX 100
 
-/* Among the numbers of tokens. */
+/* Special values in the array of tokens. */
 #define STRING_ENDS UINT32_MAX
 #define NEXT_NUMBER (UINT32_MAX - 1)
 #define TOKENS_MAX  ((size_t)1 << 24)
@@ -30,30 +31,30 @@ struct kind {
     bool counted;
     uint32_t number; /* see token_number */
     size_t count;
-    uint32_t code; /* its number in the dictionary, for those with codes of one byte */
+    uint32_t code; /* its number in the dictionary; for singles, its one-byte code */
     bool is_single;
 };
 
 struct encoder {
     struct intern_table numbers;
-    uint32_t of_bytes[256]; /* of plain tokens of one byte: their number and 1 */
+    uint32_t of_bytes[256]; /* for plain tokens of one byte: their number plus 1 */
     struct kind *kinds;
     size_t count;
     size_t capacity;
     uint32_t *tokens;
     size_t token_count;
     size_t token_capacity;
-    uint32_t singles[TOKEN_CODE_END]; /* numbers of kinds: first the plain ones */
+    uint32_t singles[TOKEN_CODE_END]; /* tokens with one-byte codes, plain ones first */
     size_t single_count;
-    size_t plain_count; /* of the singles */
+    size_t plain_count; /* of plain singles */
     size_t pairs;
     size_t triples;
 };
 
 /* ---- which tokens there are ---- */
 
-/* Short tokens are their own key; longer ones that have the same by chance make a text that does
- * not come back, and is then stored in another way. */
+/* Short tokens are their own keys; longer ones are hashed. If two tokens have the same key by
+ * chance, the text does not round-trip, and so is stored in another form. */
 static uint64_t key_of(const struct token *token)
 {
     uint64_t low = (uint64_t)token->counted << 7, key = 0;
@@ -153,7 +154,7 @@ static enum result take_tokens(struct encoder *encoder, struct bytes text, enum 
 
 /* ---- their codes ---- */
 
-/* Whether so many tokens have codes, where there are `first` first bytes in all. */
+/* Whether there are codes for `count` tokens, if `first` different bytes may begin a code. */
 static bool enough_codes(size_t count, size_t first, size_t pairs, size_t triples)
 {
     return first - pairs - triples + (pairs << 8) + (triples << 16) >= count;
@@ -165,7 +166,7 @@ struct candidate {
     uint32_t number;
 };
 
-/* The more frequent one first, of two like ones the one that comes first. */
+/* Sorts by descending frequency, then by first occurrence. */
 static int compare_candidates(const void *a, const void *b)
 {
     const struct candidate *first = a, *second = b;
@@ -182,7 +183,7 @@ static int compare_numbers(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Plain ones first, each kind in the order in which they come. */
+/* Sorts the singles: plain ones first, then by first occurrence. */
 static void order_singles(struct encoder *encoder)
 {
     uint32_t counted[TOKEN_CODE_END];
@@ -237,7 +238,7 @@ static enum result choose_codes(struct encoder *encoder)
     most -= encoder->pairs + encoder->triples;
     if (!choose_singles(encoder, most))
         return RESULT_NO_MEMORY;
-    /* Where few tokens are frequent, there is room for more of the longer codes. */
+    /* If few tokens are frequent, first bytes are left for more of the longer codes. */
     while (!enough_codes(encoder->count, encoder->single_count + encoder->pairs + encoder->triples,
                          encoder->pairs, encoder->triples))
         encoder->pairs++;
@@ -252,7 +253,7 @@ static bool put_in_dictionary(struct buffer *dictionary, const struct kind *kind
            buffer_append(dictionary, "\1", 1);
 }
 
-/* Writes the code of a token that came before, or is single. */
+/* Writes the code of a token that has occurred before, or is a single. */
 static uint8_t *put_code(const struct encoder *encoder, uint32_t code, uint8_t *to)
 {
     size_t number = code;
@@ -279,7 +280,7 @@ static enum result put_codes(struct encoder *encoder, struct buffer *codes,
     uint32_t known = (uint32_t)encoder->single_count;
     uint8_t *to;
 
-    /* A code has three bytes at most. */
+    /* A code has at most three bytes. */
     if (encoder->token_count > SIZE_MAX / 3 || !buffer_reserve(codes, 3 * encoder->token_count))
         return RESULT_NO_MEMORY;
     to = codes->data + codes->size;

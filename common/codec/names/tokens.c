@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-/* Sizes of identifiers with more digits are not taken for such. */
+/* A number with more digits is not taken for the size of an identifier. */
 #define COUNT_DIGITS_MAX 4
 
-/* What has words and numbers of less than two bytes and a half in the mean is no text of words, but
- * a hash in base 16 or 62, say: it is one token, unless it is short. */
+/* A string whose words and numbers have less than 2.5 bytes on average is probably not made of
+ * words, but a hash in base 16 or 62: it becomes one token, unless it is shorter than this. */
 #define HASH_SIZE_MIN 8
 
-/* Bytes of a substitution's number: 36 * 36 and more of them are rare. */
+/* The most digits of a substitution's number, in base 36; larger numbers are rare. */
 #define SUBSTITUTION_DIGITS_MAX 2
 
 static bool is_digit(uint8_t byte)
@@ -40,9 +40,10 @@ static bool begins_mangled(const uint8_t *at, const uint8_t *end)
     return end - at > 2 && at[0] == '_' && (at[1] == 'Z' || (at[1] == 'R' && is_upper(at[2])));
 }
 
-/* A function that other files do not see has its file's name in front, and ';' or ':' behind it
- * (LLVM's InstrProf.cpp, "getPGOFuncName"). Returns where the mangled name starts; the end:
- * nowhere. */
+/* The name of a function with local linkage is preceded by its file name and ';' or ':' (LLVM's
+ * InstrProf.cpp, "getPGOFuncName"). Returns the start of the mangled name, or `end` if there is
+ * none.
+ */
 static const uint8_t *find_mangled(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *underscore = at;
@@ -64,7 +65,7 @@ void tokenizer_start(struct tokenizer *tokenizer, enum token_rule rule, struct b
     tokenizer->end = string.size == 0 ? string.data : string.data + string.size;
 }
 
-/* The size of the identifier whose number starts here; 0: it is another number. */
+/* Reads the size of an identifier; 0 if the number here is something else. */
 static size_t take_count(const uint8_t **at, const uint8_t *end)
 {
     const uint8_t *digit = *at;
@@ -79,7 +80,7 @@ static size_t take_count(const uint8_t **at, const uint8_t *end)
     return count;
 }
 
-/* A literal: "Lj10E", of Rust "Kja_". */
+/* A literal: "Lj10E", in Rust "Kja_". */
 static bool is_literal(const struct tokenizer *tokenizer)
 {
     const uint8_t *at = tokenizer->at;
@@ -97,8 +98,8 @@ static size_t digits(const uint8_t *at, const uint8_t *end)
     return (size_t)(digit - at);
 }
 
-/* A number in base 36 or 62 behind a letter or two, and the '_' behind it. The size of it all; 1:
- * there is none, the letter stands for itself. */
+/* The size of one or two letters followed by a number in base 36 or 62 and '_'. If there is no such
+ * number, 1: the letter is a token by itself. */
 static size_t reference(const uint8_t *at, const uint8_t *end, size_t front, size_t most,
                         bool (*is_also)(uint8_t))
 {
@@ -125,7 +126,7 @@ static size_t size_in_rust(const uint8_t *at, const uint8_t *end)
     }
 }
 
-/* The size of what is no number, in a name that is mangled as the Itanium C++ ABI has it. */
+/* The size of the token here, which does not begin with a digit, in an Itanium-mangled name. */
 static size_t size_in_itanium(const uint8_t *at, const uint8_t *end)
 {
     size_t left = (size_t)(end - at);
@@ -140,9 +141,9 @@ static size_t size_in_itanium(const uint8_t *at, const uint8_t *end)
         return size < left && at[size] == '_' ? size + 1 : 1;
     }
     case 'C':
-    case 'D': /* of a constructor or destructor, with the end of the nested name */
+    case 'D': /* a constructor or destructor, with the end of the nested name */
         return left > 2 && is_digit(at[1]) && at[2] == 'E' ? 3 : 1;
-    /* Letters that mostly come together. */
+    /* Letters that usually occur together. */
     case 'E':
         return left > 1 && (at[1] == 'v' || at[1] == 'E') ? 2 : 1;
     case 'L':
@@ -194,14 +195,14 @@ static void take_of_names(struct tokenizer *tokenizer, struct token *token)
         token->bytes = (struct bytes){tokenizer->at, (uint64_t)(mangled - tokenizer->at)};
 }
 
-/* Words are capitals, or a capital or none with small letters behind it. */
+/* The size of a word: several capitals, or lower-case letters with or without a capital before. */
 static size_t word_size(const uint8_t *at, const uint8_t *end)
 {
     const uint8_t *next = at;
 
     while (next != end && is_upper(*next))
         next++;
-    /* The last of several capitals begins the word behind it. */
+    /* The last of several capitals belongs to the following word. */
     if (next - at > 1)
         return (size_t)(next - at) - (next != end && is_lower(*next));
     while (next != end && is_lower(*next))
@@ -209,7 +210,7 @@ static size_t word_size(const uint8_t *at, const uint8_t *end)
     return (size_t)(next - at);
 }
 
-/* The size of the word, number or other byte. */
+/* The size of the word, number or single byte here. */
 static size_t size_in_words(const uint8_t *at, const uint8_t *end)
 {
     return is_letter(*at) ? word_size(at, end) : is_digit(*at) ? digits(at, end) : 1;

@@ -1,7 +1,8 @@
 /*
- * Strings cut into tokens, the pieces that come again in other strings.
+ * Splits strings into tokens, pieces that are likely to occur in other strings too.
  *
- * How a string is cut changes how small it becomes, but not what is read: no reader has to know.
+ * How a string is split affects how well it compresses, but not the stored form: readers need not
+ * know the rules.
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAMES_TOKENS_H
 #define COVSPLIT_COMMON_CODEC_NAMES_TOKENS_H
@@ -11,21 +12,23 @@
 #include "common/base/bytes.h"
 
 enum token_rule {
-    /* Mangled names (Itanium C++ ABI, 5.1; Rust's v0 form of it) into identifiers, substitutions,
-     * numbers and single letters; file names in front of them are tokens; any other name is one. */
+    /* Splits mangled names (Itanium C++ ABI, 5.1; Rust's v0 mangling) into identifiers,
+     * substitutions, numbers and single letters. A file name before one is a token; any other name
+     * is a single token. */
     TOKENS_OF_NAMES,
-    /* Identifiers and other texts into words, a capital starting one, numbers, and single bytes. */
+    /* Splits identifiers and other texts into words (a capital letter starts a new one), numbers,
+     * and single bytes. */
     TOKENS_OF_WORDS,
 };
 
 struct token {
     struct bytes bytes; /* in the string, not empty */
-    /* It is an identifier, and its size stands before it in the string, as a decimal number without
-     * leading zeros: not among the bytes. */
+    /* True for an identifier that is preceded in the string by its size, as a decimal number
+     * without leading zeros. The size is not part of `bytes`. */
     bool counted;
 };
 
-/* A string that is being cut; the string must outlive it. */
+/* A string that is being split; the string must outlive it. */
 struct tokenizer {
     enum token_rule rule;
     bool mangled;
@@ -37,7 +40,7 @@ struct tokenizer {
 
 void tokenizer_start(struct tokenizer *tokenizer, enum token_rule rule, struct bytes string);
 
-/* Takes the next token. False: the string is at its end. */
+/* Takes the next token. False at the end of the string. */
 bool tokenizer_take(struct tokenizer *tokenizer, struct token *token);
 
 #endif

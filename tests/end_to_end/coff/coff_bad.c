@@ -206,7 +206,7 @@ static const struct {
     {"overlap", change_overlapping},
     {"do not follow each other", change_gap},
     {"not aligned, in the file", change_raw_size},
-    {"its size in memory is not told", change_virtual_size},
+    {"its size in memory is given only by", change_virtual_size},
     {"overlaps another part", change_directory},
 };
 

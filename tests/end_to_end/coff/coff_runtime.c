@@ -25,7 +25,7 @@ START_TEST(test_no_runtime)
     }
     const char *messages = windows_image_split(&pe, directory, "", 0);
     ck_assert_uint_eq(text_count(messages, "--map"), 2);
-    ck_assert(strstr(messages, ".lprfn stays: no function can be told") != NULL);
+    ck_assert(strstr(messages, ".lprfn stays: covsplit cannot tell which function is") != NULL);
     windows_image_assert_joins(directory);
 }
 END_TEST

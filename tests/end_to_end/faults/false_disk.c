@@ -1,6 +1,7 @@
 /*
  * A disk that takes all that is written, and keeps a byte of it wrong: a split reads its outputs
- * before they get their names, so it finds that, whichever byte it is, and nothing has happened.
+ * before they get their names, so it finds that, whichever byte it is, and nothing has happened. So
+ * do those who write sidecars again, or copy them.
  */
 #include <string.h>
 
@@ -26,20 +27,25 @@ static void prepare(void)
                  COVSPLIT_FIXTURE_DIRECTORY "/false_disk.c", NULL);
 }
 
-static struct outcome split(const char *directory, const char *words, unsigned file,
-                            unsigned long byte)
+static struct outcome run_on_it(const char *directory, const char *words, unsigned file,
+                                unsigned long byte)
 {
-    struct command command = covsplit_command(directory, "split", NULL);
+    struct command command = covsplit_words(directory, words);
     struct outcome outcome;
 
-    text_list_add_words(&command.arguments, words);
-    text_list_add_words(&command.arguments, "-o out --sidecar side app");
     text_list_add(&command.environment, text_format("LD_PRELOAD=%s", module));
     text_list_add(&command.environment, text_format("FALSE_DISK_FILE=%u", file));
     text_list_add(&command.environment, text_format("FALSE_DISK_BYTE=%lu", byte));
     outcome = command_run(&command);
     command_free(&command);
     return outcome;
+}
+
+static struct outcome split(const char *directory, const char *words, unsigned file,
+                            unsigned long byte)
+{
+    return run_on_it(directory, text_format("split %s -o out --sidecar side app", words), file,
+                     byte);
 }
 
 /* Nothing is there but the image; or, where the byte does not count, as those of zstd that nobody
@@ -95,11 +101,58 @@ START_TEST(test_each_output)
 }
 END_TEST
 
+/* What is done with a plain sidecar. */
+static const char *const sidecar_cases[] = {
+    "repack -j1 side",
+    "store add store side",
+    "store export from store",
+};
+
+/* The sidecar is as it was, and nothing is in the store; or all is good. */
+START_TEST(test_sidecar)
+{
+    const char *words = sidecar_cases[_i];
+    char *directory = sample_directory(&sample);
+    char *side = path_join(directory, "side");
+    unsigned found = 0;
+
+    sample_copy(&sample, directory, "app");
+    run_or_abort(directory, "sh", "-ec",
+                 "$0 split --fast -o out --sidecar plain app; $0 store add from plain",
+                 covsplit_path(), NULL);
+    for (unsigned i = 0; i < PLACES; i++) {
+        const char *label = text_format("place %u, %s", i, words);
+        unsigned long byte;
+        struct outcome outcome;
+
+        file_copy(path_join(directory, "plain"), side);
+        directory_remove(path_join(directory, "store"));
+        byte = file_size(side) * i / PLACES;
+        outcome = run_on_it(directory, words, 0, byte);
+        if (outcome_exited(&outcome, 1)) {
+            found++;
+            files_assert_equal(side, path_join(directory, "plain"), label);
+            run_or_abort(directory, "sh", "-c", "test -z \"$(find store -type f)\"", NULL);
+            ck_assert_msg(strncmp(outcome.errors, "covsplit: error: ", 17) == 0, "%s: %s", label,
+                          outcome.errors);
+        } else {
+            ck_assert_msg(outcome_exited(&outcome, 0), "%s: %s", label, outcome.errors);
+            covsplit_run_words(directory, 0, "verify --image out side");
+            if (file_exists(path_join(directory, "store")))
+                covsplit_run_words(directory, 0, "store check store");
+        }
+        outcome_free(&outcome);
+    }
+    ck_assert_uint_gt(found, _i == 0 ? PLACES / 10 : PLACES - 1);
+}
+END_TEST
+
 int main(void)
 {
     TCase *each = suite_case("each output", 300, NULL);
 
     tcase_add_unchecked_fixture(each, prepare, NULL);
     suite_loops(each, 4, test_each_output);
+    suite_loops(each, sizeof sidecar_cases / sizeof *sidecar_cases, test_sidecar);
     return suite_main("false disk", each);
 }

@@ -63,6 +63,8 @@ static void make_elf(const char *inputs)
     run_or_abort(inputs, "mv", files.light, files.full, files.object, files.store, ".", NULL);
     covsplit_run_words(inputs, 0, "split --store store -o other.stripped other");
     covsplit_run_words(inputs, 0, "split --portable -o portable --sidecar portable.side app");
+    covsplit_run_words(inputs, 0, "split --fast --store plain -o x --replace app");
+    covsplit_run_words(inputs, 0, "split --fast --store plain -o x other");
     covsplit_run_words(inputs, 0, "split --no-exact -o light --sidecar light.side app");
     /* Another run of the program, and one of the other image. */
     shell(inputs, "LLVM_PROFILE_FILE=second.profraw ./stripped one two || test $? = 3\n"
@@ -72,6 +74,7 @@ static void make_elf(const char *inputs)
                   "llvm-profdata-19 merge -o full.profdata full.profraw\n"
                   "printf 'cp \"$1\" \"$3\"\\n' >linker");
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
+    file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);
 }
@@ -133,6 +136,7 @@ static const struct scenario {
     {.words = "split -j1 -o out --sidecar side ../in/app"},
     {.words = "split -j1 --store store -o out ../in/app", .is_batch = true},
     {.words = "split -j1 --portable -o out --sidecar side ../in/app"},
+    {.words = "split -j1 --fast -o out --sidecar side ../in/app"},
     {.words = "split -j1 --no-exact -o out --sidecar side ../in/app"},
     {.words = "split -j1 -v --uuid 00112233445566778899aabbccddeeff -o out --sidecar side "
               "../in/nameless/program"},
@@ -146,6 +150,8 @@ static const struct scenario {
      .is_batch = true},
     {.words = "split -j1 --store store --no-exact --replace -o out ../in/app", .copied = "store"},
     {.words = "split -j1 -r --store store dist", .copied = "dist", .is_batch = true},
+    {.words = "split -j1 --json -r --store store dist", .copied = "dist", .is_batch = true},
+    {.words = "split -j1 --json -o out ../in/stripped"},
     {.words = "split -j1 -o out --sidecar side ../in/msvc.exe"},
     {.words = "split -j1 --map ../in/arm64.exe.map -o out --sidecar side ../in/arm64.exe"},
     {.words = "split -j1 --map ../in/i686.exe.map -o out --sidecar side ../in/i686.exe"},
@@ -167,7 +173,7 @@ static const struct scenario {
     {.words = "show --json ../in/app ../in/side ../in/light.profraw"},
 
     {.words = "verify -v ../in/side ../in/portable.side ../in/light.side ../in/merged.side"},
-    {.words = "verify --image ../in/stripped ../in/side"},
+    {.words = "verify --json --image ../in/stripped ../in/side"},
     {.words = "verify --image ../in/merged.stripped ../in/merged.side"},
 
     {.words = "correlate --sidecar ../in/side -o out.profraw ../in/light.profraw"},
@@ -176,7 +182,7 @@ static const struct scenario {
               "../in/second.profraw ../in/full.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw ../in/light.profraw "
               "../in/second.profraw ../in/other.profraw"},
-    {.words = "merge -j1 --failure-mode all --store ../in/store -o out.profraw "
+    {.words = "merge -j1 -v --failure-mode all --store ../in/store -o out.profraw "
               "../in/light.profraw ../in/second.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw profiles", .copied = "profiles"},
     {.words = "merge -j1 --store ../in/store --llvm-profdata llvm-profdata-19 -o out.profdata "
@@ -186,10 +192,19 @@ static const struct scenario {
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store -v --debug-dir debug", .copied = "debug"},
     {.words = "store list ../in/store"},
+    {.words = "store list ../in/store p* o*"},
     {.words = "store check -j1 ../in/store"},
     {.words = "store list --json ../in/store"},
     {.words = "store gc --older-than 2 store", .copied = "store", .is_batch = true},
     {.words = "store gc --keep-list keep store", .copied = "keep store", .is_batch = true},
+    {.words = "store gc --older-than 2 store o*", .copied = "store", .is_batch = true},
+    {.words = "store add store ../in/side ../in/plain ../in/side", .is_batch = true},
+    {.words = "store add --verify --replace plain @../in/list",
+     .copied = "plain",
+     .is_batch = true},
+    {.words = "store export ../in/store other p* o*", .is_batch = true},
+    {.words = "repack -j1 -v portable.side", .copied = "portable.side"},
+    {.words = "repack -j1 plain", .copied = "plain", .is_batch = true},
     {.words = "split --help"},
 
     {.words = "link -j1 --store store -- sh ../in/linker ../in/app -o out", .is_batch = true},

@@ -122,9 +122,9 @@ START_TEST(test_names_without_data)
                                   .functions = FUNCTIONS};
         directory_create(directory);
         program_build(&program, directory);
-        struct command split = covsplit_command(directory, "split", "--sections", "data", "-o",
-                                                "split", "--sidecar", PROGRAM_NAME ".covsplit",
-                                                PROGRAM_NAME, NULL);
+        struct command split =
+            covsplit_command(directory, "split", "--sections", "data", "-o", "split", "--sidecar",
+                             PROGRAM_NAME ".covsplit", PROGRAM_NAME, NULL);
         if (options[i] != NULL) {
             text_list_add(&split.arguments, options[i]);
         }
@@ -210,6 +210,63 @@ START_TEST(test_usage)
     assert_says(merge(NULL, "--failure-mode=warn -o out.profraw profiles", 2), "any, all");
     assert_says(merge(NULL, "--sidecar x -o out.profraw profiles", 2), "exclude each other");
     assert_says(merge(NULL, "-o out.profraw", 2), "PROFILE is missing");
+}
+END_TEST
+
+/* The output has any name then; --format counts where the name ends in another one. */
+START_TEST(test_format)
+{
+    merge(NULL, "-o by-name.profraw profiles", 0);
+    merge(NULL, "-o by-name.profdata --llvm-profdata llvm-profdata-19 profiles", 0);
+    merge(NULL, "--format profraw -o raw profiles", 0);
+    assert_same("by-name.profraw", "raw");
+    merge(NULL, "--format=profraw -o raw.profdata profiles", 0);
+    assert_same("by-name.profraw", "raw.profdata");
+    merge(NULL, "--format profdata -o indexed.tmp --llvm-profdata llvm-profdata-19 profiles", 0);
+    assert_same("by-name.profdata", "indexed.tmp");
+    merge(NULL, "--format profdata -o x.profraw --llvm-profdata llvm-profdata-19 profiles", 0);
+    assert_same("by-name.profdata", "x.profraw");
+    assert_says(merge(NULL, "--format text -o out profiles", 2), "not one of profraw, profdata");
+    assert_says(merge(NULL, "--format profraw --sparse -o out.profdata profiles", 2), "--sparse");
+    merge(NULL, "--format profdata --sparse -o sparse --llvm-profdata llvm-profdata-19 profiles",
+          0);
+}
+END_TEST
+
+/* What was added, an image a line, and of what it was made. */
+START_TEST(test_verbose)
+{
+    uint64_t bytes = 0;
+    directory_create(path_join(scratch, "mixed"));
+    for (unsigned i = 1; i <= 2; i++) {
+        const char *name = text_format("mixed/%u.profraw", i);
+        file_copy(path_join(scratch, "profiles/1.profraw"), path_join(scratch, name));
+        bytes += file_size(path_join(scratch, name));
+    }
+    file_write_text(path_join(scratch, "mixed/3.profraw"), "");
+    file_write_text(path_join(scratch, "mixed/4.profraw"), "text\n");
+    bytes += strlen("text\n");
+    struct outcome outcome = covsplit_run_words(
+        scratch, 0, "merge -v --store store --failure-mode all -o mixed.profraw mixed");
+    struct text_list lines = text_list_of_lines(outcome.output);
+    ck_assert_uint_eq(lines.count, 2);
+    ck_assert_msg(strstr(lines.items[0], PROGRAM_NAME ": 2 lightweight profiles, by store/") ==
+                      lines.items[0],
+                  "%s", outcome.output);
+    ck_assert_str_eq(lines.items[1],
+                     text_format("mixed.profraw: 2 profiles of 1 image; read 4 files of %s, "
+                                 "1 empty, 1 left out",
+                                 text_of_count(bytes, "byte")));
+    text_list_free(&lines);
+    /* The lightweight ones are added to a full one of the image. */
+    outcome = covsplit_run_words(
+        scratch, 0, "merge --verbose --store store -o more.profraw mixed.profraw mixed/1.profraw");
+    lines = text_list_of_lines(outcome.output);
+    ck_assert_uint_eq(lines.count, 2);
+    ck_assert_str_eq(lines.items[0], "mixed.profraw and others: 2 full profiles");
+    assert_contains(lines.items[1], "more.profraw: 2 profiles of 1 image; read 2 files of ");
+    outcome = covsplit_run_words(scratch, 0, "merge -v -o one.profraw mixed.profraw");
+    assert_contains(outcome.output, "mixed.profraw: 1 full profile\none.profraw: 1 profile of 1 ");
 }
 END_TEST
 
@@ -371,7 +428,8 @@ int main(void)
 {
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_inputs, test_list_with_zeros, test_names_without_data,
-                test_empty_sidecars, test_debug_info, test_usage, test_which_llvm_profdata,
-                test_llvm_profdata_fails, test_unchanged, test_full, test_saturation);
+                test_empty_sidecars, test_debug_info, test_usage, test_format, test_verbose,
+                test_which_llvm_profdata, test_llvm_profdata_fails, test_unchanged, test_full,
+                test_saturation);
     return suite_main("merging files", test_case);
 }

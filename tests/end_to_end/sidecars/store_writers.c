@@ -89,7 +89,7 @@ static void assert_store(const char *directory, size_t sidecars)
     }
     ck_assert_uint_eq(count, sidecars);
     assert_contains(run(directory, 0, "store check store"),
-                    text_format("%zu sidecars, ", sidecars));
+                    text_format("%s, ", text_of_count(sidecars, "sidecar")));
 }
 
 static void assert_joins(const char *directory, const char *stripped, const char *original)

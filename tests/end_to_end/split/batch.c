@@ -198,6 +198,40 @@ START_TEST(test_beside)
 }
 END_TEST
 
+/* Copies of an image share a sidecar in a store: the table and its totals count it once. An image
+ * without coverage is not among those that were split. */
+START_TEST(test_shared_sidecar)
+{
+    static const char *const images[] = {"image0", "copy", "image1", "again"};
+    char *place = path_join(scratch, "shared");
+    directory_create(place);
+    for (size_t i = 0; i < 4; i++) {
+        file_copy(original(i == 2 ? "image1" : "image0"), path_join(place, images[i]));
+    }
+    file_copy(original("plain"), path_join(place, "plain"));
+    struct outcome both = split_words(place, "--store store image0 copy image1 again plain");
+    ck_assert_msg(outcome_exited(&both, 0) && text_count(both.errors, "\n") == 1, "%s",
+                  both.errors);
+    assert_contains(both.errors, "warning: plain: nothing to take out: no coverage data in it; ");
+    struct text_list lines = text_list_of_lines(both.output);
+    ck_assert_uint_eq(lines.count, 1 + 4 + 1);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert(strncmp(lines.items[i + 1], images[i], strlen(images[i])) == 0);
+        bool is_shared = strstr(lines.items[i + 1], "  the same  ") != NULL;
+        ck_assert_msg(is_shared == (i % 2 == 1), "%s", both.output);
+    }
+    /* As much as the two images by themselves. */
+    for (size_t i = 0; i < 4; i += 2) {
+        file_copy(original(images[i]), path_join(place, images[i]));
+    }
+    struct outcome alone = split_words(place, "--store other image0 image1");
+    const char *sidecars = strstr(lines.items[5], " after, ");
+    ck_assert(strncmp(lines.items[5], "4 split: ", 9) == 0 && sidecars != NULL);
+    assert_contains(alone.output, text_format("%s\n", sidecars));
+    assert_contains(alone.output, "\n2 split: ");
+}
+END_TEST
+
 /* Two images that claim to be the same one: the store keeps one of them, and nothing is lost. */
 START_TEST(test_same_uuid)
 {
@@ -251,7 +285,8 @@ int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("batch", 300, prepare);
-    suite_tests(test_case, test_tree, test_threads, test_failures, test_beside, test_same_uuid);
+    suite_tests(test_case, test_tree, test_threads, test_failures, test_beside, test_shared_sidecar,
+                test_same_uuid);
     suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);
     return suite_main("batch", test_case);
 }

@@ -390,6 +390,22 @@ START_TEST(test_excludes)
 }
 END_TEST
 
+/* Without symbols the mapping goes, and a warning says why no more does. */
+START_TEST(test_linker_strips)
+{
+    char *place = new_place("strips");
+    struct outcome outcome =
+        link_words(place, "", text_format("%s " COVERAGE "-s program.c -o app", clang()));
+    ck_assert_msg(outcome_exited(&outcome, 0) &&
+                      strstr(outcome.errors,
+                             "app: __llvm_prf_names stays: no symbol table: run "
+                             "covsplit before strip, and link without -s\n") != NULL,
+                  "%s", outcome.errors);
+    covsplit_assert(0, place, "join", "-o", "joined", "app", NULL);
+    ck_assert_uint_gt(file_size(path_join(place, "joined")), file_size(path_join(place, "app")));
+}
+END_TEST
+
 #define UNSPLIT "libnumbers.so.1: this library has coverage and was not split; "
 
 /* A library that was linked in another way is told of where a program is split that uses it. */
@@ -425,6 +441,7 @@ int main(int argument_count, char **arguments)
     suite_tests(test_case, test_unknown_machine, test_failing_split);
     suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
     suite_loops(test_case, sizeof exclusions / sizeof *exclusions, test_excludes);
-    suite_tests(test_case, test_failing_link, test_signal, test_missed_library, test_rustc);
+    suite_tests(test_case, test_failing_link, test_signal, test_linker_strips, test_missed_library,
+                test_rustc);
     return suite_main("link", test_case);
 }

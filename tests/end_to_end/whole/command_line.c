@@ -34,6 +34,13 @@ static const char *const usage_errors[] = {
     "--no-such-option",
     "split",
     "split --no-such-option image",
+    "split --verb image",
+    "split --sto store image",
+    "store list --js store",
+    "merge --format -o out.profraw in.profraw",
+    "merge --format text -o out.profraw in.profraw",
+    "merge -o out in.profraw",
+    "merge --format profraw --sparse -o out.profdata in.profraw",
     "split -o",
     "split --level 0 image",
     "split --level 20 image",
@@ -64,7 +71,14 @@ static const char *const usage_errors[] = {
     "store no-such-action store",
     "store --json store",
     "store list",
-    "store list one two",
+    "store add",
+    "store add store",
+    "store add --json store side",
+    "store export store",
+    "repack",
+    "repack --level 20 side",
+    "repack --fast side",
+    "split --fast --level 3 image",
     "store check --json store",
     "store gc store",
     "store gc --older-than -1 store",
@@ -104,9 +118,10 @@ END_TEST
 START_TEST(test_help)
 {
     static const char *const lines[] = {
-        "--help",          "help",       "split --help",     "join --help",  "show --help",
-        "verify --help",   "--version",  "help split",       "help verify",  "store --help",
-        "store gc --help", "help store", "help store check", "store list -h"};
+        "--help",          "help",           "split --help",     "join --help",   "show --help",
+        "verify --help",   "--version",      "help split",       "help verify",   "store --help",
+        "store gc --help", "help store",     "help store check", "store list -h", "repack --help",
+        "store add -h",    "store export -h"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct outcome outcome = run_words(lines[i]);
         ck_assert_msg(outcome_exited(&outcome, 0), "covsplit %s: %s", lines[i], outcome.errors);
@@ -119,6 +134,46 @@ START_TEST(test_help)
         }
         text_list_free(&text);
         outcome_free(&outcome);
+    }
+}
+END_TEST
+
+/* What is used most comes first, with an example each, and every command has its line. */
+START_TEST(test_help_order)
+{
+    static const char *const first[] = {"split", "merge", "run"};
+    struct outcome outcome = run_words("help");
+    struct text_list lines = text_list_of_lines(outcome.output);
+    ck_assert_uint_gt(lines.count, 10);
+    ck_assert_str_eq(lines.items[2], "The three that are used most:");
+    for (size_t i = 0; i < 3; i++) {
+        const char *command = text_format("  %s  ", first[i]);
+        const char *example = text_format("      covsplit %s --store sidecars ", first[i]);
+        ck_assert_msg(strncmp(lines.items[3 + 2 * i], command, strlen(command)) == 0, "%s",
+                      outcome.output);
+        ck_assert_msg(strncmp(lines.items[4 + 2 * i], example, strlen(example)) == 0, "%s",
+                      outcome.output);
+    }
+    ck_assert_str_eq(lines.items[9], "To split and join:");
+    ck_assert_str_eq(outcome.output, run_words("--help").output);
+}
+END_TEST
+
+/* The first line is for scripts. */
+START_TEST(test_version)
+{
+    static const char *const libraries[] = {"libelf 0.", "zstd 1.", "xxHash 0.", "libdeflate 1.",
+                                            "nettle 3."};
+    struct outcome outcome = run_words("--version");
+    struct text_list lines = text_list_of_lines(outcome.output);
+    unsigned parts[3];
+    int length = 0;
+    ck_assert_uint_eq(lines.count, 2);
+    ck_assert_int_eq(
+        sscanf(lines.items[0], "covsplit %u.%u.%u%n", &parts[0], &parts[1], &parts[2], &length), 3);
+    ck_assert_int_eq(lines.items[0][length], '\0');
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        assert_contains(lines.items[1], libraries[i]);
     }
 }
 END_TEST
@@ -220,6 +275,117 @@ START_TEST(test_show_json)
 }
 END_TEST
 
+/* Runs covsplit, and has what it prints for assert_json; gives back what it says. */
+static const char *save_json(const char *directory, int exit_code, const char *words)
+{
+    struct outcome outcome = covsplit_run_words(directory, exit_code, words);
+    file_write(path_join(sample.scratch, "shown.json"), outcome.output, outcome.output_size);
+    return outcome.errors;
+}
+
+/* What split says of an image is what show says of it and its sidecar. */
+START_TEST(test_split_json)
+{
+    char *directory = sample_directory(&sample);
+    struct outcome shown;
+    sample_copy(&sample, directory, "app");
+    ck_assert_str_eq(save_json(directory, 0, "split --json -o out app"), "");
+    assert_json("len(shown)", "1");
+    assert_json("[shown[0][key] for key in ('file', 'output', 'sidecar', 'already_split')]",
+                "['app', 'out', 'app.covsplit', False]");
+    assert_json("shown[0]['warnings']", "[]");
+    assert_json("{s['status'] for s in shown[0]['sections'] if s['stored_size']}", "{'removed'}");
+    file_copy(path_join(sample.scratch, "shown.json"), path_join(directory, "split.json"));
+    shown = covsplit_run_words(directory, 0, "show --json app out app.covsplit");
+    file_write(path_join(directory, "show.json"), shown.output, shown.output_size);
+    run_or_abort(directory, "python3", "-c",
+                 "import json\n"
+                 "split = json.load(open('split.json'))[0]\n"
+                 "image, out, sidecar = json.load(open('show.json'))\n"
+                 "for key in ('uuid', 'format', 'machine', 'original_size', 'stripped_size'):\n"
+                 "    assert split[key] == sidecar[key], key\n"
+                 "assert split['original_size'] == image['file_size']\n"
+                 "assert split['stripped_size'] == out['file_size']\n"
+                 "assert split['sidecar_size'] == sidecar['file_size']\n"
+                 "stored = {s['name']: s for s in sidecar['sections']}\n"
+                 "for s in split['sections']:\n"
+                 "    of_image, = [i for i in image['sections'] if i['name'] == s['name']]\n"
+                 "    for key in ('kind', 'address', 'size', 'status', 'reason'):\n"
+                 "        assert s[key] == of_image[key], (s, key)\n"
+                 "    if s['status'] == 'removed':\n"
+                 "        assert s['stored_size'] == stored[s['name']]['stored_size'], s\n"
+                 "        assert s['ratio'] == stored[s['name']]['ratio'], s\n"
+                 "assert len(split['sections']) == len(image['sections']) > 3\n",
+                 NULL);
+}
+END_TEST
+
+/* One object an image, also of one that is passed on, and none of one that failed; warnings are in
+ * it and on standard error. */
+START_TEST(test_split_json_of_many)
+{
+    char *directory = sample_directory(&sample);
+    directory_create(path_join(directory, "tree"));
+    sample_copy(&sample, directory, "tree/one");
+    sample_copy(&sample, directory, "tree/two");
+    file_copy(sample.stripped, path_join(directory, "split"));
+    file_write_text(path_join(directory, "plain.c"), "int main(void) { return 0; }\n");
+    run_or_abort(directory, "clang-19", "plain.c", "-o", "plain", NULL);
+    file_write_text(path_join(directory, "text"), "no image\n");
+    const char *errors =
+        save_json(directory, 1, "split --json --store store -r plain split text tree");
+    assert_json("[image['file'] for image in shown]", "['plain', 'split', 'tree/one', 'tree/two']");
+    assert_json("[image['already_split'] for image in shown]", "[False, True, False, False]");
+    assert_json("[image['sidecar'] is None for image in shown]", "[True, True, False, False]");
+    assert_json("[image['sidecar_size'] is None for image in shown]", "[True, True, False, False]");
+    assert_json("shown[2]['sidecar'] == shown[3]['sidecar']", "True");
+    assert_json("shown[2]['sidecar_size'] == shown[3]['sidecar_size']", "True");
+    assert_json("shown[2]['sections'] == shown[3]['sections']", "True");
+    assert_json("shown[0]['original_size'] == shown[0]['stripped_size']", "True");
+    assert_json("shown[1]['original_size']", "None");
+    assert_json("[len(image['warnings']) for image in shown]", "[1, 1, 0, 0]");
+    assert_contains(errors,
+                    text_format("covsplit: warning: %s", query_json("shown[0]['warnings'][0]")));
+    assert_contains(errors, "covsplit: error: text: ");
+    ck_assert_str_eq(save_json(directory, 0, "split --json --store store -r tree"), "");
+    assert_json("shown", "[]");
+}
+END_TEST
+
+START_TEST(test_verify)
+{
+    char *directory = sample_directory(&sample);
+    struct outcome outcome;
+    sample_copy(&sample, directory, "app");
+    covsplit_run_words(directory, 0, "split --store store -o out app");
+    covsplit_run_words(directory, 0, "split -o out app");
+    file_copy(path_join(directory, "app.covsplit"), path_join(directory, "good"));
+    file_write_text(path_join(directory, "text"), "not a sidecar\n");
+    outcome = covsplit_run_words(directory, 0, "verify good");
+    ck_assert_str_eq(outcome.output, "good: ok\n");
+    outcome = covsplit_run_words(directory, 1, "verify --image out app.covsplit text good");
+    ck_assert_str_eq(outcome.output, "app.covsplit: ok\ngood: ok\n");
+    ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
+
+    const char *errors = save_json(directory, 1, "verify --json good text app.covsplit");
+    assert_json("[(file['file'], file['ok'], file['empty']) for file in shown]",
+                "[('good', True, False), ('text', False, False), ('app.covsplit', True, False)]");
+    assert_json("[file['error'] is None for file in shown]", "[True, False, True]");
+    assert_json("shown[1]['uuid']", "None");
+    ck_assert_str_eq(errors, text_format("covsplit: error: %s", query_json("shown[1]['error']")));
+    file_copy(path_join(sample.scratch, "shown.json"), path_join(directory, "verify.json"));
+    save_json(directory, 0, "verify --json --store store");
+    assert_json("[(file['ok'], file['error']) for file in shown]", "[(True, None)]");
+    assert_json(text_format("shown[0]['uuid'] == json.load(open('%s'))[0]['uuid']",
+                            path_join(directory, "verify.json")),
+                "True");
+    save_json(directory, 0, "store list --json store");
+    assert_json(text_format("shown[0]['uuid'] == json.load(open('%s'))[0]['uuid']",
+                            path_join(directory, "verify.json")),
+                "True");
+}
+END_TEST
+
 START_TEST(test_show_of_garbage)
 {
     char *directory = sample_directory(&sample);
@@ -245,6 +411,66 @@ START_TEST(test_show_of_garbage)
 }
 END_TEST
 
+/* Runs a command with a terminal for its standard error; shows what came there, with ESC as ^. */
+static const char on_terminal[] =
+    "import os, pty, subprocess, sys\n"
+    "leader, follower = pty.openpty()\n"
+    "status = subprocess.run(sys.argv[1:], stdin=subprocess.DEVNULL, stderr=follower).returncode\n"
+    "os.close(follower)\n"
+    "text = b''\n"
+    "try:\n"
+    "    while part := os.read(leader, 4096):\n"
+    "        text += part\n"
+    "except OSError:\n" /* how Linux tells that all have closed it */
+    "    pass\n"
+    "print(text.decode().replace('\\r', '').replace('\\033', '^'), end='')\n"
+    "sys.exit(status)\n";
+
+static const struct colour_case {
+    const char *environment;
+    bool is_coloured;
+} colour_cases[] = {
+    {"TERM=xterm NO_COLOR=", true},   {"TERM=xterm-256color NO_COLOR=", true},
+    {"TERM=xterm NO_COLOR=1", false}, {"TERM=xterm NO_COLOR=0", false},
+    {"TERM=dumb NO_COLOR=", false},   {"TERM= NO_COLOR=", false},
+};
+
+START_TEST(test_colour)
+{
+    static const struct {
+        const char *words;
+        int exit_code;
+        const char *kind, *colour, *message;
+    } messages[] = {
+        {"show nosuch", 1, "error", "^[1;31m", " nosuch: cannot be read: "},
+        {"show", 2, "error", "^[1;31m", " FILE is missing; run 'covsplit show --help'\n"},
+        {"split stripped", 0, "warning", "^[1;35m", " stripped: split already; "},
+    };
+    const struct colour_case *test = &colour_cases[_i];
+    char *directory = sample_directory(&sample);
+    file_copy(sample.stripped, path_join(directory, "stripped"));
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        struct command command = {.directory = directory};
+        text_list_add_words(&command.environment, test->environment);
+        text_list_add_words(&command.arguments, "python3 -c");
+        text_list_add(&command.arguments, on_terminal);
+        text_list_add(&command.arguments, covsplit_path());
+        text_list_add_words(&command.arguments, messages[i].words);
+        struct outcome outcome = command_expect(&command, messages[i].exit_code);
+        const char *start =
+            test->is_coloured
+                ? text_format("covsplit: %s%s:^[0m%s", messages[i].colour, messages[i].kind,
+                              messages[i].message)
+                : text_format("covsplit: %s:%s", messages[i].kind, messages[i].message);
+        ck_assert_msg(strncmp(outcome.output, start, strlen(start)) == 0 &&
+                          text_count(outcome.output, "^") == (test->is_coloured ? 2 : 0),
+                      "%s: %s", test->environment, outcome.output);
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+}
+END_TEST
+
 /* Output that cannot be written is a failure. */
 START_TEST(test_full_standard_output)
 {
@@ -267,7 +493,9 @@ int main(void)
     TCase *test_case = suite_case("line", 120, prepare);
     suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
     suite_loops(test_case, 3, test_empty_word);
-    suite_tests(test_case, test_help, test_show, test_show_json, test_show_of_garbage,
+    suite_loops(test_case, sizeof colour_cases / sizeof *colour_cases, test_colour);
+    suite_tests(test_case, test_help, test_help_order, test_version, test_show, test_show_json,
+                test_split_json, test_split_json_of_many, test_verify, test_show_of_garbage,
                 test_full_standard_output);
     return suite_main("line", test_case);
 }

@@ -17,6 +17,12 @@ if(NOT COVSPLIT_SANITIZE)
   add_run(packages packages)
   add_run(library-users library_users ${CMAKE_BINARY_DIR})
   set_tests_properties(install packages PROPERTIES RESOURCE_LOCK installation)
+  # docs/recipes.md: what takes a few seconds each, and what takes longer.
+  foreach(kind quick slow)
+    add_test(NAME recipes-${kind} COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/../recipes.py
+             ${CMAKE_BINARY_DIR} ${kind})
+    set_tests_properties(recipes-${kind} PROPERTIES TIMEOUT 900 RESOURCE_LOCK installation)
+  endforeach()
   # The pages in docs/ with this build; the README builds by itself, and needs the tests' packages.
   add_test(NAME docs COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/../readme.sh --docs ${CMAKE_BINARY_DIR})
   add_test(NAME readme COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/../readme.sh)

@@ -1,0 +1,668 @@
+/*
+ * Searches for sidecars: see sidecar_search.h.
+ */
+#include "split/cli/sidecar_search.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/array.h"
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+#include "common/sidecar/correlate.h"
+
+/* Of one sidecar. Where there may be more threads, several sidecars are read at a time, and each
+ * thread of each one holds what it decodes. */
+#define THREADS_MAX       8
+
+#define CURRENT_DIRECTORY "."
+
+/* ---- places ---- */
+
+/* The text is the option's. */
+static bool add_directory(struct store_list *list, const char *path, struct error *error)
+{
+    if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
+        return error_out_of_memory(error, path, sizeof(path));
+    list->directories[list->count++] = (char *)(uintptr_t)path;
+    return true;
+}
+
+static bool add_given(struct sidecar_places *places, struct error *error)
+{
+    const char *path;
+
+    for (size_t i = 0; (path = option_text_at(places->options, OPTION_SIDECAR, i)) != NULL; i++) {
+        struct stat status;
+        bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+
+        if (!(is_directory ? add_directory(&places->directories, path, error)
+                           : path_list_add(&places->files, path, error)))
+            return false;
+    }
+    return true;
+}
+
+bool sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
+                         bool goes_on, struct error *error)
+{
+    const char *store = option_text(options, OPTION_STORE);
+    const char *environment = getenv(STORE_ENVIRONMENT);
+
+    *places = (struct sidecar_places){
+        .options = options,
+        .are_given = option_given(options, OPTION_SIDECAR) && !goes_on,
+    };
+    places->loose = loose_sidecars_new(&places->files, error);
+    if (places->loose == NULL || !add_given(places, error))
+        return false;
+    if (store != NULL)
+        return store_list_open(&places->store, store, false, error);
+    return places->are_given || environment == NULL ||
+           store_list_open(&places->environment, environment, true, error);
+}
+
+void sidecar_places_close(struct sidecar_places *places)
+{
+    loose_sidecars_free(places->loose);
+    path_list_free(&places->files);
+    store_list_close(&places->directories);
+    store_list_close(&places->store);
+    store_list_close(&places->environment);
+}
+
+const char *sidecar_places_only_file(const struct sidecar_places *places)
+{
+    return places->files.count == 1 && places->directories.count == 0 ? places->files.paths[0]
+                                                                      : NULL;
+}
+
+void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options)
+{
+    unsigned threads = option_threads(options);
+
+    sidecar_limit_memory(sidecar, option_number(options, OPTION_MEMORY_LIMIT));
+    sidecar_help_restore(sidecar, threads < THREADS_MAX ? threads : THREADS_MAX, NULL);
+}
+
+struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,
+                                 struct error *error)
+{
+    struct sidecar *sidecar = sidecar_read(path, error);
+
+    if (sidecar != NULL)
+        sidecar_set_up(sidecar, options);
+    return sidecar;
+}
+
+/* ---- spots ---- */
+
+/* Takes the path over; NULL is no memory where the spot needs one. */
+static bool add_spot(struct sidecar_search *search, struct sidecar_spot spot, struct error *error)
+{
+    bool needs_path = spot.kind != SPOT_FILES && spot.kind != SPOT_STORES;
+
+    if ((needs_path && spot.path == NULL) ||
+        !ARRAY_ROOM_FOR_ONE(search->spots, search->spot_capacity, search->spot_count)) {
+        free(spot.path);
+        return error_out_of_memory(error, "the search for sidecars", sizeof(spot));
+    }
+    search->spots[search->spot_count++] = spot;
+    return true;
+}
+
+static bool add_stores(struct sidecar_search *search, const struct store_list *stores,
+                       struct error *error)
+{
+    return stores->count == 0 ||
+           add_spot(search, (struct sidecar_spot){.kind = SPOT_STORES, .stores = stores}, error);
+}
+
+/* Unless it is there already, by whatever name. */
+static bool add_loose(struct sidecar_search *search, const char *directory, struct error *error)
+{
+    struct stat status;
+
+    for (size_t i = 0; stat(directory, &status) == 0 && i < search->spot_count; i++) {
+        if (search->spots[i].kind == SPOT_DIRECTORY && file_is(search->spots[i].path, &status))
+            return true;
+    }
+    return add_spot(
+        search, (struct sidecar_spot){.kind = SPOT_DIRECTORY, .path = strdup(directory)}, error);
+}
+
+static bool add_given_spots(struct sidecar_search *search, struct error *error)
+{
+    const struct sidecar_places *places = search->places;
+    const char *only = sidecar_places_only_file(places);
+    bool done = true;
+
+    if (only != NULL && search->wanted->uuid == NULL)
+        return add_spot(search, (struct sidecar_spot){.kind = SPOT_GIVEN, .path = strdup(only)},
+                        error);
+    if (places->files.count != 0)
+        done = add_spot(search, (struct sidecar_spot){.kind = SPOT_FILES}, error);
+    done = done && add_stores(search, &places->directories, error);
+    for (size_t i = 0; done && i < places->directories.count; i++)
+        done = add_loose(search, places->directories.directories[i], error);
+    return done;
+}
+
+/* A profile's sidecar is named after the image. */
+static bool add_spots_beside(struct sidecar_search *search, struct error *error)
+{
+    const char *const *names = search->wanted->names;
+    char directory[PATH_MAX];
+    bool done = true;
+
+    for (size_t i = 0; done && search->wanted->profile == NULL && names != NULL && names[i] != NULL;
+         i++) {
+        struct sidecar_spot spot = {.kind = SPOT_BESIDE};
+
+        if (asprintf(&spot.path, "%s" STORE_SUFFIX, names[i]) < 0)
+            spot.path = NULL;
+        done = add_spot(search, spot, error);
+    }
+    for (size_t i = 0; done && names != NULL && names[i] != NULL; i++) {
+        if (path_directory(names[i], directory))
+            done = add_loose(search, directory, error);
+    }
+    return done;
+}
+
+bool sidecar_search_start(struct sidecar_search *search, const struct sidecar_places *places,
+                          const struct sidecar_wanted *wanted, struct error *error)
+{
+    *search = (struct sidecar_search){.places = places, .wanted = wanted};
+    return add_given_spots(search, error) &&
+           (places->are_given ||
+            (add_stores(search, &places->store, error) && add_spots_beside(search, error) &&
+             add_loose(search, CURRENT_DIRECTORY, error) &&
+             add_stores(search, &places->environment, error)));
+}
+
+void sidecar_search_end(struct sidecar_search *search)
+{
+    for (size_t i = 0; i < search->spot_count; i++)
+        free(search->spots[i].path);
+    free(search->spots);
+    free(search->uuids);
+    loose_matches_free(&search->found);
+}
+
+/* ---- the UUIDs that are looked for ---- */
+
+/* Of a stub where the whole UUID is known, the search would find the same again. */
+static bool is_known(const struct sidecar_search *search, const struct uuid *uuid, bool is_stub)
+{
+    for (size_t i = 0; i < search->uuid_count; i++) {
+        const struct uuid *known = &search->uuids[i].uuid;
+
+        if (is_stub ? uuid_has_stub(known, uuid->bytes) : uuid_equal(known, uuid))
+            return true;
+    }
+    return false;
+}
+
+static bool add_uuid(struct sidecar_search *search, const struct uuid *uuid, bool is_stub,
+                     struct error *error)
+{
+    if (uuid->size == 0 || is_known(search, uuid, is_stub))
+        return true;
+    if (!ARRAY_ROOM_FOR_ONE(search->uuids, search->uuid_capacity, search->uuid_count))
+        return error_out_of_memory(error, "the search for sidecars", sizeof(*search->uuids));
+    search->uuids[search->uuid_count++] =
+        (struct wanted_uuid){*uuid, is_stub ? STORE_STUB : STORE_EXACT};
+    return true;
+}
+
+static bool add_uuids_of_profile(struct sidecar_search *search, struct error *error)
+{
+    struct profile_uuids uuids = {.profile = search->wanted->profile};
+    enum profile_uuid_source source;
+    struct uuid uuid;
+
+    while (profile_next_uuid(&uuids, &uuid, &source)) {
+        if (!add_uuid(search, &uuid, source == PROFILE_UUID_STUB, error))
+            return false;
+    }
+    return search->uuid_count != 0 ||
+           !profile_has_no_uuid(search->wanted->profile, search->wanted->name, &search->no_uuid);
+}
+
+/* An image that was not split has a sidecar too, where there was nothing to take out. */
+static bool add_uuid_of_stripped(struct sidecar_search *search, struct error *error)
+{
+    const struct input *stripped = search->wanted->stripped;
+    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct split_image split;
+    struct image_plan *plan;
+    struct error why = {0};
+    bool done = true;
+
+    if (image_find_split(stripped, &split, &why))
+        return add_uuid(search, &split.uuid, split.uuid_is_stub, error);
+    if (!error_is_of_memory(&why) && (plan = image_plan_make(stripped, &options, &why)) != NULL) {
+        /* The digest of an image that was not split is in no stripped one. */
+        if (plan->facts.uuid_source != UUID_FROM_DIGEST)
+            done = add_uuid(search, &plan->facts.uuid, false, error);
+        image_plan_free(plan);
+        return done;
+    }
+    search->no_uuid = why;
+    if (error_is_of_memory(&why))
+        *error = why;
+    return !error_is_of_memory(&why);
+}
+
+/* Only when they are needed: it may take a look at all of an image. */
+static bool need_uuids(struct sidecar_search *search, struct error *error)
+{
+    const struct sidecar_wanted *wanted = search->wanted;
+
+    if (search->has_uuids)
+        return true;
+    search->has_uuids = true;
+    if (wanted->profile != NULL)
+        return add_uuids_of_profile(search, error);
+    if (wanted->stripped != NULL)
+        return add_uuid_of_stripped(search, error);
+    if (wanted->image != NULL)
+        return add_uuid(search, &wanted->image->uuid, wanted->image->uuid_is_stub, error);
+    return add_uuid(search, wanted->uuid, false, error);
+}
+
+/* ---- the files ---- */
+
+static void end_here(struct sidecar_search *search)
+{
+    search->next_spot = search->spot_count;
+    search->next_found = search->found.count;
+}
+
+void sidecar_search_reject(struct sidecar_search *search, const struct error *why)
+{
+    if (search->problem.message[0] == '\0' || error_is_of_memory(why))
+        search->problem = *why;
+    if (error_is_of_memory(why))
+        end_here(search);
+    search->met_other |= search->is_other;
+    search->met_unusable |= !search->is_other;
+    search->is_other = false;
+}
+
+/* The directory of loose sidecars that a spot stands for. */
+static const char *loose_directory(const struct sidecar_spot *spot)
+{
+    return spot->kind == SPOT_FILES ? LOOSE_FILES : spot->path;
+}
+
+static bool look_in_stores(struct sidecar_search *search, const struct store_list *stores,
+                           const struct wanted_uuid *wanted, struct error *error)
+{
+    struct store_match match = {0};
+    bool done =
+        store_list_find(stores, &wanted->uuid, wanted->query, &match, error) &&
+        (match.path == NULL || loose_matches_add(&search->found, &match.uuid, match.path, error));
+
+    free(match.path);
+    return done;
+}
+
+static bool look_by_uuid(struct sidecar_search *search, const struct sidecar_spot *spot,
+                         struct error *error)
+{
+    if (!need_uuids(search, error))
+        return false;
+    for (size_t i = 0; i < search->uuid_count; i++) {
+        const struct wanted_uuid *wanted = &search->uuids[i];
+
+        if (!(spot->kind == SPOT_STORES
+                  ? look_in_stores(search, spot->stores, wanted, error)
+                  : loose_find(search->places->loose, loose_directory(spot), &wanted->uuid,
+                               wanted->query, &search->found, error)))
+            return false;
+    }
+    return true;
+}
+
+static bool look(struct sidecar_search *search, const struct sidecar_spot *spot,
+                 struct error *error)
+{
+    static const struct uuid none = {.size = 0};
+
+    search->is_by_uuid = spot->kind != SPOT_GIVEN && spot->kind != SPOT_BESIDE;
+    if (search->is_by_uuid)
+        return look_by_uuid(search, spot, error);
+    /* One that is there but cannot be used counts: opening it then says what is wrong with it. */
+    return (spot->kind == SPOT_BESIDE && file_is_missing(spot->path, 0)) ||
+           loose_matches_add(&search->found, &none, spot->path, error);
+}
+
+const char *sidecar_search_next(struct sidecar_search *search)
+{
+    struct error error;
+
+    while (search->next_found == search->found.count) {
+        if (search->next_spot == search->spot_count)
+            return NULL;
+        loose_matches_free(&search->found);
+        search->next_found = 0;
+        search->is_other = false;
+        if (!look(search, &search->spots[search->next_spot++], &error))
+            sidecar_search_reject(search, &error);
+    }
+    return search->found.items[search->next_found++].path;
+}
+
+bool sidecar_search_again(struct sidecar_search *search, struct error *error)
+{
+    for (size_t i = 0; i < search->spot_count; i++) {
+        const struct sidecar_spot *spot = &search->spots[i];
+
+        if (spot->kind == SPOT_DIRECTORY && !loose_renew(search->places->loose, spot->path, error))
+            return false;
+    }
+    loose_matches_free(&search->found);
+    search->next_found = search->next_spot = 0;
+    search->problem = (struct error){0};
+    return true;
+}
+
+/* ---- what fits ---- */
+
+static uint64_t section_size(const struct sidecar *sidecar, enum section_kind kind)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    return section == NULL ? 0 : section->size;
+}
+
+static bool fits_image(const struct sidecar_wanted *wanted, const struct sidecar *sidecar,
+                       struct error *error)
+{
+    const struct split_image *image = wanted->image;
+    const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
+
+    return (image->uuid.size != 0 &&
+            (image->uuid_is_stub ? uuid_has_stub(uuid, image->uuid.bytes)
+                                 : uuid_equal(uuid, &image->uuid)) &&
+            section_size(sidecar, SECTION_COUNTERS) == image->counters_size &&
+            section_size(sidecar, SECTION_BITMAP) == image->bitmap_size) ||
+           error_set(error, "%s: of another build than %s; give the sidecar of this one",
+                     sidecar_name(sidecar), wanted->name);
+}
+
+static bool has_uuid(struct sidecar_search *search, const struct uuid *uuid)
+{
+    struct error unknown;
+
+    if (!need_uuids(search, &unknown))
+        return false;
+    for (size_t i = 0; i < search->uuid_count; i++) {
+        if (store_uuid_fits(uuid, &search->uuids[i].uuid, search->uuids[i].query))
+            return true;
+    }
+    return false;
+}
+
+static bool fits_stripped(struct sidecar_search *search, const struct sidecar *sidecar,
+                          struct error *error)
+{
+    const struct input *stripped = search->wanted->stripped;
+
+    if (sidecar_check_stripped(sidecar, stripped, &search->is_other, error))
+        return true;
+    if (search->is_other && has_uuid(search, &sidecar_facts(sidecar)->uuid))
+        return error_set(error,
+                         "%s: not the stripped image that %s belongs to, though it has its UUID: "
+                         "was it stripped or changed after the split? join the image as the split "
+                         "wrote it, or build it again",
+                         stripped->path, sidecar_name(sidecar));
+    return false;
+}
+
+static bool fits(struct sidecar_search *search, const struct sidecar *sidecar, struct error *error)
+{
+    const struct sidecar_wanted *wanted = search->wanted;
+
+    if (wanted->profile != NULL)
+        return correlation_check(sidecar, wanted->profile, wanted->name, error);
+    if (wanted->stripped != NULL)
+        return fits_stripped(search, sidecar, error);
+    search->is_other = !sidecar_is_real(sidecar, error);
+    return !search->is_other && (wanted->image == NULL || fits_image(wanted, sidecar, error));
+}
+
+/* A store's names are to be right; what another directory has may have been replaced since it was
+ * looked through. */
+static bool has_expected_uuid(const struct sidecar_search *search, const struct store_match *match,
+                              const struct sidecar *sidecar, struct error *error)
+{
+    const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
+
+    if (!search->is_by_uuid || uuid_equal(uuid, &match->uuid))
+        return true;
+    return search->spots[search->next_spot - 1].kind == SPOT_STORES
+               ? store_check_uuid(match->path, uuid, &match->uuid, error)
+               : file_report_change(match->path, error);
+}
+
+/* Whether two sidecars give the same reports: of one image, or of images that have the same in what
+ * both hold. */
+static bool agree(const struct sidecar *a, const struct sidecar *b)
+{
+    if (digest_equal(&sidecar_facts(a)->original_digest, &sidecar_facts(b)->original_digest))
+        return true;
+    for (size_t i = 0; i < sidecar_section_count(a); i++) {
+        const struct sidecar_section *mine = sidecar_section(a, i);
+        const struct sidecar_section *other = sidecar_find(b, mine->kind);
+
+        if (other == NULL || mine->has_content != other->has_content ||
+            (mine->has_content && !digest_equal(&mine->digest, &other->digest)))
+            return false;
+    }
+    return true;
+}
+
+/* UUIDs that were made up by hand may be those of several builds, which even count alike. Where a
+ * directory has sidecars of several, nobody knows which one is right. */
+static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
+                         struct error *error)
+{
+    struct error unfit;
+    bool alone = true;
+
+    for (size_t i = search->next_found; alone && i < search->found.count; i++) {
+        const char *path = search->found.items[i].path;
+        struct sidecar *rival = sidecar_read_for(search->places->options, path, &unfit);
+
+        if (rival != NULL && fits(search, rival, &unfit) && !agree(sidecar, rival))
+            alone = error_set(error,
+                              "%s: fits as well as %s, and is of another build; give the right one "
+                              "with --sidecar",
+                              path, sidecar_name(sidecar));
+        sidecar_close(rival);
+    }
+    return alone;
+}
+
+bool sidecar_search_accepts(struct sidecar_search *search, const struct sidecar *sidecar,
+                            struct error *error)
+{
+    const struct store_match *match = &search->found.items[search->next_found - 1];
+
+    if (!has_expected_uuid(search, match, sidecar, error) || !fits(search, sidecar, error))
+        return false;
+    /* The digest of a stripped image leaves no doubt. */
+    if (search->wanted->stripped != NULL || has_no_rival(search, sidecar, error))
+        return true;
+    search->problem = *error;
+    end_here(search);
+    return false;
+}
+
+struct sidecar *sidecar_search_read(struct sidecar_search *search, struct error *error)
+{
+    const char *path;
+    struct error why;
+
+    while ((path = sidecar_search_next(search)) != NULL) {
+        struct sidecar *sidecar = sidecar_read_for(search->places->options, path, &why);
+
+        if (sidecar != NULL && sidecar_search_accepts(search, sidecar, &why))
+            return sidecar;
+        sidecar_close(sidecar);
+        sidecar_search_reject(search, &why);
+    }
+    sidecar_search_fail(search, error);
+    return NULL;
+}
+
+/* ---- what was not found ---- */
+
+/* "A, B, C" */
+static bool list_one(struct buffer *list, const char *path, const char *suffix)
+{
+    return (list->size == 0 || buffer_append(list, ", ", 2)) &&
+           buffer_append(list, path, strlen(path)) && buffer_append(list, suffix, strlen(suffix));
+}
+
+static bool list_stores(const struct store_list *stores, struct buffer *list)
+{
+    for (size_t i = 0; i < stores->count; i++) {
+        if (!list_one(list, stores->directories[i], ""))
+            return false;
+    }
+    return true;
+}
+
+static bool list_files(const struct path_list *files, struct buffer *list)
+{
+    for (size_t i = 0; i < files->count; i++) {
+        if (!list_one(list, files->paths[i], ""))
+            return false;
+    }
+    return true;
+}
+
+/* What was looked at; what is only looked through by UUID was not where there is none. */
+static bool list_spots(const struct sidecar_search *search, struct buffer *list)
+{
+    bool has_uuid = search->uuid_count != 0, done = true;
+
+    for (size_t i = 0; done && i < search->spot_count; i++) {
+        const struct sidecar_spot *spot = &search->spots[i];
+
+        if (spot->kind == SPOT_GIVEN || spot->kind == SPOT_BESIDE)
+            done = list_one(list, spot->path, "");
+        else if (has_uuid && spot->kind == SPOT_FILES)
+            done = list_files(&search->places->files, list);
+        else if (has_uuid && spot->kind == SPOT_STORES)
+            done = list_stores(spot->stores, list);
+        else if (has_uuid)
+            done = list_one(list, spot->path, "/*" STORE_SUFFIX);
+    }
+    return done && buffer_append(list, "", 1);
+}
+
+/* "", or " (N files there could not be read: the first ...)" */
+static void tell_faults(const struct sidecar_search *search, struct error *text)
+{
+    struct loose_faults faults = {0};
+
+    for (size_t i = 0; search->uuid_count != 0 && i < search->spot_count; i++) {
+        const struct sidecar_spot *spot = &search->spots[i];
+
+        if (spot->kind == SPOT_FILES || spot->kind == SPOT_DIRECTORY)
+            loose_add_faults(search->places->loose, loose_directory(spot), &faults);
+    }
+    *text = (struct error){0};
+    if (faults.count == 1)
+        error_set(text, " (1 file there could not be read: %.250s)", faults.first.message);
+    else if (faults.count != 0)
+        error_set(text, " (%zu files there could not be read; the first: %.250s)", faults.count,
+                  faults.first.message);
+}
+
+static void report_no_uuid(const struct sidecar_search *search, const char *places,
+                           struct error *error)
+{
+    const char *why = search->no_uuid.message;
+
+    if (search->wanted->profile != NULL)
+        *error = search->no_uuid;
+    else
+        error_set(error,
+                  "%.200s: no sidecar found; looked at %.350s (nowhere by UUID: %.300s); give "
+                  "--sidecar",
+                  search->wanted->name, places, why[0] != '\0' ? why : "it has none");
+}
+
+static void report_nothing_found(const struct sidecar_search *search, const char *places,
+                                 struct error *error)
+{
+    const char *name = search->wanted->name;
+    const char *what_to_do =
+        search->places->are_given ? "give its own" : "give --sidecar or --store";
+    char hex[UUID_HEX_MAX];
+    struct error faults;
+
+    tell_faults(search, &faults);
+    uuid_format(&search->uuids[0].uuid, hex);
+    if (name == NULL)
+        error_set(error, "%.400s: no sidecar of UUID %s%s; give another place", places, hex,
+                  faults.message);
+    else
+        error_set(error, "%.200s: no sidecar for its UUID %s in %.350s%s; %s", name, hex, places,
+                  faults.message, what_to_do);
+}
+
+void sidecar_search_fail(struct sidecar_search *search, struct error *error)
+{
+    struct buffer places = {0};
+
+    *error = search->problem;
+    if (error->message[0] != '\0' || !need_uuids(search, error))
+        return;
+    if (!list_spots(search, &places))
+        error_out_of_memory(error, "the search for sidecars", places.size);
+    else
+        (search->uuid_count == 0 ? report_no_uuid
+                                 : report_nothing_found)(search, (const char *)places.data, error);
+    buffer_free(&places);
+}
+
+/* ---- the beginning of a UUID ---- */
+
+static bool complete_in(const struct sidecar_search *search, const struct sidecar_spot *spot,
+                        const struct uuid *start, struct store_match *match, struct error *error)
+{
+    struct loose_matches matches = {0};
+    bool done;
+
+    if (spot->kind == SPOT_STORES)
+        return store_list_find(spot->stores, start, STORE_PREFIX, match, error);
+    done = loose_find(search->places->loose, loose_directory(spot), start, STORE_PREFIX, &matches,
+                      error);
+    for (size_t i = 0; done && i < matches.count; i++)
+        done = store_match_add(match, &matches.items[i].uuid, strdup(matches.items[i].path), error);
+    loose_matches_free(&matches);
+    return done;
+}
+
+bool sidecar_search_complete(const struct sidecar_search *search, struct uuid *full,
+                             struct error *error)
+{
+    struct store_match match = {0};
+    bool done = true;
+
+    for (size_t i = 0; done && i < search->spot_count; i++)
+        done = complete_in(search, &search->spots[i], search->wanted->uuid, &match, error);
+    *full = match.uuid;
+    free(match.path);
+    return done;
+}

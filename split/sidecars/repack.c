@@ -1,0 +1,229 @@
+/*
+ * covsplit repack: gives sidecars the compact form later, which a split in a hurry has not given
+ * them.
+ *
+ * Each sidecar is replaced by itself, by one rename, when the new one is proved and on the disk: so
+ * this can be ended at any time, and run again. Splits and cleaners may work on a store meanwhile.
+ * What they do wins: a sidecar that they have replaced is begun again from what they put there.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/base/file.h"
+#include "common/base/parallel.h"
+#include "common/sidecar/repack.h"
+#include "split/cli/commands.h"
+#include "split/cli/find_sidecar.h"
+#include "split/cli/message.h"
+#include "split/cli/progress.h"
+#include "split/cli/table.h"
+#include "split/sidecars/sidecar_files.h"
+
+#define PERMISSION_BITS 07777
+
+/* How often a sidecar is begun again that others replace meanwhile. */
+#define ATTEMPTS 10
+
+enum outcome {
+    OUTCOME_FAULT,
+    OUTCOME_REPACKED,
+    OUTCOME_UNCHANGED, /* no compact form fits, and it is compressed as it would be */
+    OUTCOME_COMPACT,
+    OUTCOME_PLACEHOLDER,
+    OUTCOME_INEXACT,
+    OUTCOME_GONE, /* removed by somebody else */
+    OUTCOME_OVERTAKEN,
+    OUTCOME_COUNT,
+};
+
+struct job {
+    const char *path;
+    uint64_t size_before, size_after; /* bytes */
+    enum outcome outcome;
+    struct error error;
+};
+
+struct repacking {
+    const struct parsed_options *options;
+    struct path_list files;
+    unsigned threads_each; /* for one sidecar */
+    struct progress progress;
+    uint64_t counts[OUTCOME_COUNT];
+    uint64_t size_before, size_after; /* bytes, of those that were repacked */
+};
+
+/* ---- one sidecar ---- */
+
+static enum outcome write_again(const struct repacking *repacking, struct job *job,
+                                const struct sidecar *sidecar, const struct input *input)
+{
+    const struct sidecar_write_options write_options = {
+        .level = (int)option_number(repacking->options, OPTION_LEVEL),
+        .threads = repacking->threads_each,
+    };
+    const struct output_options output_options = {
+        .mode = input->status.st_mode & PERMISSION_BITS, .in_place = input, .is_other_form = true};
+    enum output_result result = OUTPUT_UNCHANGED;
+    struct output output;
+    bool done;
+
+    /* That may fail for the file being another one by now. */
+    if (!output_create(&output, job->path, &output_options, &job->error))
+        return file_is(job->path, &input->status) ? OUTCOME_FAULT : OUTCOME_OVERTAKEN;
+    done = sidecar_repack(sidecar, &write_options, &output, &job->error);
+    job->size_before = input->bytes.size;
+    job->size_after = output.size;
+    if (done)
+        done = output_commit(&output, &result, &job->error);
+    output_discard(&output);
+    if (result == OUTPUT_OVERTAKEN)
+        return OUTCOME_OVERTAKEN;
+    return !done ? OUTCOME_FAULT : result == OUTPUT_WRITTEN ? OUTCOME_REPACKED : OUTCOME_UNCHANGED;
+}
+
+static enum outcome judge(const struct repacking *repacking, struct job *job,
+                          struct sidecar *sidecar, const struct input *input)
+{
+    if (sidecar_facts(sidecar)->is_placeholder)
+        return OUTCOME_PLACEHOLDER;
+    if (sidecar_facts(sidecar)->is_inexact)
+        return OUTCOME_INEXACT;
+    if (sidecar_is_compact(sidecar))
+        return OUTCOME_COMPACT;
+    sidecar_limit_memory(sidecar, option_number(repacking->options, OPTION_MEMORY_LIMIT));
+    return write_again(repacking, job, sidecar, input);
+}
+
+static enum outcome repack_one(const struct repacking *repacking, struct job *job)
+{
+    struct sidecar *sidecar;
+    enum outcome outcome = OUTCOME_FAULT;
+    struct input input;
+
+    if (!input_read(&input, job->path, &job->error))
+        return job->error.number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
+    sidecar = sidecar_open(input.bytes, job->path, &job->error);
+    if (sidecar != NULL)
+        outcome = judge(repacking, job, sidecar, &input);
+    sidecar_close(sidecar);
+    input_close(&input);
+    return outcome;
+}
+
+static void run_job(void *context, void *added)
+{
+    struct job *job = added;
+
+    job->outcome = OUTCOME_OVERTAKEN;
+    for (unsigned attempt = 0; attempt < ATTEMPTS && job->outcome == OUTCOME_OVERTAKEN; attempt++)
+        job->outcome = repack_one(context, job);
+}
+
+/* ---- results ---- */
+
+static void report_verbose(const struct job *job)
+{
+    static const char *const notes[OUTCOME_COUNT] = {
+        [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
+        [OUTCOME_COMPACT] = "is compact already",
+        [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
+        [OUTCOME_INEXACT] = "skipped: made with --no-exact",
+        [OUTCOME_GONE] = "skipped: was removed meanwhile",
+    };
+    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+
+    if (job->outcome == OUTCOME_REPACKED)
+        message_line(stdout, "%s: %s before, %s after", job->path,
+                     human_size(job->size_before, before), human_size(job->size_after, after));
+    else
+        message_line(stdout, "%s: %s", job->path, notes[job->outcome]);
+}
+
+static void report(struct repacking *repacking, const struct job *job)
+{
+    bool is_fault = job->outcome == OUTCOME_FAULT || job->outcome == OUTCOME_OVERTAKEN;
+    bool is_verbose = option_given(repacking->options, OPTION_VERBOSE);
+
+    progress_add(&repacking->progress, 1);
+    if (is_fault || is_verbose)
+        progress_finish(&repacking->progress);
+    if (is_fault)
+        message_error(&job->error);
+    else if (is_verbose)
+        report_verbose(job);
+    repacking->counts[is_fault ? OUTCOME_FAULT : job->outcome]++;
+    if (job->outcome != OUTCOME_REPACKED)
+        return;
+    repacking->size_before += job->size_before;
+    repacking->size_after += job->size_after;
+}
+
+static void retire_job(void *context, void *done)
+{
+    report(context, done);
+    free(done);
+}
+
+/* The sizes are for people. */
+static void report_total(const struct repacking *repacking)
+{
+    const uint64_t *counts = repacking->counts;
+    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+
+    printf("%" PRIu64 " repacked: %s before, %s after; %" PRIu64 " compact already, %" PRIu64
+           " skipped\n",
+           counts[OUTCOME_REPACKED], human_size(repacking->size_before, before),
+           human_size(repacking->size_after, after),
+           counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED],
+           counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE]);
+}
+
+/* ---- the whole ---- */
+
+static bool add_job(struct pool *pool, const char *path, struct error *error)
+{
+    struct job *job = calloc(1, sizeof(*job));
+
+    if (job == NULL)
+        return error_out_of_memory(error, path, sizeof(*job));
+    job->path = path;
+    pool_add(pool, job);
+    return true;
+}
+
+static bool repack_all(struct repacking *repacking, struct error *error)
+{
+    const struct pool_calls calls = {run_job, retire_job, repacking};
+    unsigned threads = option_threads(repacking->options);
+    size_t count = repacking->files.count;
+    struct pool *pool = pool_open(threads, &calls);
+    bool done = true;
+
+    if (pool == NULL)
+        return error_out_of_memory(error, "the sidecars", sizeof(calls));
+    repacking->threads_each = count == 0 || threads <= count ? 1 : threads / (unsigned)count;
+    progress_start(&repacking->progress, "all sidecars", count);
+    for (size_t i = 0; done && i < count; i++)
+        done = add_job(pool, repacking->files.paths[i], error);
+    pool_close(pool);
+    progress_finish(&repacking->progress);
+    return done;
+}
+
+int command_repack(const struct parsed_options *options)
+{
+    struct repacking repacking = {.options = options};
+    struct error error;
+    bool done = sidecar_files_add(&repacking.files, options->operands, options->operand_count,
+                                  &repacking.counts[OUTCOME_FAULT], &error) &&
+                repack_all(&repacking, &error);
+
+    if (done)
+        report_total(&repacking);
+    else
+        message_error(&error);
+    path_list_free(&repacking.files);
+    return done && repacking.counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
+}

@@ -1,0 +1,296 @@
+/*
+ * covsplit store add, and store export: sidecars from anywhere, or of another store, into a store.
+ *
+ * What is copied was read into memory and checked there, so it does not matter what becomes of the
+ * source. The store may have many writers (store/add.h); a sidecar that it has already stays, if it
+ * holds the same, in whatever form.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/file.h"
+#include "common/sidecar/repack.h"
+#include "common/store/add.h"
+#include "common/store/store.h"
+#include "split/cli/commands.h"
+#include "split/cli/find_sidecar.h"
+#include "split/cli/message.h"
+#include "split/cli/table.h"
+#include "split/sidecars/selection.h"
+#include "split/sidecars/sidecar_files.h"
+
+struct copying {
+    const struct parsed_options *options;
+    const char *store;            /* to copy to */
+    struct selection selection;   /* of what to copy */
+    const struct uuid *from_uuid; /* under which the store has it that it comes from; NULL: none */
+    uint64_t added, size, same, passed_over, faults;
+};
+
+/* A sidecar on its way, and what the store has under its UUID. */
+struct copy {
+    const char *path; /* where it comes from */
+    struct input input;
+    struct sidecar *sidecar;
+    char *target;
+    struct output output;
+};
+
+/* ---- what the store has ---- */
+
+enum presence {
+    PRESENCE_FAULT,
+    PRESENCE_NONE,
+    PRESENCE_SAME,
+    PRESENCE_OTHER,
+};
+
+/* One that does not give the original back adds nothing to one that does. */
+static bool does_as_well(const struct sidecar *existing, const struct sidecar *sidecar)
+{
+    const struct sidecar_facts *theirs = sidecar_facts(existing), *ours = sidecar_facts(sidecar);
+
+    return sidecar_holds_same(existing, sidecar) ||
+           (ours->is_inexact && !theirs->is_inexact &&
+            digest_equal(&ours->original_digest, &theirs->original_digest) &&
+            digest_equal(&ours->stripped_digest, &theirs->stripped_digest));
+}
+
+static enum presence compare(const struct copying *copying, const struct copy *copy,
+                             struct sidecar *existing, struct error *error)
+{
+    sidecar_set_up(existing, copying->options);
+    if (!does_as_well(existing, copy->sidecar))
+        return PRESENCE_OTHER;
+    if (!option_given(copying->options, OPTION_VERIFY) || sidecar_verify(existing, error))
+        return PRESENCE_SAME;
+    return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
+}
+
+/* PRESENCE_OTHER goes for all that is not known to do as well. */
+static enum presence look(const struct copying *copying, const struct copy *copy,
+                          struct error *error)
+{
+    enum presence presence = PRESENCE_OTHER;
+    struct sidecar *existing;
+    struct input input;
+
+    *error = (struct error){.number = 0};
+    if (!input_read(&input, copy->target, error))
+        return error->number == 0        ? PRESENCE_OTHER
+               : error->number == ENOENT ? PRESENCE_NONE
+                                         : PRESENCE_FAULT;
+    existing = sidecar_open(input.bytes, copy->target, error);
+    if (existing != NULL)
+        presence = compare(copying, copy, existing, error);
+    else if (error_is_of_memory(error))
+        presence = PRESENCE_FAULT;
+    sidecar_close(existing);
+    input_close(&input);
+    return presence;
+}
+
+static bool refuse_other(const struct copy *copy, struct error *error)
+{
+    struct error why = *error;
+    char hex[UUID_HEX_MAX];
+
+    uuid_format(&sidecar_facts(copy->sidecar)->uuid, hex);
+    if (why.message[0] != '\0')
+        return error_set(
+            error,
+            "%.300s: not added: the store has something unusable under the UUID %s (%.500s); "
+            "give --replace",
+            copy->path, hex, why.message);
+    return error_set(
+        error,
+        "%.400s: not added: the store has a different sidecar of UUID %s, %.400s; give "
+        "--replace, or another store",
+        copy->path, hex, copy->target);
+}
+
+/* ---- one sidecar ---- */
+
+/* Copies into a file without a name, and looks at what came of it. */
+static bool write_copy(struct copy *copy, struct error *error)
+{
+    const struct output_options options = {.mode = file_new_mode()};
+    struct input written = {.fd = -1};
+    bool done;
+
+    if (copy->output.path != NULL)
+        return true;
+    done = store_output_create(&copy->output, copy->target, &options, error) &&
+           output_write(&copy->output, copy->input.bytes, error) &&
+           output_map(&copy->output, &written, error);
+    if (done && !bytes_equal(written.bytes, copy->input.bytes))
+        done = error_set(error, "%s: was changed while it was written; run again", copy->target);
+    input_close(&written);
+    return done;
+}
+
+static bool add(struct copying *copying, struct copy *copy, bool *is_same, struct error *error)
+{
+    bool replaces = option_given(copying->options, OPTION_REPLACE);
+
+    for (unsigned attempt = 0; attempt < STORE_ATTEMPTS; attempt++) {
+        enum presence presence = look(copying, copy, error);
+        enum output_result result;
+
+        *is_same = presence == PRESENCE_SAME;
+        if (*is_same)
+            return true;
+        if (presence == PRESENCE_FAULT)
+            return false;
+        if (presence == PRESENCE_OTHER && !replaces)
+            return refuse_other(copy, error);
+        if (!write_copy(copy, error) ||
+            !store_output_commit(&copy->output, presence == PRESENCE_OTHER, &result, error))
+            return false;
+        if (result != OUTPUT_NAME_TAKEN)
+            return true;
+    }
+    return error_set(error,
+                     "%s: comes and goes all the time; run again when nobody removes sidecars",
+                     copy->target);
+}
+
+/* The UUID by which a store is searched must be in the stripped image. */
+static bool check(const struct copying *copying, const struct copy *copy, struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(copy->sidecar);
+
+    if (copying->from_uuid != NULL &&
+        !store_check_uuid(copy->path, &facts->uuid, copying->from_uuid, error))
+        return false;
+    if (facts->uuid_source != UUID_FROM_BUILD_ID && !facts->has_stub)
+        return error_set(error,
+                         "%s: its stripped image does not say by which UUID to find it in a store; "
+                         "use it with --sidecar",
+                         copy->path);
+    return !option_given(copying->options, OPTION_VERIFY) || sidecar_verify(copy->sidecar, error);
+}
+
+static bool is_wanted(struct copying *copying, const struct copy *copy)
+{
+    const struct sidecar_facts *facts = sidecar_facts(copy->sidecar);
+
+    if (!selection_has(&copying->selection, &facts->uuid, sidecar_image_name(copy->sidecar)))
+        return false;
+    if (!facts->is_placeholder)
+        return true;
+    message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
+    copying->passed_over++;
+    return false;
+}
+
+static void report_copy(struct copying *copying, const struct copy *copy, bool is_same)
+{
+    if (option_given(copying->options, OPTION_VERBOSE))
+        message_line(stdout, is_same ? "%s: already there: %s" : "%s: added as %s", copy->path,
+                     copy->target);
+    copying->same += is_same;
+    copying->added += !is_same;
+    copying->size += is_same ? 0 : copy->input.bytes.size;
+}
+
+static bool copy_read(struct copying *copying, struct copy *copy, struct error *error)
+{
+    bool is_same;
+
+    copy->sidecar = sidecar_open(copy->input.bytes, copy->path, error);
+    if (copy->sidecar == NULL)
+        return false;
+    sidecar_set_up(copy->sidecar, copying->options);
+    if (!is_wanted(copying, copy))
+        return true;
+    copy->target = store_path(copying->store, &sidecar_facts(copy->sidecar)->uuid);
+    if (copy->target == NULL)
+        return error_out_of_memory(error, copy->path, strlen(copying->store));
+    if (!check(copying, copy, error) || !add(copying, copy, &is_same, error))
+        return false;
+    report_copy(copying, copy, is_same);
+    return true;
+}
+
+/* Whatever becomes of one sidecar, the others go on. */
+static void copy_sidecar(struct copying *copying, const char *path)
+{
+    struct copy copy = {.path = path, .output = {.fd = -1}};
+    struct error error;
+    bool done = input_read(&copy.input, path, &error);
+
+    if (done)
+        done = copy_read(copying, &copy, &error);
+    else if (copying->from_uuid != NULL && error.number == ENOENT)
+        done = true; /* removed from the store meanwhile */
+    output_discard(&copy.output);
+    sidecar_close(copy.sidecar);
+    input_close(&copy.input);
+    free(copy.target);
+    if (done)
+        return;
+    message_error(&error);
+    copying->faults++;
+}
+
+static int finish(const struct copying *copying)
+{
+    char size[HUMAN_SIZE_MAX];
+
+    printf("%" PRIu64 " added, %s; %" PRIu64 " already there, %" PRIu64 " skipped\n",
+           copying->added, human_size(copying->size, size), copying->same, copying->passed_over);
+    return copying->faults == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+/* ---- the commands ---- */
+
+int command_store_add(const struct parsed_options *options)
+{
+    struct copying copying = {.options = options, .store = options->operands[0]};
+    struct path_list files = {0};
+    struct error error;
+    bool done = sidecar_files_add(&files, options->operands + 1, options->operand_count - 1,
+                                  &copying.faults, &error);
+
+    for (size_t i = 0; done && i < files.count; i++)
+        copy_sidecar(&copying, files.paths[i]);
+    path_list_free(&files);
+    if (done)
+        return finish(&copying);
+    message_error(&error);
+    return STATUS_FAILED;
+}
+
+/* A store_visitor. */
+static bool export_sidecar(void *context, const char *path, const struct uuid *uuid,
+                           struct error *error)
+{
+    struct copying *copying = context;
+
+    (void)error;
+    if (!copying->selection.needs_names && !selection_has(&copying->selection, uuid, NULL))
+        return true;
+    copying->from_uuid = uuid;
+    copy_sidecar(copying, path);
+    return true;
+}
+
+int command_store_export(const struct parsed_options *options)
+{
+    struct copying copying = {.options = options, .store = options->operands[1]};
+    struct error error;
+    bool done = selection_open(&copying.selection, options->operands + 2,
+                               options->operand_count - 2, &error) &&
+                store_walk(options->operands[0], export_sidecar, &copying, &error);
+
+    if (done)
+        copying.faults += selection_report_unused(&copying.selection, options->operands[0], true);
+    else
+        message_error(&error);
+    selection_close(&copying.selection);
+    return done ? finish(&copying) : STATUS_FAILED;
+}
