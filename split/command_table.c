@@ -299,6 +299,19 @@ static const struct command commands[] = {
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (a list with ':' between)\n" WITH_OPTIONS,
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
+    {"repack", "Make sidecars small that were written quickly",
+     "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
+     "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
+     "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
+     "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
+     "too, so do not name those that are to stay plain. What is compact already is skipped,\n"
+     "whatever its level; so are placeholders and what was made with --no-exact.\n"
+     "\n"
+     "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
+     "and compared with the digests in the old one. The modification time stays. It is safe\n"
+     "to kill this, and to run splits and 'store gc' at the same time. If a sidecar is\n"
+     "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
+     OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"correlate", "Make a full raw profile of a lightweight one",
      "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE",
      "OUT is what the unsplit image would have written, for llvm-profdata to read, but\n"
@@ -319,19 +332,6 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"repack", "Make sidecars small that were written quickly",
-     "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
-     "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
-     "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
-     "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
-     "too, so do not name those that are to stay plain. What is compact already is skipped,\n"
-     "whatever its level; so are placeholders and what was made with --no-exact.\n"
-     "\n"
-     "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
-     "and compared with the digests in the old one. The modification time stays. It is safe\n"
-     "to kill this, and to run splits and 'store gc' at the same time. If a sidecar is\n"
-     "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
-     OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
      "The status of a section. In an image: a split would see it 'removed' or 'zeroed',\n"
      "or it 'stays', or is 'copied' since it stays and reports need it; after a split,\n"

@@ -405,13 +405,14 @@ static signed_vector is_less(vector values, uint32_t limit)
            (int32_t)(limit ^ UINT32_C(0x80000000)) - (signed_vector){0};
 }
 
-/* What the check of a block compares with, made once for all blocks. */
+/* What block_may_refer compares with. It is the same for all blocks, so it is computed once. */
 struct block_search {
-    uint32_t size;           /* of the target */
-    uint32_t from_place;     /* the distance, but for the place */
-    uint32_t from_values[3]; /* what turns values that are no distances into ones */
-    size_t value_count;      /* how many of these there are */
-    bool is_blind;           /* every block may refer */
+    uint32_t size;       /* of the target */
+    uint32_t from_place; /* plus the place and the value there: the distance from the target */
+    uint32_t
+        from_values[3]; /* plus the value: the same, if the value is not relative to the place */
+    size_t value_count; /* of `from_values` */
+    bool is_blind;      /* the check cannot be used: every block may refer */
 };
 
 static struct block_search block_search_start(const struct search *search)
