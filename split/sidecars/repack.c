@@ -68,9 +68,9 @@ static enum outcome write_again(const struct repacking *repacking, struct job *j
     struct output output;
     bool done;
 
-    /* That may fail for the file being another one by now. */
+    /* This fails too if the file has changed already. */
     if (!output_create(&output, job->path, &output_options, &job->error))
-        return file_is(job->path, &input->status) ? OUTCOME_FAULT : OUTCOME_OVERTAKEN;
+        return job->error.number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     done = sidecar_repack(sidecar, &write_options, &output, &job->error);
     job->size_before = input->bytes.size;
     job->size_after = output.size;

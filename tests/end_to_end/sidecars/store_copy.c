@@ -230,6 +230,11 @@ START_TEST(test_add_bad)
     assert_contains(run(directory, 1, "store add store good"), "--replace");
     run(directory, 0, "store add --replace store good");
     assert_store(directory, "store", 15);
+    run_or_abort(directory, "sh", "-c",
+                 "for i in store/.build-id/00/*; do ln -sf /nowhere/at/all $i; done", NULL);
+    assert_contains(run(directory, 1, "store add store good"), "--replace");
+    run(directory, 0, "store add --replace store good");
+    assert_store(directory, "store", 15);
     assert_contains(run(directory, 1, "store add good side"), "good");
     run(directory, 2, "store add store");
 }
