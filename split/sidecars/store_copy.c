@@ -6,6 +6,7 @@
  * holds the same, in whatever form.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,10 +79,12 @@ static enum presence look(const struct copying *copying, const struct copy *copy
     struct input input;
 
     *error = (struct error){.number = 0};
-    if (!input_read(&input, copy->target, error))
-        return error->number == 0        ? PRESENCE_OTHER
-               : error->number == ENOENT ? PRESENCE_NONE
-                                         : PRESENCE_FAULT;
+    if (!input_read(&input, copy->target, error)) {
+        /* A dangling link takes the name too. */
+        if (error->number == ENOENT && file_is_missing(copy->target, AT_SYMLINK_NOFOLLOW))
+            return PRESENCE_NONE;
+        return error->number == 0 || error->number == ENOENT ? PRESENCE_OTHER : PRESENCE_FAULT;
+    }
     existing = sidecar_open(input.bytes, copy->target, error);
     if (existing != NULL)
         presence = compare(copying, copy, existing, error);
@@ -238,12 +241,12 @@ static void copy_sidecar(struct copying *copying, const char *path)
 
 static int finish(const struct copying *copying)
 {
-    char added[COUNT_TEXT_MAX], same[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
     char size[HUMAN_SIZE_MAX];
+    char added[COUNT_TEXT_MAX], same[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
-    printf("%s added, %s; %s already there, %s skipped\n", number_text(copying->added, added),
-           human_size(copying->size, size), number_text(copying->same, same),
-           number_text(copying->passed_over, skipped));
+    printf("%s added, %s; %s already there, %s skipped\n",
+           count_text(copying->added, "sidecar", added), human_size(copying->size, size),
+           number_text(copying->same, same), number_text(copying->passed_over, skipped));
     return copying->faults == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
