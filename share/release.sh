@@ -8,7 +8,7 @@
 #   SHA256SUMS                              of these; sha256sum --check SHA256SUMS
 #
 # All is built from the archive of the sources. The files are the same whenever and wherever they are
-# made, with the same packages of Debian. DIRECTORY must not exist, or be empty.
+# made, with the same packages of Debian. DIRECTORY must not exist; it is there when all is done.
 #
 # Usage: release.sh DIRECTORY [CMAKE-OPTION...]
 set -euo pipefail
@@ -19,15 +19,16 @@ if [ $# -lt 1 ]; then
 fi
 umask 022
 sources=$(cd "$(dirname "$0")/.." && pwd)
-mkdir -p "$1"
-release=$(cd "$1" && pwd)
-shift
-if [ -n "$(ls -A "$release")" ]; then
-    echo "release.sh: $release is not empty" >&2
+if [ -e "$1" ]; then
+    echo "release.sh: $1 is there already" >&2
     exit 2
 fi
+directory=$1
+shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+release=$work/release
+mkdir "$release"
 
 # run LOG COMMAND...: what it prints matters only where it fails.
 run() {
@@ -70,6 +71,5 @@ configure static "$work/sources" -DCOVSPLIT_STATIC=ON "$@"
 run build cmake --build "$work/static"
 package static
 
-cd "$release"
-sha256sum -- * >SHA256SUMS
-cat SHA256SUMS
+(cd "$release" && sha256sum -- * >SHA256SUMS && cat SHA256SUMS)
+mv "$release" "$directory"

@@ -12,7 +12,6 @@ target_link_libraries(covsplit_preload PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(covsplit_preload PROPERTIES OUTPUT_NAME covsplit-preload)
 add_library(covsplit_module_installed OBJECT run/module_installed.c)
 target_link_libraries(covsplit_module_installed PRIVATE covsplit_build)
-add_dependencies(covsplit_module_installed covsplit_preload)
 if(NOT COVSPLIT_STATIC)
   # Nobody links with it, so it is not among the libraries.
   install(TARGETS covsplit_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/covsplit)

@@ -407,12 +407,11 @@ static signed_vector is_less(vector values, uint32_t limit)
 
 /* What block_may_refer compares with. It is the same for all blocks, so it is computed once. */
 struct block_search {
-    uint32_t size;       /* of the target */
-    uint32_t from_place; /* plus the place and the value there: the distance from the target */
-    uint32_t
-        from_values[3]; /* plus the value: the same, if the value is not relative to the place */
-    size_t value_count; /* of `from_values` */
-    bool is_blind;      /* the check cannot be used: every block may refer */
+    uint32_t size;           /* of the target */
+    uint32_t from_place;     /* plus the place and the value: the distance from the target */
+    uint32_t from_values[3]; /* plus the value: the same, for values that are addresses */
+    size_t value_count;      /* of `from_values` */
+    bool is_blind;           /* the check cannot be used: every block may refer */
 };
 
 static struct block_search block_search_start(const struct search *search)

@@ -1,5 +1,5 @@
 /*
- * The sidecars of profiles, for the commands that correlate them, found as sidecar_search.h says.
+ * Finds the sidecars of profiles (see sidecar_search.h) and correlates with them.
  */
 #ifndef COVSPLIT_SPLIT_CLI_FIND_SIDECAR_H
 #define COVSPLIT_SPLIT_CLI_FIND_SIDECAR_H
@@ -49,7 +49,7 @@ bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct pro
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
                            const char *name, struct output *output, struct error *error);
 
-/* False where the output (-o) would take the place of the sidecar. */
+/* Returns false with an error if the output (-o) would replace the sidecar. */
 bool sidecar_check_output(const struct parsed_options *options, const char *sidecar,
                           struct error *error);
 

@@ -1,10 +1,10 @@
 /*
- * Sidecars that lie about: see loose_sidecars.h.
+ * Finding loose sidecars: see loose_sidecars.h.
  *
- * When a directory is looked through again, files that are what they were keep their UUIDs. A
- * directory tells by its times that names have come or gone, but not within the step of the file
- * system's clock, nor that a file was written over: so it is also looked through again where that
- * was done too soon after a change, and from time to time.
+ * When a directory is read again, the UUIDs of files that have not changed are kept. The
+ * directory's times tell that a name was added or removed, but they do not tell a change within one
+ * tick of the file system's clock, nor that a file was overwritten. So a directory is also read
+ * again if it was read too soon after its last change, and after some time in any case.
  */
 #include "split/cli/loose_sidecars.h"
 
@@ -22,10 +22,10 @@
 #include "common/base/file.h"
 #include "common/sidecar/sidecar.h"
 
-/* No file system's clock goes in longer steps, in seconds: FAT's. */
+/* The longest tick of a file system's clock, in seconds: that of FAT. */
 #define CLOCK_STEP 2
 
-/* In seconds: how old may be what is known of files in a directory that seems not to change. */
+/* How long the files of a directory are trusted not to be overwritten, in seconds. */
 #define AGE_MAX 1
 
 struct loose_file {
@@ -35,14 +35,14 @@ struct loose_file {
 };
 
 struct loose_directory {
-    char *path;               /* LOOSE_FILES: the files */
+    char *path;               /* LOOSE_FILES for the list of files */
     struct loose_file *files; /* in the order of their names */
     size_t count, capacity;
-    const struct loose_file **by_uuid; /* those that could be read */
+    const struct loose_file **by_uuid; /* only those that could be read */
     size_t readable;
     struct loose_faults faults;
-    struct stat status; /* before it was looked through, which was at: */
-    struct timespec time;
+    struct stat status;   /* of the directory, before it was read */
+    struct timespec time; /* when it was read */
 };
 
 struct loose_sidecars {
@@ -124,7 +124,7 @@ static int compare_directories(const void *a, const void *b)
     return strcmp(left->path, right->path);
 }
 
-/* ---- looking through one ---- */
+/* ---- reading a directory ---- */
 
 static bool is_same_file(const struct stat *before, const struct stat *now)
 {
@@ -140,8 +140,8 @@ static int compare_files(const void *a, const void *b)
     return strcmp(left->path, right->path);
 }
 
-/* What was known of a file before, if it is the same; the files given have no order to search by,
- * and are not looked through again. */
+/* Returns what was known of the file, or NULL if it has changed. LOOSE_FILES has no order to search
+ * by, and is read only once. */
 static const struct loose_file *find_before(const struct loose_directory *before,
                                             const struct loose_file *file)
 {
@@ -153,7 +153,7 @@ static const struct loose_file *find_before(const struct loose_directory *before
     return found != NULL && is_same_file(&found->status, &file->status) ? found : NULL;
 }
 
-/* Only what is a regular file is opened: to open anything else may do something. */
+/* Only regular files are opened, since opening a device can have side effects. */
 static bool read_uuid(struct loose_file *file, const struct loose_directory *before,
                       struct error *error)
 {
@@ -177,7 +177,7 @@ static void add_fault(struct loose_faults *faults, const struct error *why)
         faults->first = *why;
 }
 
-/* Takes the path over. False with an error where there is no memory. */
+/* Takes over the path. Returns false with an error if there is no memory. */
 static bool add_file(struct loose_directory *directory, const struct loose_directory *before,
                      char *path, struct error *error)
 {
@@ -193,7 +193,7 @@ static bool add_file(struct loose_directory *directory, const struct loose_direc
             free(path);
             return false;
         }
-        /* What has gone since its name was read is no fault. */
+        /* A file that was removed since its name was read is no fault. */
         if (error->number != ENOENT || directory->path == LOOSE_FILES)
             add_fault(&directory->faults, error);
         file.uuid.size = 0;
@@ -206,7 +206,7 @@ static bool is_sidecar_name(const char *name)
 {
     size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
 
-    /* Those that begin with a dot are what others are writing. */
+    /* Names that begin with a dot are of files that are being written. */
     return length > suffix && name[0] != '.' && strcmp(name + length - suffix, STORE_SUFFIX) == 0;
 }
 
@@ -245,7 +245,7 @@ static bool read_files(struct loose_directory *directory, const struct loose_dir
     return true;
 }
 
-/* Files of one UUID stay in their order: it is that of their places in the array. */
+/* Files with the same UUID keep their order in the array. */
 static int compare_uuids(const void *a, const void *b)
 {
     const struct loose_file *left = *(const struct loose_file *const *)a;
@@ -271,7 +271,7 @@ static bool sort_by_uuid(struct loose_directory *directory, struct error *error)
     return true;
 }
 
-/* Looks through it, in the place of what was known of it. */
+/* Replaces what was known of the directory. If it fails, nothing changes. */
 static bool look_through(const struct loose_sidecars *loose, struct loose_directory *directory,
                          struct error *error)
 {
@@ -335,7 +335,7 @@ static struct loose_directory *find_known(const struct loose_sidecars *loose, co
     return found == NULL ? NULL : *found;
 }
 
-/* With the lock held. NULL with an error where there is no memory. */
+/* Called with the lock held. Returns NULL with an error if there is no memory. */
 static struct loose_directory *find_directory(struct loose_sidecars *loose, const char *path,
                                               struct error *error)
 {
@@ -346,8 +346,8 @@ static struct loose_directory *find_directory(struct loose_sidecars *loose, cons
 
 /* ---- searches ---- */
 
-/* The index of the first one that does not come before the wanted in its first bytes: those that
- * are like it, by whatever query, follow. */
+/* Returns the index of the first file whose UUID does not sort before the wanted one. All that fit,
+ * for any query, follow there in a row. */
 static size_t lower_bound(const struct loose_directory *directory, const struct uuid *wanted)
 {
     size_t low = 0, high = directory->readable;

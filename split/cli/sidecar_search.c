@@ -14,93 +14,11 @@
 #include "common/base/digest.h"
 #include "common/sidecar/correlate.h"
 
-/* Of one sidecar. Where there may be more threads, several sidecars are read at a time, and each
- * thread of each one holds what it decodes. */
-#define THREADS_MAX       8
-
 #define CURRENT_DIRECTORY "."
-
-/* ---- places ---- */
-
-/* The text is the option's. */
-static bool add_directory(struct store_list *list, const char *path, struct error *error)
-{
-    if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
-        return error_out_of_memory(error, path, sizeof(path));
-    list->directories[list->count++] = (char *)(uintptr_t)path;
-    return true;
-}
-
-static bool add_given(struct sidecar_places *places, struct error *error)
-{
-    const char *path;
-
-    for (size_t i = 0; (path = option_text_at(places->options, OPTION_SIDECAR, i)) != NULL; i++) {
-        struct stat status;
-        bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-
-        if (!(is_directory ? add_directory(&places->directories, path, error)
-                           : path_list_add(&places->files, path, error)))
-            return false;
-    }
-    return true;
-}
-
-bool sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
-                         bool goes_on, struct error *error)
-{
-    const char *store = option_text(options, OPTION_STORE);
-    const char *environment = getenv(STORE_ENVIRONMENT);
-
-    *places = (struct sidecar_places){
-        .options = options,
-        .are_given = option_given(options, OPTION_SIDECAR) && !goes_on,
-    };
-    places->loose = loose_sidecars_new(&places->files, error);
-    if (places->loose == NULL || !add_given(places, error))
-        return false;
-    if (store != NULL)
-        return store_list_open(&places->store, store, false, error);
-    return places->are_given || environment == NULL ||
-           store_list_open(&places->environment, environment, true, error);
-}
-
-void sidecar_places_close(struct sidecar_places *places)
-{
-    loose_sidecars_free(places->loose);
-    path_list_free(&places->files);
-    store_list_close(&places->directories);
-    store_list_close(&places->store);
-    store_list_close(&places->environment);
-}
-
-const char *sidecar_places_only_file(const struct sidecar_places *places)
-{
-    return places->files.count == 1 && places->directories.count == 0 ? places->files.paths[0]
-                                                                      : NULL;
-}
-
-void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options)
-{
-    unsigned threads = option_threads(options);
-
-    sidecar_limit_memory(sidecar, option_number(options, OPTION_MEMORY_LIMIT));
-    sidecar_help_restore(sidecar, threads < THREADS_MAX ? threads : THREADS_MAX, NULL);
-}
-
-struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,
-                                 struct error *error)
-{
-    struct sidecar *sidecar = sidecar_read(path, error);
-
-    if (sidecar != NULL)
-        sidecar_set_up(sidecar, options);
-    return sidecar;
-}
 
 /* ---- spots ---- */
 
-/* Takes the path over; NULL is no memory where the spot needs one. */
+/* Takes over the path. If the spot needs one, NULL means that there was no memory for it. */
 static bool add_spot(struct sidecar_search *search, struct sidecar_spot spot, struct error *error)
 {
     bool needs_path = spot.kind != SPOT_FILES && spot.kind != SPOT_STORES;
@@ -121,7 +39,7 @@ static bool add_stores(struct sidecar_search *search, const struct store_list *s
            add_spot(search, (struct sidecar_spot){.kind = SPOT_STORES, .stores = stores}, error);
 }
 
-/* Unless it is there already, by whatever name. */
+/* Adds a directory, unless it is there already, perhaps under another name. */
 static bool add_loose(struct sidecar_search *search, const char *directory, struct error *error)
 {
     struct stat status;
@@ -151,7 +69,7 @@ static bool add_given_spots(struct sidecar_search *search, struct error *error)
     return done;
 }
 
-/* A profile's sidecar is named after the image. */
+/* IMAGE.covsplit is only for images: a sidecar is not named after a profile. */
 static bool add_spots_beside(struct sidecar_search *search, struct error *error)
 {
     const char *const *names = search->wanted->names;
@@ -195,7 +113,7 @@ void sidecar_search_end(struct sidecar_search *search)
 
 /* ---- the UUIDs that are looked for ---- */
 
-/* Of a stub where the whole UUID is known, the search would find the same again. */
+/* If the whole UUID is known, searching for its stub would find the same again. */
 static bool is_known(const struct sidecar_search *search, const struct uuid *uuid, bool is_stub)
 {
     for (size_t i = 0; i < search->uuid_count; i++) {
@@ -233,7 +151,7 @@ static bool add_uuids_of_profile(struct sidecar_search *search, struct error *er
            !profile_has_no_uuid(search->wanted->profile, search->wanted->name, &search->no_uuid);
 }
 
-/* An image that was not split has a sidecar too, where there was nothing to take out. */
+/* An image that was not split can have a sidecar too, if there was nothing to take out. */
 static bool add_uuid_of_stripped(struct sidecar_search *search, struct error *error)
 {
     const struct input *stripped = search->wanted->stripped;
@@ -258,7 +176,7 @@ static bool add_uuid_of_stripped(struct sidecar_search *search, struct error *er
     return !error_is_of_memory(&why);
 }
 
-/* Only when they are needed: it may take a look at all of an image. */
+/* Called when they are first needed, since this may read a whole image. */
 static bool need_uuids(struct sidecar_search *search, struct error *error)
 {
     const struct sidecar_wanted *wanted = search->wanted;
@@ -294,7 +212,7 @@ void sidecar_search_reject(struct sidecar_search *search, const struct error *wh
     search->is_other = false;
 }
 
-/* The directory of loose sidecars that a spot stands for. */
+/* The directory to pass to loose_find. */
 static const char *loose_directory(const struct sidecar_spot *spot)
 {
     return spot->kind == SPOT_FILES ? LOOSE_FILES : spot->path;
@@ -337,7 +255,7 @@ static bool look(struct sidecar_search *search, const struct sidecar_spot *spot,
     search->is_by_uuid = spot->kind != SPOT_GIVEN && spot->kind != SPOT_BESIDE;
     if (search->is_by_uuid)
         return look_by_uuid(search, spot, error);
-    /* One that is there but cannot be used counts: opening it then says what is wrong with it. */
+    /* A file that exists but cannot be used is a candidate too: opening it says what is wrong. */
     return (spot->kind == SPOT_BESIDE && file_is_missing(spot->path, 0)) ||
            loose_matches_add(&search->found, &none, spot->path, error);
 }
@@ -437,8 +355,8 @@ static bool fits(struct sidecar_search *search, const struct sidecar *sidecar, s
     return !search->is_other && (wanted->image == NULL || fits_image(wanted, sidecar, error));
 }
 
-/* A store's names are to be right; what another directory has may have been replaced since it was
- * looked through. */
+/* In a store the name must be right. Elsewhere the file may have been replaced since its UUID was
+ * read. */
 static bool has_expected_uuid(const struct sidecar_search *search, const struct store_match *match,
                               const struct sidecar *sidecar, struct error *error)
 {
@@ -451,8 +369,7 @@ static bool has_expected_uuid(const struct sidecar_search *search, const struct 
                : file_report_change(match->path, error);
 }
 
-/* Whether two sidecars give the same reports: of one image, or of images that have the same in what
- * both hold. */
+/* Whether two sidecars give the same reports: they are of one image, or hold the same sections. */
 static bool agree(const struct sidecar *a, const struct sidecar *b)
 {
     if (digest_equal(&sidecar_facts(a)->original_digest, &sidecar_facts(b)->original_digest))
@@ -468,8 +385,8 @@ static bool agree(const struct sidecar *a, const struct sidecar *b)
     return true;
 }
 
-/* UUIDs that were made up by hand may be those of several builds, which even count alike. Where a
- * directory has sidecars of several, nobody knows which one is right. */
+/* Several builds can have one UUID that was made up by hand, and even the same number of counters.
+ * If a directory has sidecars of several such builds, it is unknown which one is right. */
 static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
                          struct error *error)
 {
@@ -497,7 +414,7 @@ bool sidecar_search_accepts(struct sidecar_search *search, const struct sidecar 
 
     if (!has_expected_uuid(search, match, sidecar, error) || !fits(search, sidecar, error))
         return false;
-    /* The digest of a stripped image leaves no doubt. */
+    /* The digest of the stripped image leaves no doubt. */
     if (search->wanted->stripped != NULL || has_no_rival(search, sidecar, error))
         return true;
     search->problem = *error;
@@ -549,7 +466,7 @@ static bool list_files(const struct path_list *files, struct buffer *list)
     return true;
 }
 
-/* What was looked at; what is only looked through by UUID was not where there is none. */
+/* Lists the places. Without a UUID, those that are searched by UUID were not used. */
 static bool list_spots(const struct sidecar_search *search, struct buffer *list)
 {
     bool has_uuid = search->uuid_count != 0, done = true;
@@ -569,7 +486,7 @@ static bool list_spots(const struct sidecar_search *search, struct buffer *list)
     return done && buffer_append(list, "", 1);
 }
 
-/* "", or " (N files there could not be read: the first ...)" */
+/* "", or " (N files there could not be read; the first: ...)" */
 static void tell_faults(const struct sidecar_search *search, struct error *text)
 {
     struct loose_faults faults = {0};
@@ -607,7 +524,7 @@ static void report_nothing_found(const struct sidecar_search *search, const char
 {
     const char *name = search->wanted->name;
     const char *what_to_do =
-        search->places->are_given ? "give its own" : "give --sidecar or --store";
+        search->places->are_given ? "give its own" : "give --store or --sidecar";
     char hex[UUID_HEX_MAX];
     struct error faults;
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/bytes.h"
@@ -447,6 +448,16 @@ static bool export_all(struct export *export, struct error *error)
 
 /* ---- the command line ---- */
 
+/* Among several files, or those of a directory, UUIDs choose. */
+static bool names_one_file(const struct parsed_options *options)
+{
+    const char *path = option_text_at(options, OPTION_SIDECAR, 0);
+    struct stat status;
+
+    return path != NULL && option_text_at(options, OPTION_SIDECAR, 1) == NULL &&
+           (stat(path, &status) != 0 || !S_ISDIR(status.st_mode));
+}
+
 /* What the tables of options cannot say. */
 static int check_usage(const struct parsed_options *options)
 {
@@ -459,6 +470,11 @@ static int check_usage(const struct parsed_options *options)
 
     if (!to_file && !option_given(options, OPTION_DEBUG_DIRECTORY))
         return message_usage("export", "-o or --debug-dir is missing");
+    if (options->operand_count != 0 && names_one_file(options))
+        return message_usage("export",
+                             "'%s' is one operand too many: a UUID is looked for in stores and "
+                             "directories, not in one sidecar",
+                             options->operands[0]);
     if (to_file && (options->operand_count > 1 || (is_store && options->operand_count == 0)))
         return message_usage("export", "-o takes one object; name one UUID, or use --debug-dir");
     for (size_t i = 0; i < options->operand_count; i++) {

@@ -7,7 +7,6 @@
  * What they do wins: a sidecar that they have replaced is begun again from what they put there.
  */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -69,9 +68,9 @@ static enum outcome write_again(const struct repacking *repacking, struct job *j
     struct output output;
     bool done;
 
-    /* That may fail for the file being another one by now. */
+    /* This fails too if the file has changed already. */
     if (!output_create(&output, job->path, &output_options, &job->error))
-        return file_is(job->path, &input->status) ? OUTCOME_FAULT : OUTCOME_OVERTAKEN;
+        return job->error.number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     done = sidecar_repack(sidecar, &write_options, &output, &job->error);
     job->size_before = input->bytes.size;
     job->size_after = output.size;
@@ -171,13 +170,14 @@ static void report_total(const struct repacking *repacking)
 {
     const uint64_t *counts = repacking->counts;
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+    char repacked[COUNT_TEXT_MAX], compact[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
-    printf("%" PRIu64 " repacked: %s before, %s after; %" PRIu64 " compact already, %" PRIu64
-           " skipped\n",
-           counts[OUTCOME_REPACKED], human_size(repacking->size_before, before),
-           human_size(repacking->size_after, after),
-           counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED],
-           counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE]);
+    printf("%s repacked: %s before, %s after; %s compact already, %s skipped\n",
+           count_text(counts[OUTCOME_REPACKED], "sidecar", repacked),
+           human_size(repacking->size_before, before), human_size(repacking->size_after, after),
+           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
+           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE],
+                       skipped));
 }
 
 /* ---- the whole ---- */

@@ -6,7 +6,7 @@
  * holds the same, in whatever form.
  */
 #include <errno.h>
-#include <inttypes.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,10 +79,12 @@ static enum presence look(const struct copying *copying, const struct copy *copy
     struct input input;
 
     *error = (struct error){.number = 0};
-    if (!input_read(&input, copy->target, error))
-        return error->number == 0        ? PRESENCE_OTHER
-               : error->number == ENOENT ? PRESENCE_NONE
-                                         : PRESENCE_FAULT;
+    if (!input_read(&input, copy->target, error)) {
+        /* A dangling link takes the name too. */
+        if (error->number == ENOENT && file_is_missing(copy->target, AT_SYMLINK_NOFOLLOW))
+            return PRESENCE_NONE;
+        return error->number == 0 || error->number == ENOENT ? PRESENCE_OTHER : PRESENCE_FAULT;
+    }
     existing = sidecar_open(input.bytes, copy->target, error);
     if (existing != NULL)
         presence = compare(copying, copy, existing, error);
@@ -240,9 +242,11 @@ static void copy_sidecar(struct copying *copying, const char *path)
 static int finish(const struct copying *copying)
 {
     char size[HUMAN_SIZE_MAX];
+    char added[COUNT_TEXT_MAX], same[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
-    printf("%" PRIu64 " added, %s; %" PRIu64 " already there, %" PRIu64 " skipped\n",
-           copying->added, human_size(copying->size, size), copying->same, copying->passed_over);
+    printf("%s added, %s; %s already there, %s skipped\n",
+           count_text(copying->added, "sidecar", added), human_size(copying->size, size),
+           number_text(copying->same, same), number_text(copying->passed_over, skipped));
     return copying->faults == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 

@@ -60,14 +60,15 @@ static void take(struct step *step)
 
 static void print_steps(const struct step *steps, size_t count)
 {
-    printf("%s, %.1f MB: the best of %d turns\n", "image",
+    printf("%.1f MB: the best of %d turns; CPU and wall also as ratios to the link\n",
            (double)file_size(path_join(scratch, "image")) / 1e6, TURNS);
-    printf("  %-16s %9s %9s %9s %12s %12s\n", "", "CPU s", "wall s", "peak MiB", "wall / link",
+    printf("  %-16s %9s %9s %9s %9s %9s %12s\n", "", "CPU s", "wall s", "peak MiB", "CPU", "wall",
            "sidecar");
     for (size_t i = 0; i < count; i++) {
         const struct cost *best = &steps[i].best;
-        printf("  %-16s %9.3f %9.3f %9.1f %12.2f", steps[i].name, best->processor_seconds,
+        printf("  %-16s %9.3f %9.3f %9.1f %9.2f %9.2f", steps[i].name, best->processor_seconds,
                best->wall_seconds, (double)best->peak_kib / 1024,
+               best->processor_seconds / steps[0].best.processor_seconds,
                best->wall_seconds / steps[0].best.wall_seconds);
         if (steps[i].sidecar != NULL) {
             printf(" %12lu", (unsigned long)file_size(path_join(scratch, steps[i].sidecar)));

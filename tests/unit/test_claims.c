@@ -50,7 +50,7 @@ START_TEST(test_claimed_parts)
         ck_assert(!codec_decode(
             transform_for(limits[_i].kind, false), &context,
             &(struct packed){buffer_view(&packed), size, "sample", "the section"}, &again, &error));
-        ck_assert_int_eq(strstr(error.message, "parts do not fit") != NULL, more);
+        ck_assert_int_eq(strstr(error.message, "parts are inconsistent") != NULL, more);
         buffer_free(&packed);
         buffer_free(&again);
         streams_free(&streams);

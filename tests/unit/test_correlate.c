@@ -321,7 +321,7 @@ START_TEST(test_addresses_unknown)
     store_u32(image.data.data + layout.num_counters, 2, image.full.big_endian);
     add_sections(&image);
     finish(&image);
-    assert_refused(&image, &image.light, "cannot be told apart");
+    assert_refused(&image, &image.light, "cannot be assigned to functions");
     free_image(&image);
 }
 END_TEST

@@ -349,7 +349,7 @@ START_TEST(test_wrong_sidecars)
     char *directory = new_directory("wrong", 0);
     struct text_list stores = directory_list(path_join(scratch, "store/.build-id"));
     ck_assert_uint_eq(stores.count, PROGRAM_COUNT);
-    assert_run(directory, "correlate -o out.profraw ../0.profraw", 1, "no sidecar is named");
+    assert_run(directory, "correlate -o out.profraw ../0.profraw", 1, "no sidecar for its UUID");
     assert_run(directory, "merge -o out.profraw ../1.profraw ../0.profraw", 1,
                "error: ../0.profraw: ");
     assert_run(directory, "merge --store nowhere -o out.profraw ../0.profraw", 1,

@@ -465,7 +465,7 @@ START_TEST(test_nested)
     text_list_add(&command.arguments, files.full);
     struct outcome outcome = command_run(&command);
     ck_assert(outcome_exited(&outcome, 1));
-    ck_assert_ptr_nonnull(strstr(outcome.errors, "no sidecar is named"));
+    ck_assert_ptr_nonnull(strstr(outcome.errors, "no sidecar for its UUID"));
 }
 END_TEST
 

@@ -73,7 +73,8 @@ START_TEST(test_missing_sidecar)
     ck_assert_ptr_nonnull(strstr(expect_warning(&command, alone), "give --store or --sidecar"));
     ck_assert_ptr_nonnull(
         strstr(expect_store_warning("nowhere", files.light), "no sidecar for its UUID"));
-    ck_assert_ptr_nonnull(strstr(expect_store_warning("nowhere", alone), "no sidecar of UUID"));
+    ck_assert_ptr_nonnull(
+        strstr(expect_store_warning("nowhere", alone), "no sidecar for its UUID"));
     ck_assert_ptr_nonnull(strstr(expect_sidecar_warning("nothing", files.light), "cannot be read"));
     ck_assert_ptr_nonnull(strstr(expect_sidecar_warning("nothing", alone), "cannot be read"));
 }

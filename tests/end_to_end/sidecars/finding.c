@@ -124,7 +124,9 @@ static struct outcome run_maker(const struct maker *maker, const struct kind *ki
                                 const char *room, const char *options, const char *environment)
 {
     const char *input = text_replace(maker->input, "@", kind->directory);
-    input = text_replace(input, "%", kind->uuid);
+    /* One file needs no UUID to choose it. */
+    input = strcmp(options, "--sidecar ../side/named") == 0 ? text_replace(input, "%", "")
+                                                            : text_replace(input, "%", kind->uuid);
     struct command command = covsplit_words(path_join(room, "here"),
                                             text_format("%s %s %s", maker->name, options, input));
     text_list_add_format(&command.environment, "COVSPLIT_STORE=%s", environment);

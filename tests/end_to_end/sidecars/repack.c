@@ -111,7 +111,7 @@ START_TEST(test_fast_is_plain_zstd_of_level_1)
     run(directory, 0, "link --fast --sidecar linked -- sh linker app -o copy");
     assert_equal(directory, "copy", "out");
     run(directory, 0, "verify --image copy linked");
-    assert_contains(run(directory, 0, "repack linked"), "1 repacked: ");
+    assert_contains(run(directory, 0, "repack linked"), "1 sidecar repacked: ");
 }
 END_TEST
 
@@ -212,7 +212,7 @@ START_TEST(test_time_mode_and_names)
     struct stat before = file_status(plain);
     const char *said = run(directory, 0, "repack -v symbolic");
     assert_contains(said, "symbolic: ");
-    assert_contains(said, "1 repacked: ");
+    assert_contains(said, "1 sidecar repacked: ");
     struct stat after = file_status(plain);
     assert_equal(directory, "plain", "compact");
     assert_equal(directory, "linked", "before"); /* another name keeps the other form */
@@ -224,7 +224,8 @@ START_TEST(test_time_mode_and_names)
     ck_assert(S_ISLNK(link.st_mode));
     /* Again: nothing is touched. */
     said = run(directory, 0, "repack --level 19 plain");
-    assert_contains(said, "0 repacked: 0 B before, 0 B after; 1 compact already, 0 skipped");
+    assert_contains(said,
+                    "0 sidecars repacked: 0 B before, 0 B after; 1 compact already, 0 skipped");
     struct stat again = file_status(plain);
     ck_assert(same_file(&after, &again));
 }
@@ -248,7 +249,7 @@ START_TEST(test_passed_over)
         ck_assert(same_file(&before, &after));
     }
     assert_contains(run(directory, 0, "repack light.side placeholder empty compact plain"),
-                    "1 repacked: ");
+                    "1 sidecar repacked: ");
 }
 END_TEST
 
@@ -265,7 +266,7 @@ START_TEST(test_directories_and_lists)
                  NULL);
     run(directory, 0, "split --fast --store store -o again app");
     const char *said = run(directory, 0, "repack tree @list store");
-    assert_contains(said, "4 repacked: ");
+    assert_contains(said, "4 sidecars repacked: ");
     assert_equal(directory, "tree/a.covsplit", "compact");
     assert_equal(directory, "tree/deep/b.covsplit", "compact");
     assert_equal(directory, "other/f", "compact");
@@ -274,7 +275,7 @@ START_TEST(test_directories_and_lists)
                  "for i in tree/c tree/.d.covsplit-abcdef plain; do ! cmp -s $i compact; done",
                  NULL);
     said = run(directory, 0, "repack other");
-    assert_contains(said, "0 repacked: ");
+    assert_contains(said, "0 sidecars repacked: ");
 }
 END_TEST
 
@@ -302,7 +303,7 @@ START_TEST(test_damaged_among_good)
     struct outcome outcome = covsplit_run_words(directory, 1, "repack side nowhere @nowhere");
     ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), 7);
     ck_assert_uint_eq(text_count(outcome.errors, "\n"), 7);
-    assert_contains(outcome.output, "1 repacked: ");
+    assert_contains(outcome.output, "1 sidecar repacked: ");
     assert_equal(directory, "side/0.covsplit", "compact");
     for (unsigned i = 1; i <= 5; i++) {
         char *name = text_format("side/%u.covsplit", i);
@@ -528,7 +529,7 @@ START_TEST(test_store_with_kills)
     struct text_list entries = tree_list(path_join(directory, "compact"));
     run_or_abort(directory, "cp", "-a", "plain", "saved", NULL);
     struct outcome whole = covsplit_run_words(directory, 0, "repack plain");
-    assert_contains(whole.output, text_format("%d repacked: ", STORE_IMAGES));
+    assert_contains(whole.output, text_format("%d sidecars repacked: ", STORE_IMAGES));
     ck_assert_uint_eq(count_plain(directory, &entries), 0);
     struct moments moments = moments_start(SEED, whole.wall_seconds);
     unsigned in_the_middle = 0;

@@ -86,7 +86,7 @@ static void assert_store(const char *directory, const char *store, unsigned imag
     }
     if (file_exists(path_join(directory, store))) {
         assert_contains(run(directory, 0, text_format("store check %s", store)),
-                        text_format("%u sidecars, ", count));
+                        text_format(count == 1 ? "%u sidecar, " : "%u sidecars, ", count));
     }
 }
 
@@ -103,7 +103,7 @@ START_TEST(test_add)
     file_set_age(path_join(directory, "side/app-1.covsplit"), 1000);
     const char *said = run(directory, 0, "store add -v store @list");
     assert_contains(said, "side/app-1.covsplit: added as store/.build-id/");
-    assert_contains(said, "2 added, ");
+    assert_contains(said, "2 sidecars added, ");
     assert_store(directory, "store", 7);
     files_assert_equal(entry, path_join(directory, "side/app-1.covsplit"), "app-1");
     /* Its age is that in the store. */
@@ -113,7 +113,7 @@ START_TEST(test_add)
     struct stat before = file_status(entry), after;
     said = run(directory, 0, "store add -v store side");
     assert_contains(said, "side/app-1.covsplit: already there: store/.build-id/");
-    assert_contains(said, "1 added, ");
+    assert_contains(said, "1 sidecar added, ");
     assert_contains(said, "3 already there, 0 skipped");
     after = file_status(entry);
     ck_assert(before.st_ino == after.st_ino && before.st_ctim.tv_nsec == after.st_ctim.tv_nsec);
@@ -138,7 +138,7 @@ START_TEST(test_add_another_form)
     run(directory, 0, "store add store plain");
     files_assert_equal(entry, path_join(directory, "plain"), "plain");
     assert_contains(run(directory, 0, "store add --replace store side/app-0.covsplit"),
-                    "0 added, 0 B; 1 already there");
+                    "0 sidecars added, 0 B; 1 already there");
     files_assert_equal(entry, path_join(directory, "plain"), "plain");
     /* What gives the original back is more than what does not. */
     run(directory, 0, "split --no-exact -o x --sidecar light app-0");
@@ -166,10 +166,10 @@ START_TEST(test_add_another_sidecar)
                                     "sidecar of UUID ");
     assert_contains(outcome.errors, text_format("store/.build-id/%.2s/", variants[0].uuid));
     assert_contains(outcome.errors, "--replace");
-    assert_contains(outcome.output, "0 added, 0 B; 1 already there, 0 skipped");
+    assert_contains(outcome.output, "0 sidecars added, 0 B; 1 already there, 0 skipped");
     struct contents after = file_read(entry);
     ck_assert(contents_equal(&before, &after));
-    assert_contains(run(directory, 0, "store add --replace store other"), "1 added, ");
+    assert_contains(run(directory, 0, "store add --replace store other"), "1 sidecar added, ");
     files_assert_equal(entry, path_join(directory, "other"), "other");
     assert_store(directory, "store", 15);
 }
@@ -209,7 +209,7 @@ START_TEST(test_add_bad)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         assert_contains(outcome.errors, parts[i]);
     }
-    assert_contains(outcome.output, "3 added, ");
+    assert_contains(outcome.output, "3 sidecars added, ");
     assert_contains(outcome.output, "1 skipped");
     assert_store(directory, "store", 14);
     /* What is compressed is looked at with --verify. */
@@ -227,6 +227,11 @@ START_TEST(test_add_bad)
                  text_format("echo x >store/.build-id/%.2s/%s.covsplit", variants[0].uuid,
                              variants[0].uuid + 2),
                  NULL);
+    assert_contains(run(directory, 1, "store add store good"), "--replace");
+    run(directory, 0, "store add --replace store good");
+    assert_store(directory, "store", 15);
+    run_or_abort(directory, "sh", "-c",
+                 "for i in store/.build-id/00/*; do ln -sf /nowhere/at/all $i; done", NULL);
     assert_contains(run(directory, 1, "store add store good"), "--replace");
     run(directory, 0, "store add --replace store good");
     assert_store(directory, "store", 15);
@@ -294,7 +299,8 @@ START_TEST(test_patterns)
     ck_assert_uint_eq(text_count(said, "\"uuid\""), count);
     assert_unused(said, choice);
     said = run(directory, status, text_format("store export store other %s", choice->patterns));
-    assert_contains(said, text_format("%u added, ", count));
+    assert_contains(said,
+                    text_format(count == 1 ? "%u sidecar added, " : "%u sidecars added, ", count));
     assert_unused(said, choice);
     assert_store(directory, "other", choice->images);
     assert_store(directory, "store", 15);
@@ -357,10 +363,11 @@ START_TEST(test_export_another_sidecar)
     run(directory, 0, "split --sections covmap --store other -o x app-0");
     assert_contains(run(directory, 1, "store export store other"), "has a different sidecar");
     assert_store(directory, "other", 15);
-    run(directory, 1, "join --store other -o x side/app-0");
+    file_copy(path_join(directory, "side/app-0"), path_join(directory, "alone"));
+    run(directory, 1, "join --store other -o x alone");
     assert_contains(run(directory, 0, "store export -v --verify --replace store other app-0"),
                     ": added as other/");
-    run(directory, 0, "join --store other -o x side/app-0");
+    run(directory, 0, "join --store other -o x alone");
 }
 END_TEST
 

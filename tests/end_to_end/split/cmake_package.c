@@ -267,7 +267,8 @@ START_TEST(test_launcher)
                                             "-DCMAKE_C_COMPILER=clang-22 -B");
     text_list_add(&command.arguments, build);
     text_list_add_format(&command.arguments,
-                         "-DCMAKE_C_LINKER_LAUNCHER=%s/bin/covsplit;link;--store;%s/sidecars;--",
+                         "-DCMAKE_C_LINKER_LAUNCHER=%s/bin/covsplit;link;--fast;--store;"
+                         "%s/sidecars;--",
                          prefix, build);
     command_run_or_abort(&command);
     build_or_abort(build, "", "");

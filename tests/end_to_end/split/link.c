@@ -263,15 +263,48 @@ START_TEST(test_signal)
 }
 END_TEST
 
+/* ---- covsplit-cc ---- */
+
+/* A command that finds covsplit where covsplit-cc looks for it, and the store for that. */
+static void prepare_wrapper(struct command *command)
+{
+    text_list_add_format(&command->environment, "PATH=%s:%s", COVSPLIT_COMMAND_DIRECTORY,
+                         getenv("PATH"));
+    text_list_add_format(&command->environment, "COVSPLIT_LINK_STORE=%s/side cars",
+                         command->directory);
+}
+
+/* The options of covsplit-cc are those of covsplit link, and the store may have any path. */
+START_TEST(test_wrapper)
+{
+    static const char *const options[] = {"--level 3", "--fast"};
+    char *place = new_place(text_format("wrapper%d", _i));
+    struct command command = {.directory = place};
+    text_list_add(&command.arguments, COVSPLIT_SHARE_DIRECTORY "/covsplit-cc");
+    text_list_add_words(&command.arguments, COVERAGE "-Wl,--build-id program.c -o app");
+    prepare_wrapper(&command);
+    text_list_add_format(&command.environment, "COVSPLIT_LINKER=%s", clang());
+    text_list_add(&command.environment,
+                  _i == 0 ? "COVSPLIT_LINK_OPTIONS=--level 3 -v" : "COVSPLIT_LINK_FAST=yes");
+    struct outcome outcome = command_expect(&command, 0);
+    ck_assert_int_eq(strstr(outcome.output, " bytes before, ") != NULL, _i == 0);
+    ck_assert(!file_exists(path_join(place, "app.covsplit")));
+
+    assert_link(place, text_format("--sidecar expected %s", options[_i]),
+                text_format("%s " COVERAGE "-Wl,--build-id program.c -o app", clang()));
+    const char *stored = run_or_abort(place, "find", "side cars", "-name", "*.covsplit", NULL);
+    files_assert_equal(path_join(place, text_list_of_lines(stored).items[0]),
+                       path_join(place, "expected"), options[_i]);
+}
+END_TEST
+
 /* cargo and rustc take one program as the linker. */
 static struct command rust_command(const char *place, const char *words)
 {
     struct command command = command_words(place, "%s", words);
     text_list_add_words(&command.arguments, "-C instrument-coverage");
     text_list_add_format(&command.arguments, "-Clinker=%s/covsplit-cc", COVSPLIT_SHARE_DIRECTORY);
-    text_list_add_format(&command.environment, "PATH=%s:%s", COVSPLIT_COMMAND_DIRECTORY,
-                         getenv("PATH"));
-    text_list_add_format(&command.environment, "COVSPLIT_LINK_STORE=%s/side cars", place);
+    prepare_wrapper(&command);
     text_list_add(&command.environment, "COVSPLIT_LINK_OPTIONS=--level 3");
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/profiles/%%m.profraw", place);
     return command;
@@ -441,6 +474,7 @@ int main(int argument_count, char **arguments)
     suite_tests(test_case, test_unknown_machine, test_failing_split);
     suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
     suite_loops(test_case, sizeof exclusions / sizeof *exclusions, test_excludes);
+    suite_loops(test_case, 2, test_wrapper);
     suite_tests(test_case, test_failing_link, test_signal, test_linker_strips, test_missed_library,
                 test_rustc);
     return suite_main("link", test_case);
