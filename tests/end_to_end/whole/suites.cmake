@@ -6,6 +6,11 @@ target_compile_definitions(suite_documentation PRIVATE
   COVSPLIT_GENERATED_DIRECTORY="${CMAKE_BINARY_DIR}/share")
 add_run(documentation documentation)
 
+# What the README and docs/ say of each other: their links, and the numbers of the large benchmark.
+add_test(NAME links COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/../links.py ${PROJECT_SOURCE_DIR})
+add_test(NAME benchmark-numbers
+         COMMAND python3 ${CMAKE_CURRENT_SOURCE_DIR}/../bench/shown.py --check ${PROJECT_SOURCE_DIR})
+
 # What is installed from a sanitized build is not what others link with.
 if(NOT COVSPLIT_SANITIZE)
   add_suites(install packages library_users)
