@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/recipes.md"
-LLVM = "/usr/lib/llvm-19/bin"
+LLVM = 19
 SLOW = ("autotools", "libtool", "cargo")
 # make takes what it builds for words, and so does what is made of it.
 NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool")
@@ -54,6 +54,10 @@ grep -q '^DA:[0-9]*,[1-9]' "$output"
 """
 
 
+def llvm_tools(version):
+    return f"/usr/lib/llvm-{version}/bin"
+
+
 class Failure(Exception):
     pass
 
@@ -75,7 +79,7 @@ class Walk:
         self.prefix, self.place = prefix, place
         self.environment = {
             **os.environ,
-            "PATH": f"{prefix}/bin:{LLVM}:{os.environ['PATH']}",
+            "PATH": f"{prefix}/bin:{llvm_tools(LLVM)}:{os.environ['PATH']}",
             "LC_ALL": "C.UTF-8",
             "CCACHE_DIR": f"{place}/.ccache",
             "GITHUB_STEP_SUMMARY": f"{place}/summary",
@@ -98,6 +102,10 @@ class Walk:
                 raise Failure("the report has seen nothing run")
         if "llvm-cov report" in commands and "TOTAL" not in done.stdout:
             raise Failure("there is no report")
+
+    def output_of(self, command):
+        return subprocess.run(command.split(), env=self.environment, check=True, stdout=subprocess.PIPE,
+                              text=True).stdout
 
     def write(self, name, text):
         path = self.place / name
@@ -162,19 +170,15 @@ def walk(scratch, prefix, name, text, preparation):
     (stand_ins / "grcov").chmod(0o755)
     walker = Walk(prefix, place)
     walker.environment["PATH"] += f":{stand_ins}"
-    if name == "cargo":  # its LLVM is not clang's
-        major = re.search(r"LLVM version: (\d+)", walker_output(walker, "rustc -vV"))[1]
-        walker.environment["PATH"] = walker.environment["PATH"].replace(LLVM, f"/usr/lib/llvm-{major}/bin")
+    if name == "cargo":  # its LLVM may be newer
+        major = int(re.search(r"LLVM version: (\d+)", walker.output_of("rustc -vV"))[1])
+        if major > LLVM:
+            walker.environment["PATH"] = walker.environment["PATH"].replace(llvm_tools(LLVM), llvm_tools(major))
     walker.follow(preparation)
     walker.follow(text)
     sidecars = [str(path) for path in place.rglob("*.covsplit")]
     if len(sidecars) != SIDECARS.get(name, 1):
         raise Failure(f"the sidecars are {sidecars}")
-
-
-def walker_output(walker, command):
-    return subprocess.run(command.split(), env=walker.environment, check=True, stdout=subprocess.PIPE,
-                          text=True).stdout
 
 
 def main():

@@ -88,18 +88,17 @@ static bool is_library_name(const char *path)
 }
 
 /* What cannot be read is for the linker to tell. */
-static bool is_unsplit(const char *path)
+static bool look_at_library(const char *path, bool *is_unsplit, struct error *error)
 {
     struct split_image split = {.has_mapping = false};
-    struct error why;
     struct input input;
-    bool is_split;
 
-    if (!input_open(&input, path, &why))
-        return false;
-    is_split = image_find_split(&input, &split, &why);
-    input_close(&input);
-    return !is_split && split.has_mapping;
+    *is_unsplit = false;
+    if (input_open(&input, path, error)) {
+        *is_unsplit = !image_find_split(&input, &split, error) && split.has_mapping;
+        input_close(&input);
+    }
+    return !error_is_of_memory(error);
 }
 
 /* A build that links its programs through this, but not their libraries, is one that was meant to
@@ -110,12 +109,14 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
 
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i], *excluded;
+        bool is_unsplit;
 
         if (!is_library_name(path))
             continue;
-        if (!link_exclude_find_file(link->options, path, &excluded, error))
+        if (!link_exclude_find_file(link->options, path, &excluded, error) ||
+            !look_at_library(path, &is_unsplit, error))
             return false;
-        if (excluded == NULL && is_unsplit(path))
+        if (excluded == NULL && is_unsplit)
             message_warning("%s: this library has coverage and was not split; link it by covsplit "
                             "link too (libtool does so if configure gets it in CC), or name it "
                             "by --exclude",

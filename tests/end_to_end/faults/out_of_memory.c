@@ -73,6 +73,7 @@ static void make_elf(const char *inputs)
                   "rm profiles/full.profraw\n"
                   "llvm-profdata-19 merge -o full.profdata full.profraw\n"
                   "printf 'cp \"$1\" \"$3\"\\n' >linker");
+    shell(inputs, "mkdir loose && cp store/.build-id/*/*.covsplit loose && cp light.profraw loose");
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
@@ -164,6 +165,7 @@ static const struct scenario {
     {.words = "join --sidecar ../in/side -o out ../in/stripped"},
     {.words = "join --sidecar ../in/portable.side -o out ../in/portable"},
     {.words = "join --store ../in/store -o out ../in/stripped"},
+    {.words = "join --sidecar ../in/loose -o out ../in/stripped"},
     {.words = "join --sidecar ../in/merged.side -o out ../in/merged.stripped"},
     {.words = "join --store ../in/fat -o out ../in/universal.stripped"},
 
@@ -188,7 +190,12 @@ static const struct scenario {
     {.words = "merge -j1 --store ../in/store --llvm-profdata llvm-profdata-19 -o out.profdata "
               "../in/light.profraw ../in/other.profraw"},
 
+    {.words = "merge -j1 -o out.profraw ../in/loose/light.profraw"},
+    {.words = "merge -j1 --sidecar ../in/side --sidecar ../in/loose -o out.profraw "
+              "../in/light.profraw ../in/other.profraw"},
+
     {.words = "export --sidecar ../in/side -o out"},
+    {.words = "export --sidecar ../in/loose --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store -v --debug-dir debug", .copied = "debug"},
     {.words = "store list ../in/store"},
@@ -210,6 +217,8 @@ static const struct scenario {
     {.words = "link -j1 --store store -- sh ../in/linker ../in/app -o out", .is_batch = true},
     {.words = "run --sidecar ../in/side -- llvm-profdata-19 show --all-functions --counts "
               "../in/light.profraw",
+     .is_run = true},
+    {.words = "run -- llvm-profdata-19 show --all-functions --counts ../in/loose/light.profraw",
      .is_run = true},
     {.words = "run --store ../in/store -- llvm-cov-19 report ../in/stripped "
               "-instr-profile=../in/full.profdata",

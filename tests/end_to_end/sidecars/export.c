@@ -380,11 +380,12 @@ START_TEST(test_refusals)
         "export --store empty -o object",
         "export --store empty -o object 01 02",
         "export --store empty -o object xyz",
-        "export -o object",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run(directory, 2, wrong[i]);
     }
+    /* Without a place it is the current directory. */
+    assert_says(run(directory, 1, "export -o object"), "the current directory: no sidecars");
 }
 END_TEST
 

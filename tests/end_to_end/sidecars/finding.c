@@ -212,6 +212,30 @@ START_TEST(test_place)
 }
 END_TEST
 
+/* What options exclude is not searched: COVSPLIT_STORE with --store, and with --sidecar all the
+ * rest, except by `run`. */
+START_TEST(test_exclusion)
+{
+    const struct maker *maker = &makers[_i];
+    bool is_run = strcmp(maker->name, "run") == 0;
+    static const char *const files[] = {"in/app.covsplit", "here/a.covsplit", "store"};
+    char *room = new_room(&kinds[ONE]);
+    put(&kinds[ONE], room, "store");
+    expect_failure(maker, &kinds[ONE], room, "--store ../side", "../store", "no sidecar ");
+    expect_found(maker, &kinds[ONE], room, "", "../store");
+    for (size_t i = maker->is_of_image ? 0 : 1; i < sizeof files / sizeof *files; i++) {
+        room = new_room(&kinds[ONE]);
+        put(&kinds[ONE], room, files[i]);
+        if (is_run) {
+            expect_found(maker, &kinds[ONE], room, "--sidecar ../side", "../store");
+        } else {
+            expect_failure(maker, &kinds[ONE], room, "--sidecar ../side", "../store",
+                           "no sidecar ");
+        }
+    }
+}
+END_TEST
+
 /* A copy whose UUID can be read, but that is damaged. */
 static void put_damaged(const struct kind *kind, const char *path)
 {
@@ -612,7 +636,7 @@ int main(void)
 {
     TCase *test_case = suite_case("finding", 300, prepare);
     suite_loops(test_case, sizeof places / sizeof *places, test_place);
-    suite_loops(test_case, MAKER_COUNT, test_order);
+    suite_loops(test_case, MAKER_COUNT, test_exclusion, test_order);
     suite_tests(test_case, test_two_images, test_export_all, test_same_uuid, test_unsplit,
                 test_changed_image, test_hostile_directory, test_huge_file, test_unreadable,
                 test_mutated, test_run_sees_changes, test_output_is_sidecar);

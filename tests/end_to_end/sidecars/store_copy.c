@@ -86,7 +86,7 @@ static void assert_store(const char *directory, const char *store, unsigned imag
     }
     if (file_exists(path_join(directory, store))) {
         assert_contains(run(directory, 0, text_format("store check %s", store)),
-                        text_format(count == 1 ? "%u sidecar, " : "%u sidecars, ", count));
+                        text_format("%s, ", text_of_count(count, "sidecar")));
     }
 }
 

@@ -369,12 +369,46 @@ START_TEST(test_leveldb)
 }
 END_TEST
 
+/* A program without coverage has the sidecar that the rule names all the same, so that a build is
+ * done after the first time; and its store is there for what installs it. */
+START_TEST(test_no_coverage)
+{
+    char *place = path_join(scratch, "no-coverage");
+    directory_create(place);
+    file_write_text(path_join(place, "main.c"), "int main(void) { return 0; }\n");
+    run_or_abort(place, text_format("clang-%s", clang_version), "main.c", "-o", "main.unsplit",
+                 NULL);
+    file_write_text(path_join(place, "build.ninja"),
+                    text_format("include %s/covsplit.ninja\ncovsplit = %s\n"
+                                "build main | main.covsplit: covsplit_split main.unsplit\n",
+                                COVSPLIT_SHARE_DIRECTORY, covsplit_path()));
+    file_write_text(path_join(place, "Makefile"),
+                    text_format("COVSPLIT = %s\ninclude %s/covsplit.mk\n"
+                                "$(eval $(call covsplit_split,made,main.unsplit))\n",
+                                covsplit_path(), COVSPLIT_SHARE_DIRECTORY));
+    const char *output = run_or_abort(place, "ninja", "main", NULL);
+    assert_contains(output, "nothing to take out: no coverage data in it; ");
+    ck_assert(file_exists(path_join(place, "main.covsplit")));
+    assert_contains(run_or_abort(place, "ninja", "main", NULL), "no work to do");
+    assert_contains(run_or_abort(place, "make", "made", "made.covsplit", NULL),
+                    " split  --sidecar");
+    ck_assert(file_exists(path_join(place, "made.covsplit")));
+    ck_assert_str_eq(run_or_abort(place, "make", "made", "made.covsplit", NULL), "");
+
+    file_copy(path_join(place, "main.unsplit"), path_join(place, "target"));
+    run_or_abort(place, "cmake", "-P", COVSPLIT_SHARE_DIRECTORY "/covsplitSplit.cmake", "--",
+                 "target", text_format("--store=%s/store", place), covsplit_path(), "split", NULL);
+    files_assert_equal(path_join(place, "target"), path_join(place, "main.unsplit"), "target");
+    ck_assert(file_exists(path_join(place, "store")));
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("rules", 300, prepare);
     suite_loops(test_case, TOOL_COUNT, test_build, test_changes, test_deleted);
-    tcase_add_test(test_case, test_lost_together);
+    suite_tests(test_case, test_lost_together, test_no_coverage);
     suite_loops(test_case, TOOL_COUNT, test_clean, test_failure, test_store, test_leveldb);
     return suite_main("build rules", test_case);
 }

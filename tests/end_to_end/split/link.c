@@ -284,8 +284,11 @@ START_TEST(test_wrapper)
     text_list_add_words(&command.arguments, COVERAGE "-Wl,--build-id program.c -o app");
     prepare_wrapper(&command);
     text_list_add_format(&command.environment, "COVSPLIT_LINKER=%s", clang());
+    /* Two files that a shell would put in the place of the pattern. */
+    file_write_text(path_join(place, "program.h"), "/* as many programs have */\n");
     text_list_add(&command.environment,
-                  _i == 0 ? "COVSPLIT_LINK_OPTIONS=--level 3 -v" : "COVSPLIT_LINK_FAST=yes");
+                  _i == 0 ? "COVSPLIT_LINK_OPTIONS=--level 3 --exclude program* -v"
+                          : "COVSPLIT_LINK_FAST=yes");
     struct outcome outcome = command_expect(&command, 0);
     ck_assert_int_eq(strstr(outcome.output, " bytes before, ") != NULL, _i == 0);
     ck_assert(!file_exists(path_join(place, "app.covsplit")));
