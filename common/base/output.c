@@ -37,27 +37,12 @@ static bool follow_link(struct output *output, struct stat *status, struct error
     return true;
 }
 
-/* Whether both are of the same file with the same contents, whatever its mode and its names. */
-static bool is_same_inode(const struct stat *before, const struct stat *now)
-{
-    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
-           file_has_same_contents(before, now);
-}
-
-/* Whether both are of the same file and nothing has changed between them, not even its mode or the
- * number of its links. */
-static bool is_same_file(const struct stat *before, const struct stat *now)
-{
-    return is_same_inode(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
-           before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
-}
-
 bool output_can_replace(const struct output *output, struct error *error)
 {
     struct stat now;
 
     return !output->in_place ||
-           (stat(output->target, &now) == 0 && is_same_file(&output->replaced, &now)) ||
+           (stat(output->target, &now) == 0 && file_is_untouched(&output->replaced, &now)) ||
            file_report_change(output->path, error);
 }
 
@@ -593,6 +578,12 @@ static int replace_target(struct output *output)
     return 0;
 }
 
+/* Whether both are of the same file with the same contents. A rename changes st_ctime. */
+static bool is_same_form(const struct stat *before, const struct stat *now)
+{
+    return file_is_same(before, now) && file_has_same_contents(before, now);
+}
+
 /* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
  * or an errno value. */
 static int swap_names(const struct output *output, struct stat *came_out)
@@ -615,7 +606,7 @@ static int give_back(struct output *output, struct stat put_in, struct stat came
         expected = put_in;
         put_in = came_out;
         failure = swap_names(output, &came_out);
-    } while (failure == 0 && !is_same_inode(&expected, &came_out));
+    } while (failure == 0 && !is_same_form(&expected, &came_out));
     if (failure == ENOENT)
         renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE);
     else if (failure != 0)
@@ -635,7 +626,7 @@ static int replace_if_unchanged(struct output *output)
         return replace_target(output);
     if (failure != 0)
         return failure == ENOENT ? ESTALE : failure;
-    if (!is_same_inode(&output->replaced, &came_out))
+    if (!is_same_form(&output->replaced, &came_out))
         return give_back(output, put_in, came_out);
     sync_directory(output->target); /* before the old form goes */
     remove_temporary(output);

@@ -121,6 +121,9 @@ bool store_list_walk(const struct store_list *list, store_visitor visit, void *c
 
 #define STORE_SUFFIX ".covsplit"
 
+/* Whether a name or path ends so. */
+bool store_has_suffix(const char *name);
+
 /* DIRECTORY/.build-id as a new string; NULL if out of memory. */
 char *store_root(const char *directory);
 

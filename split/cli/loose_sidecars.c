@@ -126,13 +126,6 @@ static int compare_directories(const void *a, const void *b)
 
 /* ---- reading a directory ---- */
 
-static bool is_same_file(const struct stat *before, const struct stat *now)
-{
-    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
-           file_has_same_contents(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
-           before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
-}
-
 static int compare_files(const void *a, const void *b)
 {
     const struct loose_file *left = a, *right = b;
@@ -150,7 +143,7 @@ static const struct loose_file *find_before(const struct loose_directory *before
     if (before->path == LOOSE_FILES || before->count == 0)
         return NULL;
     found = bsearch(file, before->files, before->count, sizeof(*file), compare_files);
-    return found != NULL && is_same_file(&found->status, &file->status) ? found : NULL;
+    return found != NULL && file_is_untouched(&found->status, &file->status) ? found : NULL;
 }
 
 /* Only regular files are opened, since opening a device can have side effects. */
@@ -204,10 +197,8 @@ static bool add_file(struct loose_directory *directory, const struct loose_direc
 
 static bool is_sidecar_name(const char *name)
 {
-    size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
-
     /* Names that begin with a dot are of files that are being written. */
-    return length > suffix && name[0] != '.' && strcmp(name + length - suffix, STORE_SUFFIX) == 0;
+    return name[0] != '.' && store_has_suffix(name);
 }
 
 static bool read_directory(struct loose_directory *directory, const struct loose_directory *before,
@@ -300,7 +291,7 @@ static bool may_have_changed(const struct loose_directory *directory)
     clock_gettime(CLOCK_REALTIME, &time);
     if (stat(directory->path, &now) != 0)
         now = (struct stat){0};
-    return !is_same_file(&directory->status, &now) ||
+    return !file_is_untouched(&directory->status, &now) ||
            directory->time.tv_sec - now.st_mtim.tv_sec <= CLOCK_STEP ||
            time.tv_sec - directory->time.tv_sec > AGE_MAX || time.tv_sec < directory->time.tv_sec;
 }

@@ -4,9 +4,9 @@
 #include "split/cli/sidecar_places.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "common/base/array.h"
+#include "common/base/file.h"
 
 /* Of one sidecar. Where there may be more threads, several sidecars are read at a time, and each
  * thread of each one holds what it decodes. */
@@ -26,11 +26,8 @@ static bool add_given(struct sidecar_places *places, struct error *error)
     const char *path;
 
     for (size_t i = 0; (path = option_text_at(places->options, OPTION_SIDECAR, i)) != NULL; i++) {
-        struct stat status;
-        bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-
-        if (!(is_directory ? add_directory(&places->directories, path, error)
-                           : path_list_add(&places->files, path, error)))
+        if (!(path_is_directory(path) ? add_directory(&places->directories, path, error)
+                                      : path_list_add(&places->files, path, error)))
             return false;
     }
     return true;

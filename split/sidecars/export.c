@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/bytes.h"
@@ -452,10 +451,9 @@ static bool export_all(struct export *export, struct error *error)
 static bool names_one_file(const struct parsed_options *options)
 {
     const char *path = option_text_at(options, OPTION_SIDECAR, 0);
-    struct stat status;
 
     return path != NULL && option_text_at(options, OPTION_SIDECAR, 1) == NULL &&
-           (stat(path, &status) != 0 || !S_ISDIR(status.st_mode));
+           !path_is_directory(path);
 }
 
 /* What the tables of options cannot say. */

@@ -34,19 +34,6 @@ struct link {
 
 /* ---- the output ---- */
 
-static bool is_inode(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-static bool is_changed(const struct stat *before, const struct stat *now)
-{
-    return now->st_size != before->st_size || now->st_mtim.tv_sec != before->st_mtim.tv_sec ||
-           now->st_mtim.tv_nsec != before->st_mtim.tv_nsec ||
-           now->st_ctim.tv_sec != before->st_ctim.tv_sec ||
-           now->st_ctim.tv_nsec != before->st_ctim.tv_nsec;
-}
-
 /* A file that is as it was before was not written by this command: a compiler without -o and a
  * link has a.out for its output, but writes no such file. */
 static bool is_written(struct link *link)
@@ -55,7 +42,7 @@ static bool is_written(struct link *link)
 
     if (stat(link->command.output, &link->linked) != 0 || !S_ISREG(now->st_mode))
         return false;
-    return !link->was_there || !is_inode(&link->before, now) || is_changed(&link->before, now);
+    return !link->was_there || !file_is_untouched(&link->before, now);
 }
 
 /* Nobody may take it for the result. But by now it may be that of somebody else, which is not ours
@@ -65,8 +52,9 @@ static void remove_output(const struct link *link)
 {
     struct stat now;
 
-    if (stat(link->command.output, &now) == 0 && is_inode(&link->linked, &now) &&
-        (link->linked.st_nlink > 1 || !is_changed(&link->linked, &now)))
+    if (stat(link->command.output, &now) == 0 &&
+        (link->linked.st_nlink > 1 ? file_is_same(&link->linked, &now)
+                                   : file_is_untouched(&link->linked, &now)))
         unlink(link->command.output);
 }
 
