@@ -5,28 +5,18 @@
 
 #include <stdlib.h>
 
-#include "common/base/array.h"
 #include "common/base/file.h"
 
 /* Of one sidecar. Where there may be more threads, several sidecars are read at a time, and each
  * thread of each one holds what it decodes. */
 #define THREADS_MAX 8
 
-/* The path belongs to the options. */
-static bool add_directory(struct store_list *list, const char *path, struct error *error)
-{
-    if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
-        return error_out_of_memory(error, path, sizeof(path));
-    list->directories[list->count++] = (char *)(uintptr_t)path;
-    return true;
-}
-
 static bool add_given(struct sidecar_places *places, struct error *error)
 {
     const char *path;
 
     for (size_t i = 0; (path = option_text_at(places->options, OPTION_SIDECAR, i)) != NULL; i++) {
-        if (!(path_is_directory(path) ? add_directory(&places->directories, path, error)
+        if (!(path_is_directory(path) ? store_list_add(&places->directories, path, error)
                                       : path_list_add(&places->files, path, error)))
             return false;
     }

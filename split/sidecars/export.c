@@ -327,11 +327,9 @@ static bool collect(void *context, const char *path, const struct uuid *uuid, st
 
 static int compare_uuids(const void *a, const void *b)
 {
-    const struct uuid *left = &((const struct store_match *)a)->uuid;
-    const struct uuid *right = &((const struct store_match *)b)->uuid;
-    int order = memcmp(left->bytes, right->bytes, sizeof(left->bytes));
+    const struct store_match *left = a, *right = b;
 
-    return order != 0 ? order : (left->size > right->size) - (left->size < right->size);
+    return uuid_compare(&left->uuid, &right->uuid);
 }
 
 /* What --sidecar names, or else the current directory, has: one of each UUID. */
