@@ -31,6 +31,10 @@ def number(value):
     return f"{value:,}"
 
 
+def size_cell(path):
+    return number(path.stat().st_size)
+
+
 def table(head, rows):
     """A table of Markdown: the first column of text, the others of numbers."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
@@ -63,10 +67,11 @@ class Bench:
                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
 
     def drive(self, image, directory, variation):
-        """Runs the driver with this library; gives what it left as a profile, if anything."""
+        """Runs the driver with this library; gives the profile that it wrote, if it did."""
         profile = self.place(directory) / f"{variation}.profraw"
-        database = self.work / "database"
-        shutil.rmtree(database, ignore_errors=True)
+        profile.unlink(missing_ok=True)
+        shutil.rmtree(self.work / "database", ignore_errors=True)
+        database = self.place("database") / "data"
         environment = {**os.environ, "LD_LIBRARY_PATH": str(image.parent),
                        "LLVM_PROFILE_FILE": str(profile)}
         done = subprocess.run([self.cache / f"{self.program}-driver", database, str(variation)],
@@ -115,48 +120,44 @@ class Bench:
         self.run("zstd", "-q", "-f", "-19", "--long=27", path, "-o", packed)
         return packed.stat().st_size
 
-    def size_row(self, label, image, kept, note=""):
+    def size_row(self, label, image, kept):
         profile = self.drive(image, "one", 1)
-        return [label, number(image.stat().st_size), number(self.symbols_gone(image)),
-                number(profile.stat().st_size) if profile else "none",
-                kept if isinstance(kept, str) else number(kept)] if not note else \
-               [label, number(image.stat().st_size), number(self.symbols_gone(image)), note, "—"]
+        return [label, size_cell(image), number(self.symbols_gone(image)),
+                size_cell(profile) if profile else "none", kept]
 
     def sizes(self):
-        original = self.original.stat().st_size
+        original = number(self.original.stat().st_size)
         self.stripped, self.sidecar = self.split("split")
         rows = [self.size_row("as it is built", self.original, original),
-                self.size_row("`covsplit split`", self.stripped, self.sidecar.stat().st_size)]
+                self.size_row("`covsplit split`", self.stripped, size_cell(self.sidecar))]
         fast_image, fast_sidecar = self.split("fast", "--fast")
-        rows.append(self.size_row("`covsplit split --fast`", fast_image,
-                                  fast_sidecar.stat().st_size))
+        rows.append(self.size_row("`covsplit split --fast`", fast_image, size_cell(fast_sidecar)))
         binary = self.image("binary")
         if binary.exists():
             self.correlated = self.without("binary", "correlated", CORRELATED)
             rows.append(self.size_row(
                 "`-profile-correlate=binary`, then `llvm-objcopy -R`", self.correlated,
-                f"{number(binary.stat().st_size)} (by `zstd -19`: "
+                f"{size_cell(binary)} (by `zstd -19`: "
                 f"{number(self.compressed(binary))})"))
         debug = self.image("debug-info")
         if debug.exists():
             shipped = self.place("debug-stripped") / self.library
             self.run(f"{LLVM}/llvm-objcopy", "--strip-debug", debug, shipped)
             rows.append(self.size_row("`-profile-correlate=debug-info`, then `strip -g`", shipped,
-                                      debug.stat().st_size))
+                                      size_cell(debug)))
         mapping = self.without("plain", "no-mapping", MAPPING)
         rows.append(self.size_row("`objcopy -R` of the mapping", mapping, original))
         broken = self.without("plain", "broken", ALL)
-        rows.append(self.size_row("`objcopy -R` of mapping, names and data", broken, "",
-                                  self.verdict(broken)))
-        return rows
+        label = "`objcopy -R` of mapping, names and data"
+        row = self.size_row(label, broken, "—")
+        if row[3] != "none" and not self.is_readable(self.work / "one/1.profraw"):
+            row[3] = "not readable"
+        return rows + [row]
 
-    def verdict(self, image):
-        profile = self.drive(image, "broken-profile", 1)
-        if not profile:
-            return "none: the program crashes"
+    def is_readable(self, profile):
         done = subprocess.run([f"{LLVM}/llvm-profdata", "merge", "-o", "/dev/null", profile],
                               stderr=subprocess.DEVNULL, check=False)
-        return "not readable" if done.returncode else number(profile.stat().st_size)
+        return done.returncode == 0
 
     def make_profiles(self):
         kinds = [("full", self.original), ("light", self.stripped)]

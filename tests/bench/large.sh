@@ -70,7 +70,7 @@ duckdb_options() {
 build() {
     local place=$cache/$program-$1 options link source object objects=()
     options="-w -fPIC $coverage $2 $("${program}_options")"
-    link="$compiler -shared -Wl,-z,defs $coverage $2 -fuse-ld=lld -Wl,--build-id=sha1 -pthread"
+    link="$compiler -shared -Wl,-z,defs $coverage -fuse-ld=lld -Wl,--build-id=sha1 -pthread"
     mkdir -p "$place"
     {
         echo "rule compile"

@@ -5,8 +5,8 @@
 # are the same suites with more compilers, and those that build and install by themselves.
 set(quick_suites
   command-line command-files sidecar-safety no-exact store batch link bad-files bad-images-1
-  bad-sidecars-1 bad-profiles merge-files documentation links benchmark-numbers matrix-clang14-bfd matrix-clang22-lld
-  export run claims coff-bad-files bad-macho-files)
+  bad-sidecars-1 bad-profiles merge-files documentation links benchmark-numbers
+  matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
   out-of-memory-all
   readme packages run-inside cmake-package recipes-slow
@@ -27,7 +27,7 @@ set(campaign_suites
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
-  harness documentation races kill store-writers build-rules debuginfod claims
+  harness documentation races kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
   sqlite-clang14-bfd foreign-references-clang22-lld
