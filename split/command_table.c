@@ -333,11 +333,11 @@ static const struct command commands[] = {
      "directory; -o takes just one.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
-     "The status of a section in an image says what a split would do: it is 'removed' or\n"
-     "'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a split\n"
-     "image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by place\n"
-     "and size, or was 'kept' in the image, or 'copied': both kept and stored. In an object\n"
-     "or a raw profile, it is 'present'.\n",
+     "The status of a section in an image says what a split would do: it is 'removed', or\n"
+     "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
+     "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
+     "place and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
+     "object or a raw profile, it is 'present'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"
