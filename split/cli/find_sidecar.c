@@ -19,7 +19,7 @@ bool sidecar_check_output(const struct parsed_options *options, const char *side
 
 /* ---- the set ---- */
 
-/* Also of those that nothing turns out to need. */
+/* Checks the given sidecar, even if it turns out that no profile needs it. */
 static bool check_given(const struct parsed_options *options, struct error *error)
 {
     const char *given;

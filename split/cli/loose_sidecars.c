@@ -39,8 +39,8 @@ struct loose_directory {
 
 struct loose_sidecars {
     const struct path_list *files;
-    pthread_mutex_t lock; /* of what follows */
-    void *directories;    /* of tsearch: loose_directory by path */
+    pthread_mutex_t lock; /* protects the members below */
+    void *directories;    /* a tsearch tree of loose_directory, by path */
 };
 
 /* ---- matches ---- */
@@ -132,7 +132,7 @@ static void add_fault(struct loose_faults *faults, const struct error *why)
         faults->first = *why;
 }
 
-/* Returns false with an error if there is no memory. */
+/* Returns false with an error if out of memory. */
 static bool add_file(struct loose_directory *directory, const char *path, bool is_listed,
                      struct error *error)
 {
@@ -142,7 +142,7 @@ static bool add_file(struct loose_directory *directory, const char *path, bool i
         return loose_matches_add(&directory->files, &uuid, path, error);
     if (error_is_of_memory(error))
         return false;
-    /* A file that was removed since its name was read is no fault. */
+    /* It is not a fault if a file was removed after its name was read. */
     if (error->number != ENOENT || is_listed)
         add_fault(&directory->faults, error);
     return true;

@@ -7,8 +7,8 @@
 
 #include "common/base/file.h"
 
-/* Of one sidecar. Where there may be more threads, several sidecars are read at a time, and each
- * thread of each one holds what it decodes. */
+/* The most threads for one sidecar. If more are allowed, several sidecars are read at the same
+ * time, and each of their threads holds what it decodes. */
 #define THREADS_MAX 8
 
 static bool add_given(struct sidecar_places *places, struct error *error)

@@ -18,7 +18,7 @@
 
 /* ---- spots ---- */
 
-/* Takes over the path. If the spot needs one, NULL means that there was no memory for it. */
+/* Takes ownership of the path. If the spot needs one, NULL means that memory for it was lacking. */
 static bool add_spot(struct sidecar_search *search, struct sidecar_spot spot, struct error *error)
 {
     if ((spot.kind != SPOT_STORES && spot.path == NULL) ||
@@ -162,7 +162,7 @@ static bool add_uuid_of_stripped(struct sidecar_search *search, struct error *er
     if (image_find_split(stripped, &split, &why))
         return add_uuid(search, &split.uuid, split.uuid_is_stub, error);
     if (!error_is_of_memory(&why) && (plan = image_plan_make(stripped, &options, &why)) != NULL) {
-        /* The digest of an image that was not split is in no stripped one. */
+        /* A stripped image never contains the digest of the original. */
         if (plan->facts.uuid_source != UUID_FROM_DIGEST)
             done = add_uuid(search, &plan->facts.uuid, false, error);
         image_plan_free(plan);
@@ -360,7 +360,8 @@ static bool has_expected_uuid(const struct sidecar_search *search, const struct 
                : file_report_change(match->path, error);
 }
 
-/* Whether two sidecars give the same reports: they are of one image, or hold the same sections. */
+/* Whether two sidecars give the same reports: they belong to one image, or have the same
+ * sections. */
 static bool agree(const struct sidecar *a, const struct sidecar *b)
 {
     if (digest_equal(&sidecar_facts(a)->original_digest, &sidecar_facts(b)->original_digest))
@@ -376,8 +377,9 @@ static bool agree(const struct sidecar *a, const struct sidecar *b)
     return true;
 }
 
-/* Several builds can have one UUID that was made up by hand, and even the same number of counters.
- * If a directory has sidecars of several such builds, it is unknown which one is right. */
+/* Several builds can have the same UUID if it was chosen by hand, and even the same number of
+ * counters. If a directory has sidecars of several such builds, it is unknown which one is
+ * right. */
 static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
                          struct error *error)
 {

@@ -10,7 +10,7 @@
 #include "split/cli/find_sidecar.h"
 #include "split/sidecars/second_reader.h"
 
-/* A bytes_sink. Only the digest at the end of the restoring counts here. */
+/* A bytes_sink. Here only the final digest of the restored image matters. */
 static bool drop_part(void *context, struct bytes part, struct error *error)
 {
     (void)context;
@@ -28,7 +28,7 @@ static bool check_not_placeholder(const struct sidecar *sidecar, struct error *e
                      sidecar_name(sidecar));
 }
 
-/* Neither a section nor a copy of one. */
+/* Whether it has neither a section nor a copy of one. */
 static bool holds_nothing(const struct sidecar *sidecar)
 {
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
@@ -38,7 +38,7 @@ static bool holds_nothing(const struct sidecar *sidecar)
     return true;
 }
 
-/* The slice that a sidecar belongs to is the one that it can be joined with. */
+/* A sidecar belongs to the slice that it can be joined with. */
 static bool restore_from_slices(const struct sidecar *sidecar, const struct container *container,
                                 struct error *error)
 {
