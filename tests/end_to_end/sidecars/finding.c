@@ -408,6 +408,34 @@ START_TEST(test_same_uuid)
 }
 END_TEST
 
+/* A sidecar of an earlier build lies about, and the right one is in another place that nobody
+ * named. The near one is not the better one. What an option names is. */
+START_TEST(test_same_uuid_elsewhere)
+{
+    const struct maker *maker = &makers[_i];
+    static const char *const strays[] = {"in/b.covsplit", "here/b.covsplit"};
+    bool is_join = strncmp(maker->name, "join", 4) == 0;
+    for (size_t i = 0; i < sizeof strays / sizeof *strays; i++) {
+        char *room = new_room(&kinds[TWIN]);
+        if (!maker->is_of_file && is_beside(strays[i])) {
+            continue;
+        }
+        put(&kinds[TWIN], room, "store");
+        put(&kinds[ALIKE], room, strays[i]);
+        if (is_join) {
+            expect_found(maker, &kinds[TWIN], room, "", "../store");
+        } else {
+            expect_failure(maker, &kinds[TWIN], room, "", "../store", "fits as well as");
+        }
+        expect_found(maker, &kinds[TWIN], room, "--store ../store", "");
+        expect_found(maker, &kinds[TWIN], room, "--sidecar ../store", "");
+        unlink(path_join(room, strays[i]));
+        put(&kinds[TWIN], room, strays[i]);
+        expect_found(maker, &kinds[TWIN], room, "", "../store");
+    }
+}
+END_TEST
+
 /* Of what was not split, nothing is needed; of what had nothing to take out, or was split before,
  * there are sidecars that hold nothing. */
 START_TEST(test_unsplit)
@@ -636,7 +664,7 @@ int main(void)
 {
     TCase *test_case = suite_case("finding", 300, prepare);
     suite_loops(test_case, sizeof places / sizeof *places, test_place);
-    suite_loops(test_case, MAKER_COUNT, test_exclusion, test_order);
+    suite_loops(test_case, MAKER_COUNT, test_exclusion, test_order, test_same_uuid_elsewhere);
     suite_tests(test_case, test_two_images, test_export_all, test_same_uuid, test_unsplit,
                 test_changed_image, test_hostile_directory, test_huge_file, test_unreadable,
                 test_mutated, test_run_sees_changes, test_output_is_sidecar);
