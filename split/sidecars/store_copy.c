@@ -59,13 +59,18 @@ static bool does_as_well(const struct sidecar *existing, const struct sidecar *s
             digest_equal(&ours->stripped_digest, &theirs->stripped_digest));
 }
 
+/* Who adds a sidecar may remove it where it came from. So what the store has in another form, or
+ * damaged, is decoded; what has the same bytes is as good as what is added. */
 static enum presence compare(const struct copying *copying, const struct copy *copy,
-                             struct sidecar *existing, struct error *error)
+                             const struct input *input, struct sidecar *existing,
+                             struct error *error)
 {
     sidecar_set_up(existing, copying->options);
     if (!does_as_well(existing, copy->sidecar))
         return PRESENCE_OTHER;
-    if (!option_given(copying->options, OPTION_VERIFY) || sidecar_verify(existing, error))
+    if ((bytes_equal(input->bytes, copy->input.bytes) &&
+         !option_given(copying->options, OPTION_VERIFY)) ||
+        sidecar_verify(existing, error))
         return PRESENCE_SAME;
     return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
 }
@@ -87,7 +92,7 @@ static enum presence look(const struct copying *copying, const struct copy *copy
     }
     existing = sidecar_open(input.bytes, copy->target, error);
     if (existing != NULL)
-        presence = compare(copying, copy, existing, error);
+        presence = compare(copying, copy, &input, existing, error);
     else if (error_is_of_memory(error))
         presence = PRESENCE_FAULT;
     sidecar_close(existing);

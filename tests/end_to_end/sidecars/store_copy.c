@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
 #include "tests/support/file_system.h"
 #include "tests/support/sample.h"
 #include "tests/support/store_files.h"
@@ -153,6 +154,24 @@ START_TEST(test_add_another_form)
     assert_store(directory, "other", 1);
     files_assert_equal(store_entry(path_join(directory, "other"), variants[0].uuid),
                        path_join(directory, "plain"), "plain");
+}
+END_TEST
+
+/* Nobody may take a good sidecar for safe, and remove it, where the store's copy is damaged. Only
+ * what is at its start is sealed. */
+START_TEST(test_add_what_is_damaged_there)
+{
+    char *directory = place_create();
+    char *entry = store_entry(path_join(directory, "store"), variants[0].uuid);
+    run(directory, 0, "store add store side/app-0.covsplit");
+    struct elf_file file = elf_file_read(entry);
+    const Elf64_Shdr *section = elf_file_section(&file, "__llvm_covmap");
+    file.file.data[section->sh_offset + section->sh_size - 1] ^= 1;
+    file_write(entry, file.file.data, file.file.size);
+    elf_file_free(&file);
+    assert_contains(run(directory, 1, "store add store side/app-0.covsplit"), "--replace");
+    run(directory, 0, "store add --replace store side/app-0.covsplit");
+    files_assert_equal(entry, path_join(directory, "side/app-0.covsplit"), "damaged");
 }
 END_TEST
 
@@ -377,8 +396,8 @@ END_TEST
 int main(void)
 {
     TCase *test_case = suite_case("store copy", 240, prepare);
-    suite_tests(test_case, test_add, test_add_another_form, test_add_another_sidecar, test_add_bad,
-                test_add_together);
+    suite_tests(test_case, test_add, test_add_another_form, test_add_what_is_damaged_there,
+                test_add_another_sidecar, test_add_bad, test_add_together);
     suite_loops(test_case, sizeof choices / sizeof *choices, test_patterns);
     suite_tests(test_case, test_patterns_with_keep_list, test_bad_patterns_and_stores,
                 test_export_another_sidecar);
