@@ -288,8 +288,9 @@ static const struct command commands[] = {
      "and the exit status is 1; else it is that of COMMAND.\n"
      "\n"
      "What is linked only to try whether that works is left alone: conftest of autoconf,\n"
-     "CMake's try_compile and meson-private. GLOB is compared with the path of the output\n"
-     "and with every end of it that begins behind a slash; its * takes slashes too.\n",
+     "CMake's try_compile and meson-private. A GLOB without a slash is compared with the\n"
+     "output's file name, others with its path and with every end of that which begins\n"
+     "after a slash; their * matches slashes too.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
     {"join", "Bring back the original image from a stripped one and its sidecar",
      "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
