@@ -27,6 +27,7 @@
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
 #include "split/cli/sidecar_search.h"
+#include "split/sidecars/sidecar_check.h"
 
 /* Sidecars are counted in so many units of progress each, whatever their size: how much there is to
  * do in one is only known when it is open. */
@@ -360,13 +361,18 @@ static bool list_loose(struct export *export, struct loose_matches *all, struct 
     return done;
 }
 
-/* Placeholders count for nothing. */
+/* Placeholders, and sidecars of images without coverage, count for nothing. */
 static void export_loose_one(struct export *export, const struct uuid *uuid)
 {
     struct error error = {0};
     bool is_placeholder;
     struct sidecar *sidecar = find_sidecar(export, uuid, &is_placeholder, &error);
 
+    if (sidecar != NULL && sidecar_holds_nothing(sidecar)) {
+        sidecar_close(sidecar);
+        sidecar = NULL;
+        is_placeholder = true;
+    }
     if (sidecar == NULL)
         progress_add(&export->progress, UNITS_PER_SIDECAR);
     if (sidecar != NULL ? !export_one(export, sidecar, &error) : !is_placeholder)

@@ -20,6 +20,7 @@
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/sidecars/selection.h"
+#include "split/sidecars/sidecar_check.h"
 #include "split/sidecars/sidecar_files.h"
 
 struct copying {
@@ -181,15 +182,28 @@ static bool check(const struct copying *copying, const struct copy *copy, struct
     return !option_given(copying->options, OPTION_VERIFY) || sidecar_verify(copy->sidecar, error);
 }
 
+/* Rules of builds give every image a sidecar. That of one without coverage would be of no use in a
+ * store, which exports could not use either. */
+static bool is_needless(const struct sidecar *sidecar)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+
+    return sidecar_holds_nothing(sidecar) &&
+           digest_equal(&facts->original_digest, &facts->stripped_digest);
+}
+
 static bool is_wanted(struct copying *copying, const struct copy *copy)
 {
     const struct sidecar_facts *facts = sidecar_facts(copy->sidecar);
 
     if (!selection_has(&copying->selection, &facts->uuid, sidecar_image_name(copy->sidecar)))
         return false;
-    if (!facts->is_placeholder)
+    if (facts->is_placeholder)
+        message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
+    else if (!is_needless(copy->sidecar))
         return true;
-    message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
+    else if (option_given(copying->options, OPTION_VERBOSE))
+        message_line(stdout, "%s: skipped: nothing was taken out of its image", copy->path);
     copying->passed_over++;
     return false;
 }

@@ -354,6 +354,13 @@ START_TEST(test_export_all)
                                path_join(kinds[k].directory, "object"), ways[i]);
         }
     }
+    /* That of a program without coverage, as rules of builds name it, is nothing to export. */
+    file_write_text(path_join(room, "side/plain.c"), "int main(void) { return 0; }\n");
+    run_or_abort(path_join(room, "side"), "clang-19", "-Wl,--build-id", "plain.c", "-o", "plain",
+                 NULL);
+    covsplit_run_words(here, 0, "split -o plain --sidecar plain.covsplit ../side/plain");
+    covsplit_run_words(here, 0, "export --debug-dir beside");
+    ck_assert_uint_eq(directory_list(path_join(here, "beside/.build-id")).count, 2);
     /* By the beginning of a UUID, in whatever place it is. */
     covsplit_run_words(here, 0, text_format("export -o out %.6s", kinds[ONE].uuid));
     covsplit_run_words(here, 0, text_format("export --sidecar . -o out2 %.6s", kinds[TWO].uuid));
@@ -646,7 +653,12 @@ START_TEST(test_output_is_sidecar)
         "correlate -o x.covsplit ../in/light",
         "correlate --sidecar ../side/two --sidecar x.covsplit -o x.covsplit ../in/light",
         "export -o x.covsplit",
+        "join --sidecar ../in/sidecar -o x.covsplit ../in/app",
+        "merge --format profraw -o x.covsplit ../in/full",
+        "merge --format profdata -o x.covsplit ../in/full",
     };
+    file_copy(path_join(kind->directory, "full"), path_join(room, "in/full"));
+    file_copy(path_join(kind->directory, "sidecar"), path_join(room, "in/sidecar"));
     put(kind, room, "here/x.covsplit");
     put(&kinds[TWO], room, "side/two");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

@@ -157,6 +157,19 @@ START_TEST(test_add_another_form)
 }
 END_TEST
 
+/* Rules of builds give programs without coverage sidecars too. */
+START_TEST(test_add_what_holds_nothing)
+{
+    char *directory = place_create();
+    file_write_text(path_join(directory, "none.c"), "int main(void) { return 0; }\n");
+    run_or_abort(directory, "clang-19", "-Wl,--build-id", "none.c", "-o", "none", NULL);
+    run(directory, 0, "split -o x --sidecar side/none.covsplit none");
+    assert_contains(run(directory, 0, "store add store side"), " already there, 1 skipped");
+    assert_store(directory, "store", (1 << IMAGE_COUNT) - 1);
+    run(directory, 0, "export --store store --debug-dir debug");
+}
+END_TEST
+
 /* Nobody may take a good sidecar for safe, and remove it, where the store's copy is damaged. Only
  * what is at its start is sealed. */
 START_TEST(test_add_what_is_damaged_there)
@@ -397,7 +410,8 @@ int main(void)
 {
     TCase *test_case = suite_case("store copy", 240, prepare);
     suite_tests(test_case, test_add, test_add_another_form, test_add_what_is_damaged_there,
-                test_add_another_sidecar, test_add_bad, test_add_together);
+                test_add_what_holds_nothing, test_add_another_sidecar, test_add_bad,
+                test_add_together);
     suite_loops(test_case, sizeof choices / sizeof *choices, test_patterns);
     suite_tests(test_case, test_patterns_with_keep_list, test_bad_patterns_and_stores,
                 test_export_another_sidecar);
