@@ -33,7 +33,8 @@ void selection_close(struct selection *selection);
 bool selection_has(struct selection *selection, const struct uuid *uuid, const char *image_name);
 
 /* Says of each pattern that no sidecar of the store has fitted it, as errors or else as warnings.
- * How many there are. */
+ * How many there are. Not to be called after a sidecar could not be read, which might have fitted.
+ */
 size_t selection_report_unused(const struct selection *selection, const char *store,
                                bool are_errors);
 

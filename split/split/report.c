@@ -25,6 +25,7 @@ void split_warn(const struct split_job *job, const char *format, ...)
     /* Without memory for later, now is better than never. */
     if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
         message_warning("%s", line.message);
+        job->report->has_lost_notes = true;
         return;
     }
     buffer_append(&job->report->notes, line.message, strlen(line.message));
@@ -177,7 +178,7 @@ static bool make_json(const struct slice_split *split, struct buffer *text)
 {
     struct json_writer json;
 
-    if (!json_begin_text(&json, text))
+    if (split->job->report->has_lost_notes || !json_begin_text(&json, text))
         return false;
     write_row(split, &json);
     return json_end_text(&json);

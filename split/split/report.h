@@ -23,6 +23,7 @@ struct split_report {
     bool shows_progress; /* there is no other file */
     bool was_found;      /* in a directory, not named: without coverage it is left alone */
     struct buffer notes; /* what else would go to stderr: lines */
+    bool has_lost_notes; /* there was no memory for some, so they were printed at once */
     struct split_row rows[SLICES_MAX];
     size_t row_count;
 };
