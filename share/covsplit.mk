@@ -1,4 +1,4 @@
-# Rules for GNU make: an image as the linker leaves it becomes a stripped image and its sidecar.
+# Rules for GNU make that make a stripped image and its sidecar from the linker's output.
 #
 #   include /usr/share/covsplit/covsplit.mk
 #   app.unsplit: main.o more.o
@@ -7,27 +7,27 @@
 #   clean:
 #           rm -f $(COVSPLIT_CLEAN)
 #
-# The sidecar is app.covsplit. Deleting it, or app, makes it again. An image that comes out as before
-# keeps its time, so that nothing is made again that depends on it: app.split is there to know that
-# the split was done. (Grouped targets, `&:`, would be no help: make takes an output that is older than
-# its input for one to be made, and would split again each time.)
+# The sidecar is app.covsplit. If it or app is deleted, it is made again. If the new image is the same
+# as the old one, it keeps its time, so that what depends on it is not made again; the stamp app.split
+# records that the split was done. (Grouped targets, `&:`, would not work: make always remakes an
+# output that is older than its input, so it would split again each time.)
 #
-# With a store, where sidecars lie under the UUIDs of their images:
+# With a store, which has sidecars under the UUIDs of their images:
 #
 #   $(eval $(call covsplit_split_to_store,app,app.unsplit,sidecars))
 #
-# Sidecars in a store are no targets, and a store is not cleaned: it may have those of other builds.
-# What is deleted in it comes back when app is made again.
+# Sidecars in a store are not targets, and a store is not cleaned: it may have sidecars of other builds.
+# A sidecar deleted from it is made again only when app is.
 #
-# Variables: COVSPLIT, the command; COVSPLIT_OPTIONS, for `covsplit split`. COVSPLIT_CLEAN lists all
-# that these rules make, but for what is in stores.
+# Variables: COVSPLIT, the command; COVSPLIT_OPTIONS, for `covsplit split`. COVSPLIT_CLEAN lists
+# everything that these rules make, except sidecars in stores.
 
 COVSPLIT ?= covsplit
 COVSPLIT_OPTIONS ?=
 COVSPLIT_CLEAN ?=
 
-# Where an output is missing although its stamp is there, the split is to be done, once for all of
-# them. This is seen when the makefile is read.
+# If an output is missing although its stamp exists, the split must be done again, once for all
+# outputs. This is checked when the makefile is read.
 define covsplit_outputs
 COVSPLIT_CLEAN += $(1) $(2)
 ifneq ($$(words $$(wildcard $(1))),$(words $(1)))

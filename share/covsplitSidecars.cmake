@@ -1,11 +1,12 @@
-# What a build begins with where covsplit_target was used:
+# The first step of a build that uses covsplit_target:
 # cmake -P covsplitSidecars.cmake -- DIRECTORY CONFIGURATION [OTHER-CONFIGURATION...]
 #
-# A sidecar cannot be made of the stripped image: where one was deleted, its image is linked again. No
-# generator knows of that by itself, since sidecars may be named after their images, and such names are
-# no outputs for CMake. So each link depends on a file, a stamp, that is touched here.
+# A sidecar cannot be made from the stripped image: if it was deleted, the image must be linked again.
+# Generators cannot know that by themselves: CMake does not accept the names of sidecars as outputs,
+# since they may contain those of their images. So each link depends on a stamp file, which is touched
+# here.
 #
-# DIRECTORY has code for each configuration, which calls covsplit_sidecar for each image.
+# DIRECTORY has a script for each configuration, which calls covsplit_sidecar for each image.
 
 cmake_minimum_required(VERSION 3.19)
 
@@ -13,7 +14,7 @@ function(covsplit_sidecar image sidecar stamp)
   get_property(other GLOBAL PROPERTY "covsplit image of ${sidecar}")
   if(other AND NOT other STREQUAL image)
     message(FATAL_ERROR "'${sidecar}' is the SIDECAR of two images\n${other}\n${image}\n"
-                        "Give each its own, with $<CONFIG> in it where that makes the difference.")
+                        "Give each its own, with $<CONFIG> in it if they are of two configurations.")
   endif()
   set_property(GLOBAL PROPERTY "covsplit image of ${sidecar}" "${image}")
 

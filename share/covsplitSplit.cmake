@@ -1,8 +1,9 @@
-# What covsplit_target runs behind a link: cmake -P covsplitSplit.cmake -- IMAGE PLACE COMMAND WORD...
+# The command that covsplit_target runs after a link:
+# cmake -P covsplitSplit.cmake -- IMAGE PLACE COMMAND WORD...
 # PLACE is --sidecar=FILE or --store=DIRECTORY.
 #
-# Runs COMMAND WORD... PLACE IMAGE. Where it fails, the image goes, so that no later build takes it for
-# done: some generators leave what a failed link step has made.
+# Runs COMMAND WORD... PLACE IMAGE. If it fails, removes the image, so that no later build takes it for
+# finished: some generators keep the output of a failed link step.
 
 cmake_minimum_required(VERSION 3.19)
 
@@ -10,12 +11,12 @@ set(image "${CMAKE_ARGV4}")
 string(REGEX REPLACE "^--[a-z]+=" "" place "${CMAKE_ARGV5}")
 if(NOT IS_ABSOLUTE "${place}")
   file(REMOVE "${image}")
-  message(FATAL_ERROR "${image} was not split\n'${place}' is no absolute path; where a SIDECAR or "
-                      "STORE begins with a generator expression, that must make it one")
+  message(FATAL_ERROR "${image} was not split\n'${place}' is not an absolute path; if a SIDECAR or "
+                      "STORE begins with a generator expression, that must make it absolute")
 endif()
 
-# As for any other output of a build. Where it cannot be made, covsplit tells. A store is made here:
-# covsplit itself makes none for an image that has nothing to take out, and install() wants one.
+# Makes the directory, as build tools do for any output. If that fails, covsplit will report it. A store
+# is made too: covsplit makes none for an image that has nothing to take out, but install() needs it.
 if(CMAKE_ARGV5 MATCHES "^--store=")
   set(directory "${place}")
 else()
@@ -25,7 +26,7 @@ if(NOT IS_DIRECTORY "${directory}")
   execute_process(COMMAND "${CMAKE_COMMAND}" -E make_directory "${directory}" ERROR_QUIET)
 endif()
 
-# The words are not made a list, in which a bracket takes what follows with it.
+# The words are not put into a list, where a bracket would join the words that follow it.
 math(EXPR last "${CMAKE_ARGC} - 1")
 foreach(index RANGE 6 ${last})
   string(APPEND words " \"\${CMAKE_ARGV${index}}\"")

@@ -1,34 +1,35 @@
 # covsplit_target(TARGET [SIDECAR FILE | STORE DIRECTORY] [OPTIONS OPTION...]
 #                 [INSTALL_SIDECAR DIRECTORY [COMPONENT NAME]])
 #
-# Splits TARGET, an executable, a shared library or a module, as the last step of its link: what
-# depends on TARGET, and what install(TARGETS) installs, is the stripped image.
+# Splits TARGET, an executable, a shared library or a module, as the last step of its link: other
+# targets that depend on TARGET, and install(TARGETS), get the stripped image.
 #
 #   SIDECAR          where the sidecar goes. Default: beside the image, as IMAGE.covsplit
 #   STORE            the sidecar goes to this store instead, under the image's UUID
-#   OPTIONS          more options of `covsplit split`: --level;19
+#   OPTIONS          more options for `covsplit split`, such as --level;19
 #   INSTALL_SIDECAR  installs the sidecar, or the whole store, into this directory, as part of the
 #                    component, if one is named
 #
-# Generator expressions are allowed in the first three. Relative paths are taken in the current binary
-# directory; where one begins with another expression than $<CONFIG>, that must make it absolute.
-# Directories are made. An empty SIDECAR or STORE counts as none.
+# Generator expressions are allowed in the first three. Relative paths are relative to the current
+# binary directory; if a path begins with an expression other than $<CONFIG>, that must make it
+# absolute. Directories are created. An empty SIDECAR or STORE is ignored.
 #
-# No two images may have one SIDECAR: neither those of two targets nor those of two configurations.
+# Each image needs a SIDECAR of its own, also those of different configurations.
 #
-# A split that fails fails the build, and leaves no TARGET behind. The clean target removes sidecars,
-# but not what is in stores. Each build begins with a look at sidecars: where one was deleted, its
-# image is linked again (with ninja and make). What is deleted in a store comes back only when TARGET
-# is linked again for another reason.
+# If a split fails, the build fails, and TARGET is removed. The clean target removes sidecars, except
+# those in stores. Each build begins by checking for sidecars: if one was deleted, its image is linked
+# again (with ninja and make). A sidecar deleted from a store is made again only when TARGET is linked
+# again for another reason.
 #
-# It may be used where `covsplit link` is the launcher of the linker (CMAKE_C_LINKER_LAUNCHER and the
-# like): TARGET is taken out of that, and split here alone, as the arguments say.
+# It may be used together with `covsplit link` as the launcher of the linker (CMAKE_C_LINKER_LAUNCHER
+# and the like): the launcher is then not used for TARGET, which is split only here, as the arguments
+# say.
 #
-# The step comes behind the commands that were added to TARGET with add_custom_command(POST_BUILD)
-# before, and in front of those that are added later: strip later.
+# The step comes after the commands that were added to TARGET with add_custom_command(POST_BUILD)
+# before this call, and before those added later: strip later.
 
 cmake_policy(PUSH)
-cmake_policy(VERSION 3.19...3.31) # those of projects that use this may be older
+cmake_policy(VERSION 3.19...3.31) # projects that use this may have older ones
 
 function(covsplit_target target)
   cmake_parse_arguments(PARSE_ARGV 1 SPLIT "" "SIDECAR;STORE;INSTALL_SIDECAR;COMPONENT" "OPTIONS")
@@ -39,7 +40,7 @@ function(covsplit_target target)
     endif()
   endif()
   _covsplit_check_target(${target})
-  list(REMOVE_ITEM SPLIT_KEYWORDS_MISSING_VALUES OPTIONS) # there may be none
+  list(REMOVE_ITEM SPLIT_KEYWORDS_MISSING_VALUES OPTIONS) # it may be empty
   if(SPLIT_UNPARSED_ARGUMENTS OR SPLIT_KEYWORDS_MISSING_VALUES)
     message(FATAL_ERROR "covsplit_target(${target}): what is "
                         "'${SPLIT_UNPARSED_ARGUMENTS}${SPLIT_KEYWORDS_MISSING_VALUES}'?")
@@ -51,7 +52,7 @@ function(covsplit_target target)
     message(FATAL_ERROR "covsplit_target(${target}): COMPONENT is for INSTALL_SIDECAR")
   endif()
 
-  # A list in quotes counts as its words, inside generator expressions too.
+  # A quoted list stands for its elements, also inside generator expressions.
   string(REPLACE "\\;" ";" options "${SPLIT_OPTIONS}")
 
   if(SPLIT_STORE)
@@ -85,8 +86,8 @@ function(covsplit_target target)
   _covsplit_install_sidecar()
 endfunction()
 
-# A path that begins with a generator expression is left as it is, but for $<CONFIG>: only the build
-# shows whether it is absolute.
+# Makes a path absolute. A path that begins with a generator expression other than $<CONFIG> is left as
+# it is: whether it is absolute is known only during the build.
 function(_covsplit_absolute result path)
   if(path MATCHES "^\\$<" AND NOT path MATCHES "^\\$<CONFIG>")
     set(${result} "${path}" PARENT_SCOPE)
@@ -96,8 +97,9 @@ function(_covsplit_absolute result path)
   endif()
 endfunction()
 
-# Has a target of its own look at all sidecars before anything is linked: covsplitSidecars.cmake tells
-# why. There is one for all, so that it costs the build one process; it is made when all are known.
+# Adds a target that checks for all sidecars before anything is linked; covsplitSidecars.cmake says why.
+# A single target does this for all, so that a build runs only one more process. It is added at the
+# end, when all sidecars are known.
 function(_covsplit_watch target sidecar)
   get_property(watched GLOBAL PROPERTY COVSPLIT_WATCHED)
   if(NOT watched)
@@ -110,7 +112,7 @@ function(_covsplit_watch target sidecar)
   add_dependencies(${target} covsplit_sidecars)
 endfunction()
 
-# Relative, so that it can be in lists, whatever the path of the build directory.
+# The path is relative, so that it can be in lists whatever characters the build directory's path has.
 function(_covsplit_stamp result target)
   get_property(several GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
   if(several)
@@ -119,19 +121,19 @@ function(_covsplit_stamp result target)
   set(${result} "CMakeFiles/covsplit/${target}.stamp" PARENT_SCOPE)
 endfunction()
 
-# In the scope of the topmost directory.
+# Called in the scope of the topmost directory.
 function(_covsplit_add_watch)
   set(directory "${CMAKE_BINARY_DIR}/CMakeFiles/covsplit")
   file(MAKE_DIRECTORY "${directory}")
   get_property(targets GLOBAL PROPERTY COVSPLIT_WATCHED)
   set(code)
-  set(stamps) # for ninja, which must know who makes them
+  set(stamps) # ninja must know which target makes them
   foreach(target IN LISTS targets)
     _covsplit_stamp(stamp ${target})
     if(CMAKE_GENERATOR MATCHES "Ninja")
       list(APPEND stamps "${stamp}")
     elseif(NOT EXISTS "${CMAKE_BINARY_DIR}/${stamp}")
-      file(TOUCH "${CMAKE_BINARY_DIR}/${stamp}") # make TARGET/fast does without what a target needs
+      file(TOUCH "${CMAKE_BINARY_DIR}/${stamp}") # make TARGET/fast does not make dependencies
     endif()
     string(APPEND code "covsplit_sidecar([==[$<TARGET_FILE:${target}>]==] "
            "[==[$<TARGET_GENEX_EVAL:${target},$<TARGET_PROPERTY:${target},COVSPLIT_SIDECAR>>]==] "
@@ -147,8 +149,8 @@ function(_covsplit_add_watch)
     VERBATIM)
 endfunction()
 
-# What the launchers split would be split already here, and its sidecar elsewhere. Of each launcher
-# "...;covsplit;link;OPTION...;--;..." goes, and what is around that stays.
+# A launcher that splits would split the image before this does, and put its sidecar elsewhere. So
+# "covsplit;link;OPTION...;--" is removed from each launcher, and the rest is kept.
 function(_covsplit_leave_launcher target)
   get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
   foreach(language IN LISTS languages)
@@ -185,11 +187,11 @@ function(_covsplit_check_target target)
                         "modules that are built here can be split")
   endif()
   if(split)
-    message(FATAL_ERROR "covsplit_target(${target}): it is split already")
+    message(FATAL_ERROR "covsplit_target(${target}): it is already split")
   endif()
 endfunction()
 
-# In the scope of covsplit_target.
+# Called in the scope of covsplit_target.
 macro(_covsplit_install_sidecar)
   if(SPLIT_INSTALL_SIDECAR)
     set(component)

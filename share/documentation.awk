@@ -1,13 +1,13 @@
-# Makes the manual pages and the completions of shells from what `covsplit help` says of each
-# subcommand, so that they and the help cannot tell different stories. A program of the build.
+# Makes the manual pages and the shell completions from what `covsplit help` prints for each
+# subcommand, so that they always agree with the help. Run by the build.
 #
-# In the environment: COVSPLIT, the command; EXAMPLES, a directory with the sections of the pages that
-# only people can write, as NAME.roff for NAME.1; OUTPUT, the directory for covsplit (for bash),
-# _covsplit (zsh), covsplit.fish and man1/, which must be there.
+# Environment: COVSPLIT, the command; EXAMPLES, a directory with the handwritten sections of the pages,
+# as NAME.roff for NAME.1; OUTPUT, the directory for covsplit (for bash), _covsplit (zsh),
+# covsplit.fish and man1/, which must exist.
 
 BEGIN {
-    date = "2026-11-21" # when the pages were last looked through
-    # What options want, by the names of their arguments; others want no file.
+    date = "2026-11-21" # when the pages were last reviewed
+    # The kind of value that options expect, by the names of their arguments; others expect no file.
     values["MODE"] = "any all"
     values["FORMAT"] = "profraw profdata"
     values["LIST"] = "covmap covfun names data covnames covdata"
@@ -36,7 +36,7 @@ BEGIN {
 
 # ---- what the command says ----
 
-# The lines that it prints are in line[]; how many there are.
+# Runs covsplit, puts the lines that it prints into line[], and returns their number.
 function ask(words,    command, n) {
     command = "\"$COVSPLIT\" " words
     while ((command | getline line[++n]) > 0)
@@ -46,7 +46,8 @@ function ask(words,    command, n) {
     return n - 1
 }
 
-# Usage, which may have several lines; the summary; the description; a table of the options.
+# Parses the help: the usage, which may have several lines; the summary; the description; a table of
+# the options.
 function read_help(c,    n, i, text, part) {
     n = ask("help " name[c])
     usage[c] = substr(line[1], length("Usage: covsplit " name[c] " ") + 1)
@@ -70,7 +71,7 @@ function read_help(c,    n, i, text, part) {
     }
 }
 
-# The first words of command lines, or the second ones of a group's.
+# The words that can come first in a command line, or second after the name of a group.
 function words_of(g,    i, list, seen) {
     for (i = 1; i <= names; i++)
         if (g != "" && group[i] == g)
@@ -86,7 +87,7 @@ function is_first_of_group(c) {
 
 # ---- manual pages ----
 
-# Dashes that can be copied, and nothing that begins a request.
+# Escapes text for roff: dashes can be copied then, and no line is taken for a request.
 function roff(text) {
     gsub(/\\/, "\\e", text)
     gsub(/-/, "\\-", text)
@@ -96,12 +97,11 @@ function roff(text) {
 
 function start_page(page, title) {
     printf ".TH %s 1 %s \"%s\" \"covsplit\"\n", toupper(page), date, version > file
-    # Options that are broken at the end of a line cannot be copied.
+    # Options that are hyphenated at the end of a line cannot be copied.
     printf ".nh\n.ad l\n.SH NAME\n%s \\- %s\n.SH SYNOPSIS\n.B covsplit", roff(page), title > file
 }
 
-# The sections that people have written, in section[]; a page for a command has only those of
-# section_order.
+# Reads the handwritten sections into section[]; a page for a command has only those in section_order.
 function read_sections(page,    text, from, name, got) {
     split("", section)
     from = ENVIRON["EXAMPLES"] "/" page ".roff"
@@ -119,15 +119,15 @@ function read_sections(page,    text, from, name, got) {
         exit 1
 }
 
-# What all commands have in common is behind what is said of one.
+# What all commands have in common comes after what is special to one.
 function complete_sections(c,    o, has_sidecar, has_store) {
     if (section["EXIT STATUS"] == "")
         section["EXIT STATUS"] = ".TP\n.B 0\nDone; there may be warnings.\n.TP\n.B 1\n" \
-            "Failed: one line on standard error says what and why. " \
-            "Inputs and earlier outputs are as they were.\n" \
+            "Failed: one line on standard error says what failed and why. " \
+            "Inputs and earlier outputs are unchanged.\n" \
             ".TP\n.B 2\nThe command line is wrong.\n"
     section["ENVIRONMENT"] = section["ENVIRONMENT"] ".TP\n.B NO_COLOR\n" \
-        "If it is set and not empty, messages on a terminal have no colour, as where TERM is dumb.\n"
+        "If it is set and not empty, messages on a terminal have no colour, as if TERM is dumb.\n"
     for (o = 1; o <= options[c]; o++) {
         has_sidecar = has_sidecar || long[c, o] == "sidecar"
         has_store = has_store || long[c, o] == "store"
@@ -186,7 +186,7 @@ function write_overview(    i, page) {
 
 # ---- completions ----
 
-# Inside of single quotes; in zsh brackets and colons have a meaning too.
+# Quoting for single quotes; in zsh, brackets and colons are special too.
 function quoted(text) {
     gsub(/'/, "'\\''", text)
     return text

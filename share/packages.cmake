@@ -1,5 +1,6 @@
-# What cpack makes: packages as Debian splits them, of a static build an archive of what is installed,
-# and with --config CPackSourceConfig.cmake the sources, of which the same build comes.
+# What cpack makes: Debian packages, divided as Debian does; for a static build, an archive of the
+# installed files; and with --config CPackSourceConfig.cmake, an archive of the sources, which gives
+# the same build.
 set(CPACK_VERBATIM_VARIABLES YES)
 set(CPACK_PACKAGE_NAME covsplit)
 set(CPACK_PACKAGE_VENDOR "The covsplit authors")
@@ -17,7 +18,7 @@ else()
   set(CPACK_GENERATOR DEB)
 endif()
 
-# Each component of what is installed is a package.
+# Each installation component becomes a package.
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_ALL command library development)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -37,7 +38,7 @@ set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME covsplit)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION devel)
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION "split coverage data off instrumented images
 ${description}")
-# Only .profdata files and reports need LLVM's tools, and only verify --image needs the other.
+# LLVM's tools are needed only for .profdata files and reports, and LIEF only for verify --image.
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS llvm)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SUGGESTS liblief0)
 
@@ -49,7 +50,7 @@ ${description}
 This is the library for programs that read sidecars themselves.")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/share/debian/triggers)
 
-# Its CMake package is a part of the command's.
+# Its CMake package is part of the command's.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libcovsplit-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS library command)
@@ -60,8 +61,8 @@ This is what it takes to compile programs that use the library.")
 
 set(CPACK_SOURCE_GENERATOR TXZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME covsplit-${PROJECT_VERSION})
-# What belongs to version control, to CI and to builds is no source. The patterns are for whole paths,
-# so they must not match where the sources lie themselves.
+# Files of version control, of CI and of builds are left out. The patterns are matched against whole
+# paths, so they must not match the directory of the sources itself.
 string(REGEX REPLACE "([][+.*()^$?|\\\\])" "\\\\\\1" source "${PROJECT_SOURCE_DIR}")
 string(REGEX REPLACE "([][+.*()^$?|\\\\])" "\\\\\\1" binary "${PROJECT_BINARY_DIR}")
 set(CPACK_SOURCE_IGNORE_FILES "^${source}/\\.git" "^${source}/\\.ci/" "^${source}/\\.cache/"

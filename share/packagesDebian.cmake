@@ -1,9 +1,9 @@
-# What Debian wants of packages beyond what is installed elsewhere. cpack runs this twice: when all
-# files are in place, and when it has made the packages.
+# What Debian packages need besides the installed files. cpack runs this twice: when all files are in
+# place, and when it has made the packages.
 
 set(debian "${CMAKE_CURRENT_LIST_DIR}/debian")
 
-# Adds to the files of a package what each has.
+# Adds the files that each package must have.
 function(add_documents package root)
   set(documents "${root}/usr/share/doc/${package}")
   file(MAKE_DIRECTORY "${documents}")
@@ -14,8 +14,8 @@ function(add_documents package root)
                   COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
-# Says since which version of the package each symbol of the library is there, for packages of programs
-# that use it. Symbols that went or came without being written down are errors.
+# Adds the list that says since which version the library has each symbol, for the packages of programs
+# that use it. Symbols that were added or removed but are not listed are errors.
 function(add_symbols package root)
   set(known "${debian}/${package}.symbols")
   if(EXISTS "${known}")
@@ -25,9 +25,9 @@ function(add_symbols package root)
   endif()
 endfunction()
 
-# Makes a package again, without the scripts for ldconfig, which a trigger does for, and with modes
-# that are not those of the user's umask, neither of the files nor of the parts of the package.
-# (dpkg-deb sets later times back to SOURCE_DATE_EPOCH, but leaves earlier ones.)
+# Rebuilds a package without the scripts for ldconfig, which a trigger replaces, and with modes that do
+# not depend on the user's umask, both of the files and of the parts of the package. (dpkg-deb sets
+# times later than SOURCE_DATE_EPOCH back to it, but leaves earlier ones.)
 function(make_again file)
   get_filename_component(package "${file}" NAME)
   string(REGEX REPLACE "_.*" "" package "${package}")

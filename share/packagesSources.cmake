@@ -1,5 +1,5 @@
-# Makes cpack's archive of the sources again, of the same files: in order, of no user, and with modes
-# that do not depend on who has them.
+# Rebuilds cpack's archive of the sources from the same files: sorted, without the user, and with modes
+# that do not depend on the user.
 
 get_filename_component(archive "${CPACK_PACKAGE_FILES}" REALPATH)
 get_filename_component(directory "${CPACK_TEMPORARY_DIRECTORY}" DIRECTORY)

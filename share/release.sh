@@ -1,14 +1,15 @@
 #!/bin/bash
-# Makes what a release consists of:
+# Makes the files of a release:
 #
 #   covsplit-VERSION.tar.xz                 the sources
 #   covsplit_VERSION_ARCHITECTURE.deb       Debian's packages: the command,
-#   libcovsplit0_…, libcovsplit-dev_…       the library, and what it takes to compile with it
+#   libcovsplit0_…, libcovsplit-dev_…       the library, and the files needed to compile with it
 #   covsplit-VERSION-linux-MACHINE.tar.xz   the command as one static file that runs on any Linux
-#   SHA256SUMS                              of these; sha256sum --check SHA256SUMS
+#   SHA256SUMS                              of all these; sha256sum --check SHA256SUMS
 #
-# All is built from the archive of the sources. The files are the same whenever and wherever they are
-# made, with the same packages of Debian. DIRECTORY must not exist; it is there when all is done.
+# Everything is built from the archive of the sources. With the same Debian packages installed, the
+# files are the same whenever and wherever they are made. DIRECTORY must not exist; it is created only
+# when everything is done.
 #
 # Usage: release.sh DIRECTORY [CMAKE-OPTION...]
 set -euo pipefail
@@ -20,7 +21,7 @@ fi
 umask 022
 sources=$(cd "$(dirname "$0")/.." && pwd)
 if [ -e "$1" ]; then
-    echo "release.sh: $1 is there already" >&2
+    echo "release.sh: $1 exists already" >&2
     exit 2
 fi
 directory=$1
@@ -30,7 +31,7 @@ trap 'rm -rf "$work"' EXIT
 release=$work/release
 mkdir "$release"
 
-# run LOG COMMAND...: what it prints matters only where it fails.
+# run LOG COMMAND...: runs the command; prints its output only if it fails.
 run() {
     local log=$work/$1.log
     shift
@@ -47,7 +48,7 @@ configure() {
     run configure cmake -S "$from" -B "$build" -G Ninja -DCOVSPLIT_TESTS=OFF "$@"
 }
 
-# package NAME CPACK-OPTION...: puts its packages into the release.
+# package NAME CPACK-OPTION...: packages a build, and puts the packages into the release.
 package() {
     local name=$1
     shift

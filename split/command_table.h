@@ -1,6 +1,6 @@
 /*
- * All subcommands with their options: what the command line, the manual pages and the completions
- * of shells are made from.
+ * All subcommands with their options: the command line, the manual pages and the shell completions
+ * are made from these.
  */
 #ifndef COVSPLIT_SPLIT_COMMAND_TABLE_H
 #define COVSPLIT_SPLIT_COMMAND_TABLE_H

@@ -1,7 +1,7 @@
 /*
  * covsplit: the command.
  *
- * This file looks after the process; what there is to run is in command_table.c.
+ * This file sets up and ends the process; command_table.c lists the subcommands.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 
 /* ---- the process ---- */
 
-/* Where the caller has closed stdin, stdout or stderr, the next file to be opened would get that
- * descriptor, and messages would go into an image. Opened for the wrong direction, so that using
- * them still fails. */
+/* If the caller has closed stdin, stdout or stderr, the next file opened would get that descriptor,
+ * and messages would go into an image. The descriptors are opened for the wrong direction, so that
+ * using them still fails. */
 static bool occupy_standard_descriptors(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -30,7 +30,7 @@ static bool occupy_standard_descriptors(void)
     return true;
 }
 
-/* Buffered output may fail as late as here: a full disk must not look like success. */
+/* Writing buffered output may fail only here: a full disk must not look like success. */
 static int finish_output(int status)
 {
     bool failed = ferror(stdout) != 0;

@@ -1,4 +1,4 @@
-/* A program that is shipped: greets whom it is told to, and only friends by name. */
+/* The program that is shipped: greets everyone it is told to, but only its friends by name. */
 #include <stdio.h>
 #include <string.h>
 

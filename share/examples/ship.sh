@@ -1,12 +1,12 @@
 #!/bin/sh
-# A program is built on one machine, runs on another, and its coverage is reported on a third.
+# Builds a program on one machine, runs it on another, and reports its coverage on a third.
 #
-# The machines are directories below DIRECTORY, which must not exist. Nothing but the image gets to the
-# device, nothing but profiles comes back from it, and when the report is made the build host is gone.
+# Directories in DIRECTORY, which must not exist, stand for the machines. Only the image gets to the
+# device, only profiles come back from it, and the build host is gone before the report is made.
 #
 # This needs covsplit, and clang, llvm-profdata and llvm-cov of one version, 16 or later, in PATH.
 #
-# Usage: ship.sh DIRECTORY [WORD...]      the words are for the program
+# Usage: ship.sh DIRECTORY [WORD...]      the words are arguments of the program
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,5 +1,5 @@
 /*
- * Commands as children: see child.h.
+ * Running commands as children: see child.h.
  */
 #include "split/cli/child.h"
 
@@ -14,12 +14,12 @@
 
 #include "split/cli/message.h"
 
-/* As env(1) and shells exit. */
+/* The exit statuses that env(1) and shells use. */
 #define EXIT_NOT_FOUND    127
 #define EXIT_NOT_RUN      126
 #define EXIT_BY_SIGNAL(n) (128 + (n))
 
-/* Signals that other processes may send to this one, meaning the command. */
+/* Signals that other processes send to this one, but that are meant for the command. */
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
                                 SIGUSR1, SIGUSR2, SIGALRM, SIGWINCH};
 
@@ -34,21 +34,23 @@ void child_hold_signals(struct child *child)
     for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
         sigaddset(&child->waited_for, passed_on[i]);
     sigprocmask(SIG_BLOCK, &child->waited_for, &child->mask_before);
-    /* Where the parent ignores it, there would be no status to wait for. */
+    /* If SIGCHLD were ignored, as a parent may have set it, there would be no status to wait
+     * for. */
     sigaction(SIGCHLD, &by_default, &child->child_ends_before);
 }
 
-/* In the child: becomes the command, or tells the errno through the pipe. */
+/* Runs in the child: becomes the command, or reports the errno through the pipe. */
 static _Noreturn void become_command(const struct child *child, pid_t parent, char **command,
                                      int pipe_end)
 {
     int number;
 
-    /* So that killing this process kills the command, which would otherwise go on without its
-     * broker. The main thread is the one that counts, and it ends last. */
+    /* Killing this process must kill the command, which would otherwise go on without its broker.
+     * The signal comes when the thread that forked ends: this is the main thread, which ends
+     * last. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXIT_NOT_RUN);
-    signal(SIGXFSZ, SIG_DFL); /* ignored by main */
+    signal(SIGXFSZ, SIG_DFL); /* was ignored by main */
     sigaction(SIGCHLD, &child->child_ends_before, NULL);
     sigprocmask(SIG_SETMASK, &child->mask_before, NULL);
     execvp(command[0], command);
@@ -100,7 +102,7 @@ int child_wait(const struct child *child)
     }
 }
 
-/* A signal that is blocked waits even where it is ignored. */
+/* A blocked signal is pending even if it would be ignored. */
 static bool ends_process(int number)
 {
     struct sigaction action;
@@ -131,7 +133,7 @@ int child_end_like(int status)
     if (WIFEXITED(status))
         return WEXITSTATUS(status);
     number = WTERMSIG(status);
-    setrlimit(RLIMIT_CORE, &no_core); /* one, of the command, is enough */
+    setrlimit(RLIMIT_CORE, &no_core); /* one core file, the command's, is enough */
     signal(number, SIG_DFL);
     sigemptyset(&set);
     sigaddset(&set, number);
@@ -145,7 +147,7 @@ int child_report_not_run(const struct child *child, const char *command, int num
     struct error error;
 
     waitpid(child->process, NULL, 0);
-    error_set(&error, "%s: cannot be run: %s; name a program behind '--'", command,
+    error_set(&error, "%s: cannot be run: %s; name a program after '--'", command,
               strerror(number));
     message_error(&error);
     return W_EXITCODE(number == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN, 0);

@@ -1,7 +1,7 @@
 /*
- * A command that is run as a child, by a process that looks like the command to whoever started it:
- * signals are passed on, and it ends as the command does. Both are in one process group, so what a
- * terminal sends reaches both anyway.
+ * Runs a command as a child, in a process that looks like the command to whoever started it: it
+ * passes signals on, and ends as the command does. Both are in one process group, so both get what
+ * a terminal sends anyway.
  *
  * Killing this process kills the command.
  */
@@ -14,32 +14,34 @@
 
 #include "common/base/error.h"
 
-/* Start from {0}. */
+/* Initialize to {0}. */
 struct child {
     pid_t process;
     sigset_t waited_for;
-    /* What the command gets back of what this process changes for itself. */
+    /* Saved settings of this process, which are restored in the command. */
     sigset_t mask_before;
-    struct sigaction child_ends_before; /* SIGCHLD: its disposition */
+    struct sigaction child_ends_before; /* the disposition of SIGCHLD */
 };
 
-/* From here on the signals wait until they are asked for, also in threads to come. */
+/* Blocks the signals that are passed on, also in threads started later; they stay pending for the
+ * functions below. */
 void child_hold_signals(struct child *child);
 
-/* Starts the command, whose words end with NULL. *number is why it could not be run (an errno), and
- * is 0 where it runs. False where not even that is known. */
+/* Starts the command, whose words end with NULL. *number is 0 if it runs, and otherwise the errno
+ * that says why it could not be run. False if not even that is known. */
 bool child_start(struct child *child, char **command, int *number, struct error *error);
 
-/* Passes signals on until the command has ended; returns its status, as of waitpid. */
+/* Passes signals on until the command has ended; returns its status as waitpid gives it. */
 int child_wait(const struct child *child);
 
-/* A signal that came after the command had ended, and ends a process; 0: none did. */
+/* Returns a signal that arrived after the command had ended and that ends processes, or 0. */
 int child_held_signal(const struct child *child);
 
-/* Says why the command could not be run; returns the status of a process that ended so. */
+/* Reports why the command could not be run; returns the status of a process that exits for that
+ * reason. */
 int child_report_not_run(const struct child *child, const char *command, int number);
 
-/* Ends as a command with that status did; returns its exit code where that was by exit. */
+/* Ends this process by the signal that ended the command; if it exited, returns its exit code. */
 int child_end_like(int status);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * The subcommands' functions. command_table.c says how each is called; by the time a function
- * runs, its command line is known to be right.
+ * The functions of the subcommands. Their command lines are described in command_table.c, and have
+ * been checked before a function runs.
  *
- * Each returns an enum exit_status (message.h) and has printed what went wrong.
+ * Each returns an enum exit_status (message.h), after printing its own errors.
  */
 #ifndef COVSPLIT_SPLIT_CLI_COMMANDS_H
 #define COVSPLIT_SPLIT_CLI_COMMANDS_H

@@ -29,7 +29,8 @@ static bool is_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
-/* What the list says above a command, or NULL. A heading for a group is above its first action. */
+/* The heading above a command in the list, or NULL. The heading of a group is above its first
+ * action. */
 static const char *heading_of(const struct command_table *table, size_t index)
 {
     const struct command *command = &table->commands[index];
@@ -44,7 +45,7 @@ static const char *heading_of(const struct command_table *table, size_t index)
     return NULL;
 }
 
-/* A command line below the command, or NULL. */
+/* The example below a command in the list, or NULL. */
 static const char *example_of(const struct command_table *table, size_t index)
 {
     for (size_t i = 0; i < table->example_count; i++) {
@@ -121,7 +122,7 @@ static int print_help_of_group(const struct command_table *table, const char *gr
     return printed ? STATUS_DONE : out_of_memory();
 }
 
-/* Of a group, or with NULL of all. */
+/* Prints the help of a group, or if NULL, of the whole command. */
 static int print_help(const struct command_table *table, const char *group)
 {
     return group == NULL ? print_help_of_all(table) : print_help_of_group(table, group);
@@ -143,7 +144,7 @@ static bool is_group(const struct command_table *table, const char *name)
     return false;
 }
 
-/* The command of that name, or the action of the group. */
+/* Finds the command of that name, or the action of the group. */
 static const struct command *find_command(const struct command_table *table, const char *group,
                                           const char *name)
 {
@@ -188,8 +189,8 @@ static bool is_help_option(const char *argument)
     return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
-/* What the words name, of which those that name a group are taken off: it is described, or run with
- * the words that follow. */
+/* Finds what the words name, after taking off those that name a group; describes it, or runs it
+ * with the words that follow. */
 static int run_or_describe(const struct command_table *table, const char *group, bool describes,
                            int count, char **words)
 {

@@ -1,9 +1,9 @@
 /*
- * From the words of a command line to the subcommand that they name.
+ * Finds and runs the subcommand that the words of a command line name.
  *
- * A name of two words, "store gc", is an action of a group, "store"; a group is there as soon as it
- * has an action. `help` and --help, for the whole, for a group and for a subcommand, print what the
- * table says.
+ * A name of two words, like "store gc", is an action of a group ("store"). A group exists as soon
+ * as it has an action. `help` and --help, for the whole command, a group or a subcommand, print
+ * what the table says.
  */
 #ifndef COVSPLIT_SPLIT_CLI_DISPATCH_H
 #define COVSPLIT_SPLIT_CLI_DISPATCH_H
@@ -12,7 +12,7 @@
 
 #include "split/cli/options.h"
 
-/* What the list of commands says at one of them. */
+/* A text that the list of commands has at one of them. */
 struct command_note {
     const char *command;
     const char *text;
@@ -21,14 +21,13 @@ struct command_note {
 struct command_table {
     const struct command *commands; /* in the order of the list */
     size_t count;
-    const struct command_note *headings; /* of the first command below each, or of a group */
+    const struct command_note *headings; /* by the first command below each, or by the group */
     size_t heading_count;
     const struct command_note *examples; /* command lines */
     size_t example_count;
 };
 
-/* Runs what the command line says, with the program's name as argv[0]. Returns an enum
- * exit_status. */
+/* Runs the command line, of which argv[0] is the program's name. Returns an enum exit_status. */
 int dispatch(const struct command_table *table, int argc, char **argv);
 
 #endif

@@ -39,7 +39,7 @@ bool sidecar_check_no_output(const struct parsed_options *options, struct error 
 
 /* ---- the set ---- */
 
-/* Also of those that nothing turns out to need. */
+/* Checks the given sidecar, even if it turns out that no profile needs it. */
 static bool check_given(const struct parsed_options *options, struct error *error)
 {
     const char *given;

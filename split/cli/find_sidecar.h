@@ -14,7 +14,7 @@
 #include "split/cli/options.h"
 #include "split/cli/sidecar_search.h"
 
-/* A sidecar, and what it has for profiles, once that was needed. */
+/* A sidecar, and its data for profiles, once that has been needed. */
 struct profile_sidecar {
     struct sidecar *sidecar;
     struct correlation correlation;
@@ -22,30 +22,30 @@ struct profile_sidecar {
 
 void profile_sidecar_close(struct profile_sidecar *sidecar);
 
-/* Start from {0}; closed with profile_sidecars_close. */
+/* Initialize to {0}; close with profile_sidecars_close. */
 struct profile_sidecars {
     struct sidecar_places places;
-    struct profile_sidecar given; /* of the only file that --sidecar names, opened at once */
+    struct profile_sidecar given; /* if --sidecar names a single file: opened at the start */
 };
 
 bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parsed_options *options,
                            struct error *error);
 void profile_sidecars_close(struct profile_sidecars *sidecars);
 
-/* The sidecar of the image that wrote the profile, which it is checked to be. NULL with an error
- * where there is none. Given back with profile_sidecars_release. */
+/* Finds the sidecar of the image that wrote the profile, and checks that it is the right one. NULL
+ * with an error if there is none. Give it back with profile_sidecars_release. */
 struct profile_sidecar *profile_sidecars_find(struct profile_sidecars *sidecars,
                                               const struct profile *profile, const char *name,
                                               struct error *error);
 void profile_sidecars_release(const struct profile_sidecars *sidecars,
                               struct profile_sidecar *sidecar);
 
-/* Gives the sink the full raw profile. The sidecar is NULL for a profile that needs none. */
+/* Writes the full raw profile to the sink. The sidecar is NULL for a profile that needs none. */
 bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct profile *profile,
                                const char *name, bytes_sink sink, void *context,
                                struct error *error);
 
-/* The same behind what the output has already, with zeros between. */
+/* Appends the full raw profile to the output, after padding with zeros. */
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
                            const char *name, struct output *output, struct error *error);
 

@@ -13,7 +13,7 @@ static void start_line(struct json_writer *writer)
     fprintf(writer->stream, "\n%*s", (int)(writer->depth * INDENTATION), "");
 }
 
-/* What goes between the former value and the next one, and the key of that. */
+/* Writes what separates the next value from the previous one, and its key. */
 static void start_value(struct json_writer *writer, const char *key)
 {
     if (writer->has_members)
@@ -66,8 +66,8 @@ void json_end_array(struct json_writer *writer)
 
 /* ---- strings ---- */
 
-/* How many bytes the valid UTF-8 character at `text` has (Unicode, table 3-7); 0 where there is
- * none. The terminating NUL is no continuation byte, so nothing behind it is read. */
+/* The length in bytes of the UTF-8 character at `text` (Unicode, table 3-7); 0 if it is not valid.
+ * The terminating NUL is not a continuation byte, so nothing after it is read. */
 static size_t utf8_length(const unsigned char *text)
 {
     unsigned char first = text[0];

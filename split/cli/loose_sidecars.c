@@ -47,8 +47,8 @@ struct loose_directory {
 
 struct loose_sidecars {
     const struct path_list *files;
-    pthread_mutex_t lock; /* of what follows */
-    void *directories;    /* of tsearch: loose_directory by path */
+    pthread_mutex_t lock; /* protects the members below */
+    void *directories;    /* a tsearch tree of loose_directory, by path */
 };
 
 /* ---- matches ---- */
@@ -177,7 +177,7 @@ static void add_fault(struct loose_faults *faults, const struct error *why)
         faults->first = *why;
 }
 
-/* Takes over the path. Returns false with an error if there is no memory. */
+/* Takes ownership of the path. Returns false with an error if out of memory. */
 static bool add_file(struct loose_directory *directory, const struct loose_directory *before,
                      char *path, struct error *error)
 {
@@ -193,7 +193,7 @@ static bool add_file(struct loose_directory *directory, const struct loose_direc
             free(path);
             return false;
         }
-        /* A file that was removed since its name was read is no fault. */
+        /* It is not a fault if a file was removed after its name was read. */
         if (error->number != ENOENT || directory->path == LOOSE_FILES)
             add_fault(&directory->faults, error);
         file.uuid.size = 0;

@@ -1,5 +1,5 @@
 /*
- * What machines are called.
+ * The names of machines.
  */
 #ifndef COVSPLIT_SPLIT_CLI_MACHINE_NAMES_H
 #define COVSPLIT_SPLIT_CLI_MACHINE_NAMES_H
@@ -8,8 +8,9 @@
 
 #define MACHINE_TEXT_MAX 24
 
-/* "x86-64", "aarch64", by the ELF machine number (e_machine), class and data encoding; the number
- * where there is no name; into text[MACHINE_TEXT_MAX]. Returns text. */
+/* Writes "x86-64", "aarch64" and the like into text[MACHINE_TEXT_MAX] and returns it. The name
+ * depends on the ELF machine number (e_machine), class and data encoding; if there is none, it is
+ * the number. */
 const char *machine_text(const struct sidecar_facts *facts, char *text);
 
 #endif

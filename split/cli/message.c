@@ -1,8 +1,8 @@
 /*
  * Messages: see message.h.
  *
- * Every message passes through a struct error, which cuts what is too long and takes out control
- * bytes: file names may hold any.
+ * Every message passes through a struct error, which cuts long messages and removes control bytes:
+ * file names may contain any.
  */
 #include "split/cli/message.h"
 
@@ -16,7 +16,7 @@
 #define BOLD_MAGENTA "\033[1;35m"
 #define NO_COLOUR    "\033[0m"
 
-/* Nothing in the environment needs to be asked where nobody sees it. See no-color.org. */
+/* The environment does not matter if the output is not a terminal. See no-color.org. */
 static bool has_colour(void)
 {
     const char *refusal, *terminal;
@@ -29,7 +29,7 @@ static bool has_colour(void)
            strcmp(terminal, "dumb") != 0;
 }
 
-/* "covsplit: error: " and the like. */
+/* Prints "covsplit: error: " and the like. */
 static void print_start(const char *kind, const char *colour)
 {
     bool is_coloured = has_colour();

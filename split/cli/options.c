@@ -1,7 +1,7 @@
 /*
  * Parsing of command lines: see options.h.
  *
- * This is no getopt, which keeps its state in global variables and knows nothing of types, required
+ * getopt is not used: it keeps its state in global variables and knows nothing of types, required
  * options and help texts.
  */
 #include "split/cli/options.h"
@@ -26,7 +26,7 @@ static const struct option_description help_option = {
 
 /* ---- finding options ---- */
 
-/* The index of --help is the one behind the table's. */
+/* --help has the index after the last one of the table. */
 static const struct option_description *option_at(const struct command *command, size_t index)
 {
     return index < command->option_count ? &command->options[index] : &help_option;
@@ -52,9 +52,9 @@ static const struct option_description *find_short(const struct command *command
     return NULL;
 }
 
-/* The options of which `name` may be a part, or a name with too much behind it: "'--store' or
- * '--sections'". Nothing else stands for an option, so that a script means the same in a later
- * release, which has more of them. */
+/* Lists the options whose name begins with `name`, or which `name` begins with: "'--store' or
+ * '--sections'". Abbreviations are not accepted, so that a script keeps its meaning when a later
+ * release has more options. */
 static void list_similar(const struct command *command, const char *name, size_t length,
                          struct error *list)
 {
@@ -92,8 +92,8 @@ static const struct option_description *find_long(const struct command *command,
 
 /* ---- values ---- */
 
-/* The decimal number at the front of the text, and where it ends: at `text` where there is none, or
- * it is too large. */
+/* Reads the decimal number at the front of the text, and returns its end: `text` itself if there is
+ * no number, or if it is too large. */
 static const char *take_number(const char *text, uint64_t *value)
 {
     const char *digit = text;
@@ -107,7 +107,7 @@ static const char *take_number(const char *text, uint64_t *value)
     return digit;
 }
 
-/* More than 0 bytes, and less than any that could be had. */
+/* Parses a size, which must be at least 1 byte and fit 64 bits. */
 static bool parse_size(const struct option_description *option, const char *text, uint64_t *size,
                        struct error *error)
 {
@@ -138,7 +138,8 @@ static bool parse_number(const struct option_description *option, const char *te
     return true;
 }
 
-/* The kind of a word of `length` characters that --sections may name; 0 where there is none. */
+/* The kind of a section word of `length` characters, which --sections accepts; 0 if it is not
+ * one. */
 static unsigned removable_kind(const char *word, size_t length)
 {
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
@@ -237,7 +238,7 @@ static bool set_value(const struct option_description *option, const char *text,
 
 /* ---- arguments ---- */
 
-/* What is left of the command line. */
+/* The unread rest of the command line. */
 struct cursor {
     char *const *arguments;
     int count;

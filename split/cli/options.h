@@ -1,12 +1,12 @@
 /*
  * The command line, described by tables.
  *
- * A subcommand is one `struct command`: its name, what it is for, its options, its operands and its
- * function. Parsing, --help and usage errors all come from that description, so they cannot tell
- * different stories.
+ * A subcommand is described by a `struct command`: its name, summary, options, operands and
+ * function. Parsing, --help and usage errors all come from that description, so they cannot
+ * disagree.
  *
- * How a subcommand uses its options: every value was checked while parsing, and required options
- * and the number of operands too, so the accessors below cannot fail:
+ * The values of all options, the required options and the number of operands are checked while
+ * parsing, so these functions of a subcommand cannot fail:
  *
  *     const char *output = option_text(options, OPTION_OUTPUT);       NULL: not given
  *     for (size_t i = 0; (text = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++)
@@ -19,9 +19,9 @@
  *     struct uuid uuid = option_uuid(options, OPTION_UUID);           size 0: not given
  *     const char *image = options->operands[0];
  *
- * Forms that are understood: --name value, --name=value, -n value, -nvalue, flags together (-ab),
- * options behind operands, and -- to end the options. Long names are to be written out. An option
- * given again replaces the former, but where its description has `repeats`: then each value counts,
+ * Accepted forms are --name value, --name=value, -n value, -nvalue, flags together (-ab), options
+ * after operands, and -- to end the options. Long names cannot be abbreviated. If an option is
+ * given again, the last value counts, unless its description has `repeats`: then all values count,
  * in the order of the command line.
  */
 #ifndef COVSPLIT_SPLIT_CLI_OPTIONS_H
@@ -36,8 +36,8 @@
 #include "common/base/uuid.h"
 
 enum option_id {
-    OPTION_NONE, /* no option: not to be used in a table */
-    OPTION_HELP, /* every subcommand has it, without a line in its table */
+    OPTION_NONE, /* not an option: must not be used in a table */
+    OPTION_HELP, /* every subcommand has it, without a row in its table */
     OPTION_ARCH,
     OPTION_DEBUG_DIRECTORY,
     OPTION_DROP_SIGNATURE,
@@ -73,10 +73,10 @@ enum option_id {
 
 enum option_type {
     OPTION_TYPE_FLAG,
-    OPTION_TYPE_TEXT,     /* anything but "" */
-    OPTION_TYPE_NUMBER,   /* decimal, from `minimum` to `maximum` */
-    OPTION_TYPE_SIZE,     /* bytes: decimal, with K, M, G or T behind it for a power of 1024 */
-    OPTION_TYPE_SECTIONS, /* section words with ',' between, or "all" */
+    OPTION_TYPE_TEXT,   /* anything but "" */
+    OPTION_TYPE_NUMBER, /* decimal, from `minimum` to `maximum` */
+    OPTION_TYPE_SIZE, /* bytes: decimal, optionally followed by K, M, G or T for a power of 1024 */
+    OPTION_TYPE_SECTIONS, /* section words separated by ',', or "all" */
     OPTION_TYPE_UUID,     /* hexadecimal digits */
     OPTION_TYPE_WORD,     /* one of `words` */
 };
@@ -89,8 +89,8 @@ struct option_description {
     const char *argument; /* what --help calls the value; NULL for flags */
     const char *help;
     uint64_t minimum, maximum; /* numbers only */
-    uint64_t fallback;         /* numbers only: the value where the option is not given */
-    const char *const *words;  /* words only: what is understood; ends with NULL */
+    uint64_t fallback;         /* numbers only: the value if the option is not given */
+    const char *const *words;  /* words only: the accepted words; ends with NULL */
     bool required;
     bool repeats;            /* texts only: it may be given several times */
     enum option_id excludes; /* an option that cannot be given together with this one */
@@ -98,8 +98,8 @@ struct option_description {
 
 struct parsed_options;
 
-/* A maximum that means: operands are the command line of another program. So they only come behind
- * "--", there can be any number of them, and all but the first may be empty. */
+/* As operand_maximum: the operands are the command line of another program. They can only come
+ * after "--", there can be any number of them, and all but the first may be empty. */
 #define OPERANDS_ARE_COMMAND (SIZE_MAX - 1)
 
 struct command {
@@ -109,7 +109,7 @@ struct command {
     const char *description; /* more lines for --help, each with its newline; "" for none */
     const struct option_description *options;
     size_t option_count;
-    const char *operand;                     /* what the usage calls an operand, for messages */
+    const char *operand;                     /* the name of an operand in the usage, for messages */
     size_t operand_minimum, operand_maximum; /* or OPERANDS_ARE_COMMAND */
     int (*run)(const struct parsed_options *options); /* returns an enum exit_status */
 };
@@ -121,17 +121,17 @@ struct option_value {
     struct uuid uuid;
 };
 
-/* A value of an option that repeats. */
+/* One value of an option that repeats. */
 struct option_use {
     enum option_id id;
     const char *text;
 };
 
-/* Points into argv, which must outlive it. Freed with parsed_options_free. */
+/* Points into argv, which must outlive it. Free with parsed_options_free. */
 struct parsed_options {
     const struct command *command;
-    struct option_value values[OPTION_COUNT]; /* where one was given again, the last value */
-    struct option_use *uses;                  /* of options that repeat, in their order */
+    struct option_value values[OPTION_COUNT]; /* if an option was given again, the last value */
+    struct option_use *uses; /* the values of options that repeat, in their order */
     size_t use_count;
     const char **operands;
     size_t operand_count;
@@ -139,13 +139,13 @@ struct parsed_options {
 
 enum parse_result {
     PARSE_DONE,
-    PARSE_HELP,   /* --help was given: print it, run nothing */
+    PARSE_HELP,   /* --help was given: print the help, do not run the subcommand */
     PARSE_WRONG,  /* the error says what is wrong with the command line */
     PARSE_FAILED, /* the error says why it could not be read */
 };
 
-/* Parses the `count` arguments that follow the subcommand's name. Unless the result is PARSE_DONE
- * there is nothing to free. */
+/* Parses the `count` arguments that follow the subcommand's name. There is something to free only
+ * if the result is PARSE_DONE. */
 enum parse_result parse_options(const struct command *command, int count, char *const *arguments,
                                 struct parsed_options *parsed, struct error *error);
 void parsed_options_free(struct parsed_options *parsed);
@@ -153,16 +153,16 @@ void parsed_options_free(struct parsed_options *parsed);
 bool option_given(const struct parsed_options *options, enum option_id id);
 const char *option_text(const struct parsed_options *options, enum option_id id);
 
-/* Of an option that repeats: the value with this index, from 0; NULL behind the last one. */
+/* The value with this index, from 0, of an option that repeats; NULL after the last one. */
 const char *option_text_at(const struct parsed_options *options, enum option_id id, size_t index);
 uint64_t option_number(const struct parsed_options *options, enum option_id id);
 unsigned option_sections(const struct parsed_options *options, enum option_id id);
 struct uuid option_uuid(const struct parsed_options *options, enum option_id id);
 
-/* OPTION_THREADS, or where it was not given the number of processors, at most 8. */
+/* The value of OPTION_THREADS; if not given, the number of processors, but at most 8. */
 unsigned option_threads(const struct parsed_options *options);
 
-/* Prints what --help prints for a subcommand. False where there is no memory for it. */
+/* Prints the --help text of a subcommand. False if out of memory. */
 bool print_command_help(const struct command *command, FILE *stream);
 
 #endif

@@ -35,11 +35,11 @@ void path_list_free(struct path_list *list)
 
 /* ---- directories ---- */
 
-/* A directory that is walked through, and the one that it is in. */
+/* A directory of the walk, with the one that contains it. */
 struct place {
     const char *path;
     const struct stat *status;
-    const struct place *parent; /* NULL: the first one */
+    const struct place *parent; /* NULL for the first one */
 };
 
 struct walk {
@@ -51,7 +51,7 @@ struct walk {
 
 static bool add_directory(const struct walk *walk, const struct place *place, struct error *error);
 
-/* *is_wanted: the path is no link, or one that is followed and leads somewhere. */
+/* *is_wanted: the path is not a link, or it is a link that is followed and has a target. */
 static bool look(const struct walk *walk, const char *path, struct stat *status, bool *is_wanted,
                  struct error *error)
 {
@@ -60,7 +60,7 @@ static bool look(const struct walk *walk, const char *path, struct stat *status,
 
     if (failure == 0 && walk->follows_links)
         return *is_wanted = true;
-    /* One that leads nowhere is no file; any other failure may hide one. */
+    /* A dangling link is not a file; any other failure may hide a file. */
     if ((failure != 0 && !leads_nowhere) || lstat(path, status) != 0)
         return error_set_errno(error, failure != 0 ? failure : errno, "%s: cannot be read", path);
     *is_wanted = !S_ISLNK(status->st_mode);
@@ -101,7 +101,7 @@ static bool add_directory(const struct walk *walk, const struct place *place, st
     bool added;
 
     if (is_inside_itself(place))
-        return error_set(error, "%s: a directory inside of itself; name files", place->path);
+        return error_set(error, "%s: a directory inside itself; name files", place->path);
     added = directory_names_read(place->path, NULL, &names, error);
     for (size_t i = 0; added && i < names.count; i++) {
         char *path;
@@ -124,7 +124,7 @@ bool path_list_add_directory(struct path_list *list, const char *directory, bool
     struct stat status;
     struct place place = {directory, &status, NULL};
 
-    /* The directory itself may be a link in any case. */
+    /* The first directory may always be a link. */
     if (stat(directory, &status) != 0)
         return error_set_errno(error, errno, "%s: cannot be read", directory);
     return add_directory(&walk, &place, error);
@@ -138,11 +138,11 @@ static bool visit_list(const char *path, operand_visitor visit, void *context, s
     char *rest, *line;
     bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, error);
 
-    /* The lines are strings from here on: what follows a zero would be lost without a word. */
+    /* Lines are handled as strings from here on, so text after a NUL would be silently lost. */
     if (done && text.size != 0 && memchr(text.data, '\0', text.size) != NULL)
         done = error_set(error,
-                         "%s: has NUL bytes in it, which no path has; list one path a line "
-                         "(find -print, not -print0)",
+                         "%s: contains NUL bytes, which no path has; list one path per line (find "
+                         "-print, not -print0)",
                          path);
     if (done && !buffer_append(&text, "", 1))
         done = error_out_of_memory(error, path, text.size);

@@ -10,7 +10,7 @@
 
 #include "common/base/error.h"
 
-/* Start from {0}; freed with path_list_free. */
+/* Initialize to {0}; free with path_list_free. */
 struct path_list {
     char **paths;
     size_t count;
@@ -21,19 +21,20 @@ struct path_list {
 bool path_list_add(struct path_list *list, const char *path, struct error *error);
 void path_list_free(struct path_list *list);
 
-/* Whether a file is wanted. */
+/* Returns true if a file is wanted. */
 typedef bool (*path_filter)(void *context, const char *path, const struct stat *status);
 
-/* Adds the regular files in the directory and below that are wanted, in the order of their names.
- * Symbolic links are followed, or passed over. */
+/* Adds the wanted regular files in and below the directory, sorted by name. Symbolic links are
+ * followed or ignored. */
 bool path_list_add_directory(struct path_list *list, const char *directory, bool follows_links,
                              path_filter filter, void *context, struct error *error);
 
-/* Takes a path that stands among operands. False, with an error, ends the visit. */
+/* Called with each path. False, with an error, ends the visit. */
 typedef bool (*operand_visitor)(void *context, const char *path, struct error *error);
 
-/* Visits what an operand stands for. "@FILE": the operands in FILE, one a line, without empty lines
- * and lines that begin with '#'. Anything else: itself. */
+/* Visits what an operand stands for. "@FILE" stands for the operands in FILE, which has one on each
+ * line; empty lines and lines that begin with '#' are ignored. Any other operand stands for
+ * itself. */
 bool operand_visit(const char *operand, operand_visitor visit, void *context, struct error *error);
 
 #endif

@@ -51,7 +51,7 @@ static void draw(struct progress *progress)
     for (unsigned i = 0; i < BAR_WIDTH; i++)
         bar[i] = i < percent * BAR_WIDTH / 100 ? '#' : '-';
     bar[BAR_WIDTH] = '\0';
-    /* A name could hold bytes that move the cursor. */
+    /* A name could contain bytes that move the cursor. */
     fprintf(stderr, "\r[%s] %2u%% ", bar, (unsigned)percent);
     for (unsigned i = 0; i < NAME_WIDTH && progress->name[i] != '\0'; i++)
         fputc((unsigned char)progress->name[i] < 0x20 ? '?' : progress->name[i], stderr);

@@ -1,8 +1,8 @@
 /*
- * A progress bar for work that takes long: on a terminal, and nowhere else.
+ * A progress bar for long work, shown only on a terminal.
  *
- * Work is counted in bytes. Nothing is drawn for the first half second, and what was drawn is wiped
- * out at the end, so that only messages stay on the screen.
+ * Work is counted in bytes. Nothing is drawn for the first half second, and the bar is erased at
+ * the end, so that only messages stay on the screen.
  */
 #ifndef COVSPLIT_SPLIT_CLI_PROGRESS_H
 #define COVSPLIT_SPLIT_CLI_PROGRESS_H
@@ -12,23 +12,23 @@
 #include <time.h>
 
 struct progress {
-    const char *name; /* of what is worked on */
+    const char *name; /* the name of what is being processed */
     bool on_terminal;
     bool drawn;
     uint64_t total;
     uint64_t done;
-    uint64_t weight;      /* how much a byte counts in the current phase; 0 counts as 1 */
+    uint64_t weight;      /* the cost of a byte in the current phase; 0 means 1 */
     struct timespec next; /* when to draw again */
 };
 
-/* Starts a bar on stderr. The name must live as long. */
+/* Starts a bar on stderr. The name must outlive it. */
 void progress_start(struct progress *progress, const char *name, uint64_t total);
 
-/* So many more bytes are done. The first argument is a struct progress, so that this can be the
- * `released` of an input. */
+/* Reports that `size` more bytes are done. The first argument is a struct progress, so that this
+ * can be the `released` of an input. */
 void progress_add(void *progress, uint64_t size);
 
-/* Wipes the bar out. To be called before anything else is printed; safe to call again. */
+/* Erases the bar. Call it before printing anything else; it may be called again. */
 void progress_finish(struct progress *progress);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * A section of an image, a sidecar or a profile, as it is told in tables and in JSON.
+ * A section of an image, a sidecar or a profile, as tables and JSON describe it.
  *
  * The keys of the JSON are those of `covsplit show --json`: name, kind, address, size, stored_size,
  * ratio, status and reason.
@@ -14,7 +14,7 @@
 #include "formats/plan.h"
 #include "split/cli/json.h"
 
-/* A number that may be unknown or without meaning: null in JSON, empty in text. */
+/* A number that may be unknown or not applicable: null in JSON, empty in text. */
 struct section_number {
     bool known;
     uint64_t value;
@@ -37,17 +37,17 @@ struct section_row {
     const char *reason; /* "" for none */
 };
 
-/* One of which no more is known. */
+/* A row of which only these are known. */
 struct section_row section_row_make(enum section_kind kind, uint64_t size, const char *status);
 
-/* What a split does to the section, or has left of it. Views the section. */
+/* Describes what a split would do to the section, or has left of it. Points into the section. */
 struct section_row section_row_of_image(const struct image_section *section, bool already_split);
 
-/* The part that the stored bytes are of the section's, in ten-thousandths; false where one of them
- * is not known. */
+/* The ratio of the stored size to the section's size, in ten-thousandths; false if one of them is
+ * unknown. */
 bool section_row_ratio(const struct section_row *row, uint64_t *ten_thousandths);
 
-/* Writes an object. */
+/* Writes the row as a JSON object. */
 void section_row_write(const struct section_row *row, struct json_writer *json);
 
 #endif

@@ -8,8 +8,8 @@
 
 #include "common/base/array.h"
 
-/* Of one sidecar. Where there may be more threads, several sidecars are read at a time, and each
- * thread of each one holds what it decodes. */
+/* The most threads for one sidecar. If more are allowed, several sidecars are read at the same
+ * time, and each of their threads holds what it decodes. */
 #define THREADS_MAX 8
 
 /* The path belongs to the options. */

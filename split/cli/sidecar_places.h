@@ -1,6 +1,6 @@
 /*
- * The places where sidecars are searched for, as the options and the environment name them; and how
- * a sidecar is read, as the options say. The order of the places is in sidecar_search.h.
+ * The places where sidecars are searched for, according to the options and the environment, and the
+ * reading of sidecars according to the options. The order of the places is in sidecar_search.h.
  */
 #ifndef COVSPLIT_SPLIT_CLI_SIDECAR_PLACES_H
 #define COVSPLIT_SPLIT_CLI_SIDECAR_PLACES_H
@@ -17,16 +17,16 @@
 /* The places that the options name. The texts are not copied. */
 struct sidecar_places {
     const struct parsed_options *options;
-    struct path_list files;        /* of --sidecar */
-    struct store_list directories; /* of --sidecar too */
+    struct path_list files;        /* files that --sidecar names */
+    struct store_list directories; /* directories that --sidecar names */
     struct store_list store;       /* --store */
     struct store_list environment; /* COVSPLIT_STORE, unless --store is given */
     bool are_given;                /* only --sidecar is searched */
     struct loose_sidecars *loose;
 };
 
-/* `goes_on`: the other places are searched after those of --sidecar. Closed with
- * sidecar_places_close, also after a failure. Several threads can search at the same time. */
+/* `goes_on`: the other places are searched after those of --sidecar. Close with
+ * sidecar_places_close, even after a failure. Several threads can search at the same time. */
 bool sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
                          bool goes_on, struct error *error);
 void sidecar_places_close(struct sidecar_places *places);
@@ -34,8 +34,8 @@ void sidecar_places_close(struct sidecar_places *places);
 /* Returns the file that --sidecar names, or NULL if it names none, several, or a directory. */
 const char *sidecar_places_only_file(const struct sidecar_places *places);
 
-/* Reads a sidecar into memory, and tells it what the options say: the limit of memory, and how many
- * threads there may be. NULL with an error. */
+/* Reads a sidecar into memory, with the memory limit and the number of threads that the options
+ * give. NULL with an error. */
 struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,
                                  struct error *error);
 void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options);

@@ -18,7 +18,7 @@
 
 /* ---- spots ---- */
 
-/* Takes over the path. If the spot needs one, NULL means that there was no memory for it. */
+/* Takes ownership of the path. If the spot needs one, NULL means that memory for it was lacking. */
 static bool add_spot(struct sidecar_search *search, struct sidecar_spot spot, struct error *error)
 {
     bool needs_path = spot.kind != SPOT_FILES && spot.kind != SPOT_STORES;
@@ -166,7 +166,7 @@ static bool add_uuid_of_stripped(struct sidecar_search *search, struct error *er
     if (image_find_split(stripped, &split, &why))
         return add_uuid(search, &split.uuid, split.uuid_is_stub, error);
     if (!error_is_of_memory(&why) && (plan = image_plan_make(stripped, &options, &why)) != NULL) {
-        /* The digest of an image that was not split is in no stripped one. */
+        /* A stripped image never contains the digest of the original. */
         if (plan->facts.uuid_source != UUID_FROM_DIGEST)
             done = add_uuid(search, &plan->facts.uuid, false, error);
         image_plan_free(plan);
@@ -371,7 +371,8 @@ static bool has_expected_uuid(const struct sidecar_search *search, const struct 
                : file_report_change(match->path, error);
 }
 
-/* Whether two sidecars give the same reports: they are of one image, or hold the same sections. */
+/* Whether two sidecars give the same reports: they belong to one image, or have the same
+ * sections. */
 static bool agree(const struct sidecar *a, const struct sidecar *b)
 {
     if (digest_equal(&sidecar_facts(a)->original_digest, &sidecar_facts(b)->original_digest))
@@ -423,10 +424,10 @@ static bool has_no_rival_here(struct sidecar_search *search, size_t first,
     return alone;
 }
 
-/* Several builds can have one UUID that was made up by hand, and even the same number of counters.
- * If a place has sidecars of several such builds, it is unknown which one is right. What options
- * name is preferred to what lies elsewhere; but of the places that are searched without being
- * named, none is more right than another. */
+/* Several builds can have the same UUID if it was chosen by hand, and even the same number of
+ * counters. If a place has sidecars of several such builds, it is unknown which one is right. Places
+ * that options name are preferred to others, but among those that are searched by default, an
+ * earlier one is no more likely to be right: all of them are searched. */
 static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
                          struct error *error)
 {

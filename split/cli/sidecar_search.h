@@ -35,9 +35,9 @@
  *              changed since, by strip for example;
  *   uuid       any real one of this UUID. */
 struct sidecar_wanted {
-    const char *name;         /* of the file, for messages; NULL for a UUID */
-    const char *const *names; /* paths of the file, ends with NULL: sidecars may be beside these; or
-                                 NULL */
+    const char *name; /* of the file, for messages; NULL for a UUID */
+    const char *const
+        *names; /* paths of the file, ending with NULL: sidecars may be beside these; may be NULL */
     const struct profile *profile;
     const struct input *stripped;
     const struct split_image *image;
@@ -89,10 +89,10 @@ struct sidecar_search {
     bool is_by_uuid; /* the candidates were found by UUID */
     bool is_other;   /* the last candidate is a placeholder, or of another stripped image */
     bool met_other, met_unusable; /* some candidates were that; some failed for another reason */
-    struct error problem;         /* of the first candidate that failed; "" if none did */
+    struct error problem;         /* the error of the first candidate that failed; "" if none did */
 };
 
-/* Returns false with an error if there is no memory. To be ended in any case. */
+/* Returns false with an error if out of memory. Call sidecar_search_end in any case. */
 bool sidecar_search_start(struct sidecar_search *search, const struct sidecar_places *places,
                           const struct sidecar_wanted *wanted, struct error *error);
 void sidecar_search_end(struct sidecar_search *search);

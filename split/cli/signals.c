@@ -1,12 +1,13 @@
 /*
  * Signal handlers: see signals.h.
  *
- * An output has no name while it is written, so that there is nothing to clean up, unless the file
- * system makes it have one. Nobody keeps a list of those: the kernel has one, of the files that
- * this process has opened. Their names are such as no finished file has (output.h), so a file that
- * is renamed while it is looked at is not taken for another: its old name is gone, its new one is
- * let alone. A name that cannot be seen from the descriptor is only there as long as the file is
- * locked. Only what POSIX allows in a signal handler is used, and locks, which are one system call.
+ * While it is written, an output has no name, so there is nothing to clean up, unless the file
+ * system does not support that and the file has a temporary name. No list of these files is kept:
+ * the kernel knows which files this process has opened. Finished files never have such names
+ * (output.h), so a file that is renamed while it is examined is not mistaken for another: its old
+ * name is gone, and its new name is left alone. A name that cannot be seen from the descriptor
+ * exists only while the file is locked. Only what POSIX allows in a signal handler is used, and
+ * locks, which are one system call.
  */
 #include "split/cli/signals.h"
 
@@ -56,8 +57,8 @@ static bool find_path(int fd, char path[PATH_MAX])
     return true;
 }
 
-/* Outputs, as long as they are not finished, are open for both reading and writing, as nothing else
- * here is, and were not inherited. */
+/* Unfinished outputs are open for both reading and writing, which no other files here are, and they
+ * were not inherited. */
 static bool is_output(int fd)
 {
     int flags = fcntl(fd, F_GETFD);
@@ -72,7 +73,7 @@ static bool has_temporary_name(const char *path)
     return name != NULL && file_temporary_final_length(name + 1) != 0;
 }
 
-/* Also of one that was given a name since. */
+/* True also for the old path of a file that has been renamed. */
 static bool has_no_name(const char *path)
 {
     static const char mark[] = " (deleted)";
@@ -81,9 +82,9 @@ static bool has_no_name(const char *path)
     return length >= strlen(mark) && strcmp(path + length - strlen(mark), mark) == 0;
 }
 
-/* Waits until no other thread is about to give the file its name, and none will: the lock goes with
- * the process. It is one for readers, so that handlers in several threads do not wait for each
- * other, and its descriptor is not taken for that of an output. */
+/* Waits until no other thread is giving the file its name, and keeps others from doing so: the lock
+ * is held until the process ends. It is a shared lock, so that handlers in several threads do not
+ * wait for each other, and its descriptor is not mistaken for an output's. */
 static void lock_for_good(int fd)
 {
     char link[sizeof(DESCRIPTOR_LINK) + 10];
@@ -147,7 +148,7 @@ static uintptr_t take_number(const char **text)
     }
 }
 
-/* The path of the file that is mapped at the address; NULL where none is known. */
+/* The path of the file that is mapped at the address; NULL if unknown. */
 static const char *find_mapped(uintptr_t address, struct line *line)
 {
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -174,7 +175,7 @@ static void append(char *text, size_t *length, const char *more)
         text[(*length)++] = (unsigned char)*more < 0x20 || *more == 0x7f ? '?' : *more;
 }
 
-/* A mapped file that shrinks, or whose disk fails, while it is read. */
+/* Handles SIGBUS: a mapped file shrank, or its disk failed, while it was read. */
 static void lost_mapped_file(int number, siginfo_t *information, void *context)
 {
     struct line line;
@@ -194,7 +195,7 @@ static void lost_mapped_file(int number, siginfo_t *information, void *context)
     _exit(STATUS_FAILED);
 }
 
-/* The signal comes again when the handler has returned, and ends the process. */
+/* Raises the signal again, which ends the process when the handler has returned. */
 static void ended(int number)
 {
     remove_unfinished();
@@ -210,7 +211,7 @@ void signals_prepare(void)
     struct sigaction before;
 
     owner = getpid();
-    /* So that writing beyond a file size limit fails with EFBIG and can be reported. */
+    /* With this, writing beyond a file size limit fails with EFBIG, which can be reported. */
     signal(SIGXFSZ, SIG_IGN);
     sigaction(SIGBUS, &lost, NULL);
     for (size_t i = 0; i < sizeof(ending) / sizeof(ending[0]); i++) {

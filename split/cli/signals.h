@@ -1,11 +1,11 @@
 /*
- * What the command does where a signal ends it: it says why, as far as it is not somebody's wish,
- * and leaves no unfinished outputs behind.
+ * What happens when a signal ends covsplit: it reports the reason, unless somebody wanted it to
+ * end, and leaves no unfinished outputs behind.
  */
 #ifndef COVSPLIT_SPLIT_CLI_SIGNALS_H
 #define COVSPLIT_SPLIT_CLI_SIGNALS_H
 
-/* To be called once, when the process starts. */
+/* Call once, when the process starts. */
 void signals_prepare(void);
 
 #endif

@@ -17,14 +17,14 @@ struct table {
     const struct table_column *columns;
     size_t column_count;
     unsigned indentation;
-    struct buffer cells; /* NUL-terminated strings, one behind the other */
+    struct buffer cells; /* NUL-terminated strings, one after the other */
     size_t cell_count;
     size_t widths[TABLE_COLUMNS_MAX];
     bool used[TABLE_COLUMNS_MAX]; /* some cell is not empty */
     bool failed;
 };
 
-/* Columns on a terminal: what UTF-8 adds to a character takes no room. */
+/* The width on a terminal: UTF-8 continuation bytes take no column. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;
@@ -84,7 +84,7 @@ static void print_row(const struct table *table, const char *const texts[], FILE
     unsigned gap = table->indentation;
     size_t end = table->column_count;
 
-    /* The last cell of a line is not filled up: no line ends in blanks. */
+    /* The last cell is not padded, so that no line ends in blanks. */
     while (end != 0 && (texts[end - 1][0] == '\0' || !table->used[end - 1]))
         end--;
     for (size_t column = 0; column < end; column++) {

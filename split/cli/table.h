@@ -1,9 +1,9 @@
 /*
  * Text in aligned columns.
  *
- * Cells are added row by row; the widths are known when all are there, so the table is printed at
- * the end. Cells may come from a file, so control bytes in them are printed as '?',
- * and a cell longer than a message (base/error.h) is cut.
+ * Cells are added row by row; widths are known only when all cells have been added, so the table is
+ * printed at the end. Cells may come from a file, so control bytes in them are printed as '?', and
+ * a cell longer than a message (base/error.h) is cut.
  */
 #ifndef COVSPLIT_SPLIT_CLI_TABLE_H
 #define COVSPLIT_SPLIT_CLI_TABLE_H
@@ -27,8 +27,8 @@ struct table_column {
 
 struct table;
 
-/* The columns must outlive the table. Every line is indented by `indentation` blanks. NULL where
- * there is no memory. */
+/* The columns must outlive the table. Every line is indented by `indentation` blanks. NULL if out
+ * of memory. */
 struct table *table_new(const struct table_column *columns, size_t column_count,
                         unsigned indentation);
 void table_free(struct table *table);
@@ -36,20 +36,20 @@ void table_free(struct table *table);
 /* Adds the next cell. A failed allocation is remembered until table_print. */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints all complete rows; a column with nothing but empty cells is left out. False where there
- * was no memory for a cell. Errors of the stream are left to whoever closes it. */
+/* Prints all complete rows; columns with only empty cells are left out. False if memory for a cell
+ * was lacking. Errors of the stream must be checked by whoever closes it. */
 bool table_print(const struct table *table, FILE *stream);
 
 #define COUNT_TEXT_MAX 64
 
-/* "1,234,567" into text[COUNT_TEXT_MAX]; with a noun "1 byte" and "1,234,567 bytes". Returns text.
- * For people: JSON has numbers as they are. */
+/* Writes "1,234,567" into text[COUNT_TEXT_MAX], or with a noun "1 byte", "1,234,567 bytes", and
+ * returns it. For people: JSON has plain numbers. */
 const char *number_text(uint64_t number, char *text);
 const char *count_text(uint64_t count, const char *noun, char *text);
 
 #define HUMAN_SIZE_MAX 24
 
-/* "512 B", "1.4 KiB", "5.0 GiB" into text[HUMAN_SIZE_MAX]; returns text. */
+/* Writes "512 B", "1.4 KiB", "5.0 GiB" into text[HUMAN_SIZE_MAX] and returns it. */
 const char *human_size(uint64_t size, char *text);
 
 #endif

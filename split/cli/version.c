@@ -1,8 +1,8 @@
 /*
  * Versions: see version.h.
  *
- * A library tells which one it is when it is asked, as it may be newer than its headers were. Those
- * that have no way to tell are named by their headers.
+ * Libraries are asked for their version at run time, as they may be newer than their headers were.
+ * Those that cannot tell are reported with the version of their headers.
  */
 #include "split/cli/version.h"
 

@@ -1,6 +1,6 @@
 /*
- * covsplit correlate: full raw profiles from lightweight ones and their sidecars. Those that lack
- * nothing come out as they are.
+ * covsplit correlate: makes full raw profiles from lightweight ones and their sidecars. Profiles
+ * that lack nothing are written unchanged.
  */
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -40,7 +40,7 @@ static bool correlate_all(const struct input *file, struct profile_sidecars *sid
     return true;
 }
 
-/* Before there is an output. */
+/* Checks the input before the output is created. */
 static bool check_first(const struct input *file, struct error *error)
 {
     struct profile first;

@@ -1,8 +1,8 @@
 /*
  * Running llvm-profdata: see llvm_profdata.h.
  *
- * Inputs and output are files without names, which no other process can see or break. The child
- * inherits their descriptors and opens them as /proc/self/fd/N.
+ * Inputs and output are unnamed files, which no other process can see or damage. The child inherits
+ * their descriptors and opens them as /proc/self/fd/N.
  */
 #include "split/profiles/llvm_profdata.h"
 
@@ -22,16 +22,16 @@
 
 extern char **environ;
 
-/* What is kept of what the program prints. */
+/* How much of the program's output is kept, in bytes. */
 #define TEXT_MAX ((size_t)64 << 10)
 
 /* ---- running a program ---- */
 
-/* A command line that grows. Start from {0}. */
+/* A growing command line. Initialize to {0}. */
 struct words {
     char **items; /* ends with NULL */
     size_t count;
-    bool failed; /* no memory */
+    bool failed; /* out of memory */
 };
 
 static void words_add(struct words *words, const char *format, ...)
@@ -63,7 +63,7 @@ static void words_free(struct words *words)
     free(words->items);
 }
 
-/* Reads all that comes, and keeps the beginning. */
+/* Reads everything up to the end of the pipe, and keeps the beginning. */
 static void read_text(int fd, struct buffer *text)
 {
     char piece[4096];
@@ -75,8 +75,8 @@ static void read_text(int fd, struct buffer *text)
     }
 }
 
-/* Starts the command with its output and errors in one pipe, and the given descriptors open in
- * it. Returns an errno. */
+/* Starts the command with its output and errors going to one pipe, and the given descriptors
+ * inherited. Returns an errno. */
 static int start(char **command, const int *descriptors, size_t count, int pipe_end, pid_t *child)
 {
     posix_spawn_file_actions_t actions;
@@ -84,7 +84,7 @@ static int start(char **command, const int *descriptors, size_t count, int pipe_
 
     if (result != 0)
         return result;
-    /* A duplicate onto itself stays open in the child. */
+    /* Duplicating a descriptor onto itself keeps it open in the child. */
     for (size_t i = 0; i < count && result == 0; i++)
         result = posix_spawn_file_actions_adddup2(&actions, descriptors[i], descriptors[i]);
     if (result == 0)
@@ -97,7 +97,8 @@ static int start(char **command, const int *descriptors, size_t count, int pipe_
     return result;
 }
 
-/* Runs to the end; *status as from waitpid. The text is what it printed. Returns an errno. */
+/* Runs the command and waits for it; *status is that of waitpid, and `text` is what it printed.
+ * Returns an errno. */
 static int run(char **command, const int *descriptors, size_t count, struct buffer *text,
                int *status)
 {
@@ -124,7 +125,8 @@ static const struct {
     unsigned raw_version;
     unsigned first, last;
 } releases[] = {
-    {7, 13, 13}, {8, 14, 17}, {9, 18, 18}, {10, 19, 22}, {11, 23, 39}, /* so far */
+    {7, 13, 13},  {8, 14, 17},  {9, 18, 18},
+    {10, 19, 22}, {11, 23, 39}, /* the releases known so far */
 };
 
 static void release_range(unsigned raw_version, unsigned *first, unsigned *last)
@@ -138,7 +140,7 @@ static void release_range(unsigned raw_version, unsigned *first, unsigned *last)
     }
 }
 
-/* The release of a program, from what it says of itself; 0: there is none, or it does not say. */
+/* The LLVM release of a program, from its --version output; 0 if it fails or does not say. */
 static unsigned release_of(const char *program)
 {
     char version[] = "--version";
@@ -157,7 +159,7 @@ static unsigned release_of(const char *program)
     return release;
 }
 
-/* Whether PATH has the program: a cheap look before it is run. */
+/* Whether PATH has the program: a cheap check before it is run. */
 static bool is_in_path(const char *program)
 {
     const char *path = getenv("PATH");
@@ -223,7 +225,7 @@ static void make_command(struct words *command, const char *program,
     words_add(command, "merge");
     if (sparse)
         words_add(command, "-sparse");
-    /* One thread, one order: the same output every time. */
+    /* With one thread the order, and so the output, is always the same. */
     words_add(command, "-num-threads=1");
     words_add(command, "-o");
     words_add(command, "/proc/self/fd/%d", output_fd);
@@ -232,7 +234,7 @@ static void make_command(struct words *command, const char *program,
                   inputs[i].fd);
 }
 
-/* One line of what was printed; false at the end. */
+/* Takes the next line of the output; false at the end. */
 static bool next_line(char **rest, char **line)
 {
     do {
@@ -269,7 +271,7 @@ static bool report_run(const char *program, int status, struct buffer *text, con
                      program, all.message);
 }
 
-/* The descriptors of the inputs, and the output's. NULL: no memory. */
+/* The descriptors of the inputs, then that of the output. NULL if out of memory. */
 static int *list_descriptors(const struct llvm_profdata_input *inputs, size_t input_count,
                              int output_fd)
 {

@@ -12,20 +12,21 @@
 
 #define LLVM_PROFDATA_ENVIRONMENT "LLVM_PROFDATA"
 
-/* The program to run, as a new string: `given` (--llvm-profdata) or else the environment's, as they
- * are; or else the first one in PATH that reads raw profiles of that version: llvm-profdata, then
- * those with a number in their name, the lowest first, as older tools read what those write, but
- * not the other way round. NULL with an error that says what was looked for. */
+/* The program to run, as a new string: `given` (--llvm-profdata), or else the one that the
+ * environment names, both unchecked; or else the first one in PATH that reads raw profiles of that
+ * version. llvm-profdata is tried first, then those with a version in their name, lowest version
+ * first, since newer tools read the output of older ones but not the other way round. NULL with an
+ * error that says what was looked for. */
 char *llvm_profdata_find(const char *given, unsigned raw_version, struct error *error);
 
-/* A raw profile in an open file, without a name. */
+/* A raw profile in an open, unnamed file. */
 struct llvm_profdata_input {
     int fd;
-    uint64_t weight; /* how many times it counts */
+    uint64_t weight; /* its counters are multiplied by this */
 };
 
-/* Merges into the open, empty file `output_fd`; `name` stands for it in messages. Warnings of the
- * program are printed as ours. */
+/* Merges into the open, empty file `output_fd`, which messages call `name`. Warnings of the program
+ * are printed as covsplit's own. */
 bool llvm_profdata_merge(const char *program, const struct llvm_profdata_input *inputs,
                          size_t input_count, bool sparse, int output_fd, const char *name,
                          struct error *error);

@@ -1,9 +1,10 @@
 /*
  * covsplit merge: profiles of any number of images, added up and correlated.
  *
- * Reading and summing is in merge_read.h; here the sums become files. A .profraw file gets one
- * profile an image. For a .profdata file each image's profile goes into a file without a name, from
- * which llvm-profdata makes the result: it does once what it would otherwise do for every profile.
+ * Profiles are read and summed by merge_read.h; here the sums become files. A .profraw file gets
+ * one profile for each image. For a .profdata file, each image's profile is written to an unnamed
+ * file, and llvm-profdata makes the result from these: it does once for each image what it would
+ * otherwise do for every profile.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ enum failure_mode {
 
 /* ---- groups into files ---- */
 
-/* What a profile of a group is written to, and what it lacks. */
+/* Where a profile of a group is written, and what it needs for that. */
 struct target {
     struct output *output;
     struct profile_sidecar *sidecar;
@@ -91,10 +92,10 @@ static bool write_raw(const struct merge *merge, struct output *output, struct e
 
 /* ---- .profdata ---- */
 
-/* The files without a name that llvm-profdata reads. */
+/* The unnamed files that llvm-profdata reads. */
 struct spools {
     struct output *files;
-    struct llvm_profdata_input *inputs; /* the same files */
+    struct llvm_profdata_input *inputs; /* the same files, for llvm_profdata_merge */
     size_t count, file_capacity, input_capacity;
 };
 
@@ -106,7 +107,8 @@ static void free_spools(struct spools *spools)
     free(spools->inputs);
 }
 
-/* One more, beside the output, where there is room for things of that size. Good until the next. */
+/* Adds a file in the directory of the output, where there should be room for it. The pointer is
+ * valid until the next call. */
 static struct output *add_spool(struct spools *spools, const char *path, uint64_t weight,
                                 struct error *error)
 {
@@ -126,7 +128,7 @@ static struct output *add_spool(struct spools *spools, const char *path, uint64_
     return file;
 }
 
-/* A file for each plane: they differ in how often they count. */
+/* Writes a file for each plane of the sum: planes have different weights. */
 static bool spool_sum(const struct merge *merge, const struct merge_group *group, const char *path,
                       struct spools *spools, struct error *error)
 {
@@ -159,8 +161,8 @@ static bool spool_profile(void *context, const struct profile *profile, const ch
            output_lend(file, error);
 }
 
-/* Value profiles follow each other in one file. Temporal ones need a file each: llvm-profdata takes
- * the events in a file for one run. */
+/* Value profiles can be in one file, one after the other. Temporal profiles need a file each:
+ * llvm-profdata takes all events in a file for those of one run. */
 static bool spool_read_again(const struct merge *merge, const struct merge_group *group,
                              const char *path, struct spools *spools, struct error *error)
 {
@@ -173,7 +175,7 @@ static bool spool_read_again(const struct merge *merge, const struct merge_group
     return file != NULL && write_read_again(merge, group, file, error) && output_lend(file, error);
 }
 
-/* Every spool is an open file, here and in llvm-profdata. */
+/* Every spool is an open file in this process and in llvm-profdata. */
 static void allow_many_descriptors(void)
 {
     struct rlimit limit;
@@ -247,7 +249,7 @@ static void warn_of_empty(const struct merge *merge)
                         more == 1 ? "that is empty too" : "that are empty too");
 }
 
-/* Says what was left out. False where that means failure. */
+/* Says which inputs were left out. False if that makes the merge fail. */
 static bool report_inputs(const struct merge *merge, struct error *error)
 {
     if (merge->failure_count != 0 &&
@@ -322,7 +324,8 @@ static void print_done(const struct merge *merge, const char *output)
 
 /* ---- the command ---- */
 
-/* Where there is somebody to see it: what is to be read, as far as that can be known. */
+/* Starts the progress display; on a terminal with the total size to be read, as far as it can be
+ * known. */
 static void start_progress(struct progress *progress, const struct parsed_options *options,
                            const struct path_list *inputs)
 {

@@ -7,7 +7,7 @@
 
 #include "common/base/file.h"
 
-/* What an earlier run may have put there. */
+/* A path_filter: passes over the output of an earlier run. */
 static bool is_not_output(void *context, const char *path, const struct stat *status)
 {
     const char *output = context;

@@ -9,9 +9,9 @@
 #include "common/base/error.h"
 #include "split/cli/path_list.h"
 
-/* Adds what an operand stands for, which may be a list (path_list.h). A directory: all regular
- * files in it and below, in the order of their names, but for `output`, which an earlier run may
- * have put there. Anything else: a file, whether it is there or not. */
+/* Adds the files that an operand stands for. It may be a list (path_list.h), or a directory, which
+ * stands for all regular files in and below it, sorted by name, except for `output`, which may be
+ * left from an earlier run. Anything else is a file, whether it exists or not. */
 bool merge_inputs_add(struct path_list *inputs, const char *operand, const char *output,
                       struct error *error);
 

@@ -1,8 +1,8 @@
 /*
  * Reading profiles: see merge_read.h.
  *
- * A file counts as a whole: all of its profiles are looked at before the first one is added, so a
- * file that is cut short leaves no trace in the sums.
+ * A file counts as a whole: all of its profiles are checked before the first one is added, so a
+ * file that is cut short adds nothing to the sums.
  */
 #include "split/profiles/merge_read.h"
 
@@ -31,7 +31,7 @@ struct found_profile {
 
 /* ---- groups ---- */
 
-/* Of a group that has no profile yet: behind all others. */
+/* For a group that has no profile yet: sorts after all others. */
 #define NO_INPUT SIZE_MAX
 
 static bool is_earlier(const struct merge_group *group, size_t input, uint64_t offset)
@@ -66,7 +66,7 @@ static struct merge_group *find_group(const struct merge *merge, const struct di
 
 static void keep_node(void *node)
 {
-    (void)node; /* the groups are not the tree's */
+    (void)node; /* the tree does not own the groups */
 }
 
 static void free_group(const struct merge *merge, struct merge_group *group)
@@ -116,7 +116,7 @@ static struct merge_group *add_group(struct reader *reader, const struct found_p
     return NULL;
 }
 
-/* NULL with an error where the profile cannot be correlated. */
+/* NULL with an error if the profile cannot be correlated. */
 static bool find_or_add_group(struct reader *reader, struct found_profile *entry,
                               struct error *error)
 {
@@ -137,7 +137,7 @@ static bool find_or_add_group(struct reader *reader, struct found_profile *entry
 
 /* ---- a file ---- */
 
-/* Looks at the next profile of the file and finds its group. *found is false at the end. */
+/* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
 {
@@ -171,8 +171,9 @@ static bool check_file(struct reader *reader, size_t *count, struct found_profil
                      reader->path);
 }
 
-/* The sum is made of the first profile that comes, and takes its header and data from the first one
- * in the order of the inputs: the addresses in them differ from run to run. */
+/* The sum is created from the profile that happens to be first, but takes its header and data from
+ * the profile that comes first in the order of the inputs: their addresses differ from run to
+ * run. */
 static bool add_to_group(struct reader *reader, const struct found_profile *entry, bool *is_new,
                          struct error *error)
 {
@@ -247,7 +248,7 @@ static bool note_failure(struct reader *reader, const struct error *why)
     struct error error;
     bool noted;
 
-    if (error_is_of_memory(why)) /* which is no fault of the input */
+    if (error_is_of_memory(why)) /* not the fault of the input */
         return no_memory(merge, why);
     pthread_mutex_lock(&merge->lock);
     noted = ARRAY_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
@@ -272,7 +273,7 @@ static void note_empty(struct reader *reader)
     pthread_mutex_unlock(&merge->lock);
 }
 
-/* False: no more is to be read. */
+/* False if reading must stop. */
 static bool read_one(struct reader *reader)
 {
     struct found_profile first = {0};
@@ -287,13 +288,13 @@ static bool read_one(struct reader *reader)
     }
     if (!check_file(reader, &count, &first, &error))
         return note_failure(reader, &error);
-    /* From here on only memory can fail. */
+    /* From here on, the only possible error is lack of memory. */
     return add_file(reader, count, &first, &error) || no_memory(reader->merge, &error);
 }
 
-/* Called when the thread is done with what it took before. The inputs are given out in order: when
- * a thread stops at a bad one, all before it have been, or are being, read, so the first bad one is
- * the same however many threads there are. */
+/* Takes the next input, when the thread has finished the previous one. Inputs are handed out in
+ * order: when a thread stops at a bad one, all inputs before it have been, or are being, read, so
+ * the first bad input does not depend on the number of threads. */
 static bool take_input(struct reader *reader)
 {
     struct merge *merge = reader->merge;
@@ -339,7 +340,7 @@ static int compare_failures(const void *a, const void *b)
     return left->input < right->input ? -1 : left->input > right->input;
 }
 
-/* A group without a profile is left where its only file had another profile that was bad. */
+/* A group has no profiles if its only file was rejected because of another profile. */
 static void drop_unused_groups(struct merge *merge)
 {
     size_t kept = 0;
@@ -401,7 +402,7 @@ void merge_free(struct merge *merge)
 
 struct memory_sink {
     struct buffer buffer;
-    const char *name; /* of the profile */
+    const char *name; /* of the input */
 };
 
 static bool append_part(void *context, struct bytes part, struct error *error)
@@ -412,7 +413,7 @@ static bool append_part(void *context, struct bytes part, struct error *error)
            error_out_of_memory(error, sink->name, sink->buffer.size);
 }
 
-/* The identity that the group's profiles have once they are correlated. */
+/* The identity that the group's profiles will have after correlation. */
 static bool correlated_identity(const struct merge *merge, struct merge_group *group,
                                 struct digest *identity, struct error *error)
 {
@@ -467,7 +468,7 @@ static bool combine_group(struct merge *merge, size_t index, bool *combined, str
     return true;
 }
 
-/* Correlating in memory is only worth it where there is something to find. */
+/* Correlating in memory pays off only if there is a full profile that may match. */
 static bool has_full_group(const struct merge *merge)
 {
     for (size_t i = 0; i < merge->group_count; i++) {

@@ -1,12 +1,12 @@
 /*
- * Reading the profiles that are merged, into one sum an image.
+ * Reads the profiles to be merged, into one sum for each image.
  *
- * A group is what belongs together: the profiles of one image that can be added. Several threads
- * read files and add them up; each has one file in memory at a time, and the sums are shared. What
- * comes out does not depend on the number of threads.
+ * The profiles of one image that can be added form a group. Several threads read files and add them
+ * up; each has one file in memory at a time, and they share the sums. The result does not depend on
+ * the number of threads.
  *
- * Profiles that cannot be summed (value profiles, temporal ones) have groups as well, so that they
- * are checked and have their sidecar, but are read again when the output is written.
+ * Profiles that cannot be summed (value profiles, temporal profiles) form groups too, so that they
+ * are checked and their sidecars found, but are read again when the output is written.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_MERGE_READ_H
 #define COVSPLIT_SPLIT_PROFILES_MERGE_READ_H
@@ -30,9 +30,9 @@ struct merge_group {
     unsigned version; /* of its raw profiles */
     bool can_be_summed;
     bool is_temporal;
-    struct profile_sum *sum;         /* NULL where nothing is summed */
-    struct profile_sidecar *sidecar; /* NULL: the profiles need none */
-    size_t first_input;              /* where its first profile is: the order of the output */
+    struct profile_sum *sum;         /* NULL if its profiles cannot be summed */
+    struct profile_sidecar *sidecar; /* NULL if its profiles need none */
+    size_t first_input; /* the input of its first profile, which decides the order of the output */
     uint64_t first_offset;
     uint64_t profile_count;
 };
@@ -48,35 +48,36 @@ struct merge {
     const struct path_list *inputs;
     struct profile_sidecars *sidecars;
     unsigned threads;
-    bool goes_on;              /* over bad inputs: --failure-mode=all */
-    uint64_t memory_limit;     /* no larger input is read (memory_limit.h) */
-    struct progress *progress; /* gets the bytes of each file once it is added */
+    bool goes_on;              /* continue after bad inputs: --failure-mode=all */
+    uint64_t memory_limit;     /* limits the size of an input (memory_limit.h) */
+    struct progress *progress; /* updated when a file has been added */
 
-    /* Set by merge_read: in the order of the inputs. */
+    /* Set by merge_read, in the order of the inputs. */
     struct merge_group **groups;
     size_t group_count, group_capacity;
     struct merge_failure *failures;
     size_t failure_count, failure_capacity;
-    size_t empty_count; /* inputs without a byte, of programs that never wrote */
+    size_t empty_count; /* empty inputs, left by programs that wrote no profile */
     size_t first_empty;
     uint64_t bytes_read;
     bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
 
-    /* For the threads. */
+    /* Shared by the threads. */
     pthread_mutex_t lock;
-    void *group_tree; /* of tsearch: the groups by what is in them */
+    void *group_tree; /* a tsearch tree of the groups, by identity */
     size_t next_input;
-    bool failed; /* no memory: the error is below */
+    bool failed; /* out of memory; see `error` */
     struct error error;
 };
 
-/* Reads all inputs; without goes_on up to the first bad one. False: no memory or no threads. Bad
- * inputs are in `failures`. Freed with merge_free, also after a failure. */
+/* Reads all inputs, or without goes_on those up to the first bad one. False if out of memory, or if
+ * no thread can be started; bad inputs are reported in `failures`. Free with merge_free, even after
+ * a failure. */
 bool merge_read(struct merge *merge, struct error *error);
 void merge_free(struct merge *merge);
 
-/* Adds up groups that turn out to be of one image: profiles of the split image and of the image as
- * it was before. */
+/* Adds up groups that turn out to belong to the same image: those with profiles of the split image,
+ * and of the image before the split. */
 bool merge_combine_groups(struct merge *merge, struct error *error);
 
 /* Called with each profile of a group; see merge_read_again. */

@@ -1,10 +1,10 @@
 /*
  * The broker: see broker.h.
  *
- * One thread holds the connections, and waits for what comes on any of them. A question comes whole
- * or not at all (SOCK_SEQPACKET), and is put into a queue, from which several threads take it and
- * answer. Neither ever waits for a client. A question for what is being converted just now is
- * parked until some conversion ends, so that nobody converts a thing that another thread has begun.
+ * One thread owns the connections and waits for questions on all of them. A question arrives whole
+ * or not at all (SOCK_SEQPACKET), and is put into a queue, from which several worker threads take
+ * questions and answer them. No thread ever waits for a client. A question for a file that is just
+ * being converted is parked until some conversion ends, so that no file is converted twice.
  */
 #include "split/run/broker.h"
 
@@ -36,22 +36,22 @@
 
 /* Connections that have not asked yet. */
 #define CONNECTIONS_MAX 256
-/* How long one may take to ask, in milliseconds: always, and while others wait because of it. A
- * client asks right after it has connected, but may not get a processor at once. */
+/* How long a client may take to ask, in milliseconds: normally, and while others wait because of
+ * it. Clients ask right after connecting, but may not get a processor at once. */
 #define PATIENCE         10000
 #define PATIENCE_PRESSED 1000
 
-/* If the hard limit allows it. */
+/* Used if the hard limit allows it. */
 #define DESCRIPTORS_WANTED 4096
 
 #define WORKERS_MIN        2
 #define WORKERS_MAX        8
 
-/* Descriptors that are no question's and not in the cache: those of the broker as such, and those
- * that a worker opens while it converts. */
+/* Descriptors that belong neither to a question nor to the cache: those of the broker itself, and
+ * those that a worker opens during a conversion. */
 #define DESCRIPTORS_OWN       16
 #define DESCRIPTORS_OF_WORKER 6
-#define DESCRIPTORS_OF_ASKING 2 /* the connection and the file */
+#define DESCRIPTORS_OF_ASKING 2 /* a connection and a file */
 #define DESCRIPTORS_MIN       24
 
 struct waiting_connection {
@@ -63,16 +63,17 @@ struct broker {
     char address[PRELOAD_NAME_MAX + 16];
     bool verbose;
     int listener;
-    int wake_up; /* an eventfd: the broker is to end, or is full no more */
+    int wake_up; /* an eventfd, for when the broker must end or is no longer full */
     struct run_sidecars *sidecars;
     struct conversion_cache *cache;
     struct run_reports *reports;
 
-    /* Connections and questions together: so many, and no more are accepted until one is
-     * answered. Whoever comes then waits, and nobody is turned away for want of descriptors. */
+    /* The limit of connections and questions together. When it is reached, no more connections are
+     * accepted until a question is answered. New clients wait then, and none is rejected for lack
+     * of descriptors. */
     size_t asking_max;
     atomic_size_t question_count;
-    atomic_bool is_full; /* the listener waits for one to be answered */
+    atomic_bool is_full; /* the listener waits until a question is answered */
 
     /* The thread that listens. */
     struct waiting_connection connections[CONNECTIONS_MAX];
@@ -130,7 +131,7 @@ static size_t worker_count(void)
     return processors > WORKERS_MAX ? WORKERS_MAX : (size_t)processors;
 }
 
-/* The limit once the broker is started. */
+/* The limit of descriptors that the started broker will have. */
 static rlim_t descriptor_limit(const struct rlimit *limit)
 {
     if (limit->rlim_cur >= DESCRIPTORS_WANTED)
@@ -138,8 +139,8 @@ static rlim_t descriptor_limit(const struct rlimit *limit)
     return limit->rlim_max < DESCRIPTORS_WANTED ? limit->rlim_max : DESCRIPTORS_WANTED;
 }
 
-/* One half of the descriptors is for questions, the other one for the two classes of the cache.
- * *cached: how many files each may keep. */
+/* Half of the descriptors are for questions, the other half for the two classes of the cache.
+ * *cached: how many files each class may keep. */
 static bool share_descriptors(struct broker *broker, size_t *cached, struct error *error)
 {
     struct rlimit limit = {DESCRIPTORS_WANTED, DESCRIPTORS_WANTED};
@@ -208,7 +209,7 @@ static void enqueue(struct broker *broker, struct question *question)
     pthread_mutex_unlock(&broker->lock);
 }
 
-/* NULL: the broker ends. */
+/* Waits for a question; NULL if the broker must end. */
 static struct question *dequeue(struct broker *broker)
 {
     struct question *question = NULL;
@@ -232,7 +233,8 @@ static void park(struct broker *broker, struct question *question)
     broker->parked = question;
 }
 
-/* All of them: which of them waited for the conversion that has ended is not worth keeping. */
+/* Queues all parked questions: it does not pay to remember which of them waited for the conversion
+ * that has ended. */
 static void enqueue_parked(struct broker *broker)
 {
     struct question *parked;
@@ -267,7 +269,8 @@ static void end_question(struct broker *broker, struct question *question)
         wake_listener(broker);
 }
 
-/* Says on the program's standard error why it gets the file as it is, once for each file. */
+/* Tells the program, on its standard error, why it gets the file unconverted, once for each
+ * file. */
 static void answer_as_it_is(struct broker *broker, struct question *question,
                             const struct error *error)
 {
@@ -278,7 +281,7 @@ static void answer_as_it_is(struct broker *broker, struct question *question,
     question_answer(question, -1, text.message);
 }
 
-/* Takes over the descriptor. */
+/* Takes ownership of the descriptor. */
 static void answer_converted(struct broker *broker, struct question *question, int content)
 {
     struct error error;
@@ -299,7 +302,7 @@ static void report_conversion(const struct broker *broker, const struct question
         message_line(stderr, "covsplit: %s: converted to %s", question->path, converted->what);
 }
 
-/* The one conversion of a subject. */
+/* Converts a subject for all who wait for it. */
 static void convert_and_answer(struct broker *broker, struct question *question,
                                struct subject *subject, enum cache_class class)
 {
@@ -318,8 +321,8 @@ static void convert_and_answer(struct broker *broker, struct question *question,
     enqueue_parked(broker);
 }
 
-/* Looks for the conversion, or parks the question; which of both is decided under one lock, so that
- * the end of the other conversion is not missed. */
+/* Looks the conversion up, or parks the question. Both happen under one lock, so that the end of
+ * the other conversion is not missed. */
 static enum cache_answer look_or_park(struct broker *broker, struct question *question,
                                       const struct subject *subject, enum cache_class class,
                                       int *content)
@@ -408,11 +411,11 @@ static void forget_connection(struct broker *broker, size_t index)
             (broker->connection_count - index) * sizeof(broker->connections[0]));
 }
 
-/* A moment for others to close what keeps a new descriptor from us. */
+/* How long to wait, when there are no descriptors left, for some to be closed. */
 #define PAUSE_MILLISECONDS 10
 
-/* Where there is none, whoever answers a question and so makes some will wake the listener; or some
- * connection asks, or is given up. */
+/* Whether another connection can be accepted. If not, a worker that answers a question will wake
+ * the listener; or some connection asks, or is given up. */
 static bool has_room(struct broker *broker)
 {
     if (broker->connection_count == CONNECTIONS_MAX)
@@ -442,7 +445,7 @@ static void accept_connections(struct broker *broker)
     }
 }
 
-/* No more can be accepted, and some of the connections have not asked. */
+/* Whether no more can be accepted while some of the connections have not asked. */
 static bool is_pressed(const struct broker *broker)
 {
     return broker->connection_count == CONNECTIONS_MAX ||
@@ -454,8 +457,9 @@ static int patience(const struct broker *broker)
     return is_pressed(broker) ? PATIENCE_PRESSED : PATIENCE;
 }
 
-/* Those that have not asked by now: where it is time for one, for all that are as old, or whoever
- * waits would wait for each of them. They are in the order of their age. */
+/* Closes connections that have taken too long to ask. When the time of one is up, those of the same
+ * age go too, or a waiting client would wait for each of them in turn. Connections are sorted by
+ * age. */
 static void give_up_silent_connections(struct broker *broker)
 {
     int64_t oldest = now() - patience(broker);
@@ -531,11 +535,11 @@ bool broker_start(struct broker *broker, struct error *error)
     size_t workers = worker_count();
 
     raise_descriptor_limit();
-    signal(SIGPIPE, SIG_IGN); /* from whoever does not read what -v says */
+    signal(SIGPIPE, SIG_IGN); /* when nobody reads the output of -v */
     if (!start_thread(broker, listen_to_clients, error))
         return false;
     for (size_t i = 0; i < workers; i++) {
-        /* One worker is enough to go on. */
+        /* One worker is enough. */
         if (!start_thread(broker, work, error) && i == 0)
             return false;
     }

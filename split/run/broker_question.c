@@ -13,7 +13,8 @@
 
 #include "split/run/preload_protocol.h"
 
-/* Descriptors that a message may bring. One is right; of more we want to know, to close them. */
+/* The number of descriptors to receive with a message. Only one is valid; others are received to be
+ * closed. */
 #define DESCRIPTORS_MAX 8
 
 union ancillary {
@@ -23,8 +24,8 @@ union ancillary {
 
 /* ---- receiving ---- */
 
-/* Takes the one descriptor of a message; -1 where it has another number of them, which are closed.
- */
+/* Takes the single descriptor of a message. If there is another number of them, closes them and
+ * returns -1. */
 static int take_descriptor(struct msghdr *message)
 {
     int taken = -1;
@@ -60,7 +61,7 @@ bool connection_is_of_same_user(int connection, pid_t *process)
     return peer.uid == geteuid();
 }
 
-/* The target of a symbolic link; "" where it cannot be read, or is too long. */
+/* The target of a symbolic link; "" if it cannot be read or is too long. */
 static void read_link(const char *link, char target[PATH_MAX])
 {
     ssize_t size = readlink(link, target, PATH_MAX);
@@ -68,9 +69,8 @@ static void read_link(const char *link, char target[PATH_MAX])
     target[size < 0 || size >= PATH_MAX ? 0 : size] = '\0';
 }
 
-/* A relative path in the client becomes one that is good here. The client waits meanwhile, so its
- * directories are those at the time of the call. Where they cannot be read, the file's own path has
- * to do. */
+/* Makes the client's path valid in this process. The client waits meanwhile, so its directories are
+ * still those of its call. If they cannot be read, the real path of the file is used. */
 static void make_absolute(struct question *question, int directory)
 {
     char link[64], start[PATH_MAX], absolute[PATH_MAX];
@@ -99,7 +99,7 @@ static void find_paths(struct question *question, int directory)
     make_absolute(question, directory);
 }
 
-/* False where it is no sound question. */
+/* False if the question is invalid. */
 static bool receive(struct question *question)
 {
     struct preload_question start;
@@ -140,7 +140,7 @@ struct question *question_receive(int connection)
 
 /* ---- the program ---- */
 
-/* Whether an argument is one of llvm-profdata's options that name the image, or a way to it. */
+/* Whether an argument is one of llvm-profdata's options that say where the image is. */
 static bool is_correlating(const char *argument)
 {
     static const char *const names[] = {"binary-file", "debug-info", "correlate"};
@@ -176,8 +176,9 @@ bool question_correlates(const struct question *question)
     return found;
 }
 
-/* "/usr/bin/llvm-objcopy-19" is an objcopy, and "/usr/bin/x86_64-linux-gnu-ld.bfd" an ld: what is
- * behind the last '-' that no version follows, up to a '.'. The text is changed. */
+/* The kind of a program: "/usr/bin/llvm-objcopy-19" is an objcopy,
+ * "/usr/bin/x86_64-linux-gnu-ld.bfd" an ld. This is the part of the name after the last '-' that no
+ * version follows, up to a '.'. The text is changed. */
 static const char *find_trade(char *program)
 {
     char *slash = strrchr(program, '/'), *name = slash == NULL ? program : slash + 1;
@@ -193,7 +194,8 @@ static const char *find_trade(char *program)
     return name;
 }
 
-/* Programs that are many in one, by the name that they were called by. */
+/* For a program that does different things under different names, the name that it was called
+ * by. */
 static void find_called_name(const struct question *question, char program[PATH_MAX])
 {
     static const char *const boxes[] = {"busybox", "coreutils", "llvm", "toybox"};
@@ -257,8 +259,8 @@ void question_answer(const struct question *question, int content, const char *t
         message.msg_control = &ancillary;
         message.msg_controllen = CMSG_SPACE(sizeof(int));
     }
-    /* Nobody has written to this socket before, so there is room. A client that has gone needs no
-     * answer. */
+    /* Nothing has been written to this socket before, so it has room. A client that has gone needs
+     * no answer. */
     (void)!sendmsg(question->connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

@@ -1,8 +1,8 @@
 /*
  * The cache of conversions: see conversion_cache.h.
  *
- * Lists, since there are few entries, and the digests in them are compared in no time beside a
- * conversion.
+ * The entries are kept in lists, since they are few, and comparing their digests takes no time
+ * compared to a conversion.
  */
 #include "split/run/conversion_cache.h"
 
@@ -23,13 +23,13 @@ struct entry {
 };
 
 struct class_list {
-    struct entry *first; /* the last one used */
+    struct entry *first; /* the most recently used one */
     uint64_t size_max;
 };
 
 struct conversion_cache {
     pthread_mutex_t lock;
-    size_t count_max; /* of a class */
+    size_t count_max; /* for each class */
     struct class_list classes[CACHE_CLASS_COUNT];
 };
 
@@ -46,7 +46,7 @@ struct conversion_cache *cache_new(size_t count_max)
     return cache;
 }
 
-/* Takes the entry at the place out of its list. */
+/* Removes the entry at the place from its list. */
 static struct entry *take_out(struct entry **place)
 {
     struct entry *entry = *place;
@@ -80,7 +80,7 @@ void cache_free(struct conversion_cache *cache)
     free(cache);
 }
 
-/* The place of the entry in its list; that of the NULL at the end where there is none. */
+/* The place of the entry in its list; if there is none, that of the NULL at the end. */
 static struct entry **find(struct class_list *list, const struct digest *identity)
 {
     struct entry **place = &list->first;
@@ -90,7 +90,7 @@ static struct entry **find(struct class_list *list, const struct digest *identit
     return place;
 }
 
-/* A new open file, so that no two users share a position, or could write. */
+/* Opens the file anew, read-only, so that no two users share a file position. */
 static int open_again(int fd)
 {
     char path[64];
@@ -127,7 +127,7 @@ enum cache_answer cache_look(struct conversion_cache *cache, enum cache_class cl
     return answer;
 }
 
-/* Makes room behind the first entry, which is the new one. */
+/* Makes room by removing old entries, but never the first, which is the new one. */
 static void trim(struct class_list *list, size_t count_max)
 {
     struct entry **place = &list->first->next;

@@ -1,11 +1,10 @@
 /*
  * Conversions: see convert.h.
  *
- * What a file is can be told from a few of its pages, so it is mapped for that. Where a mapped file
- * is cut short by another process, reading it raises SIGBUS, which must not end the broker of a
- * whole process tree: the handler puts a page of zeros there, and the file is one that is not
- * converted. What is to be converted is read into memory, but for images, of which nothing more is
- * needed than their UUID.
+ * A few pages show what a file is, so it is mapped for that. If another process truncates the file
+ * meanwhile, reading it raises SIGBUS, which must not end the broker of a whole process tree: the
+ * handler maps a page of zeros there, and the file is not converted. A file that is to be converted
+ * is read into memory, except for images, of which usually only the UUID is needed.
  */
 #include "split/run/convert.h"
 
@@ -23,15 +22,16 @@
 #include "split/run/convert_image.h"
 #include "split/run/memory_file.h"
 
-/* A file that is read into memory must not be larger. */
+/* The maximum size of a file that is read into memory. */
 #define CONTENT_SIZE_MAX (UINT64_C(1) << 30)
 
-/* What a conversion may have besides the contents of sidecars and of the file: headers, padding. */
+/* The allowance for a conversion beyond the contents of sidecars and of the file: headers,
+ * padding. */
 #define FRAME_SIZE_MAX (UINT64_C(1) << 20)
 
 /* ---- files that become shorter ---- */
 
-/* The mapped file that a thread looks at. */
+/* The mapped file that a thread is examining. */
 struct watched {
     struct bytes bytes;
     bool is_cut_short;
@@ -40,7 +40,7 @@ struct watched {
 static _Thread_local struct watched watched;
 static struct sigaction action_before;
 
-/* The fault comes from reading, and from no other thread, so the handler may do what it likes. */
+/* The fault comes from this thread's reading, so the handler may call any function. */
 static void lost_page(int signal_number, siginfo_t *information, void *context)
 {
     uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -66,9 +66,9 @@ void convert_prepare(void)
 
 /* ---- what a file is ---- */
 
-/* Looks for profiles that lack what their sidecar has. What follows a damaged one is not known. Of
- * a file that is too large anyway it is enough to know one, and what is far behind may be a hole of
- * any size. */
+/* Looks for profiles that need their sidecar. Nothing is known of what follows a damaged one. If
+ * the file is too large to convert, one such profile is enough, since the rest may be a hole of any
+ * size. */
 static bool find_profiles(struct subject *subject, const struct input *input, struct error *error)
 {
     struct bytes bytes = input->bytes;
@@ -92,7 +92,7 @@ static bool find_profiles(struct subject *subject, const struct input *input, st
     return true;
 }
 
-/* False with an error where there is no memory to find out. */
+/* False with an error if out of memory. */
 static bool find_kind(struct subject *subject, const struct input *input, struct error *error)
 {
     bool done = true;
@@ -112,7 +112,7 @@ static bool find_kind(struct subject *subject, const struct input *input, struct
     return done;
 }
 
-/* The file's position is the program's, and is not moved. */
+/* The file position belongs to the program and is not moved. */
 static bool read_content(struct subject *subject, struct error *error)
 {
     struct buffer *content = &subject->content;
@@ -140,15 +140,15 @@ static bool read_content(struct subject *subject, struct error *error)
     return true;
 }
 
-/* What the file is, apart from sidecars. What an image becomes depends on its UUID, and where it is
- * joined on all of it, which only to read costs too much. */
+/* The identity of the file, without sidecars. The result for an image depends on its UUID and, if
+ * it is joined, on the whole image; but reading all of it would cost too much. */
 static struct digest own_identity(const struct subject *subject)
 {
     return subject->kind == SUBJECT_IMAGE ? run_sidecars_file_identity(&subject->status)
                                           : digest_of(buffer_view(&subject->content));
 }
 
-/* Not so for one that was opened for writing alone, or only as a path. */
+/* False for a descriptor that is write-only or was opened with O_PATH. */
 static bool is_readable(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
@@ -208,8 +208,8 @@ static bool convert_profile(const struct subject *subject, const struct profile 
     return done;
 }
 
-/* Adds what sidecars there are for the profiles. Of several in a row of one image, each would add
- * the same. What is damaged is for the conversion to say. */
+/* Adds the sidecars that there are for the profiles. Consecutive profiles of one image have the
+ * same sidecars, which are added once. Damage is left for the conversion to report. */
 static bool identify_profiles(const struct subject *subject, const struct run_sidecars *sidecars,
                               struct digest_stream *digest, struct error *error)
 {

@@ -1,8 +1,8 @@
 /*
  * Converting images: see convert_image.h.
  *
- * A sidecar is borrowed twice for its slice, once to learn how large the original is, and once to
- * join: whoever holds several at a time could wait for another who does.
+ * The sidecar of a slice is borrowed twice, first for the size of the original, then for joining,
+ * since threads that each hold several sidecars could wait for each other forever.
  */
 #include "split/run/convert_image.h"
 
@@ -16,18 +16,18 @@
 
 struct split_slice {
     bool is_split;
-    bool has_sidecar; /* known once find_sizes has looked */
+    bool has_sidecar; /* valid after find_sizes */
     struct split_image image;
 };
 
 struct split_slices {
-    struct container container; /* as in the stripped file, without views of it */
+    struct container container; /* as in the stripped file, but without views of it */
     struct split_slice slices[SLICES_MAX];
 };
 
 /* ---- what a file is ---- */
 
-/* True where any slice was split; else *error says why, where it is for want of memory. */
+/* True if any slice was split. Otherwise, *error tells whether memory was lacking. */
 static bool find_slices(struct split_slices *found, const struct input *input, struct error *error)
 {
     bool any = false;
@@ -67,14 +67,14 @@ bool split_slices_find(struct subject *subject, const struct input *input, struc
 
 /* ---- sidecars ---- */
 
-/* The names of a slice: its sidecar lies beside the image as IMAGE.ARCH.covsplit, unless it is in a
+/* The names of a slice: its sidecar is beside the image as IMAGE.ARCH.covsplit, unless it is in a
  * store. */
 struct slice_names {
     char *texts[2];
     const char *list[3];
 };
 
-/* Freed with free_names, also after a failure. */
+/* Free with free_names, even after a failure. */
 static bool make_names(const struct subject *subject, size_t index, struct slice_names *names,
                        struct error *error)
 {
@@ -159,8 +159,8 @@ static bool has(const struct sidecar *sidecar, enum section_kind kind)
     return section != NULL && section->stored_size != 0;
 }
 
-/* Whether reports need nothing of the image, nor does binary correlation. What was not split off
- * (--sections, and what had to stay) is in the image alone. */
+/* Whether neither reports nor binary correlation need anything from the image itself. What was not
+ * taken out (because of --sections, or because it had to stay) is only in the image. */
 static bool is_complete(const struct sidecar *sidecar)
 {
     bool correlates = has(sidecar, SECTION_COVNAMES);
@@ -176,7 +176,7 @@ struct joining {
     const struct subject *subject;
     struct run_sidecars *sidecars;
     struct memory_file *file;
-    struct container container; /* as in the stripped image, and later as in the original */
+    struct container container; /* as in the stripped image; later as in the original */
 };
 
 /* A slice_writer. */
@@ -199,7 +199,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
     return done;
 }
 
-/* The file may have been written to since it was looked at. */
+/* Reads the file again, which may have changed since it was examined. */
 static bool read_again(struct joining *joining, struct error *error)
 {
     const struct subject *subject = joining->subject;
@@ -219,7 +219,7 @@ static bool read_again(struct joining *joining, struct error *error)
     return is_same || error_set(error, "%s: changed while it was read; run again", subject->name);
 }
 
-/* The sizes of the originals. *error is of the first slice that has no sidecar. */
+/* Finds the sizes of the originals. *error is about the first slice that has no sidecar. */
 static bool find_sizes(struct joining *joining, bool *lacks_some, struct error *error)
 {
     bool found = false;

@@ -1,10 +1,9 @@
 /*
- * Converting images: see convert.h, of which this is a part.
+ * Converting images: a part of convert.h.
  *
- * A thin image becomes the object of its sidecar, where that is all that reports need. Of a
- * universal image tools choose a slice themselves (-arch), so they are given a universal image:
- * each slice as it was before the split, laid out as before. A slice without a sidecar stays as it
- * is.
+ * A thin image becomes the object of its sidecar, if reports need nothing else. From a universal
+ * image, tools choose a slice themselves (-arch), so they are given a universal image: each slice
+ * as it was before the split, with the original layout. A slice without a sidecar stays as it is.
  */
 #ifndef COVSPLIT_SPLIT_RUN_CONVERT_IMAGE_H
 #define COVSPLIT_SPLIT_RUN_CONVERT_IMAGE_H
@@ -12,16 +11,16 @@
 #include "split/run/convert.h"
 #include "split/run/memory_file.h"
 
-/* Sets subject->slices and the kind where the input is an image that was split, or has a slice that
- * was. The input is only looked at. False with an error where there is no memory. */
+/* If the input is a split image, or has a split slice, sets subject->slices and the kind. The input
+ * is only examined. False with an error if out of memory. */
 bool split_slices_find(struct subject *subject, const struct input *input, struct error *error);
 
-/* As subject_identify, for the sidecars of all slices. */
+/* Adds the sidecars of all slices to the digest: see subject_identify. */
 bool split_slices_identify(const struct subject *subject, const struct run_sidecars *sidecars,
                            struct digest_stream *digest, struct error *error);
 
-/* Writes what an image becomes. Its content is read for that where it is needed, by `read_content`.
- * False with an error where there is no slice with a sidecar. *what is for messages. */
+/* Writes the converted image. If its content is needed, it is read by `read_content`. False with an
+ * error if no slice has a sidecar. *what describes the result, for messages. */
 bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struct memory_file *file,
                    bool (*read_content)(struct subject *subject, struct error *error),
                    const char **what, struct error *error);

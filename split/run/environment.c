@@ -13,12 +13,11 @@
 #include "split/run/module.h"
 #include "split/run/preload_protocol.h"
 
-/* What the dynamic linker takes for the end of a name in LD_PRELOAD, without any way to quote it.
- */
+/* Characters that separate names in LD_PRELOAD; there is no way to quote them. */
 #define SEPARATORS ": "
 
-/* The name of the module for LD_PRELOAD, as a new string. Where its path cannot be one, the name
- * goes through a descriptor of this process, which stays open as long as the broker answers. */
+/* The name of the module for LD_PRELOAD, as a new string. If its path contains a separator, the
+ * name refers to a descriptor of this process, which stays open as long as the broker answers. */
 static char *find_module(struct error *error)
 {
     char *path, *name;
@@ -46,7 +45,7 @@ static bool set_variable(const char *name, const char *value, struct error *erro
            error_set_errno(error, errno, "%s: cannot be set in the environment", name);
 }
 
-/* Sets NAME to FIRST:SECOND, or to one of them where the other is empty or NULL. */
+/* Sets NAME to FIRST:SECOND, or to one of them if the other is empty or NULL. */
 static bool set_list(const char *name, const char *first, const char *second, struct error *error)
 {
     char *value;
@@ -63,7 +62,7 @@ static bool set_list(const char *name, const char *first, const char *second, st
     return done;
 }
 
-/* True where the list begins with that name, as it does inside another run. */
+/* True if the list begins with the name, as it does inside another run. */
 static bool begins_with(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -72,8 +71,8 @@ static bool begins_with(const char *list, const char *name)
            (list[length] == '\0' || strchr(SEPARATORS, list[length]) != NULL);
 }
 
-/* AddressSanitizer's runtime, where it is a shared library, refuses to start behind another one
- * that is preloaded, as that might allocate memory. This one never does. */
+/* AddressSanitizer's runtime, if it is a shared library, refuses to start after another preloaded
+ * library, as that might allocate memory. The preload module never does. */
 static bool set_sanitizer_options(struct error *error)
 {
     const char *options = getenv("ASAN_OPTIONS");

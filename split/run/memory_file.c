@@ -36,7 +36,7 @@ void memory_file_allow(struct memory_file *file, uint64_t more)
 
     if (!add_fits(file->allowed, more, &sum) || sum > most)
         sum = most;
-    /* What is there already was allowed. */
+    /* The present size was allowed before. */
     if (sum > file->allowed)
         file->allowed = sum;
 }

@@ -1,8 +1,8 @@
 /*
  * The preload module in the command: see run/module.h.
  *
- * The bytes of COVSPLIT_PRELOAD_FILE are linked into the command, and become a file in memory for
- * the dynamic linkers of other programs.
+ * The file COVSPLIT_PRELOAD_FILE is linked into the command as bytes, and written to a file in
+ * memory, which the dynamic linkers of other programs load.
  */
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /*
  * The preload module as a file: see run/module.h.
  *
- * It is found by where the command itself is, so that an installation can be moved.
- * COVSPLIT_PRELOAD_INSTALLED and COVSPLIT_PRELOAD_BUILT are the ways from the command's directory
- * to the module, as the build system knows them.
+ * It is found relative to the command itself, so that an installation can be moved.
+ * COVSPLIT_PRELOAD_INSTALLED and COVSPLIT_PRELOAD_BUILT are its paths relative to the command's
+ * directory, set by the build system.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +28,8 @@ static bool find_directory(char directory[PATH_MAX], struct error *error)
     return true;
 }
 
-/* The module's path without "..": what is in LD_PRELOAD is seen by many. NULL where it is not
- * there, with an errno of ENOMEM where that is not known. */
+/* The module's path without "..", as LD_PRELOAD is seen by many. NULL if it does not exist; errno
+ * is ENOMEM if that could not be found out. */
 static char *find_below(const char *directory, const char *relative)
 {
     char *path, *found;

@@ -1,19 +1,19 @@
 /*
  * libcovsplit-preload.so: the module that `covsplit run` loads into every program.
  *
- * It stands in front of the functions that open files. Where one has opened a regular file for
- * reading that begins like an image, a sidecar or a raw profile, the module asks the broker (see
- * preload_protocol.h), and puts what it gets in the place of the file, under the same descriptor.
- * All other files pass, for the price of a statx and a pread.
+ * It interposes the functions that open files. If a program opens a regular file for reading that
+ * begins like an image, a sidecar or a raw profile, the module asks the broker (see
+ * preload_protocol.h), and replaces the file by what it gets, under the same descriptor. For all
+ * other files it only costs a statx and a pread.
  *
- * A guest in a program that knows nothing of it must be small: no library but libc, no allocation,
- * no threads, no lock, nothing written but the flag below. So it may be called before any
+ * A module in a program that does not know of it must be small: no library but libc, no allocation,
+ * no threads, no locks, nothing written but the flag below. So it may be called before any
  * constructor has run, from inside malloc, in the child of a vfork and in a signal handler. Its own
- * system calls go through syscall(2), which is no cancellation point and which nobody else has
- * interposed; and none of the functions that it calls is new in some version of a C library (as
- * fstat is in glibc 2.33), so that the same file can be loaded into programs of old systems.
+ * system calls go through syscall(2), which is not a cancellation point and which no other module
+ * interposes; and it calls no function that is new in some version of a C library (as fstat is in
+ * glibc 2.33), so that the same file can be loaded into programs of old systems.
  *
- * This file is compiled without _FILE_OFFSET_BITS, which would make open and open64 one name.
+ * This file is compiled without _FILE_OFFSET_BITS, which would make open and open64 the same name.
  */
 #include <dlfcn.h>
 #include <elf.h>
@@ -35,8 +35,8 @@
 
 #include "split/run/preload_protocol.h"
 
-/* Each function has a name of its own here, and the one that it stands in front of in the module:
- * the headers may declare that one in ways that a definition would clash with. */
+/* Each function is named differently here and gets the name of the interposed function in the
+ * module: the headers may declare that one in ways that a definition would clash with. */
 #define INTERPOSE(name) __asm__(#name) __attribute__((visibility("default")))
 
 /* ---- what the constructor finds ---- */
@@ -48,7 +48,8 @@ typedef int openat_2_function(int directory, const char *path, int flags);
 typedef FILE *fopen_function(const char *path, const char *mode);
 typedef FILE *freopen_function(const char *path, const char *mode, FILE *stream);
 
-/* The definitions behind ours. NULL before the constructor has run, and where there is none. */
+/* The next definitions of the functions. NULL before the constructor has run, or if there is
+ * none. */
 static struct {
     open_function *open, *open64;
     open_2_function *open_2, *open64_2;
@@ -58,14 +59,14 @@ static struct {
     freopen_function *freopen, *freopen64;
 } next;
 
-/* Where the broker is. Size 0: nowhere. */
+/* The address of the broker. Its size is 0 if there is none. */
 static struct sockaddr_un broker;
 static socklen_t broker_size;
 
-/* The broker has ended, and was reported to have. */
+/* The end of the broker was reported. */
 static atomic_flag is_gone_reported = ATOMIC_FLAG_INIT;
 
-/* dlsym gives functions as pointers to objects. */
+/* dlsym returns functions as pointers to objects. */
 static void find_next(void *function, const char *name)
 {
     void *found = dlsym(RTLD_NEXT, name);
@@ -108,7 +109,7 @@ __attribute__((constructor(101))) static void prepare(void)
 
 /* ---- what could be converted ---- */
 
-/* Bytes that a kind of file begins with. */
+/* The first bytes of a kind of file. */
 struct magic {
     const char *bytes;
     size_t size;
@@ -120,8 +121,8 @@ struct magic {
     }
 
 /* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders. COFF images: the DOS header.
- * Mach-O images: MH_MAGIC_64, and of universal ones FAT_MAGIC and FAT_MAGIC_64 with a small count
- * (Java's class files begin like that, too: the broker knows them). */
+ * Mach-O images: MH_MAGIC_64, and for universal ones FAT_MAGIC and FAT_MAGIC_64 with a small count
+ * (Java class files begin like that too; the broker recognizes these). */
 static const struct magic magics[] = {
     MAGIC("\xfflprofr\x81"),
     MAGIC("\x81rforpl\xff"),
@@ -145,8 +146,8 @@ static bool is_elf_image(const uint8_t *start)
     return type == ET_EXEC || type == ET_DYN;
 }
 
-/* Attributes in sysfs and the like claim to be of this size, but have no blocks. To read one may
- * have effects, and must be left to the program. */
+/* Attributes in sysfs and the like claim this size, but have no blocks. Reading one may have
+ * effects and must be left to the program. */
 #define KERNEL_FILE_SIZE 4096
 
 static bool may_be_converted(int file)
@@ -192,7 +193,7 @@ static void print(const char *text, size_t size)
     (void)!syscall(SYS_write, STDERR_FILENO, text, size);
 }
 
-/* One line: the file could have been one to convert, and nobody is there to tell. */
+/* Prints one line: the file might be one to convert, but there is no broker to tell. */
 static void report_as_it_is(const char *path, const char *why)
 {
     static const char start[] = "covsplit: warning: ", middle[] = ": read as it is: ";
@@ -207,7 +208,7 @@ static void report_as_it_is(const char *path, const char *why)
     (void)!syscall(SYS_writev, STDERR_FILENO, parts, sizeof(parts) / sizeof(parts[0]));
 }
 
-/* A connection to the broker: to a process of the same user. -1 with errno. */
+/* Connects to the broker, which must be a process of the same user. -1 with errno. */
 static int connect_to_broker(void)
 {
     long connection = syscall(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -247,8 +248,8 @@ static bool send_question(int connection, int file, int directory, const char *p
     return retry(SYS_sendmsg, connection, (long)&message, MSG_NOSIGNAL) > 0;
 }
 
-/* Waits for the answer and prints the text in it. *content is what to read instead, -1 for nothing.
- * False where no sound answer came. */
+/* Waits for the answer and prints its text. *content is the descriptor to read instead, or -1.
+ * False if there was no valid answer. */
 static bool receive_answer(int connection, int *content)
 {
     struct {
@@ -277,13 +278,13 @@ static bool receive_answer(int connection, int *content)
     return true;
 }
 
-/* Asks for what to read instead of the file. -1: the file itself. */
+/* Asks for the descriptor to read instead of the file; -1 for the file itself. */
 static int ask(int file, int directory, const char *path)
 {
     int connection = connect_to_broker(), content = -1;
 
     if (connection < 0) {
-        /* Whatever goes on from here does so without the broker, and one line says so. */
+        /* Everything that still runs has to do without the broker, and one line says so. */
         if (errno != ECONNREFUSED)
             report_as_it_is(path, "'covsplit run' cannot be reached from this process");
         else if (!atomic_flag_test_and_set(&is_gone_reported))
@@ -297,7 +298,7 @@ static int ask(int file, int directory, const char *path)
     return content;
 }
 
-/* Puts what the broker has in the place of an opened file, under its number. */
+/* Replaces an opened file by what the broker has for it, under the same descriptor. */
 static void replace(int file, int directory, const char *path)
 {
     int number = errno, content;
@@ -316,7 +317,7 @@ static void replace(int file, int directory, const char *path)
 
 /* ---- open ---- */
 
-/* Only who reads, and nothing but reads, wants anything else than the file itself. */
+/* Only files that are opened read-only are ever replaced. */
 static int opened(int file, int directory, const char *path, int flags)
 {
     if (file >= 0 && (flags & O_ACCMODE) == O_RDONLY &&
@@ -325,7 +326,7 @@ static int opened(int file, int directory, const char *path, int flags)
     return file;
 }
 
-/* For when nothing is known of the next definition: what it would do. */
+/* Does what the next definition would do, if that is unknown. */
 static int open_by_kernel(int directory, const char *path, int flags, mode_t mode)
 {
     return (int)syscall(SYS_openat, directory, path, flags, mode);
@@ -336,7 +337,7 @@ static bool takes_mode(int flags)
     return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-/* The mode is an argument only where a file may be created. */
+/* The mode is an argument only if a file may be created. */
 #define READ_MODE(mode, flags)                                                                     \
     do {                                                                                           \
         if (takes_mode(flags)) {                                                                   \
@@ -401,7 +402,7 @@ int preload_openat64(int directory, const char *path, int flags, ...)
     return openat_with(next.openat64, directory, path, flags, mode);
 }
 
-/* What programs that are compiled with _FORTIFY_SOURCE call instead. */
+/* Programs compiled with _FORTIFY_SOURCE call these instead. */
 int preload_open_2(const char *path, int flags) INTERPOSE(__open_2);
 int preload_open64_2(const char *path, int flags) INTERPOSE(__open64_2);
 int preload_openat_2(int directory, const char *path, int flags) INTERPOSE(__openat_2);
@@ -437,8 +438,7 @@ int preload_openat64_2(int directory, const char *path, int flags)
 
 /* ---- fopen ---- */
 
-/* A stream that was just opened has read nothing yet, so its descriptor may change what it is of.
- */
+/* A stream that was just opened has not read anything yet, so its descriptor can be replaced. */
 static FILE *stream_opened(FILE *stream, const char *path, const char *mode)
 {
     if (stream != NULL && path != NULL && mode[0] == 'r' && strchr(mode, '+') == NULL &&
@@ -447,8 +447,8 @@ static FILE *stream_opened(FILE *stream, const char *path, const char *mode)
     return stream;
 }
 
-/* There is no system call to stand in for these: before the constructor has run, the next one is
- * looked up, which is safe where a stream can be opened. */
+/* No system call can do the work of these: before the constructor has run, the next definition is
+ * looked up, which is safe wherever a stream can be opened. */
 static FILE *fopen_with(fopen_function *function, const char *name, const char *path,
                         const char *mode)
 {

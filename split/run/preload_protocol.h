@@ -1,16 +1,16 @@
 /*
- * What the preload module and its broker, `covsplit run`, say to each other.
+ * The protocol between the preload module and its broker, `covsplit run`.
  *
- * The broker listens on a socket of type SOCK_SEQPACKET with a name of its own in the abstract
- * namespace, which the environment hands down to every process that the command starts. The module
- * makes a connection for each question: whatever a program does to its descriptors between two
- * questions (fork, exec, close all) does not matter then.
+ * The broker listens on a SOCK_SEQPACKET socket in the abstract namespace, whose name every process
+ * that the command starts inherits in its environment. The module makes a new connection for each
+ * question, so it does not matter what a program does to its descriptors between two questions
+ * (fork, exec, closing all of them).
  *
  * question: struct preload_question and the path, in one message, with the descriptor of the file
  * that was opened.
  *
- * answer: struct preload_answer and a text for standard error, in one message; with a descriptor
- * where the program is to read that instead of the file.
+ * answer: struct preload_answer and a text for standard error, in one message; with a descriptor if
+ * the program is to read that instead of the file.
  *
  * A message that breaks these rules ends the connection, and the file is read as it is.
  */
@@ -24,25 +24,25 @@
 #define PRELOAD_ENVIRONMENT "COVSPLIT_RUN"
 #define PRELOAD_PREFIX      "1:"
 
-/* Characters of the name, without the NUL byte that stands before it in an abstract address. */
+/* The maximum length of the name, without the NUL byte that precedes it in an abstract address. */
 #define PRELOAD_NAME_MAX 64
 
-/* Bytes of a path, and of a text with its newline. Neither has a NUL at its end. */
+/* The maximum length of a path, and of a text with its newline. Neither ends with NUL. */
 #define PRELOAD_PATH_MAX 4096
 #define PRELOAD_TEXT_MAX 1280
 
 struct preload_question {
-    /* What the path is relative to, as openat(2) takes it: AT_FDCWD, or a descriptor of the program
-     * that asks. */
+    /* The first argument of openat(2), which the path is relative to: AT_FDCWD, or a descriptor of
+     * the program that asks. */
     int32_t directory;
 };
 
 struct preload_answer {
-    uint32_t text_size; /* of what follows */
+    uint32_t text_size; /* of the text that follows */
 };
 
-/* A file of fewer bytes is nothing that could be converted. It is also how many bytes the module
- * looks at. */
+/* Smaller files cannot be anything to convert. This is also the number of bytes that the module
+ * examines. */
 #define PRELOAD_SIZE_MIN 64
 
 #endif

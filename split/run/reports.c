@@ -1,5 +1,5 @@
 /*
- * Reports that were made: see run/reports.h.
+ * Remembering reports: see run/reports.h.
  */
 #include "split/run/reports.h"
 
@@ -11,12 +11,12 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 
-/* A bound for memory: some 6 MB. */
+/* Limits the memory to some 6 MB. */
 #define REPORTS_MAX 65536
 
 struct run_reports {
     pthread_mutex_t lock;
-    void *tree; /* of tsearch: digests of files and messages */
+    void *tree; /* a tsearch tree of the reports' digests */
     size_t count;
 };
 
@@ -43,7 +43,7 @@ static int compare(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct digest));
 }
 
-/* The report of a file: which one it is, and what is said of it. */
+/* The digest of a report: of the file's identity and the message. */
 static bool report_digest(const struct stat *file, const char *message, struct digest *digest)
 {
     struct buffer text = {0};

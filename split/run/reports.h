@@ -1,6 +1,6 @@
 /*
- * What `covsplit run` has reported already, so that each file is reported once for a whole process
- * tree. All threads share it.
+ * The messages that `covsplit run` has printed, so that each is printed once for each file in a
+ * whole process tree. All threads share them.
  */
 #ifndef COVSPLIT_SPLIT_RUN_REPORTS_H
 #define COVSPLIT_SPLIT_RUN_REPORTS_H
@@ -10,12 +10,12 @@
 
 struct run_reports;
 
-/* NULL where there is no memory. Freed with run_reports_free (NULL allowed). */
+/* NULL if out of memory. Free with run_reports_free (NULL is allowed). */
 struct run_reports *run_reports_new(void);
 void run_reports_free(struct run_reports *reports);
 
-/* True the first time that this is said of the file. Always true once there are so many reports
- * that no more are kept. */
+/* True the first time that it is called for this file and message. After too many reports they are
+ * no longer remembered, and the result is always true. */
 bool run_reports_is_new(struct run_reports *reports, const struct stat *file, const char *message);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * covsplit run: runs a command whose programs read sidecars, stripped images and lightweight
- * profiles as what they stand for.
+ * covsplit run: runs a command in whose programs sidecars, stripped images and lightweight profiles
+ * read as what they stand for.
  *
  * The command is a child; this process stays beside it as the broker that converts files
  * (broker.h).
@@ -14,11 +14,11 @@
 #include "split/run/broker.h"
 #include "split/run/environment.h"
 
-/* Runs the command; *status is that of the process, as of waitpid. */
+/* Runs the command; *status is that of waitpid. */
 static bool run(const struct parsed_options *options, struct broker *broker, int *status,
                 struct error *error)
 {
-    /* The operands are those of main, whose strings execvp may have. */
+    /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)options->operands;
     struct child child = {0};
     int number = 0;

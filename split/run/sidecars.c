@@ -1,14 +1,14 @@
 /*
  * Sidecars of a run: see run/sidecars.h.
  *
- * An open sidecar holds what was decompressed of it for profiles, which costs far more than to
- * convert one profile more. So sidecars stay open, up to SIDECARS_MAX of them, and each is used by
- * one thread at a time, as the reader library wants it. They are read into memory, so that it does
- * not matter what others do to the files; and they are known by what file they were read from, its
- * times included, since a build may put another one of the same UUID in its place at any time.
+ * An open sidecar holds its decompressed data for profiles, which takes far longer to produce than
+ * converting one more profile. So up to SIDECARS_MAX sidecars stay open. Each is used by one thread
+ * at a time, as the reader library requires. They are read into memory, so that later changes to
+ * the files do not matter, and are identified by the file that they were read from, including its
+ * times, since a build may replace that by another one with the same UUID at any time.
  *
- * Whatever a sidecar is named, it is only used for what it fits: a report with the mapping of
- * another build would look right, and be wrong.
+ * A sidecar is used only for what it fits, whatever its name: a report with the mapping of another
+ * build would look right, but be wrong.
  */
 #include "split/run/sidecars.h"
 
@@ -24,17 +24,17 @@
 #define SIDECARS_MAX 16
 
 struct run_sidecar {
-    struct profile_sidecar opened; /* the first member: what others see of it */
-    struct digest identity;        /* of the file that it was read from */
-    pthread_mutex_t in_use;        /* held by whoever it is lent to */
-    unsigned users;                /* those who wait for it included */
+    struct profile_sidecar opened; /* must be the first member: callers see only this */
+    struct digest identity;        /* of the file it was read from */
+    pthread_mutex_t in_use;        /* held while it is lent */
+    unsigned users;                /* including those who wait for it */
     struct run_sidecar *next;
 };
 
 struct run_sidecars {
     struct sidecar_places places;
-    pthread_mutex_t lock;    /* of what follows */
-    struct run_sidecar *all; /* the last one used first */
+    pthread_mutex_t lock;    /* protects the members below */
+    struct run_sidecar *all; /* most recently used first */
 };
 
 struct digest run_sidecars_file_identity(const struct stat *status)
@@ -96,7 +96,7 @@ void run_sidecars_set_up(const struct run_sidecars *sidecars, struct sidecar *si
     sidecar_set_up(sidecar, sidecars->places.options);
 }
 
-/* Closes those that were not used for longest, with the lock held. */
+/* Closes the least recently used ones. The lock must be held. */
 static void trim(struct run_sidecars *sidecars)
 {
     struct run_sidecar **place = &sidecars->all;
@@ -125,7 +125,7 @@ void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar 
     pthread_mutex_unlock(&sidecars->lock);
 }
 
-/* Takes the sidecar over; the caller is its first user. NULL where there is no memory. */
+/* Takes ownership of the sidecar; the caller is its first user. NULL if out of memory. */
 static struct run_sidecar *add(struct run_sidecars *sidecars, struct sidecar *opened,
                                const struct digest *identity)
 {
@@ -145,7 +145,8 @@ static struct run_sidecar *add(struct run_sidecars *sidecars, struct sidecar *op
     return sidecar;
 }
 
-/* The one that was read from that file, moved to the front; NULL where it is not open. */
+/* Finds the sidecar that was read from that file and moves it to the front; NULL if it is not
+ * open. */
 static struct run_sidecar *find_open(struct run_sidecars *sidecars, const struct digest *identity)
 {
     for (struct run_sidecar **place = &sidecars->all; *place != NULL; place = &(*place)->next) {
@@ -164,7 +165,7 @@ static struct run_sidecar *find_open(struct run_sidecars *sidecars, const struct
 
 /* ---- searches ---- */
 
-/* Reads the sidecar, unless that was done before. With the lock held. */
+/* Reads the sidecar, unless that was done before. The lock must be held. */
 static struct run_sidecar *read_file(struct run_sidecars *sidecars, int fd, const char *path,
                                      struct error *error)
 {
@@ -190,7 +191,7 @@ static struct run_sidecar *read_file(struct run_sidecars *sidecars, int fd, cons
     return sidecar;
 }
 
-/* Takes the sidecar at the path if it fits, once nobody else uses it. */
+/* Takes the sidecar at the path if it fits, after waiting until nobody else uses it. */
 static struct profile_sidecar *take(struct run_sidecars *sidecars, struct sidecar_search *search,
                                     const char *path, struct error *error)
 {
@@ -235,7 +236,7 @@ struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
 
     if (sidecar_search_start(&search, &sidecars->places, wanted, error)) {
         sidecar = go_through(sidecars, &search);
-        /* What is known of directories may be old. */
+        /* The index of the directories may be out of date. */
         if (sidecar == NULL && sidecar_search_again(&search, error)) {
             sidecar = go_through(sidecars, &search);
             if (sidecar == NULL)
@@ -246,9 +247,9 @@ struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
     return sidecar;
 }
 
-/* What there is at every place, so that a file that comes, goes or changes makes another digest. Of
- * a directory, what is known of it: what it says of one file, and what was found by it, is always
- * looked at again, and where nothing was found nothing is kept. */
+/* Adds what is at every place, so that a file that appears, disappears or changes makes another
+ * digest. For a directory, its index is used: the entry of a found file is always checked again,
+ * and nothing is cached if nothing was found. */
 bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sidecar_wanted *wanted,
                            struct digest_stream *digest, struct error *error)
 {

@@ -1,11 +1,11 @@
 /*
  * covsplit export: objects that unmodified llvm-cov and llvm-profdata read in place of images.
  *
- * common/sidecar/object.h makes them; this file decides which ones and where they go. One object
- * goes to -o; any number to the places where debuggers, llvm-cov and debuginfod look for debug
- * information by UUID: DIR/.build-id/ab/cdef....debug. What is there already and is no object of
- * ours may be real debug information, and stays. Of several objects each stands for itself: one
- * that fails is a message.
+ * common/sidecar/object.h makes the objects; this file decides which ones, and where they go: a
+ * single object to -o, or any number to the places where debuggers, llvm-cov and debuginfod look
+ * for debug information by UUID: DIR/.build-id/ab/cdef....debug. A file that is already there and
+ * was not made by covsplit may be real debug information, and is kept. If one of several objects
+ * cannot be made, that is reported, and the others are made.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -29,8 +29,8 @@
 #include "split/cli/sidecar_search.h"
 #include "split/sidecars/sidecar_check.h"
 
-/* Sidecars are counted in so many units of progress each, whatever their size: how much there is to
- * do in one is only known when it is open. */
+/* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
+ * when it is open. */
 #define UNITS_PER_SIDECAR 1000
 
 struct export
@@ -38,19 +38,19 @@ struct export
     const struct parsed_options *options;
     struct sidecar_places places;
     struct progress progress;
-    uint64_t count; /* of sidecars in the stores */
+    uint64_t count; /* number of sidecars in the stores */
     bool failed;    /* some object could not be made */
 };
 
 /* ---- one object ---- */
 
-/* A sink that shows progress too. */
+/* A sink that also shows progress. */
 struct object_sink {
     struct output *output;
     struct progress *progress;
     uint64_t expected; /* bytes */
     uint64_t written;
-    uint64_t units; /* that the progress knows of */
+    uint64_t units; /* units that the progress bar has counted */
 };
 
 static bool write_part(void *context, struct bytes part, struct error *error)
@@ -67,7 +67,7 @@ static bool write_part(void *context, struct bytes part, struct error *error)
     return output_write(sink->output, part, error);
 }
 
-/* About how large the object becomes, and not 0. */
+/* The approximate size of the object, at least 1. */
 static uint64_t expected_size(const struct sidecar *sidecar)
 {
     uint64_t size = 1;
@@ -95,8 +95,8 @@ static bool write_object(struct export *export, const struct sidecar *sidecar,
     return done;
 }
 
-/* Only what another export has left may go. A sidecar must not, even with --replace: it may be the
- * only place where an image's coverage data is. */
+/* Checks that a file may be replaced: only what another export has written may. A sidecar must not
+ * be replaced even with --replace: it may be the only place with an image's coverage data. */
 static bool check_existing(const struct export *export, const char *path, struct error *error)
 {
     struct input input;
@@ -117,12 +117,12 @@ static bool check_existing(const struct export *export, const char *path, struct
         return error_set(error, "%s: is a sidecar, which would be replaced; give another place",
                          path);
     return may_go || error_set(error,
-                               "%s: is there, and covsplit did not make it; it may be debug "
+                               "%s: exists, and covsplit did not make it; it may be debug "
                                "information; give another place, or --replace to overwrite it",
                                path);
 }
 
-/* The directories of the path are made where `in_directory` is set. */
+/* Makes the directories of the path if `in_directory` is set. */
 static bool export_to(struct export *export, const struct sidecar *sidecar, const char *path,
                       bool in_directory, struct error *error)
 {
@@ -180,7 +180,7 @@ static bool export_one(struct export *export, const struct sidecar *sidecar, str
 
 /* ---- all of them ---- */
 
-/* One line for each object that could not be made. */
+/* Prints one line for an object that could not be made. */
 static void report_failure(struct export *export, const struct error *error)
 {
     progress_finish(&export->progress);
@@ -202,7 +202,7 @@ static void export_from(struct export *export, const char *path, const struct uu
     sidecar_close(sidecar);
 }
 
-/* *full is the UUID that begins so, which is that of a sidecar in the places. */
+/* Finds the UUID of a sidecar in the places that begins with `start`, and stores it in *full. */
 static bool complete_uuid(const struct export *export, const struct uuid *start, struct uuid *full,
                           struct error *error)
 {
@@ -223,8 +223,8 @@ static bool complete_uuid(const struct export *export, const struct uuid *start,
     return done;
 }
 
-/* NULL with an error where there is none that could be exported; *is_placeholder where there is
- * one, but it holds nothing. */
+/* Finds a sidecar. NULL with an error if there is none to export; *is_placeholder says that there
+ * is one, but it is a placeholder. */
 static struct sidecar *find_sidecar(const struct export *export, const struct uuid *uuid,
                                     bool *is_placeholder, struct error *error)
 {
@@ -239,7 +239,7 @@ static struct sidecar *find_sidecar(const struct export *export, const struct uu
     return sidecar;
 }
 
-/* Of the UUID, or of the only one that begins so. */
+/* Exports the sidecar of the UUID, or of the only one that begins with it. */
 static void export_found(struct export *export, const struct uuid *start)
 {
     struct error error = {0};
@@ -272,7 +272,7 @@ static bool export_sidecar(void *context, const char *path, const struct uuid *u
                            struct error *error)
 {
     (void)error;
-    /* Somebody may clean up the store meanwhile. */
+    /* Another process may clean up the store meanwhile. */
     if (access(path, F_OK) == 0 || errno != ENOENT)
         export_from(context, path, uuid);
     return true;
@@ -336,7 +336,8 @@ static int compare_uuids(const void *a, const void *b)
     return order != 0 ? order : (left->size > right->size) - (left->size < right->size);
 }
 
-/* What --sidecar names, or else the current directory, has: one of each UUID. */
+/* Lists the sidecars that --sidecar names, or else those of the current directory, one for each
+ * UUID. */
 static bool list_loose(struct export *export, struct loose_matches *all, struct error *error)
 {
     const struct sidecar_places *places = &export->places;
@@ -361,7 +362,8 @@ static bool list_loose(struct export *export, struct loose_matches *all, struct 
     return done;
 }
 
-/* Placeholders, and sidecars of images without coverage, count for nothing. */
+/* Exports the sidecar of a UUID. Placeholders, and sidecars of images without coverage, are
+ * ignored. */
 static void export_loose_one(struct export *export, const struct uuid *uuid)
 {
     struct error error = {0};
@@ -393,12 +395,12 @@ static void report_faults(struct export *export)
         loose_add_faults(export->places.loose, directories->directories[i], &faults);
     if (faults.count == 0)
         return;
-    error_set(&error, "%.800s (so %zu in all); remove what is no sidecar", faults.first.message,
-              faults.count);
+    error_set(&error, "%.800s (%zu such files in all); remove what is not a sidecar",
+              faults.first.message, faults.count);
     report_failure(export, faults.count == 1 ? &faults.first : &error);
 }
 
-/* What was reported already needs no second line. */
+/* Checks the number of sidecars: one for -o, and not 0, unless that was reported already. */
 static bool check_count(const struct export *export, uint64_t count, struct error *error)
 {
     if (count > 1 && option_given(export->options, OPTION_OUTPUT))
@@ -454,7 +456,8 @@ static bool export_all(struct export *export, struct error *error)
 
 /* ---- the command line ---- */
 
-/* Among several files, or those of a directory, UUIDs choose. */
+/* Whether --sidecar names a single file. Among several files, or those of a directory, UUIDs can
+ * choose. */
 static bool names_one_file(const struct parsed_options *options)
 {
     const char *path = option_text_at(options, OPTION_SIDECAR, 0);
@@ -464,7 +467,7 @@ static bool names_one_file(const struct parsed_options *options)
            (stat(path, &status) != 0 || !S_ISDIR(status.st_mode));
 }
 
-/* What the tables of options cannot say. */
+/* Checks what the table of options cannot express. */
 static int check_usage(const struct parsed_options *options)
 {
     const char *environment = getenv(STORE_ENVIRONMENT);

@@ -1,9 +1,9 @@
 /*
- * covsplit join: the original image from a stripped one and its sidecar; of a universal image, each
- * slice that was split is joined with its sidecar, and the others are copied.
+ * covsplit join: makes the original image from a stripped one and its sidecar. In a universal
+ * image, each slice that was split is joined with its sidecar, and the others are copied.
  *
- * The digest of each original is checked while it is made, and the output gets its name only after
- * that.
+ * The digest of each original is checked while it is written, and the output gets its name only
+ * after that.
  */
 #include <stdlib.h>
 
@@ -22,14 +22,14 @@ struct joining {
     const struct parsed_options *options;
     struct sidecar_places places;
     struct input stripped;
-    struct container container; /* as in the stripped file, and later as in the original */
-    struct sidecar *sidecars[SLICES_MAX]; /* of the slices; NULL: the slice is copied */
+    struct container container;           /* as in the stripped file; later as in the original */
+    struct sidecar *sidecars[SLICES_MAX]; /* by slice; NULL: the slice is copied */
     struct output output;
 };
 
 /* ---- sidecars ---- */
 
-/* What cannot be planned was not split, and is copied. */
+/* A slice for which no plan can be made was not split, and is copied. */
 static bool find_out_whether_split(const struct input *slice, bool *is_split, struct error *error)
 {
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
@@ -41,14 +41,14 @@ static bool find_out_whether_split(const struct input *slice, bool *is_split, st
     return is_known;
 }
 
-/* Files that --sidecar names are for some of the slices; which ones, their digests say. */
+/* Files that --sidecar names may belong to only some of the slices; digests tell to which. */
 static bool may_lack_sidecar(const struct joining *joining, const struct sidecar_search *search)
 {
     return joining->container.is_universal && joining->places.files.count != 0 &&
            joining->places.directories.count == 0 && !search->met_unusable;
 }
 
-/* *sidecar is NULL where the slice is to be copied. */
+/* *sidecar is NULL if the slice is to be copied. */
 static bool find_sidecar(const struct joining *joining, const struct input *slice,
                          struct sidecar **sidecar, struct error *error)
 {
@@ -66,7 +66,7 @@ static bool find_sidecar(const struct joining *joining, const struct input *slic
                     sidecar_check_output(joining->options, sidecar_name(*sidecar), error));
 }
 
-/* A thin image that was not split has a sidecar too, where there was nothing to take out. */
+/* A thin image that was not split has a sidecar too, if there was nothing to take out. */
 static bool find_sidecar_of_slice(struct joining *joining, size_t index, struct error *error)
 {
     struct slice *slice = &joining->container.slices[index];

@@ -20,7 +20,7 @@ static bool add_entry(struct keep_list *list, const struct uuid *uuid)
     return true;
 }
 
-/* The line without its comment and the blanks around it. */
+/* Cuts the comment and surrounding blanks off the line. */
 static char *trim(char *line)
 {
     static const char blanks[] = " \t\r\n";
@@ -54,12 +54,12 @@ static bool read_lines(struct keep_list *list, FILE *stream, const char *name, c
         if (!add_entry(list, &uuid))
             return error_out_of_memory(error, name, list->count * sizeof(*list->entries));
     }
-    /* Lines that are not read are sidecars that are removed: anything but the end is an error, also
-     * where there is no memory for a line. */
+    /* Unread lines would mean removed sidecars, so anything but the end of the file is an error,
+     * including lack of memory for a line. */
     return feof(stream) || error_set_errno(error, errno, "%s: cannot be read", name);
 }
 
-/* As memcmp does, and the shorter one first. */
+/* Compares like memcmp; if one is a prefix of the other, it comes first. */
 static int compare_bytes(const void *a, const void *b)
 {
     const struct uuid *one = &((const struct keep_entry *)a)->uuid;
@@ -126,7 +126,7 @@ void keep_list_free(struct keep_list *list)
 
 /* ---- searching ---- */
 
-/* Every beginning of the UUID is looked up. */
+/* Looks up every prefix of the UUID. */
 bool keep_list_has(struct keep_list *list, const struct uuid *uuid)
 {
     bool found = false;

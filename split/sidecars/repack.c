@@ -1,10 +1,10 @@
 /*
- * covsplit repack: gives sidecars the compact form later, which a split in a hurry has not given
- * them.
+ * covsplit repack: makes sidecars compact that were written quickly.
  *
- * Each sidecar is replaced by itself, by one rename, when the new one is proved and on the disk: so
- * this can be ended at any time, and run again. Splits and cleaners may work on a store meanwhile.
- * What they do wins: a sidecar that they have replaced is begun again from what they put there.
+ * Each sidecar is replaced separately, by one rename, after the new one has been checked and synced
+ * to disk. So the command can be killed at any time and run again. Other processes may add, replace
+ * or remove sidecars of a store meanwhile. Their changes take precedence: if they have replaced a
+ * sidecar, repacking starts again from the new one.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,17 +22,17 @@
 
 #define PERMISSION_BITS 07777
 
-/* How often a sidecar is begun again that others replace meanwhile. */
+/* How often to start again with a sidecar because others have replaced it. */
 #define ATTEMPTS 10
 
 enum outcome {
     OUTCOME_FAULT,
     OUTCOME_REPACKED,
-    OUTCOME_UNCHANGED, /* no compact form fits, and it is compressed as it would be */
+    OUTCOME_UNCHANGED, /* no compact form fits, and the new bytes are those of the old one */
     OUTCOME_COMPACT,
     OUTCOME_PLACEHOLDER,
     OUTCOME_INEXACT,
-    OUTCOME_GONE, /* removed by somebody else */
+    OUTCOME_GONE, /* removed by another process */
     OUTCOME_OVERTAKEN,
     OUTCOME_COUNT,
 };
@@ -50,7 +50,7 @@ struct repacking {
     unsigned threads_each; /* for one sidecar */
     struct progress progress;
     uint64_t counts[OUTCOME_COUNT];
-    uint64_t size_before, size_after; /* bytes, of those that were repacked */
+    uint64_t size_before, size_after; /* bytes; sums for those that were repacked */
 };
 
 /* ---- one sidecar ---- */
@@ -126,7 +126,7 @@ static void report_verbose(const struct job *job)
 {
     static const char *const notes[OUTCOME_COUNT] = {
         [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
-        [OUTCOME_COMPACT] = "is compact already",
+        [OUTCOME_COMPACT] = "already compact",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
         [OUTCOME_INEXACT] = "skipped: made with --no-exact",
         [OUTCOME_GONE] = "skipped: was removed meanwhile",
@@ -165,14 +165,14 @@ static void retire_job(void *context, void *done)
     free(done);
 }
 
-/* The sizes are for people. */
+/* Prints totals, with sizes rounded for people. */
 static void report_total(const struct repacking *repacking)
 {
     const uint64_t *counts = repacking->counts;
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
     char repacked[COUNT_TEXT_MAX], compact[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
-    printf("%s repacked: %s before, %s after; %s compact already, %s skipped\n",
+    printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
            count_text(counts[OUTCOME_REPACKED], "sidecar", repacked),
            human_size(repacking->size_before, before), human_size(repacking->size_after, after),
            number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),

@@ -91,7 +91,7 @@ void report_list(struct report *report, const char *key, const char *label)
         json_begin_array(report->json, key);
 }
 
-/* A cell holds no more than a message, however long a list from a file is. */
+/* A cell is not longer than a message, however long a list in a file is. */
 void report_list_word(struct report *report, const char *word)
 {
     size_t length = strlen(report->list);

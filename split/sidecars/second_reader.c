@@ -1,12 +1,12 @@
 /*
  * Reading an image in a child process by LIEF: see second_reader.h.
  *
- * The child writes the outline into a file in memory, in just the words of coff/outline.c and
- * macho/outline.c, so to compare is to compare bytes, and the first line that differs says what is
- * wrong.
+ * The child writes the outline into a file in memory, in exactly the form of coff/outline.c and
+ * macho/outline.c, so that the outlines can be compared as bytes, and the first different line
+ * shows what is wrong.
  */
 #ifdef COVSPLIT_WITH_LIEF
-/* First of all: where there is no bool yet, it defines one. */
+/* Included first: it defines bool if that is not defined yet. */
 #include <LIEF/PE.h>
 
 #include <LIEF/MachO.h>
@@ -38,11 +38,11 @@
 #define CHILD_NO_LIBRARY 1
 #define CHILD_UNREADABLE 2
 
-/* What a child may take. More text is no outline. */
+/* Limits for the child. No outline has more text. */
 #define CHILD_SECONDS 300
 #define OUTLINE_MAX   (16u << 20)
 
-/* LC_MAIN, and where entryoff is in it. LIEF 0.9 has no name for the first in C. */
+/* LC_MAIN, and the offset of entryoff in it. LIEF 0.9 has no name for LC_MAIN in C. */
 #define MACHO_MAIN_COMMAND 0x80000028u
 #define MACHO_MAIN_ENTRY   8
 
@@ -138,7 +138,7 @@ static int read_macho(void *library, const char *path, FILE *stream)
     return CHILD_DONE;
 }
 
-/* LIEF talks a lot. */
+/* LIEF prints a lot. */
 static int run_child(const struct input *image, int to)
 {
     struct rlimit limit = {OUTLINE_MAX, OUTLINE_MAX};
@@ -164,7 +164,7 @@ static int run_child(const struct input *image, int to)
 
 /* ---- the parent ---- */
 
-/* Whether there is an outline in the file; else a warning says why not. */
+/* Has the child write the outline to the file. False, after a warning, if it did not. */
 static bool ask_child(const struct input *image, int to)
 {
     pid_t child = fork();
@@ -205,7 +205,7 @@ static bool compare(const char *path, struct bytes ours, struct bytes theirs, st
 
         if (!bytes_equal(our_line, their_line))
             return error_set(error,
-                             "%s: covsplit reads '%.*s' where LIEF reads '%.*s'; do not use this "
+                             "%s: covsplit reads '%.*s', but LIEF reads '%.*s'; do not use this "
                              "image, and please report it",
                              path, shown_length(our_line), (const char *)our_line.data,
                              shown_length(their_line), (const char *)their_line.data);
@@ -230,7 +230,7 @@ static bool ask(const struct input *image, struct bytes outline, struct error *e
     return agrees;
 }
 
-/* The slices of a universal image come one after the other. */
+/* The outlines of the slices of a universal image follow each other. */
 bool second_reader_agrees(const struct input *image, const struct container *container,
                           struct error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * Choosing sidecars: see selection.h.
+ * Selecting sidecars: see selection.h.
  */
 #include "split/sidecars/selection.h"
 
@@ -10,7 +10,7 @@
 
 #include "split/cli/message.h"
 
-/* Fewer digits are more likely a name; and with so few, others would fit that nobody meant. */
+/* Fewer digits are more likely a name, and would match unintended UUIDs. */
 #define DIGITS_MIN 8
 
 static bool is_uuid_beginning(const char *pattern)
@@ -26,7 +26,7 @@ static bool is_uuid_beginning(const char *pattern)
     return digits >= DIGITS_MIN;
 }
 
-/* `hex` has digits in lower case alone. */
+/* `hex` has only lower-case digits. */
 static bool begins_with(const char *hex, const char *pattern)
 {
     for (; *pattern != '\0'; pattern++) {

@@ -1,9 +1,9 @@
 /*
- * Which sidecars of a store are meant: those that fit one of the PATTERNs on a command line.
+ * Selects sidecars of a store: those that match one of the PATTERNs on a command line.
  *
- * Eight or more hexadecimal digits, '-' between them allowed, are the beginning of a UUID. Any
- * other pattern is a name of an image, or stands for some as file names do in a shell (glob(7)).
- * A sidecar records the name of its image without the directory, so that is what must fit.
+ * Eight or more hexadecimal digits, with '-' allowed between them, are the beginning of a UUID. Any
+ * other pattern matches names of images, with wildcards as in a shell (glob(7)). A sidecar records
+ * only the file name of its image, without directories.
  */
 #ifndef COVSPLIT_SPLIT_SIDECARS_SELECTION_H
 #define COVSPLIT_SPLIT_SIDECARS_SELECTION_H
@@ -14,27 +14,26 @@
 #include "common/base/error.h"
 #include "common/base/uuid.h"
 
-/* Starts as {0}, which is all sidecars. Views the patterns. */
+/* Initialize to {0}, which selects all sidecars. Points to the patterns. */
 struct selection {
     const char *const *patterns;
     size_t count;
-    bool *is_used; /* of each pattern: something has fitted it */
+    bool *is_used; /* for each pattern: something has matched it */
     bool needs_names;
 };
 
-/* The patterns may be none: then all is meant. False where one is a path, which nothing would fit.
- * Closed with selection_close, also then. */
+/* Without patterns, all sidecars are selected. False if a pattern is a path, which cannot match.
+ * Close with selection_close, even after a failure. */
 bool selection_open(struct selection *selection, const char *const *patterns, size_t count,
                     struct error *error);
 void selection_close(struct selection *selection);
 
-/* Whether the sidecar of that UUID is meant, with the name of its image: NULL where that is not
- * known; then patterns that are names do not fit. Marks all patterns that fit as used. */
+/* Whether the sidecar with that UUID and image name is selected. If the name is unknown (NULL),
+ * patterns for names do not match. Marks all matching patterns as used. */
 bool selection_has(struct selection *selection, const struct uuid *uuid, const char *image_name);
 
-/* Says of each pattern that no sidecar of the store has fitted it, as errors or else as warnings.
- * How many there are. Not to be called after a sidecar could not be read, which might have fitted.
- */
+/* Reports the patterns that matched no sidecar of the store, as errors or as warnings. Returns
+ * their number. Not to be called if some sidecar could not be read: it might have matched. */
 size_t selection_report_unused(const struct selection *selection, const char *store,
                                bool are_errors);
 

@@ -1,8 +1,8 @@
 /*
- * covsplit show: what images, sidecars, objects and raw profiles are and hold.
+ * covsplit show: describes images, sidecars, objects and raw profiles.
  *
- * A describer for each kind of file fills in a report (report.h), which comes out as text or as
- * JSON when nothing more can go wrong: a damaged file leaves no half object behind.
+ * Each kind of file has a function that fills in a report (report.h), which is printed as text or
+ * as JSON when no more errors are possible: a damaged file does not leave half an object.
  *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
  * a kind of file does not have is not there, what is unknown is null. A universal image gives an
@@ -42,7 +42,7 @@
 
 /* ---- facts that several kinds share ---- */
 
-/* Where stripped images and their profiles have the UUID. */
+/* The source of the UUID in stripped images and their profiles. */
 static const char uuid_from_tripwire[] = "tripwire";
 static const char uuid_from_stub[] = "stub record (first 16 bytes)";
 
@@ -101,8 +101,8 @@ static struct section_number address_unless_zero(uint64_t address)
 
 /* ---- images ---- */
 
-/* The UUID as profiles and stores have it. One that a split would make of the image's digest is not
- * the image's own yet. */
+/* The UUID that profiles and stores use. A UUID that a split would derive from the image's digest
+ * does not belong to the image yet. */
 static bool add_image_uuid(struct report *report, const struct input *input,
                            const struct image_plan *plan, struct error *error)
 {
@@ -277,7 +277,7 @@ static void add_binary_ids(struct report *report, const struct profile *profile)
         struct uuid uuid = {.size = 0};
         char hex[UUID_HEX_MAX];
 
-        /* Longer ones are no build IDs; their beginning identifies them well enough. */
+        /* Longer ones are not build IDs; their beginning identifies them well enough. */
         uuid.size = binary_id.size < UUID_SIZE_MAX ? (size_t)binary_id.size : UUID_SIZE_MAX;
         memcpy(uuid.bytes, binary_id.data, uuid.size);
         report_list_word(report, uuid_format(&uuid, hex));
@@ -316,8 +316,8 @@ static void describe_profile(const struct profile *profile, struct report *repor
     report_end_sections(report);
 }
 
-/* A file may hold any number of profiles, so they are not all in one report: all are parsed here to
- * see that they are good, and again when they are printed. */
+/* A file may contain any number of profiles, so they are not all collected in one report: all are
+ * parsed here to check them, and again when they are printed. */
 static bool describe_raw_profile(const struct input *input, struct report *report,
                                  struct error *error)
 {
@@ -386,7 +386,7 @@ static bool is_image(struct bytes bytes)
     return image_recognize(bytes, &format_name);
 }
 
-/* Sidecars and objects are ELF files too, so they are asked for first. */
+/* Sidecars and objects are ELF files too, so they are tested before images. */
 static const struct file_kind file_kinds[] = {
     {sidecar_recognize, describe_sidecar, false},
     {object_recognize, describe_object, false},
@@ -402,8 +402,8 @@ static const struct file_kind *find_kind(const struct input *input, struct error
     }
     if (input->bytes.size == 0)
         error_set(error,
-                  "%s: is empty; give an image, a sidecar or a raw profile (which is empty where "
-                  "the program was killed, or called _exit)",
+                  "%s: is empty; give an image, a sidecar or a raw profile (it is empty if the "
+                  "program was killed, or called _exit)",
                   input->path);
     else if (profile_recognize_indexed(input->bytes))
         error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",
@@ -414,7 +414,7 @@ static const struct file_kind *find_kind(const struct input *input, struct error
     return NULL;
 }
 
-/* What `show` prints to, and how far it has come. */
+/* The output of `show`, and its state. */
 struct showing {
     struct json_writer *json; /* NULL: text */
     bool is_first;            /* nothing was printed yet */
@@ -452,8 +452,8 @@ static bool show_input(const struct input *input, struct showing *showing, struc
     return shown;
 }
 
-/* Each slice of a universal image is shown like a file of its own, FILE.ARCH, also where another
- * one cannot be. */
+/* Shows each slice of a universal image like a file of its own, FILE.ARCH, even if another slice
+ * cannot be shown. */
 static bool show_file(const char *path, struct showing *showing, struct error *error)
 {
     struct input input;

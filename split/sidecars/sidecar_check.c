@@ -10,7 +10,7 @@
 #include "split/cli/find_sidecar.h"
 #include "split/sidecars/second_reader.h"
 
-/* A bytes_sink. Only the digest at the end of the restoring counts here. */
+/* A bytes_sink. Here only the final digest of the restored image matters. */
 static bool drop_part(void *context, struct bytes part, struct error *error)
 {
     (void)context;
@@ -37,7 +37,7 @@ bool sidecar_holds_nothing(const struct sidecar *sidecar)
     return true;
 }
 
-/* The slice that a sidecar belongs to is the one that it can be joined with. */
+/* A sidecar belongs to the slice that it can be joined with. */
 static bool restore_from_slices(const struct sidecar *sidecar, const struct container *container,
                                 struct error *error)
 {

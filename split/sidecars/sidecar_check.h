@@ -12,9 +12,9 @@
 #include "split/cli/json.h"
 #include "split/cli/options.h"
 
-/* What a check has found. */
+/* The result of a check. */
 struct checked_sidecar {
-    struct uuid uuid; /* size 0: it cannot be read */
+    struct uuid uuid; /* size 0: the sidecar cannot be read */
     bool is_empty;    /* there was nothing to take out of its image */
 };
 
@@ -22,15 +22,15 @@ struct checked_sidecar {
 bool sidecar_holds_nothing(const struct sidecar *sidecar);
 
 /* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
- * be that of the UUID. `stripped`, if it is not NULL, is an image from which the sidecar must
- * restore the original, and of which a second reader must see the same. Obeys OPTION_MEMORY_LIMIT
- * and OPTION_THREADS. A placeholder is an error. */
+ * have that UUID. If `stripped` is not NULL, the sidecar must restore the original from this image,
+ * and a second reader must see the same image as covsplit. Obeys OPTION_MEMORY_LIMIT and
+ * OPTION_THREADS. A placeholder is an error. */
 bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
                    const struct parsed_options *options, struct checked_sidecar *checked,
                    struct error *error);
 
-/* Writes an object with the keys file, uuid, ok, empty and error; the error of a good one is NULL.
- */
+/* Writes an object with the keys file, uuid, ok, empty and error; `error` is NULL for a good
+ * sidecar. */
 void write_checked_sidecar(struct json_writer *json, const char *path,
                            const struct checked_sidecar *checked, const struct error *error);
 

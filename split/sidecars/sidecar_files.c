@@ -53,7 +53,7 @@ static bool add_directory(struct path_list *files, const char *path, struct erro
                     : path_list_add_directory(files, path, false, is_sidecar_name, NULL, error);
 }
 
-/* An operand_visitor. A fault of one operand is none of the others. */
+/* An operand_visitor. A fault of one operand does not affect the others. */
 static bool add_one(void *context, const char *path, struct error *error)
 {
     const struct collecting *collecting = context;

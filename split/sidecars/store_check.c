@@ -1,9 +1,9 @@
 /*
- * covsplit store check: are all sidecars of a store whole, and where they belong?
+ * covsplit store check: checks that all sidecars of a store are intact and in the right place.
  *
  * The main thread walks through the store and puts what it finds into a pool of jobs; results are
- * printed in the order of the walk, whoever was done first. A sidecar is decompressed as a stream,
- * so the memory needed is that for the jobs and a few megabytes a thread, however large sidecars
+ * printed in the order of the walk, whichever job ends first. Sidecars are decompressed as streams,
+ * so memory is needed only for the jobs and a few megabytes for each thread, however large sidecars
  * and store are.
  */
 #include <errno.h>
@@ -24,14 +24,14 @@
 #include "split/sidecars/sidecar_check.h"
 #include "split/sidecars/store_check.h"
 
-#define LEFTOVER_SECONDS 86400 /* a file that is being written is not left over */
+#define LEFTOVER_SECONDS 86400 /* younger files may still be being written */
 
 enum job_result {
-    RESULT_NONE, /* not looked at yet */
+    RESULT_NONE, /* not checked yet */
     RESULT_GOOD,
     RESULT_FAULT,
     RESULT_LEFTOVER,
-    RESULT_GONE, /* removed by somebody else */
+    RESULT_GONE, /* removed by another process */
 };
 
 struct job {
@@ -129,7 +129,7 @@ static void judge_other(struct job *job, enum store_entry_kind kind)
         return;
     if (!is_known) {
         job->result = RESULT_FAULT;
-        error_set_errno(&job->error, errno, "%s: cannot be looked at", job->path);
+        error_set_errno(&job->error, errno, "%s: cannot be examined", job->path);
     } else if (kind == STORE_STRAY) {
         job->result = RESULT_FAULT;
         error_set(&job->error,
@@ -172,7 +172,7 @@ static bool add_size(void *context, const struct store_entry *entry, struct erro
     return true;
 }
 
-/* How much there is to do is only worth another walk if somebody sees it. */
+/* Counts the work, which takes another walk, only if the progress bar is shown. */
 static void begin_progress(struct check *check, const char *directory)
 {
     struct error ignored;

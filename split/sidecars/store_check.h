@@ -1,5 +1,5 @@
 /*
- * Checking all of a store, for `covsplit store check` and `covsplit verify --store`.
+ * Checking a whole store, for `covsplit store check` and `covsplit verify --store`.
  */
 #ifndef COVSPLIT_SPLIT_SIDECARS_STORE_CHECK_H
 #define COVSPLIT_SPLIT_SIDECARS_STORE_CHECK_H

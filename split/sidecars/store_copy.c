@@ -1,9 +1,10 @@
 /*
- * covsplit store add, and store export: sidecars from anywhere, or of another store, into a store.
+ * covsplit store add and store export: copy sidecars from anywhere, or from another store, into a
+ * store.
  *
- * What is copied was read into memory and checked there, so it does not matter what becomes of the
- * source. The store may have many writers (store/add.h); a sidecar that it has already stays, if it
- * holds the same, in whatever form.
+ * A sidecar is read into memory, checked and copied from there, so later changes to the source do
+ * not matter. The store may have many writers (store/add.h). A sidecar that it already has is kept
+ * if it has the same contents, whether compact or not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,15 +26,16 @@
 
 struct copying {
     const struct parsed_options *options;
-    const char *store;            /* to copy to */
-    struct selection selection;   /* of what to copy */
-    const struct uuid *from_uuid; /* under which the store has it that it comes from; NULL: none */
+    const char *store;          /* the destination */
+    struct selection selection; /* which sidecars to copy */
+    const struct uuid
+        *from_uuid; /* its UUID in the source store; NULL if the source is not a store */
     uint64_t added, size, same, passed_over, faults;
 };
 
-/* A sidecar on its way, and what the store has under its UUID. */
+/* A sidecar being copied, and what the store has under its UUID. */
 struct copy {
-    const char *path; /* where it comes from */
+    const char *path; /* the source */
     struct input input;
     struct sidecar *sidecar;
     char *target;
@@ -49,7 +51,8 @@ enum presence {
     PRESENCE_OTHER,
 };
 
-/* One that does not give the original back adds nothing to one that does. */
+/* Whether the existing sidecar can replace the other: a sidecar that cannot restore the original
+ * adds nothing to one that can. */
 static bool does_as_well(const struct sidecar *existing, const struct sidecar *sidecar)
 {
     const struct sidecar_facts *theirs = sidecar_facts(existing), *ours = sidecar_facts(sidecar);
@@ -60,8 +63,8 @@ static bool does_as_well(const struct sidecar *existing, const struct sidecar *s
             digest_equal(&ours->stripped_digest, &theirs->stripped_digest));
 }
 
-/* Who adds a sidecar may remove it where it came from. So what the store has in another form, or
- * damaged, is decoded; what has the same bytes is as good as what is added. */
+/* The user may remove the added sidecar afterwards. So the one in the store is decoded, unless it has
+ * the same bytes: only its start is sealed, and the rest may be damaged. */
 static enum presence compare(const struct copying *copying, const struct copy *copy,
                              const struct input *input, struct sidecar *existing,
                              struct error *error)
@@ -76,7 +79,7 @@ static enum presence compare(const struct copying *copying, const struct copy *c
     return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
 }
 
-/* PRESENCE_OTHER goes for all that is not known to do as well. */
+/* PRESENCE_OTHER is everything that is not known to serve as well. */
 static enum presence look(const struct copying *copying, const struct copy *copy,
                           struct error *error)
 {
@@ -86,7 +89,7 @@ static enum presence look(const struct copying *copying, const struct copy *copy
 
     *error = (struct error){.number = 0};
     if (!input_read(&input, copy->target, error)) {
-        /* A dangling link takes the name too. */
+        /* A dangling link counts as a file, too. */
         if (error->number == ENOENT && file_is_missing(copy->target, AT_SYMLINK_NOFOLLOW))
             return PRESENCE_NONE;
         return error->number == 0 || error->number == ENOENT ? PRESENCE_OTHER : PRESENCE_FAULT;
@@ -122,7 +125,7 @@ static bool refuse_other(const struct copy *copy, struct error *error)
 
 /* ---- one sidecar ---- */
 
-/* Copies into a file without a name, and looks at what came of it. */
+/* Copies into an unnamed file, and checks the copy. */
 static bool write_copy(struct copy *copy, struct error *error)
 {
     const struct output_options options = {.mode = file_new_mode()};
@@ -161,12 +164,13 @@ static bool add(struct copying *copying, struct copy *copy, bool *is_same, struc
         if (result != OUTPUT_NAME_TAKEN)
             return true;
     }
-    return error_set(error,
-                     "%s: comes and goes all the time; run again when nobody removes sidecars",
-                     copy->target);
+    return error_set(
+        error,
+        "%s: other processes keep adding and removing it; run again when none removes sidecars",
+        copy->target);
 }
 
-/* The UUID by which a store is searched must be in the stripped image. */
+/* A sidecar is found in a store by its UUID, so the stripped image must contain that. */
 static bool check(const struct copying *copying, const struct copy *copy, struct error *error)
 {
     const struct sidecar_facts *facts = sidecar_facts(copy->sidecar);
@@ -176,14 +180,14 @@ static bool check(const struct copying *copying, const struct copy *copy, struct
         return false;
     if (facts->uuid_source != UUID_FROM_BUILD_ID && !facts->has_stub)
         return error_set(error,
-                         "%s: its stripped image does not say by which UUID to find it in a store; "
-                         "use it with --sidecar",
+                         "%s: its stripped image has no UUID by which it could be found in a "
+                         "store; use it with --sidecar",
                          copy->path);
     return !option_given(copying->options, OPTION_VERIFY) || sidecar_verify(copy->sidecar, error);
 }
 
-/* Rules of builds give every image a sidecar. That of one without coverage would be of no use in a
- * store, which exports could not use either. */
+/* Build rules write a sidecar for every image. That of an image without coverage is of no use in a
+ * store, and an export of the whole store would fail with it. */
 static bool is_needless(const struct sidecar *sidecar)
 {
     const struct sidecar_facts *facts = sidecar_facts(sidecar);
@@ -237,7 +241,7 @@ static bool copy_read(struct copying *copying, struct copy *copy, struct error *
     return true;
 }
 
-/* Whatever becomes of one sidecar, the others go on. */
+/* Copies a sidecar; a failure does not affect the others. */
 static void copy_sidecar(struct copying *copying, const char *path)
 {
     struct copy copy = {.path = path, .output = {.fd = -1}};

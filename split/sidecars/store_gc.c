@@ -1,13 +1,13 @@
 /*
- * covsplit store gc: removes sidecars that nobody needs any more.
+ * covsplit store gc: removes sidecars that are no longer needed.
  *
- * It decides by names and times alone, so it is as quick for a large store as for a small one; only
- * where images are chosen by their names sidecars are opened.
- * Splits may write to the store meanwhile. What they put there is younger than the limit, which is
- * fixed when gc starts; and the time of a file is looked at right before it is removed, so that one
- * which has just been replaced stays. Between those two system calls a file could still be
- * replaced, and the new one be removed: no file system offers to unlink by inode. A split that
- * finds its sidecar in the store counts on it, as if it had ended before gc began.
+ * It decides by file names and times alone, so it is as quick for large sidecars as for small ones;
+ * sidecars are opened only to choose them by the names of their images. Splits may write to the
+ * store meanwhile. Their sidecars are younger than the time limit, which is fixed when gc starts;
+ * and the time of a file is read right before it is removed, so that a file which has just been
+ * replaced stays. Between those two system calls a file could still be replaced and the new one be
+ * removed: no file system can unlink by inode. A split that finds its sidecar in the store relies
+ * on it, as if the split had ended before gc began.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,11 +32,11 @@
 
 struct cleaning {
     struct keep_list keep;
-    struct selection selection; /* of what may go */
+    struct selection selection; /* which sidecars may be removed */
     bool has_keep_list;
     bool is_dry;
-    struct timespec sidecar_limit;   /* what was written later stays */
-    struct timespec temporary_limit; /* the same for what killed writers have left */
+    struct timespec sidecar_limit;   /* sidecars written later stay */
+    struct timespec temporary_limit; /* the same for the files of killed writers */
     uint64_t removed_count;
     uint64_t removed_size; /* bytes */
     uint64_t kept_count;
@@ -45,7 +45,7 @@ struct cleaning {
 
 /* ---- what goes ---- */
 
-/* By the clock that file times are taken from, which may be a little behind the exact one. */
+/* Uses the clock of file times, which may be a little behind the exact one. */
 static struct timespec days_ago(uint64_t days)
 {
     struct timespec moment;
@@ -60,8 +60,8 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
 
-/* The name of the image is in the sidecar. One that cannot be read stays: nobody knows whether it
- * is meant. */
+/* The name of the image is in the sidecar. A sidecar that cannot be read stays: it is unknown
+ * whether it was chosen. */
 static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entry *entry)
 {
     struct sidecar *sidecar = NULL;
@@ -118,7 +118,7 @@ static void report_failure(struct cleaning *cleaning, const char *path, const ch
 {
     struct error error;
 
-    if (errno == ENOENT) /* somebody else was faster */
+    if (errno == ENOENT) /* another process removed it first */
         return;
     error_set_errno(&error, errno, "%s: %s", path, what);
     message_error(&error);
@@ -135,7 +135,7 @@ static bool clean_entry(void *context, const struct store_entry *entry, struct e
 
     (void)error;
     if (!stays && lstat(entry->path, &status) != 0) {
-        report_failure(cleaning, entry->path, "cannot be looked at");
+        report_failure(cleaning, entry->path, "cannot be examined");
         return true;
     }
     if (stays || is_later(&status.st_mtim, limit)) {
@@ -149,7 +149,7 @@ static bool clean_entry(void *context, const struct store_entry *entry, struct e
     return true;
 }
 
-/* Those that are not empty, or not there, stay as they are. A split that was about to write to one
+/* Directories that are not empty are left alone. A split that was about to write to a removed one
  * makes it again. */
 static bool remove_empty_directories(const char *directory, struct error *error)
 {
@@ -179,8 +179,9 @@ static bool mark_used(void *context, const char *path, const struct uuid *uuid, 
     return true;
 }
 
-/* What is listed should be there. Digits too few for a prefix that fit no UUID as a whole are more
- * likely a prefix that would keep nothing: then nothing is removed either. */
+/* Listed UUIDs should be in the store. If an entry too short for a prefix is not a whole UUID of
+ * the store, it was probably meant as a prefix, which would keep nothing: then nothing is
+ * removed. */
 static bool check_keep_list(struct keep_list *keep, const char *name, const char *directory,
                             struct error *error)
 {
@@ -194,7 +195,7 @@ static bool check_keep_list(struct keep_list *keep, const char *name, const char
         uuid_format(&entry->uuid, hex);
         if (!entry->is_used && entry->uuid.size < KEEP_PREFIX_MIN)
             return error_set(error,
-                             "%s: '%s' is not a UUID in the store, and too short for the "
+                             "%s: '%s' is not a UUID in the store, and is too short for the "
                              "beginning of one; give at least %d digits",
                              name, hex, 2 * KEEP_PREFIX_MIN);
         if (!entry->is_used)
@@ -208,7 +209,7 @@ static bool prepare(struct cleaning *cleaning, const struct parsed_options *opti
 {
     const char *list = option_text(options, OPTION_KEEP_LIST);
 
-    /* Before the list is read: reading it from a pipe may take long. */
+    /* Set before the list is read: reading from a pipe may take long. */
     cleaning->sidecar_limit = days_ago(option_number(options, OPTION_OLDER_THAN));
     cleaning->temporary_limit = days_ago(1);
     cleaning->is_dry = option_given(options, OPTION_DRY_RUN);
@@ -244,7 +245,7 @@ int command_store_gc(const struct parsed_options *options)
     done = prepare(&cleaning, options, &error) &&
            store_scan(directory, clean_entry, &cleaning, &error) &&
            (cleaning.is_dry || remove_empty_directories(directory, &error));
-    /* No errors: the same command may be run every night. */
+    /* Only warnings: the same command may be run every night. */
     if (done && !cleaning.has_failed)
         selection_report_unused(&cleaning.selection, directory, false);
     if (done)

@@ -1,8 +1,8 @@
 /*
- * covsplit store list: what is in a store.
+ * covsplit store list: lists the sidecars of a store.
  *
- * The keys of the JSON objects are those of `covsplit show --json`, and mean the same, as far as
- * they come from the sidecar. Only headers and notes are read.
+ * Keys of the JSON objects that come from the sidecar are those of `covsplit show --json`, with the
+ * same meaning. Only headers and notes are read.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -25,15 +25,15 @@ struct listing {
     struct table *table;
     struct selection selection;
     uint64_t count;
-    uint64_t original_size; /* bytes, in sum */
+    uint64_t original_size; /* bytes; sum of all sidecars */
     uint64_t stripped_size;
     uint64_t sidecar_size;
-    bool has_failed; /* some sidecar cannot be read, or a pattern fits none */
+    bool has_failed; /* some sidecar cannot be read, or a pattern matches none */
 };
 
 #define DATE_MAX 32
 
-/* "2026-11-21T01:13:11Z" into text[DATE_MAX]; returns text. */
+/* Writes "2026-11-21T01:13:11Z" into text[DATE_MAX] and returns it. */
 static const char *format_date(time_t moment, char *text)
 {
     struct tm parts;
@@ -122,7 +122,7 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
     return true;
 }
 
-/* The totals are for people; the table's sizes are rounded. */
+/* The totals are computed from exact sizes; those in the table are rounded. */
 static bool print_table(const struct listing *listing)
 {
     char original[HUMAN_SIZE_MAX], stripped[HUMAN_SIZE_MAX], sidecars[HUMAN_SIZE_MAX];

@@ -1,5 +1,5 @@
 /*
- * covsplit verify: checks sidecars, one after the other; with --store, all of a store.
+ * covsplit verify: checks sidecars one after the other, or with --store all sidecars of a store.
  */
 #include "common/base/error.h"
 #include "split/cli/commands.h"
@@ -8,7 +8,7 @@
 #include "split/sidecars/sidecar_check.h"
 #include "split/sidecars/store_check.h"
 
-/* Prints what is to be said; with `json`, an object too. */
+/* Checks a sidecar and prints the result; with `json`, also as an object. */
 static bool verify_file(const char *path, const struct parsed_options *options,
                         struct json_writer *json)
 {

@@ -1,12 +1,12 @@
 /*
  * covsplit split of many images: see split/batch.h.
  *
- * Images are split on several threads, each in place and with a sidecar of its own. What is said of
- * an image is kept until all images in front of it are done, so that the output is the same however
- * many threads there are.
+ * Images are split on several threads, each in place and with its own sidecar. The messages about
+ * an image are kept until all images before it are done, so that the output does not depend on the
+ * number of threads.
  *
- * In a directory only what linkers make is taken, and only what carries something to take out. The
- * rest of a build tree is left alone without a word.
+ * In a directory, only files that linkers make and that have something to take out are split. All
+ * other files of a build tree are silently ignored.
  */
 #include "split/split/batch.h"
 
@@ -27,10 +27,10 @@
 
 struct job {
     const char *path;
-    uint64_t size; /* of the image in bytes; 0: not known */
+    uint64_t size; /* of the image in bytes; 0: unknown */
     dev_t device;
     ino_t inode;
-    bool is_repeated; /* another job has the same file */
+    bool is_repeated; /* an earlier job has the same file */
     bool has_failed;
     struct error error;
     struct split_report report;
@@ -39,13 +39,13 @@ struct job {
 struct batch {
     const struct parsed_options *options;
     struct path_list paths;
-    size_t named; /* how many of the paths were named themselves; the others were found */
+    size_t named; /* the first so many paths are operands; the others were found */
     struct job *jobs;
     unsigned threads_each;
 
     struct progress progress;
     size_t failed;
-    size_t repeated; /* jobs that are none */
+    size_t repeated; /* number of jobs that are repeated */
 };
 
 /* ---- which images ---- */
@@ -77,7 +77,7 @@ static bool collect_operands(struct batch *batch, struct path_list *directories,
     return true;
 }
 
-/* What was named, and behind it what is in directories. */
+/* Collects the named files, then those in directories. */
 static bool collect(struct batch *batch, struct error *error)
 {
     struct path_list directories = {0};
@@ -101,8 +101,8 @@ static int compare_files(const void *left, const void *right)
     return a < b ? -1 : 1;
 }
 
-/* Two threads must not replace one image: of a file with several names, or one that was named and
- * found, the first one counts. */
+/* Two threads must not replace the same image: if a file has several names, or was both named and
+ * found, only the first of its jobs is done. */
 static bool mark_repeated(struct batch *batch, struct error *error)
 {
     size_t count = batch->paths.count;
@@ -193,10 +193,10 @@ static bool split_all(struct batch *batch, struct error *error)
 
 /* ---- the summary ---- */
 
-/* What the images of a batch come to. */
+/* The totals of a batch. */
 struct summary {
     struct table *table;
-    void *sidecars; /* of tsearch: the paths of those that were counted */
+    void *sidecars; /* a tsearch tree of the paths counted so far */
     size_t image_count;
     uint64_t size_before, size_after, sidecar_size; /* bytes */
 };
@@ -208,10 +208,11 @@ static int compare_paths(const void *left, const void *right)
 
 static void keep_path(void *path)
 {
-    (void)path; /* the paths are not the tree's */
+    (void)path; /* the tree does not own the paths */
 }
 
-/* Copies of an image have one sidecar in a store, which counts once. False: no memory. */
+/* Copies of an image share one sidecar in a store, which is counted once. False if out of
+ * memory. */
 static bool add_sidecar(struct summary *summary, const struct split_row *row, bool *is_shared)
 {
     *is_shared = tfind(row->sidecar_path, &summary->sidecars, compare_paths) != NULL;
@@ -235,7 +236,7 @@ static void add_cells(struct table *table, const struct split_row *row, bool is_
     table_cell(table, "%.1f%%", saved * 100);
 }
 
-/* An image that had nothing to take out is not among those that were split. */
+/* An image with nothing to take out does not count as split. */
 static bool add_row(struct summary *summary, const struct split_row *row)
 {
     bool is_shared;
@@ -262,7 +263,7 @@ static bool add_rows(struct summary *summary, const struct batch *batch)
     return true;
 }
 
-/* The totals are for people; the table's sizes are rounded. */
+/* The totals are computed from exact sizes; those in the table are rounded. */
 static bool print_summary(const struct batch *batch, struct error *error)
 {
     static const struct table_column columns[] = {

@@ -6,8 +6,8 @@
 
 #include "split/cli/options.h"
 
-/* What command_split does with several operands, or with --recursive: splits all images, whatever
- * becomes of one of them, and prints a table of what was saved. Returns an enum exit_status. */
+/* Carries out covsplit split with several operands, or with --recursive: splits all images, even if
+ * some of them fail, and prints a table of what was saved. Returns an enum exit_status. */
 int split_batch(const struct parsed_options *options);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Looking at the sidecar that is there: see existing_sidecar.h.
+ * Examining an existing sidecar: see existing_sidecar.h.
  */
 #include "split/split/existing_sidecar.h"
 
@@ -9,7 +9,7 @@
 
 #define OPEN_ATTEMPTS 10
 
-/* Of a link, by what opening it says. */
+/* True for the errors that opening a dangling link gives. */
 static bool leads_nowhere(int failure)
 {
     return failure == ENOENT || failure == ENOTDIR || failure == ELOOP;
@@ -20,9 +20,9 @@ bool existing_sidecar_open(struct existing_sidecar *existing, const char *path, 
     struct error why = {.number = ENOENT};
 
     *existing = (struct existing_sidecar){.path = path, .input = {.fd = -1}};
-    /* What is removed or put there between the two steps is looked at again. */
+    /* If the file appears or disappears between the two steps, look again. */
     for (unsigned attempt = 0; attempt < OPEN_ATTEMPTS && why.number == ENOENT; attempt++) {
-        /* A dangling link takes the name too. */
+        /* A dangling link counts as a file, too. */
         existing->is_there = !file_is_missing(path, AT_SYMLINK_NOFOLLOW);
         if (!existing->is_there)
             return true;
@@ -62,8 +62,8 @@ static const struct sidecar_facts *facts_of(const struct existing_sidecar *exist
                                                                  : sidecar_facts(existing->sidecar);
 }
 
-/* A sidecar whose stripped image is this very image holds what is missing in it, whatever marks a
- * tool has taken off the image. */
+/* If this image is the stripped image of the sidecar, the sidecar holds what the image lacks, even
+ * if a tool has removed covsplit's marks from the image. */
 static bool check_not_its_own(const struct existing_sidecar *existing,
                               const struct slice_split *split, struct error *error)
 {
@@ -79,9 +79,9 @@ static bool check_not_its_own(const struct existing_sidecar *existing,
         existing->path);
 }
 
-/* A sidecar without sections must not replace one that has what is missing in the image: it may be
- * the image's own, of which a later tool has removed the mark. Only the sidecar of another build,
- * known by its build ID, may go. */
+/* A sidecar without sections must not replace one that holds what the image lacks: it may belong to
+ * this image, with the mark removed by a later tool. Only the sidecar of another build, known by
+ * its build ID, may be replaced. */
 static bool check_empty(const struct existing_sidecar *existing, const struct slice_split *split,
                         struct error *error)
 {
@@ -115,15 +115,14 @@ bool existing_sidecar_check_same(const struct existing_sidecar *existing,
     if (is_placeholder(existing))
         return error_set(error, "%s: is a placeholder, which holds nothing; give --replace",
                          existing->path);
-    /* It may only be of another covsplit. */
+    /* It may just be from another version of covsplit. */
     if (theirs == NULL && sidecar_recognize(existing->input.bytes))
         return error_set(error, "%.900s, or give --replace if nobody needs it",
                          existing->why.message);
     if (theirs == NULL)
-        return error_set(error,
-                         "%s: is there, but cannot be read as a sidecar; give --replace if nobody "
-                         "needs it",
-                         existing->path);
+        return error_set(
+            error, "%s: exists, but cannot be read as a sidecar; give --replace if nobody needs it",
+            existing->path);
     if (!uuid_equal(&theirs->uuid, &split->plan->facts.uuid))
         return error_set(error,
                          "%s: is the sidecar of UUID %s, not of the one it is named after; put it "

@@ -1,5 +1,5 @@
 /*
- * Looking at files that may be images: see found_image.h.
+ * Examining files that may be images: see found_image.h.
  */
 #include "split/split/found_image.h"
 
@@ -27,7 +27,7 @@ bool found_image_is_linked(const char *path)
         return true;
     if (!container_open(&container, &input, &why))
         is_linked = error_is_of_memory(&why);
-    /* Also where the layout is not known: that is for the split to say. */
+    /* A universal image counts even if its layout is not understood: the split reports that. */
     for (size_t i = 0; i < container.count; i++) {
         const struct slice *slice = &container.slices[i];
         struct bytes bytes;

@@ -1,6 +1,6 @@
 /*
- * Files that nobody has named as images: found in a directory, or written by a link that may have
- * made anything.
+ * Files that the user did not name as images: they were found in a directory, or written by a link
+ * command, which may have made any kind of file.
  */
 #ifndef COVSPLIT_SPLIT_SPLIT_FOUND_IMAGE_H
 #define COVSPLIT_SPLIT_SPLIT_FOUND_IMAGE_H
@@ -9,12 +9,12 @@
 
 #include "common/base/bytes.h"
 
-/* True for a file that a linker makes to be run or loaded, or that cannot be read: not for object
- * files, archives, sidecars and objects of covsplit. */
+/* True for a file that linkers make to be run or loaded, and for one that cannot be read. False for
+ * object files, archives, and covsplit's sidecars and objects. */
 bool found_image_is_linked(const char *path);
 
-/* True where not even the names of coverage sections are anywhere in the file, so that there is
- * nothing to take out, whatever covsplit cannot make of the rest. Reads all of it. */
+/* True if the names of coverage sections occur nowhere in the file, so that there is nothing to
+ * take out even if covsplit does not understand the file. Reads the whole file. */
 bool found_image_has_no_coverage(struct bytes bytes);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * A file on its way through `covsplit split`, and each image in it.
+ * The state of one file in `covsplit split`, and of each image in it.
  */
 #ifndef COVSPLIT_SPLIT_SPLIT_JOB_H
 #define COVSPLIT_SPLIT_SPLIT_JOB_H
@@ -15,35 +15,35 @@
 
 struct split_report;
 
-/* An image on its way: a slice of the file. */
+/* The state of one image, which is the whole file or a slice of a universal one. */
 struct slice_split {
     struct split_job *job;
-    bool is_chosen;     /* else the slice is copied, and has nothing of what follows the image */
-    struct input image; /* a view: never closed */
+    bool is_chosen; /* else the slice is only copied, and the members after `image` are unused */
+    struct input image; /* a view of the file's input: never closed */
     struct image_plan *plan;
     struct output stripped;
     struct output sidecar;
-    char *sidecar_path;                          /* NULL: not chosen yet, or none is written */
-    bool has_pending_sidecar;                    /* which gets its name together with the image */
-    uint64_t sidecar_size;                       /* bytes; of the one that is kept, or written */
+    char *sidecar_path;                          /* NULL: not chosen yet, or there is no sidecar */
+    bool has_pending_sidecar;                    /* the sidecar gets its name when the image does */
+    uint64_t sidecar_size;                       /* bytes; of the sidecar, written now or before */
     char *row_name;                              /* for the report */
     struct buffer json;                          /* for the report, with --json */
-    size_t notes_begin, notes_end;               /* where the report has what is said of it */
+    size_t notes_begin, notes_end;               /* the range of its notes in the report */
     uint64_t stored_sizes[SECTION_KIND_MAX + 1]; /* bytes in the sidecar, by kind */
-    struct memo *memo; /* of what the sidecar's making has proved; NULL: nothing */
-    struct buffer names[SECTION_KIND_MAX + 1]; /* with --no-exact, what replaces them, by kind */
+    struct memo *memo; /* what was proved while making the sidecar; may be NULL */
+    struct buffer names[SECTION_KIND_MAX + 1]; /* with --no-exact, the new names by kind */
 };
 
 struct split_job {
     const struct parsed_options *options;
     struct split_report *report;
-    unsigned threads; /* to compress with */
+    unsigned threads; /* for compression */
     const char *output_path;
     struct input file;
-    struct input map;           /* empty where none is given */
-    struct container container; /* as in the file, and later as in the result */
+    struct input map;           /* empty without --map */
+    struct container container; /* as in the file; later as in the output */
     struct slice_split slices[SLICES_MAX];
-    struct output universal; /* the stripped file, where that is more than a slice */
+    struct output universal; /* the stripped file, if it is universal */
     struct progress progress;
 };
 

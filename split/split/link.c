@@ -1,10 +1,11 @@
 /*
- * covsplit link: runs a link, and splits what it has written, as one step of a build.
+ * covsplit link: runs a link command, and splits its output, as one step of a build.
  *
- * Build systems that call the linker themselves (cargo, CMake, Bazel) have no place for a step
- * behind it, but let it be wrapped. So everything that is linked in a build comes by here: programs
- * without coverage too, and commands that only compile. The wrapper must not be seen where there is
- * nothing to do, and what it cannot split must not be taken for done.
+ * Build systems that call the linker themselves (cargo, CMake, Bazel) cannot run another step after
+ * it, but allow the linker to be wrapped. So every link of a build passes through here, including
+ * programs without coverage, and so do commands that only compile. If there is nothing to do, the
+ * wrapper must not be noticed; and if a split fails, the unsplit image must not be taken for the
+ * result.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +28,9 @@
 struct link {
     const struct parsed_options *options;
     struct link_command command;
-    bool was_there; /* before the link, as `before` says */
+    bool was_there; /* the output existed before the link; see `before` */
     struct stat before;
-    struct stat linked; /* what the command has written */
+    struct stat linked; /* the output after the link */
 };
 
 /* ---- the output ---- */
@@ -47,8 +48,8 @@ static bool is_changed(const struct stat *before, const struct stat *now)
            now->st_ctim.tv_nsec != before->st_ctim.tv_nsec;
 }
 
-/* A file that is as it was before was not written by this command: a compiler without -o and a
- * link has a.out for its output, but writes no such file. */
+/* A file that has not changed was not written by this command: for example, a compiler that is
+ * called without -o and without linking has a.out as its output, but does not write it. */
 static bool is_written(struct link *link)
 {
     const struct stat *now = &link->linked;
@@ -58,9 +59,9 @@ static bool is_written(struct link *link)
     return !link->was_there || !is_inode(&link->before, now) || is_changed(&link->before, now);
 }
 
-/* Nobody may take it for the result. But by now it may be that of somebody else, which is not ours
- * to remove. Of a file with several names, which is written over, some of the new bytes may be
- * ours; there the others keep what it is. */
+/* The unsplit output must not be taken for the result. But by now another process may have written
+ * the file, and then it is not ours to remove. A file with several names is written in place, so it
+ * may be half written: this name is removed in any case, and the other names keep the file. */
 static void remove_output(const struct link *link)
 {
     struct stat now;
@@ -87,7 +88,7 @@ static bool is_library_name(const char *path)
     return false;
 }
 
-/* What cannot be read is for the linker to tell. */
+/* Unreadable files are left to the linker to report. */
 static bool look_at_library(const char *path, bool *is_unsplit, struct error *error)
 {
     struct split_image split = {.has_mapping = false};
@@ -101,8 +102,8 @@ static bool look_at_library(const char *path, bool *is_unsplit, struct error *er
     return !error_is_of_memory(error);
 }
 
-/* A build that links its programs through this, but not their libraries, is one that was meant to
- * do both: libtool links libraries with the compiler that it was configured with. */
+/* A build that links its programs with covsplit link but not their libraries was probably meant to
+ * link both with it: libtool links libraries with the compiler that it was configured with. */
 static bool warn_of_libraries(const struct link *link, struct error *error)
 {
     const struct path_list *inputs = &link->command.inputs;
@@ -144,7 +145,7 @@ static bool split_output(const struct link *link, struct error *error)
     return done;
 }
 
-/* What the command has written is split, unless it is to be left alone. */
+/* Splits the output of the command, unless it is to be left alone. */
 static bool treat_output(const struct link *link, struct error *error)
 {
     const char *output = link->command.output, *excluded = NULL;
@@ -166,10 +167,10 @@ static bool treat_output(const struct link *link, struct error *error)
 
 /* ---- the whole ---- */
 
-/* Runs the command; *status is that of the process, as of waitpid. */
+/* Runs the command; *status is that of waitpid. */
 static bool run_link(const struct link *link, struct child *child, int *status, struct error *error)
 {
-    /* The operands are those of main, whose strings execvp may have. */
+    /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)link->options->operands;
     int number = 0;
 
@@ -191,7 +192,7 @@ static bool run(struct link *link, int *status, struct error *error)
     if (*status != 0 || !is_written(link))
         return true;
     if (!treat_output(link, error)) {
-        /* A sidecar that is there is of an earlier image, which may need it. */
+        /* A sidecar that exists belongs to an earlier image, which may still need it. */
         remove_output(link);
         return false;
     }

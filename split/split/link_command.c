@@ -17,20 +17,20 @@
 
 #define DEFAULT_OUTPUT "a.out"
 
-/* As deep as anybody nests response files. */
+/* Response files are never nested this deep in practice. */
 #define DEPTH_MAX 10
-/* The command may come behind others: "ccache clang", "env A=b link". */
+/* The command may follow launchers: "ccache clang", "env A=b link". */
 #define LAUNCHERS_MAX 4
 
 struct search {
-    bool is_msvc;          /* options as link.exe has them */
-    bool is_msvc_compiler; /* ... and cl.exe */
-    char *output;          /* NULL: none was named yet */
+    bool is_msvc;          /* options are those of link.exe */
+    bool is_msvc_compiler; /* ... and of cl.exe */
+    char *output;          /* NULL: not named yet */
     struct path_list *inputs;
-    bool is_completed;  /* cl.exe gives it an extension where it has none */
-    bool makes_library; /* ... which is that of a DLL */
-    bool is_awaited;    /* the next word is the output */
-    bool is_passed;     /* the next word belongs to this one, whatever it looks like */
+    bool is_completed;  /* cl.exe adds an extension if there is none */
+    bool makes_library; /* ... and the extension is that of a DLL */
+    bool is_awaited;    /* the next word is the output file */
+    bool is_passed;     /* the next word is the value of this one */
     struct error *error;
 };
 
@@ -45,7 +45,7 @@ static bool name_output(struct search *search, const char *path, bool is_complet
     return search->output != NULL || error_out_of_memory(search->error, path, strlen(path));
 }
 
-/* What follows the option's name in the word; NULL for another option. */
+/* The rest of the word after the option's name; NULL for another option. */
 static const char *value_of(const char *word, const char *name, bool ignores_case)
 {
     size_t length = strlen(name);
@@ -54,15 +54,15 @@ static const char *value_of(const char *word, const char *name, bool ignores_cas
     return order == 0 ? word + length : NULL;
 }
 
-/* Words that begin like -oFILE, or have such a word behind them, and name no output: options of
- * ld64, of GNU ld, gold and lld, and of the compilers. */
+/* Words that look like -oFILE, or are followed by such a word, but do not name the output: options
+ * of ld64, of GNU ld, gold and lld, and of compilers. */
 struct other_word {
     const char *name;
     enum { WORD_ALONE, WORD_WITH_NEXT, WORD_STARTS } kind;
 };
 
 static const struct other_word other_words[] = {
-    /* What follows is for another program, or for LLVM. */
+    /* The next word is for another program, or for LLVM. */
     {"-Xlinker", WORD_WITH_NEXT},
     {"-Xclang", WORD_WITH_NEXT},
     {"-Xassembler", WORD_WITH_NEXT},
@@ -70,17 +70,17 @@ static const struct other_word other_words[] = {
     {"-mllvm", WORD_WITH_NEXT},
     {"-plugin-opt", WORD_WITH_NEXT},
     {"--plugin-opt", WORD_WITH_NEXT},
-    /* ld64, whose only option for the output is -o alone. */
+    /* ld64, where only -o as a separate word names the output. */
     {"-order_file", WORD_WITH_NEXT},
     {"-oso_prefix", WORD_WITH_NEXT},
     {"-object_path_lto", WORD_WITH_NEXT},
     {"-objc_abi_version", WORD_WITH_NEXT},
     {"-objc_", WORD_STARTS},
     {"-order_file_statistics", WORD_ALONE},
-    /* GNU ld and lld. Others with an "o" have two dashes there: -omagic writes "magic". */
+    /* GNU ld and lld. Their other options with an "o" need two dashes: -omagic writes "magic". */
     {"-orphan-handling", WORD_WITH_NEXT},
     {"-orphan-handling=", WORD_STARTS},
-    /* clang, and swiftc. */
+    /* clang and swiftc. */
     {"-object", WORD_ALONE},
     {"-object-file-name=", WORD_STARTS},
     {"-objcmt-", WORD_STARTS},
@@ -88,7 +88,7 @@ static const struct other_word other_words[] = {
     {"-output-file-map=", WORD_STARTS},
 };
 
-/* True for one of these words. */
+/* Recognizes and skips these words. */
 static bool pass_other_word(struct search *search, const char *word)
 {
     for (size_t i = 0; i < sizeof(other_words) / sizeof(other_words[0]); i++) {
@@ -103,7 +103,7 @@ static bool pass_other_word(struct search *search, const char *word)
     return false;
 }
 
-/* clang-cl: /oFILE too, but for /openmp, and for link.exe's options behind /link. */
+/* clang-cl also has /oFILE, but not /openmp, nor link.exe's options after /link. */
 static const char *compiler_output(const char *option)
 {
     static const char *const others[] = {"openmp", "opt", "order", "osversion"};
@@ -146,7 +146,7 @@ static bool take_word(struct search *search, const char *word)
         search->is_passed = false;
         return true;
     }
-    /* gold has it with one dash too. */
+    /* gold also accepts --output with one dash. */
     search->is_awaited =
         strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0 || strcmp(word, "-output") == 0;
     if (search->is_awaited || pass_other_word(search, word))
@@ -165,13 +165,13 @@ static bool take_word(struct search *search, const char *word)
 
 static bool take(struct search *search, const char *word, unsigned depth);
 
-/* Backslashes keep what follows them together, but for MSVC, where they only guard a quote. */
+/* A backslash protects the next character; for MSVC, only if that is a quote. */
 static bool is_guard(const struct search *search, const char *at)
 {
     return *at == '\\' && (search->is_msvc ? at[1] == '"' : at[1] != '\0');
 }
 
-/* Cuts the next word off *rest, in place; NULL behind the last one. */
+/* Cuts the next word off *rest, in place; NULL if there are no more. */
 static char *next_word(const struct search *search, char **rest)
 {
     char *from = *rest, *word, *to;
@@ -197,8 +197,8 @@ static char *next_word(const struct search *search, char **rest)
     return word;
 }
 
-/* rustc writes UTF-16 for link.exe. What is no ASCII there becomes '?': a path with such characters
- * is not found, and then nothing is split. */
+/* rustc writes UTF-16 for link.exe. Non-ASCII characters become '?': if the output's path contains
+ * any, the file is not found, and nothing is split. */
 static void narrow(struct buffer *text)
 {
     size_t size = 0;
@@ -226,7 +226,7 @@ static bool take_response_file(struct search *search, const char *path, unsigned
         narrow(&text);
     if (done && strlen((char *)text.data) + 1 < text.size)
         done = error_set(search->error,
-                         "%s: not a response file: it has NUL bytes in it; name a text file", path);
+                         "%s: not a response file: it contains NUL bytes; name a text file", path);
     rest = (char *)text.data;
     while (done && (word = next_word(search, &rest)) != NULL)
         done = take(search, word, depth + 1);
@@ -248,7 +248,7 @@ static bool take(struct search *search, const char *word, unsigned depth)
 
 struct msvc_program {
     const char *name;
-    bool is_whole; /* else a version may follow: lld-link-19 */
+    bool is_whole; /* else a suffix may follow: lld-link-19 */
     bool is_compiler;
 };
 
@@ -275,7 +275,7 @@ static void find_msvc_program(struct search *search, const char *word)
     }
 }
 
-/* The extension that cl.exe gives a name without one. */
+/* Adds the extension as cl.exe does. */
 static bool complete_output(struct search *search)
 {
     const char *extension = search->makes_library ? ".dll" : ".exe";

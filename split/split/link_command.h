@@ -1,13 +1,15 @@
 /*
- * The command of a link: which file a linker's or a compiler's command line says it writes, and
- * which it reads.
+ * The command of a link: which file a linker's or compiler's command line says it writes, and which
+ * files it reads.
  *
- * Understood are the options of GNU ld, lld, ld64 and their drivers (-o FILE, -oFILE, --output
- * FILE, --output=FILE; else a.out), those of link.exe, lld-link and clang-cl (/out:FILE, -out:FILE,
- * /Fe:FILE, /FeFILE), and response files (@FILE) of both, one inside of another too, and in UTF-16,
- * as rustc writes them for link.exe. As the tools do, the last one counts.
+ * The options of GNU ld, lld, ld64 and their drivers are understood (-o FILE, -oFILE, --output
+ * FILE, --output=FILE; the default is a.out), those of link.exe, lld-link and clang-cl (/out:FILE,
+ * -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE) of both, which may be nested, or in
+ * UTF-16, as rustc writes them for link.exe. If there are several outputs, the last one counts, as
+ * it does for the tools.
  *
- * The words say what is written if anything is: whether the command links at all shows in the file.
+ * The command line only tells what would be written: compilers are also called without linking
+ * anything. Whether an output was written must be seen from the file itself.
  */
 #ifndef COVSPLIT_SPLIT_SPLIT_LINK_COMMAND_H
 #define COVSPLIT_SPLIT_SPLIT_LINK_COMMAND_H
@@ -18,15 +20,15 @@
 #include "common/base/error.h"
 #include "split/cli/path_list.h"
 
-/* Freed with link_command_free. */
+/* Free with link_command_free. */
 struct link_command {
     char *output;
-    bool names_output;       /* else it is the default */
-    struct path_list inputs; /* words that are no options: files, and values of some options */
+    bool names_output;       /* else `output` is the default */
+    struct path_list inputs; /* words that are not options: files, and values of some options */
 };
 
-/* False, and nothing to free, where there is no memory, or a response file is not one. A response
- * file that is not there is a word like any other, which is what the tools take it for. */
+/* False, with nothing to free, if out of memory or if a response file is invalid. If there is no
+ * file of that name, @FILE is an ordinary word, as it is for the tools. */
 bool link_command_read(struct link_command *command, const char *const *words, size_t count,
                        struct error *error);
 void link_command_free(struct link_command *command);

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Made to be thrown away, each by the tool that says so. */
+/* Outputs that the named tools make only to throw them away. */
 static const char *const defaults[] = {
     /* autoconf and libtool */
     "conftest",
@@ -25,7 +25,7 @@ static const char *const defaults[] = {
     "meson-private/*",
 };
 
-/* The path with the current directory in front; NULL with an error. */
+/* Makes a path absolute; NULL with an error. */
 static char *make_absolute(const char *path, struct error *error)
 {
     char directory[PATH_MAX];
@@ -43,8 +43,8 @@ static char *make_absolute(const char *path, struct error *error)
     return NULL;
 }
 
-/* A pattern without a slash is of file names: as a '*' takes slashes too, it would fit directories,
- * and so all that is below "/home/tester". */
+/* A pattern without a slash is compared with the file name only. Otherwise "test*" would match every
+ * output below "/home/tester", because '*' matches slashes too. */
 static bool matches(const char *pattern, const char *absolute)
 {
     const char *slash = absolute;
@@ -61,7 +61,7 @@ static bool matches(const char *pattern, const char *absolute)
     return false;
 }
 
-/* The given patterns first: these are what the user knows. */
+/* The user's patterns come before the defaults, as messages name the pattern that matched. */
 static const char *find_pattern(const struct parsed_options *options, const char *absolute)
 {
     const char *pattern;
@@ -91,7 +91,7 @@ bool link_exclude_find_file(const struct parsed_options *options, const char *pa
     return true;
 }
 
-/* What autoconf tries first names no output, and makes a.out of conftest.c. */
+/* Without an output, the inputs count: autoconf's first test links conftest.c to a.out. */
 bool link_exclude_find(const struct parsed_options *options, const struct link_command *command,
                        const char **pattern, struct error *error)
 {

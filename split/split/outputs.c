@@ -12,12 +12,12 @@
 #include "common/sidecar/write.h"
 #include "split/split/report.h"
 
-/* Compressing a byte takes about as long as copying so many. */
+/* Compressing a byte takes about as long as copying this many bytes. */
 #define COMPRESSION_WEIGHT 20
 
 /* ---- the stripped image ---- */
 
-/* The image is copied once, and its stripped form read twice to check it. */
+/* The image is copied once, and the stripped image is read twice to check it. */
 static void start_progress(struct slice_split *split)
 {
     uint64_t work = split->image.bytes.size + 2 * edit_script_result_size(&split->plan->edits);
@@ -46,8 +46,8 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
 
 /* ---- the sidecar ---- */
 
-/* The sections that go or are copied, with contents, and those of which only the place is recorded.
- */
+/* Lists the sections that are removed or copied, with their contents, and those of which only the
+ * place is recorded. */
 static size_t list_sections(const struct slice_split *split,
                             struct sidecar_section_source sources[SECTION_KIND_MAX])
 {
@@ -87,16 +87,16 @@ static size_t list_kept(const struct slice_split *split, struct kept_section kep
     return count;
 }
 
-/* What correlating takes off the first one of records that stay depends on the size that the names
- * had (tripwire_signature). */
+/* If data records stay in the image, the value that correlating subtracts from the first of them
+ * depends on the original size of the names (tripwire_signature), so these must not change. */
 static bool is_replaceable(enum section_kind kind, const struct sidecar_facts *facts)
 {
     return kind == SECTION_COVNAMES || (kind == SECTION_NAMES && facts->has_stub);
 }
 
-/* With --no-exact: each section of names becomes one that holds every name once, not compressed.
- * Names that cannot be read stay as they are. `contents` are by kind, empty, and the caller's to
- * free: not before the memo, which views them. */
+/* With --no-exact, replaces each section of names by one that holds every name once, uncompressed.
+ * Names that cannot be read stay as they are. `contents` are empty at first, indexed by kind, and
+ * owned by the caller, who must free them after the memo, which points into them. */
 static bool replace_names(struct sidecar_section_source *sections, size_t count,
                           const struct sidecar_facts *facts,
                           struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
@@ -182,7 +182,7 @@ static bool ignore_part(void *context, struct bytes part, struct error *error)
     return true;
 }
 
-/* Sections that stayed in the image are no part of what is joined. */
+/* Checks the copies of sections that stayed in the image: joining does not read these. */
 static bool check_copies(const struct sidecar *sidecar, struct error *error)
 {
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
@@ -195,7 +195,7 @@ static bool check_copies(const struct sidecar *sidecar, struct error *error)
     return true;
 }
 
-/* Joins what was written: sidecar_restore_input checks that the result has the digest of the
+/* Joins the outputs: sidecar_restore_input checks that the result has the digest of the
  * original. */
 static bool check_join(struct slice_split *split, struct sidecar *sidecar, struct error *error)
 {
@@ -211,7 +211,7 @@ static bool check_join(struct slice_split *split, struct sidecar *sidecar, struc
     return done;
 }
 
-/* Where there is nothing to join: that both are what they were meant to be. */
+/* Checks each output on its own, if the original cannot be restored from them. */
 static bool check_each(struct slice_split *split, const struct sidecar *sidecar,
                        struct error *error)
 {
@@ -255,7 +255,7 @@ static bool check_outputs(struct slice_split *split, struct error *error)
     if (done)
         sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
     if (sidecar != NULL)
-        sidecar_limit_memory(sidecar, UINT64_MAX); /* what is in it has been in memory */
+        sidecar_limit_memory(sidecar, UINT64_MAX); /* its contents have been in memory before */
     done = sidecar != NULL && outputs_check_with(split, sidecar, error) &&
            input_unchanged(&split->image, error);
     sidecar_close(sidecar);

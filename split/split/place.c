@@ -55,7 +55,7 @@ static bool is_for_store(const struct split_job *job)
            option_text(job->options, OPTION_STORE) != NULL;
 }
 
-/* Whether the stripped image lacks anything, or reports need a copy of what stays. */
+/* Whether anything is taken out of the image, or copied from it for reports. */
 static bool has_something_to_keep(const struct image_plan *plan)
 {
     bool is_copied = false;
@@ -65,8 +65,8 @@ static bool has_something_to_keep(const struct image_plan *plan)
     return !plan->already_split && (plan->edits.count != 0 || is_copied);
 }
 
-/* An empty sidecar only where its name is given: build tools expect the outputs that they were told
- * of. Nobody else has a use for it, and a store is only for real ones. */
+/* An empty sidecar is written only if its name is given: build tools expect the outputs that they
+ * were told of. It has no other use, and stores are only for real sidecars. */
 static bool may_write_sidecar(const struct slice_split *split)
 {
     return has_something_to_keep(split->plan) ||
@@ -96,7 +96,7 @@ bool place_create_outputs(struct slice_split *split, struct error *error)
 
 /* ---- in a store, where several may write it ---- */
 
-/* The UUID by which a store is searched must be in the stripped image. */
+/* A sidecar is found in a store by its UUID, so the stripped image must contain that. */
 static bool check_uuid(const struct slice_split *split, struct error *error)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
@@ -109,8 +109,8 @@ static bool check_uuid(const struct slice_split *split, struct error *error)
                split->image.path);
 }
 
-/* The sidecar that the store has stays where it restores the original from our stripped image, or
- * nobody asks for that. */
+/* Keeps the sidecar that is in the store, if it restores the original from the new stripped image,
+ * or if neither is meant to. */
 static bool keep_existing(struct slice_split *split, const struct existing_sidecar *existing,
                           struct error *error)
 {
@@ -127,7 +127,7 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
-/* Looks, and where nothing is there tries to be the first. *settled: one of the two came out. */
+/* Keeps the sidecar that exists, or else tries to add one. *settled: one of the two was done. */
 static bool try_store(struct slice_split *split, bool *settled, struct error *error)
 {
     bool replaces = option_given(split->job->options, OPTION_REPLACE);
@@ -139,7 +139,7 @@ static bool try_store(struct slice_split *split, bool *settled, struct error *er
            existing_sidecar_check_own(&existing, split, error);
     if (done && existing.is_there && (!replaces || existing_sidecar_is_better(&existing, split))) {
         *settled = keep_existing(split, &existing, error);
-        /* What would be better, but is damaged, is replaced after all. */
+        /* If the better sidecar is damaged, it is replaced after all. */
         done = *settled || (replaces && error->number == 0);
     }
     existing_sidecar_close(&existing);
@@ -154,8 +154,8 @@ static bool try_store(struct slice_split *split, bool *settled, struct error *er
     return true;
 }
 
-/* Others may write the same UUID and clean the store up at the same time. Once the sidecar is
- * there it stays, even if the image cannot be written then: another split may count on it. */
+/* Other processes may write the same UUID and clean up the store at the same time. A sidecar that
+ * has been added stays even if the image then cannot be written: another split may rely on it. */
 static bool add_to_store(struct slice_split *split, struct error *error)
 {
     bool settled = false;
@@ -165,8 +165,8 @@ static bool add_to_store(struct slice_split *split, struct error *error)
             return false;
     }
     return settled || error_set(error,
-                                "%s: others add and remove it all the time; run again when "
-                                "nobody removes sidecars",
+                                "%s: other processes keep adding and removing it; run again when "
+                                "none removes sidecars",
                                 split->sidecar_path);
 }
 
@@ -196,7 +196,7 @@ static void forget_path(struct slice_split *split)
     split->sidecar_path = NULL;
 }
 
-/* What is there may be of this image all the same, if a tool has taken its mark off. */
+/* An existing sidecar may belong to this image even so, if a tool has removed the mark. */
 static bool write_none(struct slice_split *split, struct error *error)
 {
     bool done = check_existing(split, error);
@@ -207,8 +207,8 @@ static bool write_none(struct slice_split *split, struct error *error)
 
 /* ---- of an image that was split before ---- */
 
-/* Its sidecar must not be replaced: it alone has the original's sections. Only where there is none,
- * and its name is given, a placeholder is written. */
+/* Its sidecar must not be replaced: it alone holds the original's sections. A placeholder is
+ * written only if there is no sidecar, and the name is given. */
 static bool write_placeholder(struct slice_split *split, struct error *error)
 {
     struct existing_sidecar existing;
@@ -222,7 +222,7 @@ static bool write_placeholder(struct slice_split *split, struct error *error)
     split->has_pending_sidecar = !is_there && may_write_sidecar(split);
     split_warn(split->job, "%s: split already; it is passed on unchanged, and %s",
                split->image.path,
-               is_there                     ? "the sidecar that is there is kept"
+               is_there                     ? "the existing sidecar is kept"
                : split->has_pending_sidecar ? "a placeholder takes the place of its sidecar"
                : is_for_store(split->job)   ? "its sidecar is not in the store"
                                             : "its sidecar is not beside it");
@@ -237,7 +237,7 @@ static bool write_placeholder(struct slice_split *split, struct error *error)
     return true;
 }
 
-/* Of a universal image no build tool knows how many sidecars there are. */
+/* A universal image gets no placeholders: build tools cannot know how many sidecars it has. */
 static bool pass_on(struct slice_split *split, struct error *error)
 {
     progress_finish(&split->job->progress);

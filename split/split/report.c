@@ -1,5 +1,5 @@
 /*
- * What a split says, and has done: see report.h.
+ * The messages and results of a split: see report.h.
  */
 #include "split/split/report.h"
 
@@ -22,7 +22,7 @@ void split_warn(const struct split_job *job, const char *format, ...)
     va_start(arguments, format);
     format_printable(&line, format, arguments);
     va_end(arguments);
-    /* Without memory for later, now is better than never. */
+    /* If there is no memory to keep it, print it now. */
     if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
         message_warning("%s", line.message);
         job->report->has_lost_notes = true;
@@ -39,8 +39,9 @@ static const char *fate_name(enum section_fate fate)
                                  : "is cut in part";
 }
 
-/* With -profile-correlate=debug-info there is neither data nor names. IR PGO says so, clang does
- * not; Windows has no such thing, and linkers for it merge sections. */
+/* With -profile-correlate=debug-info an image has neither data nor names. IR PGO marks such images
+ * in the version, clang does not. This does not exist on Windows, where linkers also merge
+ * sections. */
 static bool is_for_debug_info(const struct image_plan *plan)
 {
     unsigned found = 0;
@@ -54,7 +55,7 @@ static bool is_for_debug_info(const struct image_plan *plan)
                       SECTION_BIT(SECTION_COVDATA) | SECTION_BIT(SECTION_COVNAMES))) == 0);
 }
 
-/* Why an image has nothing that could go. */
+/* Why there is nothing to take out of an image. */
 static const char *nothing_because(const struct image_plan *plan)
 {
     bool has_some = false, has_reason = false;
@@ -114,7 +115,7 @@ static void write_sections(const struct slice_split *split, struct json_writer *
     json_end_array(json);
 }
 
-/* The first line of the notes, which are a line each; it is taken off. */
+/* Takes the first line off the notes, which have one line each. */
 static bool take_note(struct bytes *notes, struct error *line)
 {
     const uint8_t *newline;
@@ -141,8 +142,8 @@ static void write_warnings(const struct slice_split *split, struct json_writer *
     json_end_array(json);
 }
 
-/* The keys are those of `covsplit show --json`. Of an image that was split before, only its own
- * size is known; it has a UUID if the split has left it there. */
+/* The keys are those of `covsplit show --json`. If the image was split before, only its present
+ * size is known, and the UUID only if that split left it in the image. */
 static void write_row(const struct slice_split *split, struct json_writer *json)
 {
     const struct sidecar_facts *facts = &split->plan->facts;

@@ -1,9 +1,9 @@
 /*
  * Splitting a file: see split_file.h.
  *
- * Each image in the file is planned by its format, and split up to the point where its outputs get
- * their names. The stripped images are then put together as they were, and everything gets its name
- * at once: the sidecars before the image.
+ * The format of each image plans its split, which is done up to the point where the outputs get
+ * their names. The stripped slices of a universal image are then put together, and everything gets
+ * its name at once: the sidecars before the image.
  */
 #include "split/split/split_file.h"
 
@@ -28,10 +28,9 @@ static bool choose_slices(struct split_job *job, struct error *error)
     size_t chosen = 0;
 
     if (arch != NULL && !job->container.is_universal)
-        return error_set(error,
-                         "%s: not a universal image, so that --arch has no slice to select; "
-                         "leave --arch out",
-                         job->file.path);
+        return error_set(
+            error, "%s: not a universal image, so --arch has no slice to select; leave --arch out",
+            job->file.path);
     for (size_t i = 0; i < job->container.count; i++) {
         job->slices[i].is_chosen = arch == NULL || strcmp(arch, job->container.slices[i].name) == 0;
         chosen += job->slices[i].is_chosen;
@@ -65,7 +64,7 @@ static bool plan_slice(struct slice_split *split, struct error *error)
         strdup(split->job->container.is_universal ? split->image.path : split->job->output_path);
     if (split->row_name == NULL)
         return error_out_of_memory(error, split->image.path, strlen(split->image.path));
-    /* Without one, streams are made twice. */
+    /* If this fails, streams are compressed twice. */
     split->memo = memo_new();
     return true;
 }
@@ -85,7 +84,7 @@ static bool plan(struct split_job *job, struct error *error)
     return done;
 }
 
-/* True where the file was only found, and there is nothing to do about any image in it. */
+/* True if the file was not named by the user, and no image in it needs a split. */
 static bool is_needless(const struct split_job *job)
 {
     if (!job->report->was_found)
@@ -133,7 +132,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
     return done;
 }
 
-/* Reads back what was written: each slice must be the one that was checked with its sidecar. */
+/* Reads the output back: each slice must be the one that was checked with its sidecar. */
 static bool check_universal(struct split_job *job, struct error *error)
 {
     struct input file = {.fd = -1};
@@ -175,7 +174,8 @@ static bool compose_universal(struct split_job *job, struct error *error)
 
 /* ---- names for all ---- */
 
-/* Of an image that is half written the sidecars have the rest. */
+/* Gives all outputs their names. If that fails, new sidecars are removed, but not if the image is
+ * half written: then they hold the rest of it. */
 static bool commit(struct split_job *job, struct error *error)
 {
     struct output *stripped =

@@ -306,7 +306,7 @@ START_TEST(test_second_reader)
     } answers[] = {
         {0, "LIEF cannot read it"},
         {0, "LIEF cannot read it"},
-        {1, "where LIEF reads 'entry 0x1, base 0x0, size 0x0'"},
+        {1, "but LIEF reads 'entry 0x1, base 0x0, size 0x0'"},
     };
     char *directory = windows_images_directory();
     struct pe_file pe = pe_file_read(windows_images[WINDOWS_IMAGE_X86_64]);

@@ -74,14 +74,14 @@ START_TEST(test_exit_codes)
     text_list_add(&command.arguments, "no-such-program");
     run_expect(&command, 127,
                "covsplit: error: no-such-program: cannot be run: No such file or directory; name a "
-               "program behind '--'\n");
+               "program after '--'\n");
     char *plain = path_join(scratch, "plain");
     file_write_text(plain, "no program");
     command = run_command();
     text_list_add(&command.arguments, plain);
     run_expect(&command, 126,
                text_format("covsplit: error: %s: cannot be run: Permission denied; name a program "
-                           "behind '--'\n",
+                           "after '--'\n",
                            plain));
 }
 END_TEST

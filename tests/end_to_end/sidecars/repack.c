@@ -225,7 +225,7 @@ START_TEST(test_time_mode_and_names)
     /* Again: nothing is touched. */
     said = run(directory, 0, "repack --level 19 plain");
     assert_contains(said,
-                    "0 sidecars repacked: 0 B before, 0 B after; 1 compact already, 0 skipped");
+                    "0 sidecars repacked: 0 B before, 0 B after; 1 already compact, 0 skipped");
     struct stat again = file_status(plain);
     ck_assert(same_file(&after, &again));
 }
@@ -240,7 +240,7 @@ START_TEST(test_passed_over)
     run(directory, 0, "split --sidecar empty -o bare.out bare");
     static const char *const names[] = {"light.side", "placeholder", "empty", "compact"};
     static const char *const notes[] = {"skipped: made with --no-exact", "skipped: a placeholder",
-                                        "unchanged: no compact form fits it", "is compact already"};
+                                        "unchanged: no compact form fits it", "already compact"};
     for (size_t i = 0; i < 4; i++) {
         struct stat before = file_status(path_join(directory, names[i]));
         const char *said = run(directory, 0, text_format("repack -v %s", names[i]));

@@ -410,7 +410,7 @@ START_TEST(test_gc_bad_list)
         {"00112233 44556677\n", "line 1"},
         {"", "list: lists no UUID"},
         {"# none\n\n", "list: lists no UUID"},
-        {"01\n", "'01' is not a UUID in the store, and too short"},
+        {"01\n", "'01' is not a UUID in the store, and is too short"},
     };
     char *directory = gc_directory();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

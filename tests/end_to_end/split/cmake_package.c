@@ -198,7 +198,7 @@ static const struct misuse misuses[] = {
     {"covsplit_target(nosuch)", "there is no such target"},
     {"covsplit_target(fixed)", "only executables"},
     {"covsplit_target(covsplit::command)", "only executables"},
-    {"covsplit_target(program)", "it is split already"},
+    {"covsplit_target(program)", "it is already split"},
     {"covsplit_target(other STORE s SIDECAR f)", "exclude each other"},
     {"covsplit_target(other SIDECARS f)", "what is 'SIDECARS;f'?"},
     {"covsplit_target(other STORE)", "what is 'STORE'?"},
@@ -247,7 +247,7 @@ END_TEST
 START_TEST(test_no_place)
 {
     static const char *const places[] = {"SIDECAR $<0:x>", "STORE $<1:x>"};
-    static const char *const problems[] = {"'' is no absolute path", "'x' is no absolute path"};
+    static const char *const problems[] = {"'' is not an absolute path", "'x' is not an absolute path"};
     char *build = path_join(scratch, text_format("no place%d", _i));
     configure_or_abort(build, "Ninja",
                        text_format("-DMISUSE=covsplit_target(other %s)", places[_i]));

@@ -145,7 +145,7 @@ START_TEST(test_help_order)
     struct outcome outcome = run_words("help");
     struct text_list lines = text_list_of_lines(outcome.output);
     ck_assert_uint_gt(lines.count, 10);
-    ck_assert_str_eq(lines.items[2], "The three that are used most:");
+    ck_assert_str_eq(lines.items[2], "Most used:");
     for (size_t i = 0; i < 3; i++) {
         const char *command = text_format("  %s  ", first[i]);
         const char *example = text_format("      covsplit %s --store sidecars ", first[i]);
@@ -154,7 +154,7 @@ START_TEST(test_help_order)
         ck_assert_msg(strncmp(lines.items[4 + 2 * i], example, strlen(example)) == 0, "%s",
                       outcome.output);
     }
-    ck_assert_str_eq(lines.items[9], "To split and join:");
+    ck_assert_str_eq(lines.items[9], "Splitting and joining:");
     ck_assert_str_eq(outcome.output, run_words("--help").output);
 }
 END_TEST
