@@ -425,9 +425,9 @@ static bool has_no_rival_here(struct sidecar_search *search, size_t first,
 }
 
 /* Several builds can have the same UUID if it was chosen by hand, and even the same number of
- * counters. If a place has sidecars of several such builds, it is unknown which one is right. Places
- * that options name are preferred to others, but among those that are searched by default, an
- * earlier one is no more likely to be right: all of them are searched. */
+ * counters. If a place has sidecars of several such builds, it is unknown which one is right.
+ * Places that options name are preferred to others, but among those that are searched by default,
+ * an earlier one is no more likely to be right: all of them are searched. */
 static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
                          struct error *error)
 {

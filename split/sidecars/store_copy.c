@@ -63,8 +63,8 @@ static bool does_as_well(const struct sidecar *existing, const struct sidecar *s
             digest_equal(&ours->stripped_digest, &theirs->stripped_digest));
 }
 
-/* The user may remove the added sidecar afterwards. So the one in the store is decoded, unless it has
- * the same bytes: only its start is sealed, and the rest may be damaged. */
+/* The user may remove the added sidecar afterwards. So the one in the store is decoded, unless it
+ * has the same bytes: only its start is sealed, and the rest may be damaged. */
 static enum presence compare(const struct copying *copying, const struct copy *copy,
                              const struct input *input, struct sidecar *existing,
                              struct error *error)

@@ -43,8 +43,8 @@ static char *make_absolute(const char *path, struct error *error)
     return NULL;
 }
 
-/* A pattern without a slash is compared with the file name only. Otherwise "test*" would match every
- * output below "/home/tester", because '*' matches slashes too. */
+/* A pattern without a slash is compared with the file name only. Otherwise "test*" would match
+ * every output below "/home/tester", because '*' matches slashes too. */
 static bool matches(const char *pattern, const char *absolute)
 {
     const char *slash = absolute;
