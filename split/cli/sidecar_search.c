@@ -93,11 +93,13 @@ bool sidecar_search_start(struct sidecar_search *search, const struct sidecar_pl
                           const struct sidecar_wanted *wanted, struct error *error)
 {
     *search = (struct sidecar_search){.places = places, .wanted = wanted};
-    return add_given_spots(search, error) &&
-           (places->are_given ||
-            (add_stores(search, &places->store, error) && add_spots_beside(search, error) &&
-             add_loose(search, CURRENT_DIRECTORY, error) &&
-             add_stores(search, &places->environment, error)));
+    if (!add_given_spots(search, error) ||
+        (!places->are_given && !add_stores(search, &places->store, error)))
+        return false;
+    search->named_count = search->spot_count;
+    return places->are_given ||
+           (add_spots_beside(search, error) && add_loose(search, CURRENT_DIRECTORY, error) &&
+            add_stores(search, &places->environment, error));
 }
 
 void sidecar_search_end(struct sidecar_search *search)
@@ -377,26 +379,67 @@ static bool agree(const struct sidecar *a, const struct sidecar *b)
     return true;
 }
 
-/* Several builds can have the same UUID if it was chosen by hand, and even the same number of
- * counters. If a directory has sidecars of several such builds, it is unknown which one is
- * right. */
-static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
-                         struct error *error)
+/* Whether the file is known already: the accepted sidecar may be found at several places. */
+static bool is_same_file(const char *path, const struct sidecar *sidecar)
 {
-    struct error unfit;
+    struct stat status;
+
+    return stat(path, &status) == 0 && file_is(sidecar_name(sidecar), &status);
+}
+
+/* Whether nothing that was found at this place, from that candidate on, is a rival. */
+static bool has_no_rival_here(struct sidecar_search *search, size_t first,
+                              const struct sidecar *sidecar, struct error *error)
+{
     bool alone = true;
 
-    for (size_t i = search->next_found; alone && i < search->found.count; i++) {
+    for (size_t i = first; alone && i < search->found.count; i++) {
         const char *path = search->found.items[i].path;
-        struct sidecar *rival = sidecar_read_for(search->places->options, path, &unfit);
+        struct sidecar *rival;
+        struct error unfit;
 
-        if (rival != NULL && fits(search, rival, &unfit) && !agree(sidecar, rival))
+        if (is_same_file(path, sidecar))
+            continue;
+        rival = sidecar_read_for(search->places->options, path, &unfit);
+        if (rival == NULL && error_is_of_memory(&unfit)) {
+            *error = unfit;
+            alone = false;
+        } else if (rival != NULL && fits(search, rival, &unfit) && !agree(sidecar, rival)) {
             alone = error_set(error,
                               "%s: fits as well as %s, and is of another build; give the right one "
                               "with --sidecar",
                               path, sidecar_name(sidecar));
+        }
         sidecar_close(rival);
     }
+    return alone;
+}
+
+/* Several builds can have the same UUID if it was chosen by hand, and even the same number of
+ * counters. If a place has sidecars of several such builds, it is unknown which one is right.
+ * Places that options name are preferred to others, but among those that are searched by default,
+ * an earlier one is no more likely to be right: all of them are searched. */
+static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
+                         struct error *error)
+{
+    const struct loose_matches found = search->found;
+    bool alone = has_no_rival_here(search, search->next_found, sidecar, error);
+
+    if (search->next_spot <= search->named_count)
+        return alone;
+    for (size_t i = search->next_spot; alone && i < search->spot_count; i++) {
+        struct error why;
+
+        search->found = (struct loose_matches){0};
+        if (look(search, &search->spots[i], &why)) {
+            alone = has_no_rival_here(search, 0, sidecar, error);
+        } else if (error_is_of_memory(&why)) {
+            *error = why;
+            alone = false;
+        }
+        loose_matches_free(&search->found);
+    }
+    search->found = found;
     return alone;
 }
 

@@ -78,6 +78,7 @@ struct sidecar_search {
     const struct sidecar_wanted *wanted;
     struct sidecar_spot *spots;
     size_t spot_count, spot_capacity, next_spot;
+    size_t named_count; /* so many of the first spots were named by options */
     struct wanted_uuid *uuids;
     size_t uuid_count, uuid_capacity;
     bool has_uuids;             /* `uuids` is filled in */

@@ -26,6 +26,7 @@
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
 #include "split/cli/sidecar_search.h"
+#include "split/sidecars/sidecar_check.h"
 
 /* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
  * when it is open. */
@@ -358,13 +359,19 @@ static bool list_loose(struct export *export, struct loose_matches *all, struct 
     return done;
 }
 
-/* Exports the sidecar of a UUID; placeholders are ignored. */
+/* Exports the sidecar of a UUID. Placeholders, and sidecars of images without coverage, are
+ * ignored. */
 static void export_loose_one(struct export *export, const struct uuid *uuid)
 {
     struct error error = {0};
     bool is_placeholder;
     struct sidecar *sidecar = find_sidecar(export, uuid, &is_placeholder, &error);
 
+    if (sidecar != NULL && sidecar_holds_nothing(sidecar)) {
+        sidecar_close(sidecar);
+        sidecar = NULL;
+        is_placeholder = true;
+    }
     if (sidecar == NULL)
         progress_add(&export->progress, UNITS_PER_SIDECAR);
     if (sidecar != NULL ? !export_one(export, sidecar, &error) : !is_placeholder)
