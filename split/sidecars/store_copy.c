@@ -7,10 +7,10 @@
  * if it has the same contents, whether compact or not.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/sidecar/repack.h"
@@ -79,6 +79,13 @@ static enum presence compare(const struct copying *copying, const struct copy *c
     return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
 }
 
+static bool is_link(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 /* PRESENCE_OTHER is everything that is not known to serve as well. */
 static enum presence look(const struct copying *copying, const struct copy *copy,
                           struct error *error)
@@ -89,8 +96,9 @@ static enum presence look(const struct copying *copying, const struct copy *copy
 
     *error = (struct error){.number = 0};
     if (!input_read(&input, copy->target, error)) {
-        /* A dangling link counts as a file, too. */
-        if (error->number == ENOENT && file_is_missing(copy->target, AT_SYMLINK_NOFOLLOW))
+        /* A dangling link takes the name too. What another process has added since is found by the
+         * next attempt, as the name is taken then. */
+        if (error->number == ENOENT && !is_link(copy->target))
             return PRESENCE_NONE;
         return error->number == 0 || error->number == ENOENT ? PRESENCE_OTHER : PRESENCE_FAULT;
     }
