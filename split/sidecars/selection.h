@@ -33,7 +33,7 @@ void selection_close(struct selection *selection);
 bool selection_has(struct selection *selection, const struct uuid *uuid, const char *image_name);
 
 /* Reports the patterns that matched no sidecar of the store, as errors or as warnings. Returns
- * their number. */
+ * their number. Not to be called if some sidecar could not be read: it might have matched. */
 size_t selection_report_unused(const struct selection *selection, const char *store,
                                bool are_errors);
 

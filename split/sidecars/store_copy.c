@@ -295,10 +295,10 @@ int command_store_export(const struct parsed_options *options)
                                options->operand_count - 2, &error) &&
                 store_walk(options->operands[0], export_sidecar, &copying, &error);
 
-    if (done)
-        copying.faults += selection_report_unused(&copying.selection, options->operands[0], true);
-    else
+    if (!done)
         message_error(&error);
+    else if (copying.faults == 0)
+        copying.faults += selection_report_unused(&copying.selection, options->operands[0], true);
     selection_close(&copying.selection);
     return done ? finish(&copying) : STATUS_FAILED;
 }

@@ -246,7 +246,7 @@ int command_store_gc(const struct parsed_options *options)
            store_scan(directory, clean_entry, &cleaning, &error) &&
            (cleaning.is_dry || remove_empty_directories(directory, &error));
     /* Only warnings: the same command may be run every night. */
-    if (done)
+    if (done && !cleaning.has_failed)
         selection_report_unused(&cleaning.selection, directory, false);
     if (done)
         report_total(&cleaning);

@@ -171,7 +171,8 @@ int command_store_list(const struct parsed_options *options)
 
     if (!done)
         message_error(&error);
-    else if (selection_report_unused(&listing.selection, directory, true) != 0)
+    else if (!listing.has_failed &&
+             selection_report_unused(&listing.selection, directory, true) != 0)
         listing.has_failed = true;
     selection_close(&listing.selection);
     table_free(listing.table);

@@ -25,6 +25,7 @@ void split_warn(const struct split_job *job, const char *format, ...)
     /* If there is no memory to keep it, print it now. */
     if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
         message_warning("%s", line.message);
+        job->report->has_lost_notes = true;
         return;
     }
     buffer_append(&job->report->notes, line.message, strlen(line.message));
@@ -178,7 +179,7 @@ static bool make_json(const struct slice_split *split, struct buffer *text)
 {
     struct json_writer json;
 
-    if (!json_begin_text(&json, text))
+    if (split->job->report->has_lost_notes || !json_begin_text(&json, text))
         return false;
     write_row(split, &json);
     return json_end_text(&json);

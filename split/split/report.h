@@ -24,6 +24,7 @@ struct split_report {
     bool shows_progress; /* this is the only file */
     bool was_found;      /* not named by the user: ignored if it has no coverage */
     struct buffer notes; /* delayed warnings, one on each line */
+    bool has_lost_notes; /* there was no memory for some of them, so they were printed at once */
     struct split_row rows[SLICES_MAX];
     size_t row_count;
 };

@@ -205,7 +205,7 @@ static const struct scenario {
     {.words = "store gc --older-than 2 store", .copied = "store", .is_batch = true},
     {.words = "store gc --keep-list keep store", .copied = "keep store", .is_batch = true},
     {.words = "store gc --older-than 2 store o*", .copied = "store", .is_batch = true},
-    {.words = "store add store ../in/side ../in/plain ../in/side", .is_batch = true},
+    {.words = "store add store ../in/side ../in/side", .is_batch = true},
     {.words = "store add --verify --replace plain @../in/list",
      .copied = "plain",
      .is_batch = true},
