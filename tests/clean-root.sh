@@ -50,7 +50,7 @@ END
 
 run_quietly debootstrap --variant=minbase "$suite" "$root" "$mirror"
 
-# apt's configuration, without its choice of user.
+# The configuration for fetching packages, without credentials.
 rm -f "$root/etc/apt/sources.list"
 for part in sources.list sources.list.d apt.conf apt.conf.d preferences preferences.d trusted.gpg.d \
     keyrings; do
