@@ -111,7 +111,7 @@ void sidecar_search_reject(struct sidecar_search *search, const struct error *wh
 void sidecar_search_fail(struct sidecar_search *search, struct error *error);
 
 /* Starts the search again, after reading again the directories that may have changed. Returns false
- * with an error if there is no memory. */
+ * with an error if out of memory. */
 bool sidecar_search_again(struct sidecar_search *search, struct error *error);
 
 /* Does the whole search and reads the sidecar with sidecar_read_for. Returns NULL with an error if
