@@ -37,7 +37,7 @@
 struct sidecar_wanted {
     const char *name; /* of the file, for messages; NULL for a UUID */
     const char *const
-        *names; /* paths of the file, ending with NULL: sidecars may be beside these; may be NULL */
+        *names; /* the file's paths, for sidecars beside them; ends with NULL; or NULL */
     const struct profile *profile;
     const struct input *stripped;
     const struct split_image *image;

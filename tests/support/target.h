@@ -14,10 +14,9 @@
 #include "tests/support/text.h"
 
 struct target {
-    const char *name;   /* covsplit's name of the machine */
-    const char *triple; /* also the name of the C library's directory and of GNU ld */
-    const char
-        *architecture; /* Debian's name, for its profile runtime; NULL: the tests' own runtime */
+    const char *name;         /* covsplit's name of the machine */
+    const char *triple;       /* also the name of the C library's directory and of GNU ld */
+    const char *architecture; /* Debian's name, for its runtime; NULL: the tests' own */
     const char *emulator;
     bool is_freestanding;    /* there is no C library, and so no loader of shared libraries */
     const char *all_options; /* words for compiling everything; NULL: none */

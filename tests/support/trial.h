@@ -25,10 +25,9 @@ struct trial {
     struct text_list arguments; /* arguments of the program */
     bool numbered_runs;         /* the number of the run is one more argument */
     struct text_list split_options;
-    int exit_code;   /* the expected exit code of the program */
-    bool data_stays; /* value profiling: the data section must not be touched */
-    const char
-        *refusal; /* the message that says why names and data must stay; NULL: they are removed */
+    int exit_code;       /* the expected exit code of the program */
+    bool data_stays;     /* value profiling: the data section must not be touched */
+    const char *refusal; /* the message that says why names and data must stay; or NULL */
     const char *refused; /* the image for which `refusal` is expected; NULL: all */
     size_t address_unit; /* the alignment of the addresses that code can form; 0: any address */
     unsigned
