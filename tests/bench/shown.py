@@ -21,12 +21,14 @@ SHOWN = ("the link, by lld", "`covsplit split`", "`covsplit split --fast`",
          "`llvm-profdata merge --binary-file`", "report: `llvm-cov`, unsplit image",
          "`covsplit run -- llvm-cov`, split image")
 
-# Before is grey, after is green; both stand out from a white page and from a dark one.
-STYLE = """text { font: 15px sans-serif; fill: #24292f }
+# Before is grey, after is green. The picture has a ground of its own: a page can be dark where the
+# reader's system is light, and then the media query does not see it.
+STYLE = """.ground { fill: #ffffff }
+text { font: 15px sans-serif; fill: #24292f }
 .number { font-weight: bold }
 .before { fill: #8c959f }
 .after { fill: #2da44e }
-@media (prefers-color-scheme: dark) { text { fill: #e6edf3 } .after { fill: #3fb950 } }"""
+@media (prefers-color-scheme: dark) { .ground { fill: #0d1117 } text { fill: #e6edf3 } .after { fill: #3fb950 } }"""
 WIDTH, LABELS, NUMBERS, BAR, GAP = 760, 190, 100, 20, 18
 
 
@@ -52,7 +54,7 @@ def lines_of(table, wanted):
 def readable(size):
     for unit, factor in (("MB", 1_000_000), ("kB", 1_000)):
         if size >= factor:
-            return f"{size / factor:.3g} {unit}"
+            return f"{size / factor:#.3g}".rstrip(".") + f" {unit}"
     return f"{size} bytes"
 
 
@@ -69,7 +71,8 @@ def picture(sizes):
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
              'aria-labelledby="title description">',
              '<title id="title">RocksDB with coverage, before and after covsplit split</title>',
-             f'<desc id="description">{told}.</desc>', f"<style>\n{STYLE}\n</style>"]
+             f'<desc id="description">{told}.</desc>', f"<style>\n{STYLE}\n</style>",
+             f'<rect class="ground" width="{WIDTH}" height="{height}" rx="6"/>']
     top = GAP
     for label, *sizes_of_bars in zip(labels, before, after):
         lines.append(f'<text x="{LABELS - 12}" y="{top + BAR + 5}" text-anchor="end">{label}</text>')
