@@ -3,6 +3,7 @@
  */
 #include "split/cli/sidecar_search.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -450,10 +451,20 @@ static bool list_one(struct buffer *list, const char *path, const char *suffix)
            buffer_append(list, path, strlen(path)) && buffer_append(list, suffix, strlen(suffix));
 }
 
+/* A store that is not there is as good as an empty one, but its name is often a slip. */
+static const char *store_state(const char *directory)
+{
+    struct stat status;
+
+    if (stat(directory, &status) != 0)
+        return errno == ENOENT ? " (no such directory)" : "";
+    return S_ISDIR(status.st_mode) ? "" : " (not a directory)";
+}
+
 static bool list_stores(const struct store_list *stores, struct buffer *list)
 {
     for (size_t i = 0; i < stores->count; i++) {
-        if (!list_one(list, stores->directories[i], ""))
+        if (!list_one(list, stores->directories[i], store_state(stores->directories[i])))
             return false;
     }
     return true;
