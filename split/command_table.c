@@ -288,8 +288,9 @@ static const struct command commands[] = {
      "the exit status is 1; otherwise the exit status is that of COMMAND.\n"
      "\n"
      "Outputs that are linked only as a test are left alone: conftest of autoconf, CMake's\n"
-     "try_compile and meson-private. GLOB is compared with the path of the output and with\n"
-     "every part of it that follows a slash; its * matches slashes too.\n",
+     "try_compile and meson-private. A GLOB without a slash is compared with the file name\n"
+     "of the output, any other with its path and with every part of that which follows a\n"
+     "slash; its * matches slashes too.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
     {"join", "Restore the original image from a stripped one and its sidecar",
      "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",

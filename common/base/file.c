@@ -13,12 +13,39 @@
 
 #include "common/base/memory_limit.h"
 
+static bool is_same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+bool file_is_same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+bool file_has_same_contents(const struct stat *before, const struct stat *now)
+{
+    return before->st_size == now->st_size && is_same_time(&before->st_mtim, &now->st_mtim);
+}
+
+bool file_is_untouched(const struct stat *before, const struct stat *now)
+{
+    return file_is_same(before, now) && file_has_same_contents(before, now) &&
+           is_same_time(&before->st_ctim, &now->st_ctim);
+}
+
 bool file_is(const char *path, const struct stat *status)
 {
     struct stat other;
 
-    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
-           other.st_ino == status->st_ino;
+    return stat(path, &other) == 0 && file_is_same(&other, status);
+}
+
+bool path_is_directory(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 bool file_is_missing(const char *path, int flags)
@@ -282,12 +309,6 @@ bool input_unchanged(const struct input *input, struct error *error)
     return file_has_same_contents(&input->status, &now) || file_report_change(input->path, error);
 }
 
-bool file_has_same_contents(const struct stat *before, const struct stat *now)
-{
-    return now->st_size == before->st_size && now->st_mtim.tv_sec == before->st_mtim.tv_sec &&
-           now->st_mtim.tv_nsec == before->st_mtim.tv_nsec;
-}
-
 bool file_report_change(const char *path, struct error *error)
 {
     return error_set(error, "%s: changed while it was being read; run again", path);
@@ -342,19 +363,18 @@ static const char *name_of(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-static bool is_same_inode(const char *a, const char *b)
+static bool is_same_file(const char *a, const char *b)
 {
-    struct stat one, other;
+    struct stat status;
 
-    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev &&
-           one.st_ino == other.st_ino;
+    return stat(b, &status) == 0 && file_is(a, &status);
 }
 
 bool paths_meet(const char *a, const char *b)
 {
     char directory[PATH_MAX], other[PATH_MAX];
 
-    return is_same_inode(a, b) ||
+    return is_same_file(a, b) ||
            (strcmp(name_of(a), name_of(b)) == 0 && path_directory(a, directory) &&
-            path_directory(b, other) && is_same_inode(directory, other));
+            path_directory(b, other) && is_same_file(directory, other));
 }

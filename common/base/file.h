@@ -13,8 +13,23 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 
+/* ---- which file it is, and whether it has changed ---- */
+
+/* Whether both describe the same file. */
+bool file_is_same(const struct stat *a, const struct stat *b);
+
+/* Whether size and modification time are the same in both. */
+bool file_has_same_contents(const struct stat *before, const struct stat *now);
+
+/* Whether both describe the same file and nothing has changed between them, not even its mode or
+ * the number of its links. */
+bool file_is_untouched(const struct stat *before, const struct stat *now);
+
 /* True if the file at `path` exists and is the file that `status` describes. */
 bool file_is(const char *path, const struct stat *status);
+
+/* True if the path is that of a directory, or of a link to one. */
+bool path_is_directory(const char *path);
 
 /* True if nothing exists at the path; false if that cannot be determined. `flags` are those of
  * fstatat(2): with AT_SYMLINK_NOFOLLOW a dangling symbolic link counts as existing. */
@@ -67,9 +82,6 @@ void input_release_pages(const struct input *input, uint64_t offset, uint64_t si
 /* Returns false if the file's size or modification time has changed since it was opened. Anything
  * computed from it must be discarded then. */
 bool input_unchanged(const struct input *input, struct error *error);
-
-/* Whether size and modification time are the same in both. */
-bool file_has_same_contents(const struct stat *before, const struct stat *now);
 
 /* Sets the error for a file that changed while it was being read. Returns false. */
 bool file_report_change(const char *path, struct error *error);

@@ -1,15 +1,13 @@
 /*
- * Atomic outputs: see output.h.
+ * Outputs until they are finished: see output.h. output_commit.c gives them their path.
  *
  * An output has no name while it is written (O_TMPFILE), so a process that is killed leaves nothing
- * behind. It gets a temporary name only right before the rename to its final path; link(2) alone
- * cannot replace an existing file.
+ * behind.
  */
 #include "common/base/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +15,14 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Small writes are buffered up to this size, and files are copied in pieces of this size. */
-#define PIECE_SIZE ((size_t)1 << 20)
+#include "common/base/output_parts.h"
 
 /* Blocks of zeros of this size become holes in the file. */
-#define HOLE_BLOCK       ((uint64_t)1 << 16)
+#define HOLE_BLOCK     ((uint64_t)1 << 16)
 
-#define TEMPORARY_MARK   ".covsplit-"
-#define TEMPORARY_RANDOM 6 /* the X of mkostemp */
+#define TEMPORARY_MARK ".covsplit-"
 
-/* ---- outputs: creation ---- */
+/* ---- creation ---- */
 
 /* Follows a symbolic link for an edit in place; *status becomes the status of its target. */
 static bool follow_link(struct output *output, struct stat *status, struct error *error)
@@ -37,27 +33,12 @@ static bool follow_link(struct output *output, struct stat *status, struct error
     return true;
 }
 
-/* Whether both are of the same file with the same contents, whatever its mode and its names. */
-static bool is_same_inode(const struct stat *before, const struct stat *now)
-{
-    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
-           file_has_same_contents(before, now);
-}
-
-/* Whether both are of the same file and nothing has changed between them, not even its mode or the
- * number of its links. */
-static bool is_same_file(const struct stat *before, const struct stat *now)
-{
-    return is_same_inode(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
-           before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
-}
-
 bool output_can_replace(const struct output *output, struct error *error)
 {
     struct stat now;
 
     return !output->in_place ||
-           (stat(output->target, &now) == 0 && is_same_file(&output->replaced, &now)) ||
+           (stat(output->target, &now) == 0 && file_is_untouched(&output->replaced, &now)) ||
            file_report_change(output->path, error);
 }
 
@@ -107,18 +88,16 @@ size_t file_temporary_final_length(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     size_t length = strlen(name), mark = strlen(TEMPORARY_MARK);
-    size_t end = length - TEMPORARY_RANDOM - mark; /* of NAME */
+    size_t end = length - OUTPUT_TEMPORARY_RANDOM - mark; /* of NAME */
 
-    if (length < 2 + mark + TEMPORARY_RANDOM || name[0] != '.' ||
+    if (length < 2 + mark + OUTPUT_TEMPORARY_RANDOM || name[0] != '.' ||
         memcmp(name + end, TEMPORARY_MARK, mark) != 0 ||
-        strspn(name + end + mark, letters) != TEMPORARY_RANDOM)
+        strspn(name + end + mark, letters) != OUTPUT_TEMPORARY_RANDOM)
         return 0;
     return end - 1;
 }
 
-/* "DIRECTORY/.NAME.covsplit-XXXXXX", in the directory of the target so that a rename cannot cross
- * file systems. */
-static char *temporary_template(const char *target)
+char *output_temporary_template(const char *target)
 {
     const char *slash = strrchr(target, '/');
     int directory_length = slash == NULL ? 0 : (int)(slash - target + 1);
@@ -132,17 +111,17 @@ static char *temporary_template(const char *target)
     return result;
 }
 
-static void forget_temporary(struct output *output)
+void output_forget_temporary(struct output *output)
 {
     free(output->temporary);
     output->temporary = NULL;
 }
 
-static void remove_temporary(struct output *output)
+void output_remove_temporary(struct output *output)
 {
     if (output->temporary != NULL)
         unlink(output->temporary);
-    forget_temporary(output);
+    output_forget_temporary(output);
 }
 
 static bool open_unnamed(struct output *output, bool is_nameless, struct error *error)
@@ -157,17 +136,17 @@ static bool open_unnamed(struct output *output, bool is_nameless, struct error *
     if (output->fd >= 0)
         return true;
     /* Not every file system supports unnamed files, and kernels report that in different ways. */
-    output->temporary = temporary_template(output->target);
+    output->temporary = output_temporary_template(output->target);
     if (output->temporary == NULL)
         return error_out_of_memory(error, output->path, strlen(output->path));
     output->fd = mkostemp(output->temporary, O_CLOEXEC);
     if (output->fd < 0) {
         error_set_errno(error, errno, "%s: cannot be written", output->path);
-        forget_temporary(output);
+        output_forget_temporary(output);
         return false;
     }
     if (is_nameless)
-        remove_temporary(output);
+        output_remove_temporary(output);
     return true;
 }
 
@@ -188,9 +167,9 @@ bool output_create(struct output *output, const char *path, const struct output_
     return true;
 }
 
-/* ---- outputs: contents ---- */
+/* ---- contents ---- */
 
-static bool write_all(int fd, const char *path, const uint8_t *data, size_t size,
+bool output_write_all(int fd, const char *path, const uint8_t *data, size_t size,
                       struct error *error)
 {
     while (size != 0) {
@@ -237,7 +216,8 @@ static bool write_sparse(struct output *output, struct bytes view, struct error 
 
         if (is_zero && (end < 0 || ftruncate(output->fd, end) != 0))
             return error_set_errno(error, errno, "%s: cannot be written", output->path);
-        if (!is_zero && !write_all(output->fd, output->path, run.data, (size_t)run.size, error))
+        if (!is_zero &&
+            !output_write_all(output->fd, output->path, run.data, (size_t)run.size, error))
             return false;
         view.data += run.size;
         view.size -= run.size;
@@ -257,7 +237,7 @@ bool output_write(struct output *output, struct bytes view, struct error *error)
 {
     output->size += view.size;
     output->is_synced = false;
-    if (view.size < PIECE_SIZE && output->pending.size + view.size <= PIECE_SIZE) {
+    if (view.size < OUTPUT_PIECE_SIZE && output->pending.size + view.size <= OUTPUT_PIECE_SIZE) {
         if (!buffer_append(&output->pending, view.data, (size_t)view.size))
             return error_out_of_memory(error, output->path, view.size);
         return true;
@@ -376,389 +356,13 @@ bool output_sync(struct output *output, struct error *error)
     return true;
 }
 
-/* ---- outputs: commit ---- */
-
-/* Whether the target already has the mode and the bytes of the output. */
-static bool same_as_target(const struct output *output)
-{
-    struct stat status;
-    uint8_t *mine = NULL, *theirs = NULL;
-    uint64_t offset = 0;
-    bool same = false;
-    int fd = file_open_as_it_is(output->target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-
-    if (fd < 0)
-        return false;
-    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-        (uint64_t)status.st_size != output->size || (status.st_mode & 07777) != output->mode)
-        goto done;
-    mine = malloc(PIECE_SIZE);
-    theirs = malloc(PIECE_SIZE);
-    if (mine == NULL || theirs == NULL)
-        goto done;
-    while (offset < output->size) {
-        ssize_t have = pread(output->fd, mine, PIECE_SIZE, (off_t)offset);
-        if (have <= 0 || pread(fd, theirs, (size_t)have, (off_t)offset) != have ||
-            memcmp(mine, theirs, (size_t)have) != 0)
-            goto done;
-        offset += (uint64_t)have;
-    }
-    same = true;
-done:
-    free(mine);
-    free(theirs);
-    close(fd);
-    return same;
-}
-
-/* The path through which linkat(2) can give an unnamed file a name. */
-#define UNNAMED_PATH_MAX 64
-
-static const char *unnamed_path(const struct output *output, char *text)
-{
-    snprintf(text, UNNAMED_PATH_MAX, "/proc/self/fd/%d", output->fd);
-    return text;
-}
-
-/* The period in which no signal handler may remove the file: see file_temporary_final_length. This
- * thread blocks signals; the lock keeps off handlers in other threads, if the file system supports
- * locks. A file that had a temporary name from the start needs no lock, unless that name is to
- * stay. This avoids locks on network file systems, where they may take long: these are mostly the
- * ones without unnamed files. */
-struct naming {
-    bool is_locked;
-    sigset_t signals_before;
-};
-
-/* A rename would leave the old contents under the file's other names, so it has to be overwritten.
- */
-static bool overwrites(const struct output *output)
-{
-    return output->in_place && !output->is_other_form && output->replaced.st_nlink > 1;
-}
-
-static void lock_output(const struct output *output, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
-
-    fcntl(output->fd, F_OFD_SETLKW, &lock);
-}
-
-static struct naming naming_start(const struct output *output)
-{
-    static const int faults[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
-    struct naming naming = {.is_locked = output->temporary == NULL || overwrites(output)};
-    sigset_t signals;
-
-    sigfillset(&signals);
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-        sigdelset(&signals, faults[i]);
-    pthread_sigmask(SIG_BLOCK, &signals, &naming.signals_before);
-    if (naming.is_locked)
-        lock_output(output, F_WRLCK);
-    return naming;
-}
-
-static void naming_end(const struct output *output, const struct naming *naming)
-{
-    if (naming->is_locked)
-        lock_output(output, F_UNLCK);
-    pthread_sigmask(SIG_SETMASK, &naming->signals_before, NULL);
-}
-
-/* 0, or an errno value. */
-static int give_temporary_name(struct output *output)
-{
-    char source[UNNAMED_PATH_MAX];
-    int failure = EEXIST;
-
-    unnamed_path(output, source);
-    for (unsigned attempt = 0; attempt < 100 && failure == EEXIST; attempt++) {
-        char *name = temporary_template(output->target);
-        size_t length;
-
-        if (name == NULL)
-            return ENOMEM;
-        length = strlen(name);
-        snprintf(name + length - TEMPORARY_RANDOM, TEMPORARY_RANDOM + 1, "%02x%04x", attempt,
-                 (unsigned)getpid() & 0xffff);
-        if (linkat(AT_FDCWD, source, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
-            output->temporary = name;
-            return 0;
-        }
-        failure = errno;
-        free(name);
-    }
-    return failure;
-}
-
-/* Does not set a mode that is right already, since only the owner may do so. */
-static bool set_mode(int fd, mode_t mode)
-{
-    struct stat status;
-
-    return fstat(fd, &status) == 0 && ((status.st_mode & 07777) == mode || fchmod(fd, mode) == 0);
-}
-
-/* Keeps the temporary file from being removed when the process is ended: signals.c removes only
- * files that are open for writing, so the descriptor is replaced by one for reading. */
-static bool hold_temporary(struct output *output)
-{
-    int fd = open(output->temporary, O_RDONLY | O_CLOEXEC);
-    bool done = fd >= 0 && dup3(fd, output->fd, O_CLOEXEC) >= 0;
-
-    if (fd >= 0)
-        close(fd);
-    return done;
-}
-
-/* Overwrites the file with the output. The mode is set last because writing clears set-user-ID
- * bits.
- */
-static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct error *error)
-{
-    uint64_t offset = 0;
-
-    while (offset < output->size) {
-        ssize_t have = pread(output->fd, piece, PIECE_SIZE, (off_t)offset);
-
-        if (have <= 0)
-            return error_set_errno(error, have < 0 ? errno : EIO, "%s: cannot be written",
-                                   output->path);
-        if (!write_all(fd, output->path, piece, (size_t)have, error))
-            return false;
-        offset += (uint64_t)have;
-    }
-    return (ftruncate(fd, (off_t)output->size) == 0 && set_mode(fd, output->mode) &&
-            fsync(fd) == 0) ||
-           error_set_errno(error, errno, "%s: cannot be written", output->path);
-}
-
-/* The rename only survives a power failure once the directory has been synced too. File systems
- * that cannot sync a directory return EINVAL; nothing more can be done there. */
-static void sync_directory(const char *target)
-{
-    char directory[PATH_MAX];
-    int fd = path_directory(target, directory) ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                               : -1;
-
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-}
-
-/* Opens the file to overwrite. Everything that may be refused is tried first: opening, setting the
- * mode, and keeping the temporary name. */
-static int open_target(struct output *output, struct error *error)
-{
-    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-
-    if (fd >= 0 && set_mode(fd, output->mode) && hold_temporary(output))
-        return fd;
-    error_set_errno(error, errno, "%s: cannot be written", output->path);
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-/* The old file keeps its inode and gets the new bytes, so that all its names see them. Meanwhile
- * the finished output has a temporary name, so that a whole copy is on the disk whatever happens.
- */
-static bool overwrite_target(struct output *output, int fd, enum output_result *result,
-                             struct error *error)
-{
-    uint8_t *piece = malloc(PIECE_SIZE);
-    struct error cause;
-    bool done;
-
-    if (piece == NULL) {
-        done = error_out_of_memory(error, output->path, PIECE_SIZE);
-    } else if (!(done = copy_to(fd, output, piece, &cause))) {
-        *result = OUTPUT_HALF_WRITTEN;
-        error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
-        forget_temporary(output);
-    }
-    remove_temporary(output);
-    free(piece);
-    return done;
-}
-
-/* 0, or an errno value. */
-static int replace_target(struct output *output)
-{
-    if (rename(output->temporary, output->target) != 0)
-        return errno;
-    forget_temporary(output);
-    return 0;
-}
-
-/* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
- * or an errno value. */
-static int swap_names(const struct output *output, struct stat *came_out)
-{
-    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0 &&
-                   lstat(output->temporary, came_out) == 0
-               ? 0
-               : errno;
-}
-
-/* Puts back what another process had put at the path at the last moment. If the path changes again
- * while this is done, the newest file stays; if it was removed, it stays removed. Returns ESTALE
- * when this is done, or the errno value of a failure. */
-static int give_back(struct output *output, struct stat put_in, struct stat came_out)
-{
-    struct stat expected;
-    int failure;
-
-    do {
-        expected = put_in;
-        put_in = came_out;
-        failure = swap_names(output, &came_out);
-    } while (failure == 0 && !is_same_inode(&expected, &came_out));
-    if (failure == ENOENT)
-        renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE);
-    else if (failure != 0)
-        forget_temporary(output); /* it may be the only copy of the other file */
-    return failure == 0 || failure == ENOENT ? ESTALE : failure;
-}
-
-/* Replaces the target only if it is still the file that was read. A rename would replace whatever
- * is there; swapping the two names shows what was there, and fails if the target was removed. Not
- * all file systems can do that. Returns 0 or an errno value: ESTALE if the path was changed. */
-static int replace_if_unchanged(struct output *output)
-{
-    struct stat put_in, came_out;
-    int failure = fstat(output->fd, &put_in) == 0 ? swap_names(output, &came_out) : errno;
-
-    if (failure == EINVAL || failure == ENOSYS)
-        return replace_target(output);
-    if (failure != 0)
-        return failure == ENOENT ? ESTALE : failure;
-    if (!is_same_inode(&output->replaced, &came_out))
-        return give_back(output, put_in, came_out);
-    sync_directory(output->target); /* before the old form goes */
-    remove_temporary(output);
-    return 0;
-}
-
-/* Checks the file to be replaced right before the rename. Another process could still replace it
- * between the two system calls; no rename(2) can be made conditional on what it replaces. */
-static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
-{
-    struct naming naming = naming_start(output);
-    int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
-    bool done = true;
-    int fd = -1;
-
-    if (failure == 0 && !output_can_replace(output, error))
-        failure = ESTALE;
-    else if (failure == 0 && overwrites(output))
-        done = (fd = open_target(output, error)) >= 0;
-    else if (failure == 0)
-        failure = output->is_other_form ? replace_if_unchanged(output) : replace_target(output);
-    if (failure == ESTALE)
-        *result = OUTPUT_OVERTAKEN;
-    if (failure != 0)
-        done = failure == ESTALE
-                   ? file_report_change(output->path, error)
-                   : error_set_errno(error, failure, "%s: cannot be written", output->path);
-    if (!done)
-        remove_temporary(output);
-    naming_end(output, &naming);
-    if (fd >= 0) {
-        done = overwrite_target(output, fd, result, error);
-        close(fd);
-    }
-    if (done)
-        sync_directory(output->target);
-    return done;
-}
-
-bool output_commit(struct output *output, enum output_result *result, struct error *error)
-{
-    bool done = true;
-
-    *result = OUTPUT_UNCHANGED;
-    if (!output_sync(output, error)) {
-        done = false;
-    } else if (!same_as_target(output)) {
-        *result = OUTPUT_WRITTEN;
-        done = put_in_place(output, result, error);
-    }
-    output_discard(output);
-    return done;
-}
-
-/* Some file systems have no hard links; there, a rename that does not replace is used. */
-static bool has_no_links(int failure)
-{
-    return failure == EPERM || failure == EOPNOTSUPP || failure == ENOSYS || failure == EMLINK;
-}
-
-/* Gives the output its path if that does not exist. Returns 0 or an errno value. */
-static int take_free_name(struct output *output)
-{
-    char source[UNNAMED_PATH_MAX];
-
-    if (output->temporary == NULL) {
-        if (linkat(AT_FDCWD, unnamed_path(output, source), AT_FDCWD, output->target,
-                   AT_SYMLINK_FOLLOW) != 0)
-            return errno;
-    } else if (link(output->temporary, output->target) == 0) {
-        unlink(output->temporary);
-    } else if (!has_no_links(errno) || renameat2(AT_FDCWD, output->temporary, AT_FDCWD,
-                                                 output->target, RENAME_NOREPLACE) != 0) {
-        return errno;
-    }
-    forget_temporary(output);
-    sync_directory(output->target);
-    return 0;
-}
-
-/* Returns 0 or an errno value. On failure, a temporary name that was given here is removed. */
-static int take_name(struct output *output)
-{
-    struct naming naming = naming_start(output);
-    bool is_unnamed = output->temporary == NULL;
-    int failure = is_unnamed ? give_temporary_name(output) : 0;
-
-    if (failure == 0)
-        failure = replace_target(output);
-    if (failure != 0 && is_unnamed)
-        remove_temporary(output);
-    naming_end(output, &naming);
-    if (failure == 0)
-        sync_directory(output->target);
-    return failure;
-}
-
-bool output_try_commit(struct output *output, bool replace, enum output_result *result,
-                       struct error *error)
-{
-    bool done = output_sync(output, error);
-
-    *result = OUTPUT_UNCHANGED;
-    if (done && !(replace && same_as_target(output))) {
-        int failure = replace ? take_name(output) : take_free_name(output);
-
-        if (failure == EEXIST || failure == ENOENT) {
-            *result = failure == EEXIST ? OUTPUT_NAME_TAKEN : OUTPUT_NO_DIRECTORY;
-            return true;
-        }
-        *result = OUTPUT_WRITTEN;
-        if (failure != 0)
-            done = error_set_errno(error, failure, "%s: cannot be written", output->path);
-    }
-    output_discard(output);
-    return done;
-}
+/* ---- the end ---- */
 
 void output_discard(struct output *output)
 {
     if (output->path == NULL)
         return;
-    remove_temporary(output);
+    output_remove_temporary(output);
     if (output->fd >= 0)
         close(output->fd);
     free(output->target);

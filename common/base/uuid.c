@@ -58,6 +58,13 @@ bool uuid_equal(const struct uuid *a, const struct uuid *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
+int uuid_compare(const struct uuid *a, const struct uuid *b)
+{
+    int order = memcmp(a->bytes, b->bytes, a->size < b->size ? a->size : b->size);
+
+    return order != 0 ? order : (a->size > b->size) - (a->size < b->size);
+}
+
 void uuid_stub(const struct uuid *uuid, uint8_t stub[UUID_STUB_SIZE])
 {
     memset(stub, 0, UUID_STUB_SIZE);

@@ -31,6 +31,9 @@ bool uuid_parse(const char *text, struct uuid *uuid);
 
 bool uuid_equal(const struct uuid *a, const struct uuid *b);
 
+/* The order of their bytes, as by memcmp; of two that begin alike the shorter one is first. */
+int uuid_compare(const struct uuid *a, const struct uuid *b);
+
 /* The part of a UUID that a stub record holds: its first bytes, padded with zeros. */
 #define UUID_STUB_SIZE 16
 void uuid_stub(const struct uuid *uuid, uint8_t stub[UUID_STUB_SIZE]);

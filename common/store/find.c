@@ -88,14 +88,11 @@ bool store_find(const char *directory, const struct uuid *uuid, enum store_query
 
 /* ---- lists ---- */
 
-/* Adds a directory, which points into the list's text. Ignores an empty name. */
-static bool add_directory(struct store_list *list, char *directory)
+bool store_list_add(struct store_list *list, const char *directory, struct error *error)
 {
-    if (directory[0] == '\0')
-        return true;
     if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
-        return false;
-    list->directories[list->count++] = directory;
+        return error_out_of_memory(error, directory, sizeof(directory));
+    list->directories[list->count++] = (char *)(uintptr_t)directory;
     return true;
 }
 
@@ -105,9 +102,11 @@ bool store_list_open(struct store_list *list, const char *text, bool is_list, st
     bool done = rest != NULL;
 
     *list = (struct store_list){.text = rest};
+    if (!done)
+        return error_out_of_memory(error, text, strlen(text));
     while (done && (directory = strsep(&rest, is_list ? ":" : "")) != NULL)
-        done = add_directory(list, directory);
-    return done || error_out_of_memory(error, text, strlen(text));
+        done = directory[0] == '\0' || store_list_add(list, directory, error);
+    return done;
 }
 
 void store_list_close(struct store_list *list)

@@ -29,15 +29,21 @@ char *store_path(const char *directory, const struct uuid *uuid)
     return path;
 }
 
+bool store_has_suffix(const char *name)
+{
+    size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
+
+    return length >= suffix && strcmp(name + length - suffix, STORE_SUFFIX) == 0;
+}
+
 bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid)
 {
     char hex[UUID_HEX_MAX], canonical[UUID_HEX_MAX];
-    size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
+    size_t length = strlen(name) - strlen(STORE_SUFFIX);
 
-    if (length < suffix || length - suffix + 3 > sizeof(hex) ||
-        strcmp(name + length - suffix, STORE_SUFFIX) != 0)
+    if (!store_has_suffix(name) || length + 3 > sizeof(hex))
         return false;
-    snprintf(hex, sizeof(hex), "%02x%.*s", first, (int)(length - suffix), name);
+    snprintf(hex, sizeof(hex), "%02x%.*s", first, (int)length, name);
     return uuid_parse(hex, uuid) && strcmp(uuid_format(uuid, canonical), hex) == 0;
 }
 

@@ -51,7 +51,7 @@ bool store_find(const char *directory, const struct uuid *uuid, enum store_query
 
 /* Directories to search, in this order. {0} is an empty list. Close with store_list_close. */
 struct store_list {
-    char *text; /* the directories, each followed by a NUL */
+    char *text; /* of store_list_open: the directories, each followed by a NUL */
     char **directories;
     size_t count, capacity;
 };
@@ -59,6 +59,9 @@ struct store_list {
 /* Opens a single directory, or a list separated by ':'. Close it even after a failure. */
 bool store_list_open(struct store_list *list, const char *text, bool is_list, struct error *error);
 void store_list_close(struct store_list *list);
+
+/* Adds a directory. The text is not copied. */
+bool store_list_add(struct store_list *list, const char *directory, struct error *error);
 
 /* Like store_find, in all directories of the list. */
 bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
@@ -120,6 +123,9 @@ bool store_list_walk(const struct store_list *list, store_visitor visit, void *c
 /* ---- names ---- */
 
 #define STORE_SUFFIX ".covsplit"
+
+/* Whether a name or path ends so. */
+bool store_has_suffix(const char *name);
 
 /* DIRECTORY/.build-id as a new string; NULL if out of memory. */
 char *store_root(const char *directory);

@@ -25,14 +25,6 @@ struct walk {
 
 /* ---- the names of one directory ---- */
 
-static bool has_suffix(const char *name)
-{
-    size_t length = strlen(name);
-
-    return length >= strlen(STORE_SUFFIX) &&
-           strcmp(name + length - strlen(STORE_SUFFIX), STORE_SUFFIX) == 0;
-}
-
 /* Whether this is the temporary name of an unfinished sidecar. */
 static bool is_temporary(const char *name)
 {
@@ -44,7 +36,7 @@ static bool is_temporary(const char *name)
 
 static bool is_of_interest(const char *name)
 {
-    return has_suffix(name) || is_temporary(name);
+    return store_has_suffix(name) || is_temporary(name);
 }
 
 /* ---- the directories ---- */

@@ -17,6 +17,26 @@ bool sidecar_check_output(const struct parsed_options *options, const char *side
                      sidecar);
 }
 
+bool sidecar_check_no_output(const struct parsed_options *options, struct error *error)
+{
+    const char *output = option_text(options, OPTION_OUTPUT);
+    struct input input;
+    struct error why;
+    bool is_sidecar;
+
+    if (output == NULL || file_is_missing(output, 0))
+        return true;
+    if (!input_open(&input, output, &why)) {
+        if (error_is_of_memory(&why))
+            *error = why;
+        return !error_is_of_memory(&why);
+    }
+    is_sidecar = sidecar_recognize(input.bytes);
+    input_close(&input);
+    return !is_sidecar ||
+           error_set(error, "%s: is a sidecar, which would be replaced; give another -o", output);
+}
+
 /* ---- the set ---- */
 
 /* Checks the given sidecar, even if it turns out that no profile needs it. */
@@ -37,7 +57,7 @@ bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parse
     const char *only;
 
     if (!sidecar_places_open(&sidecars->places, options, false, error) ||
-        !check_given(options, error))
+        !check_given(options, error) || !sidecar_check_no_output(options, error))
         return false;
     only = sidecar_places_only_file(&sidecars->places);
     if (only != NULL)

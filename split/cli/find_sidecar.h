@@ -49,7 +49,11 @@ bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct pro
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
                            const char *name, struct output *output, struct error *error);
 
-/* Returns false with an error if the output (-o) would replace the sidecar. */
+/* Returns false with an error if the output (-o) would replace a sidecar, whatever it is of: it may
+ * be the only place where the coverage data of an image is. */
+bool sidecar_check_no_output(const struct parsed_options *options, struct error *error);
+
+/* The same for this sidecar, which may be damaged. */
 bool sidecar_check_output(const struct parsed_options *options, const char *sidecar,
                           struct error *error);
 

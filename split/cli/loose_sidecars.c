@@ -1,14 +1,14 @@
 /*
  * Finding loose sidecars: see loose_sidecars.h.
  *
- * When a directory is read again, the UUIDs of files that have not changed are kept. The
- * directory's times tell that a name was added or removed, but they do not tell a change within one
- * tick of the file system's clock, nor that a file was overwritten. So a directory is also read
- * again if it was read too soon after its last change, and after some time in any case.
+ * A directory's times tell that a name was added or removed, but they do not tell a change within
+ * one tick of the file system's clock, nor that a file was overwritten. So a directory is read
+ * again also if it was read too soon after its last change, and after some time in any case.
  */
 #include "split/cli/loose_sidecars.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <search.h>
 #include <stdio.h>
@@ -28,18 +28,10 @@
 /* How long the files of a directory are trusted not to be overwritten, in seconds. */
 #define AGE_MAX 1
 
-struct loose_file {
-    char *path;
-    struct stat status;
-    struct uuid uuid; /* size 0: it could not be read */
-};
-
 struct loose_directory {
-    char *path;               /* LOOSE_FILES for the list of files */
-    struct loose_file *files; /* in the order of their names */
-    size_t count, capacity;
-    const struct loose_file **by_uuid; /* only those that could be read */
-    size_t readable;
+    char *path;                 /* or LOOSE_FILES */
+    struct loose_matches files; /* that could be read, in the order of their names */
+    const struct store_match **by_uuid;
     struct loose_faults faults;
     struct stat status;   /* of the directory, before it was read */
     struct timespec time; /* when it was read */
@@ -91,9 +83,7 @@ struct loose_sidecars *loose_sidecars_new(const struct path_list *files, struct 
 
 static void free_files(struct loose_directory *directory)
 {
-    for (size_t i = 0; i < directory->count; i++)
-        free(directory->files[i].path);
-    free(directory->files);
+    loose_matches_free(&directory->files);
     free(directory->by_uuid);
 }
 
@@ -119,56 +109,21 @@ static int compare_directories(const void *a, const void *b)
 {
     const struct loose_directory *left = a, *right = b;
 
-    if (left->path == NULL || right->path == NULL)
-        return (left->path != NULL) - (right->path != NULL);
     return strcmp(left->path, right->path);
 }
 
 /* ---- reading a directory ---- */
 
-static bool is_same_file(const struct stat *before, const struct stat *now)
-{
-    return before->st_dev == now->st_dev && before->st_ino == now->st_ino &&
-           file_has_same_contents(before, now) && before->st_ctim.tv_sec == now->st_ctim.tv_sec &&
-           before->st_ctim.tv_nsec == now->st_ctim.tv_nsec;
-}
-
-static int compare_files(const void *a, const void *b)
-{
-    const struct loose_file *left = a, *right = b;
-
-    return strcmp(left->path, right->path);
-}
-
-/* Returns what was known of the file, or NULL if it has changed. LOOSE_FILES has no order to search
- * by, and is read only once. */
-static const struct loose_file *find_before(const struct loose_directory *before,
-                                            const struct loose_file *file)
-{
-    const struct loose_file *found;
-
-    if (before->path == LOOSE_FILES || before->count == 0)
-        return NULL;
-    found = bsearch(file, before->files, before->count, sizeof(*file), compare_files);
-    return found != NULL && is_same_file(&found->status, &file->status) ? found : NULL;
-}
-
 /* Only regular files are opened, since opening a device can have side effects. */
-static bool read_uuid(struct loose_file *file, const struct loose_directory *before,
-                      struct error *error)
+static bool read_uuid(const char *path, struct uuid *uuid, struct error *error)
 {
-    const struct loose_file *known;
+    struct stat status;
 
-    if (stat(file->path, &file->status) != 0)
-        return error_set_errno(error, errno, "%s: cannot be read", file->path);
-    if (!S_ISREG(file->status.st_mode))
-        return error_set(error, "%s: not a regular file", file->path);
-    known = find_before(before, file);
-    if (known != NULL && known->uuid.size != 0) {
-        file->uuid = known->uuid;
-        return true;
-    }
-    return sidecar_peek(file->path, &file->uuid, error);
+    if (stat(path, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", path);
+    if (!S_ISREG(status.st_mode))
+        return error_set(error, "%s: not a regular file", path);
+    return sidecar_peek(path, uuid, error);
 }
 
 static void add_fault(struct loose_faults *faults, const struct error *why)
@@ -177,41 +132,29 @@ static void add_fault(struct loose_faults *faults, const struct error *why)
         faults->first = *why;
 }
 
-/* Takes ownership of the path. Returns false with an error if out of memory. */
-static bool add_file(struct loose_directory *directory, const struct loose_directory *before,
-                     char *path, struct error *error)
+/* Returns false with an error if out of memory. */
+static bool add_file(struct loose_directory *directory, const char *path, bool is_listed,
+                     struct error *error)
 {
-    struct loose_file file = {.path = path};
+    struct uuid uuid;
 
-    if (path == NULL ||
-        !ARRAY_ROOM_FOR_ONE(directory->files, directory->capacity, directory->count)) {
-        free(path);
-        return error_out_of_memory(error, "the list of sidecars", sizeof(file));
-    }
-    if (!read_uuid(&file, before, error)) {
-        if (error_is_of_memory(error)) {
-            free(path);
-            return false;
-        }
-        /* It is not a fault if a file was removed after its name was read. */
-        if (error->number != ENOENT || directory->path == LOOSE_FILES)
-            add_fault(&directory->faults, error);
-        file.uuid.size = 0;
-    }
-    directory->files[directory->count++] = file;
+    if (read_uuid(path, &uuid, error))
+        return loose_matches_add(&directory->files, &uuid, path, error);
+    if (error_is_of_memory(error))
+        return false;
+    /* It is not a fault if a file was removed after its name was read. */
+    if (error->number != ENOENT || is_listed)
+        add_fault(&directory->faults, error);
     return true;
 }
 
 static bool is_sidecar_name(const char *name)
 {
-    size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
-
     /* Names that begin with a dot are of files that are being written. */
-    return length > suffix && name[0] != '.' && strcmp(name + length - suffix, STORE_SUFFIX) == 0;
+    return name[0] != '.' && store_has_suffix(name);
 }
 
-static bool read_directory(struct loose_directory *directory, const struct loose_directory *before,
-                           struct error *error)
+static bool read_directory(struct loose_directory *directory, struct error *error)
 {
     bool is_here = strcmp(directory->path, ".") == 0;
     struct directory_names names;
@@ -223,52 +166,57 @@ static bool read_directory(struct loose_directory *directory, const struct loose
         done = true;
     }
     for (size_t i = 0; done && i < names.count; i++) {
-        char *path = NULL;
+        char *path;
 
-        if (is_here)
-            path = strdup(names.items[i]);
-        else if (asprintf(&path, "%s/%s", directory->path, names.items[i]) < 0)
+        if (asprintf(&path, "%s%s%s", is_here ? "" : directory->path, is_here ? "" : "/",
+                     names.items[i]) < 0)
             path = NULL;
-        done = add_file(directory, before, path, error);
+        done = path != NULL ? add_file(directory, path, false, error)
+                            : error_out_of_memory(error, directory->path, PATH_MAX);
+        free(path);
     }
     directory_names_free(&names);
     return done;
 }
 
-static bool read_files(struct loose_directory *directory, const struct loose_directory *before,
-                       const struct path_list *files, struct error *error)
+static bool read_files(struct loose_directory *directory, const struct path_list *files,
+                       struct error *error)
 {
     for (size_t i = 0; i < files->count; i++) {
-        if (!add_file(directory, before, strdup(files->paths[i]), error))
+        if (!add_file(directory, files->paths[i], true, error))
             return false;
     }
     return true;
 }
 
 /* Files with the same UUID keep their order in the array. */
-static int compare_uuids(const void *a, const void *b)
+static int compare_matches(const void *a, const void *b)
 {
-    const struct loose_file *left = *(const struct loose_file *const *)a;
-    const struct loose_file *right = *(const struct loose_file *const *)b;
-    int order = memcmp(left->uuid.bytes, right->uuid.bytes, sizeof(left->uuid.bytes));
+    const struct store_match *left = *(const struct store_match *const *)a;
+    const struct store_match *right = *(const struct store_match *const *)b;
+    int order = uuid_compare(&left->uuid, &right->uuid);
 
-    if (order == 0)
-        order = (left->uuid.size > right->uuid.size) - (left->uuid.size < right->uuid.size);
     return order != 0 ? order : (left > right) - (left < right);
 }
 
 static bool sort_by_uuid(struct loose_directory *directory, struct error *error)
 {
-    directory->by_uuid = malloc((directory->count + 1) * sizeof(*directory->by_uuid));
+    size_t count = directory->files.count;
+
+    directory->by_uuid = malloc((count + 1) * sizeof(*directory->by_uuid));
     if (directory->by_uuid == NULL)
-        return error_out_of_memory(error, "the list of sidecars", directory->count);
-    for (size_t i = 0; i < directory->count; i++) {
-        if (directory->files[i].uuid.size != 0)
-            directory->by_uuid[directory->readable++] = &directory->files[i];
-    }
-    if (directory->readable != 0)
-        qsort(directory->by_uuid, directory->readable, sizeof(*directory->by_uuid), compare_uuids);
+        return error_out_of_memory(error, "the list of sidecars", count);
+    for (size_t i = 0; i < count; i++)
+        directory->by_uuid[i] = &directory->files.items[i];
+    qsort(directory->by_uuid, count, sizeof(*directory->by_uuid), compare_matches);
     return true;
+}
+
+static struct stat status_of(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0 ? status : (struct stat){0};
 }
 
 /* Replaces what was known of the directory. If it fails, nothing changes. */
@@ -279,10 +227,9 @@ static bool look_through(const struct loose_sidecars *loose, struct loose_direct
     bool done;
 
     clock_gettime(CLOCK_REALTIME, &now.time);
-    if (now.path != LOOSE_FILES && stat(now.path, &now.status) != 0)
-        now.status = (struct stat){0};
-    done = (now.path == LOOSE_FILES ? read_files(&now, directory, loose->files, error)
-                                    : read_directory(&now, directory, error)) &&
+    now.status = status_of(now.path);
+    done = (strcmp(now.path, LOOSE_FILES) == 0 ? read_files(&now, loose->files, error)
+                                               : read_directory(&now, error)) &&
            sort_by_uuid(&now, error);
     free_files(done ? directory : &now);
     if (done)
@@ -292,15 +239,11 @@ static bool look_through(const struct loose_sidecars *loose, struct loose_direct
 
 static bool may_have_changed(const struct loose_directory *directory)
 {
+    struct stat now = status_of(directory->path);
     struct timespec time;
-    struct stat now;
 
-    if (directory->path == LOOSE_FILES)
-        return false;
     clock_gettime(CLOCK_REALTIME, &time);
-    if (stat(directory->path, &now) != 0)
-        now = (struct stat){0};
-    return !is_same_file(&directory->status, &now) ||
+    return !file_is_untouched(&directory->status, &now) ||
            directory->time.tv_sec - now.st_mtim.tv_sec <= CLOCK_STEP ||
            time.tv_sec - directory->time.tv_sec > AGE_MAX || time.tv_sec < directory->time.tv_sec;
 }
@@ -309,13 +252,10 @@ static struct loose_directory *add_directory(struct loose_sidecars *loose, const
                                              struct error *error)
 {
     struct loose_directory *directory = calloc(1, sizeof(*directory));
-    bool done = directory != NULL;
 
-    if (done && path != LOOSE_FILES) {
+    if (directory != NULL)
         directory->path = strdup(path);
-        done = directory->path != NULL;
-    }
-    if (!done)
+    if (directory == NULL || directory->path == NULL)
         error_out_of_memory(error, "the list of directories", sizeof(*directory));
     else if (look_through(loose, directory, error)) {
         if (tsearch(directory, &loose->directories, compare_directories) != NULL)
@@ -350,7 +290,7 @@ static struct loose_directory *find_directory(struct loose_sidecars *loose, cons
  * for any query, follow there in a row. */
 static size_t lower_bound(const struct loose_directory *directory, const struct uuid *wanted)
 {
-    size_t low = 0, high = directory->readable;
+    size_t low = 0, high = directory->files.count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -366,8 +306,8 @@ static size_t lower_bound(const struct loose_directory *directory, const struct 
 static bool add_like(const struct loose_directory *directory, const struct uuid *wanted,
                      enum store_query query, struct loose_matches *matches, struct error *error)
 {
-    for (size_t i = lower_bound(directory, wanted); i < directory->readable; i++) {
-        const struct loose_file *file = directory->by_uuid[i];
+    for (size_t i = lower_bound(directory, wanted); i < directory->files.count; i++) {
+        const struct store_match *file = directory->by_uuid[i];
 
         if (memcmp(file->uuid.bytes, wanted->bytes, wanted->size) != 0)
             break;

@@ -22,13 +22,14 @@
 
 struct loose_sidecars;
 
-/* `files` can be searched like the files of a directory; the list must outlive the result. Returns
- * NULL with an error if there is no memory. Freed with loose_sidecars_free (NULL allowed). */
+/* `files` can be searched like the files of a directory, whatever their names are; the list must
+ * outlive the result. Returns NULL with an error if there is no memory. Freed with
+ * loose_sidecars_free (NULL allowed). */
 struct loose_sidecars *loose_sidecars_new(const struct path_list *files, struct error *error);
 void loose_sidecars_free(struct loose_sidecars *loose);
 
 /* Passed as the directory, this means `files`. */
-#define LOOSE_FILES NULL
+#define LOOSE_FILES ""
 
 /* Matches, in the order of their UUIDs. Those with the same UUID are in the order of their names
  * (in LOOSE_FILES, in the order of the list). Starts as {0}; freed with loose_matches_free. */

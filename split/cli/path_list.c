@@ -70,8 +70,7 @@ static bool look(const struct walk *walk, const char *path, struct stat *status,
 static bool is_inside_itself(const struct place *place)
 {
     for (const struct place *outer = place->parent; outer != NULL; outer = outer->parent) {
-        if (outer->status->st_dev == place->status->st_dev &&
-            outer->status->st_ino == place->status->st_ino)
+        if (file_is_same(outer->status, place->status))
             return true;
     }
     return false;

@@ -4,33 +4,20 @@
 #include "split/cli/sidecar_places.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
-#include "common/base/array.h"
+#include "common/base/file.h"
 
 /* The most threads for one sidecar. If more are allowed, several sidecars are read at the same
  * time, and each of their threads holds what it decodes. */
 #define THREADS_MAX 8
-
-/* The path belongs to the options. */
-static bool add_directory(struct store_list *list, const char *path, struct error *error)
-{
-    if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
-        return error_out_of_memory(error, path, sizeof(path));
-    list->directories[list->count++] = (char *)(uintptr_t)path;
-    return true;
-}
 
 static bool add_given(struct sidecar_places *places, struct error *error)
 {
     const char *path;
 
     for (size_t i = 0; (path = option_text_at(places->options, OPTION_SIDECAR, i)) != NULL; i++) {
-        struct stat status;
-        bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-
-        if (!(is_directory ? add_directory(&places->directories, path, error)
-                           : path_list_add(&places->files, path, error)))
+        if (!(path_is_directory(path) ? store_list_add(&places->directories, path, error)
+                                      : path_list_add(&places->files, path, error)))
             return false;
     }
     return true;

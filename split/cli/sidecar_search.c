@@ -22,9 +22,7 @@
 /* Takes ownership of the path. If the spot needs one, NULL means that memory for it was lacking. */
 static bool add_spot(struct sidecar_search *search, struct sidecar_spot spot, struct error *error)
 {
-    bool needs_path = spot.kind != SPOT_FILES && spot.kind != SPOT_STORES;
-
-    if ((needs_path && spot.path == NULL) ||
+    if ((spot.kind != SPOT_STORES && spot.path == NULL) ||
         !ARRAY_ROOM_FOR_ONE(search->spots, search->spot_capacity, search->spot_count)) {
         free(spot.path);
         return error_out_of_memory(error, "the search for sidecars", sizeof(spot));
@@ -46,11 +44,11 @@ static bool add_loose(struct sidecar_search *search, const char *directory, stru
     struct stat status;
 
     for (size_t i = 0; stat(directory, &status) == 0 && i < search->spot_count; i++) {
-        if (search->spots[i].kind == SPOT_DIRECTORY && file_is(search->spots[i].path, &status))
+        if (search->spots[i].kind == SPOT_LOOSE && file_is(search->spots[i].path, &status))
             return true;
     }
-    return add_spot(
-        search, (struct sidecar_spot){.kind = SPOT_DIRECTORY, .path = strdup(directory)}, error);
+    return add_spot(search, (struct sidecar_spot){.kind = SPOT_LOOSE, .path = strdup(directory)},
+                    error);
 }
 
 static bool add_given_spots(struct sidecar_search *search, struct error *error)
@@ -63,7 +61,7 @@ static bool add_given_spots(struct sidecar_search *search, struct error *error)
         return add_spot(search, (struct sidecar_spot){.kind = SPOT_GIVEN, .path = strdup(only)},
                         error);
     if (places->files.count != 0)
-        done = add_spot(search, (struct sidecar_spot){.kind = SPOT_FILES}, error);
+        done = add_loose(search, LOOSE_FILES, error);
     done = done && add_stores(search, &places->directories, error);
     for (size_t i = 0; done && i < places->directories.count; i++)
         done = add_loose(search, places->directories.directories[i], error);
@@ -96,11 +94,13 @@ bool sidecar_search_start(struct sidecar_search *search, const struct sidecar_pl
                           const struct sidecar_wanted *wanted, struct error *error)
 {
     *search = (struct sidecar_search){.places = places, .wanted = wanted};
-    return add_given_spots(search, error) &&
-           (places->are_given ||
-            (add_stores(search, &places->store, error) && add_spots_beside(search, error) &&
-             add_loose(search, CURRENT_DIRECTORY, error) &&
-             add_stores(search, &places->environment, error)));
+    if (!add_given_spots(search, error) ||
+        (!places->are_given && !add_stores(search, &places->store, error)))
+        return false;
+    search->named_count = search->spot_count;
+    return places->are_given ||
+           (add_spots_beside(search, error) && add_loose(search, CURRENT_DIRECTORY, error) &&
+            add_stores(search, &places->environment, error));
 }
 
 void sidecar_search_end(struct sidecar_search *search)
@@ -213,12 +213,6 @@ void sidecar_search_reject(struct sidecar_search *search, const struct error *wh
     search->is_other = false;
 }
 
-/* The directory to pass to loose_find. */
-static const char *loose_directory(const struct sidecar_spot *spot)
-{
-    return spot->kind == SPOT_FILES ? LOOSE_FILES : spot->path;
-}
-
 static bool look_in_stores(struct sidecar_search *search, const struct store_list *stores,
                            const struct wanted_uuid *wanted, struct error *error)
 {
@@ -241,8 +235,8 @@ static bool look_by_uuid(struct sidecar_search *search, const struct sidecar_spo
 
         if (!(spot->kind == SPOT_STORES
                   ? look_in_stores(search, spot->stores, wanted, error)
-                  : loose_find(search->places->loose, loose_directory(spot), &wanted->uuid,
-                               wanted->query, &search->found, error)))
+                  : loose_find(search->places->loose, spot->path, &wanted->uuid, wanted->query,
+                               &search->found, error)))
             return false;
     }
     return true;
@@ -253,8 +247,7 @@ static bool look(struct sidecar_search *search, const struct sidecar_spot *spot,
 {
     static const struct uuid none = {.size = 0};
 
-    search->is_by_uuid = spot->kind != SPOT_GIVEN && spot->kind != SPOT_BESIDE;
-    if (search->is_by_uuid)
+    if (spot->kind == SPOT_STORES || spot->kind == SPOT_LOOSE)
         return look_by_uuid(search, spot, error);
     /* A file that exists but cannot be used is a candidate too: opening it says what is wrong. */
     return (spot->kind == SPOT_BESIDE && file_is_missing(spot->path, 0)) ||
@@ -282,7 +275,7 @@ bool sidecar_search_again(struct sidecar_search *search, struct error *error)
     for (size_t i = 0; i < search->spot_count; i++) {
         const struct sidecar_spot *spot = &search->spots[i];
 
-        if (spot->kind == SPOT_DIRECTORY && !loose_renew(search->places->loose, spot->path, error))
+        if (spot->kind == SPOT_LOOSE && !loose_renew(search->places->loose, spot->path, error))
             return false;
     }
     loose_matches_free(&search->found);
@@ -363,7 +356,7 @@ static bool has_expected_uuid(const struct sidecar_search *search, const struct 
 {
     const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
 
-    if (!search->is_by_uuid || uuid_equal(uuid, &match->uuid))
+    if (match->uuid.size == 0 || uuid_equal(uuid, &match->uuid))
         return true;
     return search->spots[search->next_spot - 1].kind == SPOT_STORES
                ? store_check_uuid(match->path, uuid, &match->uuid, error)
@@ -387,26 +380,67 @@ static bool agree(const struct sidecar *a, const struct sidecar *b)
     return true;
 }
 
-/* Several builds can have the same UUID if it was chosen by hand, and even the same number of
- * counters. If a directory has sidecars of several such builds, it is unknown which one is
- * right. */
-static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
-                         struct error *error)
+/* Whether the file is known already: the accepted sidecar may be found at several places. */
+static bool is_same_file(const char *path, const struct sidecar *sidecar)
 {
-    struct error unfit;
+    struct stat status;
+
+    return stat(path, &status) == 0 && file_is(sidecar_name(sidecar), &status);
+}
+
+/* Whether nothing that was found at this place, from that candidate on, is a rival. */
+static bool has_no_rival_here(struct sidecar_search *search, size_t first,
+                              const struct sidecar *sidecar, struct error *error)
+{
     bool alone = true;
 
-    for (size_t i = search->next_found; alone && i < search->found.count; i++) {
+    for (size_t i = first; alone && i < search->found.count; i++) {
         const char *path = search->found.items[i].path;
-        struct sidecar *rival = sidecar_read_for(search->places->options, path, &unfit);
+        struct sidecar *rival;
+        struct error unfit;
 
-        if (rival != NULL && fits(search, rival, &unfit) && !agree(sidecar, rival))
+        if (is_same_file(path, sidecar))
+            continue;
+        rival = sidecar_read_for(search->places->options, path, &unfit);
+        if (rival == NULL && error_is_of_memory(&unfit)) {
+            *error = unfit;
+            alone = false;
+        } else if (rival != NULL && fits(search, rival, &unfit) && !agree(sidecar, rival)) {
             alone = error_set(error,
                               "%s: fits as well as %s, and is of another build; give the right one "
                               "with --sidecar",
                               path, sidecar_name(sidecar));
+        }
         sidecar_close(rival);
     }
+    return alone;
+}
+
+/* Several builds can have the same UUID if it was chosen by hand, and even the same number of
+ * counters. If a place has sidecars of several such builds, it is unknown which one is right.
+ * Places that options name are preferred to others, but among those that are searched by default,
+ * an earlier one is no more likely to be right: all of them are searched. */
+static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
+                         struct error *error)
+{
+    const struct loose_matches found = search->found;
+    bool alone = has_no_rival_here(search, search->next_found, sidecar, error);
+
+    if (search->next_spot <= search->named_count)
+        return alone;
+    for (size_t i = search->next_spot; alone && i < search->spot_count; i++) {
+        struct error why;
+
+        search->found = (struct loose_matches){0};
+        if (look(search, &search->spots[i], &why)) {
+            alone = has_no_rival_here(search, 0, sidecar, error);
+        } else if (error_is_of_memory(&why)) {
+            *error = why;
+            alone = false;
+        }
+        loose_matches_free(&search->found);
+    }
+    search->found = found;
     return alone;
 }
 
@@ -461,19 +495,10 @@ static const char *store_state(const char *directory)
     return S_ISDIR(status.st_mode) ? "" : " (not a directory)";
 }
 
-static bool list_stores(const struct store_list *stores, struct buffer *list)
+static bool list_all(struct buffer *list, char *const *paths, size_t count, bool are_stores)
 {
-    for (size_t i = 0; i < stores->count; i++) {
-        if (!list_one(list, stores->directories[i], store_state(stores->directories[i])))
-            return false;
-    }
-    return true;
-}
-
-static bool list_files(const struct path_list *files, struct buffer *list)
-{
-    for (size_t i = 0; i < files->count; i++) {
-        if (!list_one(list, files->paths[i], ""))
+    for (size_t i = 0; i < count; i++) {
+        if (!list_one(list, paths[i], are_stores ? store_state(paths[i]) : ""))
             return false;
     }
     return true;
@@ -489,10 +514,10 @@ static bool list_spots(const struct sidecar_search *search, struct buffer *list)
 
         if (spot->kind == SPOT_GIVEN || spot->kind == SPOT_BESIDE)
             done = list_one(list, spot->path, "");
-        else if (has_uuid && spot->kind == SPOT_FILES)
-            done = list_files(&search->places->files, list);
         else if (has_uuid && spot->kind == SPOT_STORES)
-            done = list_stores(spot->stores, list);
+            done = list_all(list, spot->stores->directories, spot->stores->count, true);
+        else if (has_uuid && strcmp(spot->path, LOOSE_FILES) == 0)
+            done = list_all(list, search->places->files.paths, search->places->files.count, false);
         else if (has_uuid)
             done = list_one(list, spot->path, "/*" STORE_SUFFIX);
     }
@@ -507,8 +532,8 @@ static void tell_faults(const struct sidecar_search *search, struct error *text)
     for (size_t i = 0; search->uuid_count != 0 && i < search->spot_count; i++) {
         const struct sidecar_spot *spot = &search->spots[i];
 
-        if (spot->kind == SPOT_FILES || spot->kind == SPOT_DIRECTORY)
-            loose_add_faults(search->places->loose, loose_directory(spot), &faults);
+        if (spot->kind == SPOT_LOOSE)
+            loose_add_faults(search->places->loose, spot->path, &faults);
     }
     *text = (struct error){0};
     if (faults.count == 1)
@@ -576,8 +601,7 @@ static bool complete_in(const struct sidecar_search *search, const struct sideca
 
     if (spot->kind == SPOT_STORES)
         return store_list_find(spot->stores, start, STORE_PREFIX, match, error);
-    done = loose_find(search->places->loose, loose_directory(spot), start, STORE_PREFIX, &matches,
-                      error);
+    done = loose_find(search->places->loose, spot->path, start, STORE_PREFIX, &matches, error);
     for (size_t i = 0; done && i < matches.count; i++)
         done = store_match_add(match, &matches.items[i].uuid, strdup(matches.items[i].path), error);
     loose_matches_free(&matches);

@@ -47,13 +47,12 @@ struct sidecar_wanted {
 /* One place of a search. */
 struct sidecar_spot {
     enum {
-        SPOT_GIVEN,     /* a file, a candidate whatever its UUID is */
-        SPOT_BESIDE,    /* the same, if the file exists */
-        SPOT_FILES,     /* the files of --sidecar, by UUID */
-        SPOT_DIRECTORY, /* its *.covsplit, by UUID */
-        SPOT_STORES,    /* by UUID */
+        SPOT_GIVEN,  /* a file, a candidate whatever its UUID is */
+        SPOT_BESIDE, /* the same, if the file exists */
+        SPOT_LOOSE,  /* the *.covsplit of a directory, or the files of --sidecar, by UUID */
+        SPOT_STORES, /* by UUID */
     } kind;
-    char *path;
+    char *path; /* of a file, or as loose_find has it; NULL for stores */
     const struct store_list *stores;
 };
 
@@ -79,14 +78,14 @@ struct sidecar_search {
     const struct sidecar_wanted *wanted;
     struct sidecar_spot *spots;
     size_t spot_count, spot_capacity, next_spot;
+    size_t named_count; /* so many of the first spots were named by options */
     struct wanted_uuid *uuids;
     size_t uuid_count, uuid_capacity;
     bool has_uuids;             /* `uuids` is filled in */
     struct error no_uuid;       /* why it is empty */
     struct loose_matches found; /* the candidates of the current spot */
     size_t next_found;
-    bool is_by_uuid; /* the candidates were found by UUID */
-    bool is_other;   /* the last candidate is a placeholder, or of another stripped image */
+    bool is_other; /* the last candidate is a placeholder, or of another stripped image */
     bool met_other, met_unusable; /* some candidates were that; some failed for another reason */
     struct error problem;         /* the error of the first candidate that failed; "" if none did */
 };

@@ -25,9 +25,8 @@ struct collecting {
 static bool add_one(void *context, const char *path, struct error *error)
 {
     const struct collecting *collecting = context;
-    struct stat status;
 
-    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+    if (path_is_directory(path))
         return path_list_add_directory(collecting->inputs, path, true, is_not_output,
                                        (void *)(uintptr_t)collecting->output, error);
     return path_list_add(collecting->inputs, path, error);

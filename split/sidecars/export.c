@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/bytes.h"
@@ -27,6 +26,7 @@
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
 #include "split/cli/sidecar_search.h"
+#include "split/sidecars/sidecar_check.h"
 
 /* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
  * when it is open. */
@@ -328,11 +328,9 @@ static bool collect(void *context, const char *path, const struct uuid *uuid, st
 
 static int compare_uuids(const void *a, const void *b)
 {
-    const struct uuid *left = &((const struct store_match *)a)->uuid;
-    const struct uuid *right = &((const struct store_match *)b)->uuid;
-    int order = memcmp(left->bytes, right->bytes, sizeof(left->bytes));
+    const struct store_match *left = a, *right = b;
 
-    return order != 0 ? order : (left->size > right->size) - (left->size < right->size);
+    return uuid_compare(&left->uuid, &right->uuid);
 }
 
 /* Lists the sidecars that --sidecar names, or else those of the current directory, one for each
@@ -361,13 +359,19 @@ static bool list_loose(struct export *export, struct loose_matches *all, struct 
     return done;
 }
 
-/* Exports the sidecar of a UUID; placeholders are ignored. */
+/* Exports the sidecar of a UUID. Placeholders, and sidecars of images without coverage, are
+ * ignored. */
 static void export_loose_one(struct export *export, const struct uuid *uuid)
 {
     struct error error = {0};
     bool is_placeholder;
     struct sidecar *sidecar = find_sidecar(export, uuid, &is_placeholder, &error);
 
+    if (sidecar != NULL && sidecar_holds_nothing(sidecar)) {
+        sidecar_close(sidecar);
+        sidecar = NULL;
+        is_placeholder = true;
+    }
     if (sidecar == NULL)
         progress_add(&export->progress, UNITS_PER_SIDECAR);
     if (sidecar != NULL ? !export_one(export, sidecar, &error) : !is_placeholder)
@@ -454,10 +458,9 @@ static bool export_all(struct export *export, struct error *error)
 static bool names_one_file(const struct parsed_options *options)
 {
     const char *path = option_text_at(options, OPTION_SIDECAR, 0);
-    struct stat status;
 
     return path != NULL && option_text_at(options, OPTION_SIDECAR, 1) == NULL &&
-           (stat(path, &status) != 0 || !S_ISDIR(status.st_mode));
+           !path_is_directory(path);
 }
 
 /* Checks what the table of options cannot express. */

@@ -141,7 +141,8 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
         return false;
     done = container_open(&joining->container, &joining->stripped, error) &&
            sidecar_places_open(&joining->places, options, false, error) &&
-           find_sidecars(joining, error) && write_original(joining, error);
+           sidecar_check_no_output(options, error) && find_sidecars(joining, error) &&
+           write_original(joining, error);
     for (size_t i = 0; i < SLICES_MAX; i++)
         sidecar_close(joining->sidecars[i]);
     sidecar_places_close(&joining->places);

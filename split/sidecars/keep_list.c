@@ -59,24 +59,20 @@ static bool read_lines(struct keep_list *list, FILE *stream, const char *name, c
     return feof(stream) || error_set_errno(error, errno, "%s: cannot be read", name);
 }
 
-/* Compares like memcmp; if one is a prefix of the other, it comes first. */
-static int compare_bytes(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
-    const struct uuid *one = &((const struct keep_entry *)a)->uuid;
-    const struct uuid *other = &((const struct keep_entry *)b)->uuid;
-    size_t common = one->size < other->size ? one->size : other->size;
-    int order = memcmp(one->bytes, other->bytes, common);
+    const struct keep_entry *one = a, *other = b;
 
-    return order != 0 ? order : (one->size > other->size) - (one->size < other->size);
+    return uuid_compare(&one->uuid, &other->uuid);
 }
 
 static void sort(struct keep_list *list)
 {
     size_t kept = 0;
 
-    qsort(list->entries, list->count, sizeof(*list->entries), compare_bytes);
+    qsort(list->entries, list->count, sizeof(*list->entries), compare_entries);
     for (size_t i = 0; i < list->count; i++) {
-        if (i == 0 || compare_bytes(&list->entries[i - 1], &list->entries[i]) != 0)
+        if (i == 0 || compare_entries(&list->entries[i - 1], &list->entries[i]) != 0)
             list->entries[kept++] = list->entries[i];
     }
     list->count = kept;
@@ -137,7 +133,7 @@ bool keep_list_has(struct keep_list *list, const struct uuid *uuid)
         if (size < KEEP_PREFIX_MIN && size < uuid->size)
             continue;
         wanted.uuid.size = size;
-        entry = bsearch(&wanted, list->entries, list->count, sizeof(wanted), compare_bytes);
+        entry = bsearch(&wanted, list->entries, list->count, sizeof(wanted), compare_entries);
         if (entry != NULL)
             found = entry->is_used = true;
     }

@@ -28,8 +28,7 @@ static bool check_not_placeholder(const struct sidecar *sidecar, struct error *e
                      sidecar_name(sidecar));
 }
 
-/* Whether it has neither a section nor a copy of one. */
-static bool holds_nothing(const struct sidecar *sidecar)
+bool sidecar_holds_nothing(const struct sidecar *sidecar)
 {
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
         if (sidecar_section(sidecar, i)->stored_size != 0)
@@ -87,7 +86,7 @@ bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripp
     if (sidecar == NULL)
         return false;
     checked->uuid = sidecar_facts(sidecar)->uuid;
-    checked->is_empty = holds_nothing(sidecar);
+    checked->is_empty = sidecar_holds_nothing(sidecar);
     good = (uuid == NULL || store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, error)) &&
            check_not_placeholder(sidecar, error) && sidecar_verify(sidecar, error) &&
            (stripped == NULL || check_join(sidecar, stripped, error));

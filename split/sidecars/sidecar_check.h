@@ -8,6 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/uuid.h"
+#include "common/sidecar/sidecar.h"
 #include "split/cli/json.h"
 #include "split/cli/options.h"
 
@@ -16,6 +17,9 @@ struct checked_sidecar {
     struct uuid uuid; /* size 0: the sidecar cannot be read */
     bool is_empty;    /* there was nothing to take out of its image */
 };
+
+/* Whether it has neither a section nor a copy of one. */
+bool sidecar_holds_nothing(const struct sidecar *sidecar);
 
 /* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
  * have that UUID. If `stripped` is not NULL, the sidecar must restore the original from this image,

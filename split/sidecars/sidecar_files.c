@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/base/file.h"
 #include "common/store/store.h"
 #include "split/cli/message.h"
 
@@ -19,11 +20,9 @@ struct collecting {
 /* A path_filter. */
 static bool is_sidecar_name(void *context, const char *path, const struct stat *status)
 {
-    size_t length = strlen(path), suffix = strlen(STORE_SUFFIX);
-
     (void)context;
     (void)status;
-    return length > suffix && strcmp(path + length - suffix, STORE_SUFFIX) == 0;
+    return store_has_suffix(path);
 }
 
 /* A store_visitor. */
@@ -33,13 +32,6 @@ static bool add_entry(void *context, const char *path, const struct uuid *uuid, 
     return path_list_add(context, path, error);
 }
 
-static bool is_directory(const char *path)
-{
-    struct stat status;
-
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 static bool add_directory(struct path_list *files, const char *path, struct error *error)
 {
     char *root = store_root(path);
@@ -47,7 +39,7 @@ static bool add_directory(struct path_list *files, const char *path, struct erro
 
     if (root == NULL)
         return error_out_of_memory(error, path, strlen(path));
-    is_store = is_directory(root);
+    is_store = path_is_directory(root);
     free(root);
     return is_store ? store_walk(path, add_entry, files, error)
                     : path_list_add_directory(files, path, false, is_sidecar_name, NULL, error);

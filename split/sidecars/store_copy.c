@@ -21,6 +21,7 @@
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/sidecars/selection.h"
+#include "split/sidecars/sidecar_check.h"
 #include "split/sidecars/sidecar_files.h"
 
 struct copying {
@@ -62,13 +63,18 @@ static bool does_as_well(const struct sidecar *existing, const struct sidecar *s
             digest_equal(&ours->stripped_digest, &theirs->stripped_digest));
 }
 
+/* The user may remove the added sidecar afterwards. So the one in the store is decoded, unless it
+ * has the same bytes: only its start is sealed, and the rest may be damaged. */
 static enum presence compare(const struct copying *copying, const struct copy *copy,
-                             struct sidecar *existing, struct error *error)
+                             const struct input *input, struct sidecar *existing,
+                             struct error *error)
 {
     sidecar_set_up(existing, copying->options);
     if (!does_as_well(existing, copy->sidecar))
         return PRESENCE_OTHER;
-    if (!option_given(copying->options, OPTION_VERIFY) || sidecar_verify(existing, error))
+    if ((bytes_equal(input->bytes, copy->input.bytes) &&
+         !option_given(copying->options, OPTION_VERIFY)) ||
+        sidecar_verify(existing, error))
         return PRESENCE_SAME;
     return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
 }
@@ -90,7 +96,7 @@ static enum presence look(const struct copying *copying, const struct copy *copy
     }
     existing = sidecar_open(input.bytes, copy->target, error);
     if (existing != NULL)
-        presence = compare(copying, copy, existing, error);
+        presence = compare(copying, copy, &input, existing, error);
     else if (error_is_of_memory(error))
         presence = PRESENCE_FAULT;
     sidecar_close(existing);
@@ -180,15 +186,28 @@ static bool check(const struct copying *copying, const struct copy *copy, struct
     return !option_given(copying->options, OPTION_VERIFY) || sidecar_verify(copy->sidecar, error);
 }
 
+/* Build rules write a sidecar for every image. That of an image without coverage is of no use in a
+ * store, and an export of the whole store would fail with it. */
+static bool is_needless(const struct sidecar *sidecar)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+
+    return sidecar_holds_nothing(sidecar) &&
+           digest_equal(&facts->original_digest, &facts->stripped_digest);
+}
+
 static bool is_wanted(struct copying *copying, const struct copy *copy)
 {
     const struct sidecar_facts *facts = sidecar_facts(copy->sidecar);
 
     if (!selection_has(&copying->selection, &facts->uuid, sidecar_image_name(copy->sidecar)))
         return false;
-    if (!facts->is_placeholder)
+    if (facts->is_placeholder)
+        message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
+    else if (!is_needless(copy->sidecar))
         return true;
-    message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
+    else if (option_given(copying->options, OPTION_VERBOSE))
+        message_line(stdout, "%s: skipped: nothing was taken out of its image", copy->path);
     copying->passed_over++;
     return false;
 }

@@ -64,8 +64,7 @@ static bool collect_operands(struct batch *batch, struct path_list *directories,
 
     for (size_t i = 0; i < options->operand_count; i++) {
         const char *path = options->operands[i];
-        struct stat status;
-        bool is_directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+        bool is_directory = path_is_directory(path);
 
         if (is_directory && !option_given(options, OPTION_RECURSIVE))
             return error_set(

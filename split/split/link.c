@@ -35,19 +35,6 @@ struct link {
 
 /* ---- the output ---- */
 
-static bool is_inode(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
-static bool is_changed(const struct stat *before, const struct stat *now)
-{
-    return now->st_size != before->st_size || now->st_mtim.tv_sec != before->st_mtim.tv_sec ||
-           now->st_mtim.tv_nsec != before->st_mtim.tv_nsec ||
-           now->st_ctim.tv_sec != before->st_ctim.tv_sec ||
-           now->st_ctim.tv_nsec != before->st_ctim.tv_nsec;
-}
-
 /* A file that has not changed was not written by this command: for example, a compiler that is
  * called without -o and without linking has a.out as its output, but does not write it. */
 static bool is_written(struct link *link)
@@ -56,7 +43,7 @@ static bool is_written(struct link *link)
 
     if (stat(link->command.output, &link->linked) != 0 || !S_ISREG(now->st_mode))
         return false;
-    return !link->was_there || !is_inode(&link->before, now) || is_changed(&link->before, now);
+    return !link->was_there || !file_is_untouched(&link->before, now);
 }
 
 /* The unsplit output must not be taken for the result. But by now another process may have written
@@ -66,8 +53,9 @@ static void remove_output(const struct link *link)
 {
     struct stat now;
 
-    if (stat(link->command.output, &now) == 0 && is_inode(&link->linked, &now) &&
-        (link->linked.st_nlink > 1 || !is_changed(&link->linked, &now)))
+    if (stat(link->command.output, &now) == 0 &&
+        (link->linked.st_nlink > 1 ? file_is_same(&link->linked, &now)
+                                   : file_is_untouched(&link->linked, &now)))
         unlink(link->command.output);
 }
 

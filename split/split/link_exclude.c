@@ -43,10 +43,14 @@ static char *make_absolute(const char *path, struct error *error)
     return NULL;
 }
 
+/* A pattern without a slash is compared with the file name only. Otherwise "test*" would match
+ * every output below "/home/tester", because '*' matches slashes too. */
 static bool matches(const char *pattern, const char *absolute)
 {
     const char *slash = absolute;
 
+    if (strchr(pattern, '/') == NULL)
+        return fnmatch(pattern, strrchr(absolute, '/') + 1, 0) == 0;
     if (fnmatch(pattern, absolute, 0) == 0)
         return true;
     while ((slash = strchr(slash, '/')) != NULL) {

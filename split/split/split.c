@@ -2,20 +2,13 @@
  * covsplit split: takes the coverage data out of an image, or out of many.
  */
 #include <stdio.h>
-#include <sys/stat.h>
 
+#include "common/base/file.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/split/batch.h"
 #include "split/split/split_file.h"
-
-static bool is_directory(const char *path)
-{
-    struct stat status;
-
-    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 static void print_json(const struct split_report *report)
 {
@@ -48,7 +41,7 @@ int command_split(const struct parsed_options *options)
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("split", "'--replace' is for '--store DIR'");
     return options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
-                   is_directory(options->operands[0])
+                   path_is_directory(options->operands[0])
                ? split_batch(options)
                : split_one(options);
 }

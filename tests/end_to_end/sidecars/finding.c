@@ -354,6 +354,13 @@ START_TEST(test_export_all)
                                path_join(kinds[k].directory, "object"), ways[i]);
         }
     }
+    /* That of a program without coverage, as rules of builds name it, is nothing to export. */
+    file_write_text(path_join(room, "side/plain.c"), "int main(void) { return 0; }\n");
+    run_or_abort(path_join(room, "side"), "clang-19", "-Wl,--build-id", "plain.c", "-o", "plain",
+                 NULL);
+    covsplit_run_words(here, 0, "split -o plain --sidecar plain.covsplit ../side/plain");
+    covsplit_run_words(here, 0, "export --debug-dir beside");
+    ck_assert_uint_eq(directory_list(path_join(here, "beside/.build-id")).count, 2);
     /* By the beginning of a UUID, in whatever place it is. */
     covsplit_run_words(here, 0, text_format("export -o out %.6s", kinds[ONE].uuid));
     covsplit_run_words(here, 0, text_format("export --sidecar . -o out2 %.6s", kinds[TWO].uuid));
@@ -404,6 +411,34 @@ START_TEST(test_same_uuid)
         put(&kinds[TWIN], room, "here/c.covsplit");
         file_copy(inexact, path_join(room, "here/d.covsplit"));
         expect_found(&makers[i], &kinds[TWIN], room, "", "");
+    }
+}
+END_TEST
+
+/* A sidecar of an earlier build lies about, and the right one is in another place that nobody
+ * named. The near one is not the better one. What an option names is. */
+START_TEST(test_same_uuid_elsewhere)
+{
+    const struct maker *maker = &makers[_i];
+    static const char *const strays[] = {"in/b.covsplit", "here/b.covsplit"};
+    bool is_join = strncmp(maker->name, "join", 4) == 0;
+    for (size_t i = 0; i < sizeof strays / sizeof *strays; i++) {
+        char *room = new_room(&kinds[TWIN]);
+        if (!maker->is_of_file && is_beside(strays[i])) {
+            continue;
+        }
+        put(&kinds[TWIN], room, "store");
+        put(&kinds[ALIKE], room, strays[i]);
+        if (is_join) {
+            expect_found(maker, &kinds[TWIN], room, "", "../store");
+        } else {
+            expect_failure(maker, &kinds[TWIN], room, "", "../store", "fits as well as");
+        }
+        expect_found(maker, &kinds[TWIN], room, "--store ../store", "");
+        expect_found(maker, &kinds[TWIN], room, "--sidecar ../store", "");
+        unlink(path_join(room, strays[i]));
+        put(&kinds[TWIN], room, strays[i]);
+        expect_found(maker, &kinds[TWIN], room, "", "../store");
     }
 }
 END_TEST
@@ -618,7 +653,12 @@ START_TEST(test_output_is_sidecar)
         "correlate -o x.covsplit ../in/light",
         "correlate --sidecar ../side/two --sidecar x.covsplit -o x.covsplit ../in/light",
         "export -o x.covsplit",
+        "join --sidecar ../in/sidecar -o x.covsplit ../in/app",
+        "merge --format profraw -o x.covsplit ../in/full",
+        "merge --format profdata -o x.covsplit ../in/full",
     };
+    file_copy(path_join(kind->directory, "full"), path_join(room, "in/full"));
+    file_copy(path_join(kind->directory, "sidecar"), path_join(room, "in/sidecar"));
     put(kind, room, "here/x.covsplit");
     put(&kinds[TWO], room, "side/two");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -636,7 +676,7 @@ int main(void)
 {
     TCase *test_case = suite_case("finding", 300, prepare);
     suite_loops(test_case, sizeof places / sizeof *places, test_place);
-    suite_loops(test_case, MAKER_COUNT, test_exclusion, test_order);
+    suite_loops(test_case, MAKER_COUNT, test_exclusion, test_order, test_same_uuid_elsewhere);
     suite_tests(test_case, test_two_images, test_export_all, test_same_uuid, test_unsplit,
                 test_changed_image, test_hostile_directory, test_huge_file, test_unreadable,
                 test_mutated, test_run_sees_changes, test_output_is_sidecar);

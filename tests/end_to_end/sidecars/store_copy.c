@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
 #include "tests/support/file_system.h"
 #include "tests/support/sample.h"
 #include "tests/support/store_files.h"
@@ -153,6 +154,37 @@ START_TEST(test_add_another_form)
     assert_store(directory, "other", 1);
     files_assert_equal(store_entry(path_join(directory, "other"), variants[0].uuid),
                        path_join(directory, "plain"), "plain");
+}
+END_TEST
+
+/* Rules of builds give programs without coverage sidecars too. */
+START_TEST(test_add_what_holds_nothing)
+{
+    char *directory = place_create();
+    file_write_text(path_join(directory, "none.c"), "int main(void) { return 0; }\n");
+    run_or_abort(directory, "clang-19", "-Wl,--build-id", "none.c", "-o", "none", NULL);
+    run(directory, 0, "split -o x --sidecar side/none.covsplit none");
+    assert_contains(run(directory, 0, "store add store side"), " already there, 1 skipped");
+    assert_store(directory, "store", (1 << IMAGE_COUNT) - 1);
+    run(directory, 0, "export --store store --debug-dir debug");
+}
+END_TEST
+
+/* Nobody may take a good sidecar for safe, and remove it, where the store's copy is damaged. Only
+ * what is at its start is sealed. */
+START_TEST(test_add_what_is_damaged_there)
+{
+    char *directory = place_create();
+    char *entry = store_entry(path_join(directory, "store"), variants[0].uuid);
+    run(directory, 0, "store add store side/app-0.covsplit");
+    struct elf_file file = elf_file_read(entry);
+    const Elf64_Shdr *section = elf_file_section(&file, "__llvm_covmap");
+    file.file.data[section->sh_offset + section->sh_size - 1] ^= 1;
+    file_write(entry, file.file.data, file.file.size);
+    elf_file_free(&file);
+    assert_contains(run(directory, 1, "store add store side/app-0.covsplit"), "--replace");
+    run(directory, 0, "store add --replace store side/app-0.covsplit");
+    files_assert_equal(entry, path_join(directory, "side/app-0.covsplit"), "damaged");
 }
 END_TEST
 
@@ -377,7 +409,8 @@ END_TEST
 int main(void)
 {
     TCase *test_case = suite_case("store copy", 240, prepare);
-    suite_tests(test_case, test_add, test_add_another_form, test_add_another_sidecar, test_add_bad,
+    suite_tests(test_case, test_add, test_add_another_form, test_add_what_is_damaged_there,
+                test_add_what_holds_nothing, test_add_another_sidecar, test_add_bad,
                 test_add_together);
     suite_loops(test_case, sizeof choices / sizeof *choices, test_patterns);
     suite_tests(test_case, test_patterns_with_keep_list, test_bad_patterns_and_stores,

@@ -395,6 +395,7 @@ static const struct exclusion exclusions[] = {
     {"--exclude=tool* --exclude sub/?*", "app", NULL},
     {"--exclude /*/sub/app", "sub/app", "/*/sub/app"},
     {"--exclude ub/app", "sub/app", NULL},
+    {"--exclude sub*", "sub/app", NULL},
     {"--exclude app --no-default-excludes", "conftest", NULL},
     {"--exclude app", "conftest", "conftest"},
 };

@@ -1,0 +1,407 @@
+/*
+ * Giving outputs their path: see output.h.
+ *
+ * link(2) cannot replace an existing file, so an unnamed output gets a temporary name right before
+ * the rename to its final path.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "common/base/output.h"
+#include "common/base/output_parts.h"
+
+/* Whether the target already has the mode and the bytes of the output. */
+static bool same_as_target(const struct output *output)
+{
+    struct stat status;
+    uint8_t *mine = NULL, *theirs = NULL;
+    uint64_t offset = 0;
+    bool same = false;
+    int fd = file_open_as_it_is(output->target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+        (uint64_t)status.st_size != output->size || (status.st_mode & 07777) != output->mode)
+        goto done;
+    mine = malloc(OUTPUT_PIECE_SIZE);
+    theirs = malloc(OUTPUT_PIECE_SIZE);
+    if (mine == NULL || theirs == NULL)
+        goto done;
+    while (offset < output->size) {
+        ssize_t have = pread(output->fd, mine, OUTPUT_PIECE_SIZE, (off_t)offset);
+        if (have <= 0 || pread(fd, theirs, (size_t)have, (off_t)offset) != have ||
+            memcmp(mine, theirs, (size_t)have) != 0)
+            goto done;
+        offset += (uint64_t)have;
+    }
+    same = true;
+done:
+    free(mine);
+    free(theirs);
+    close(fd);
+    return same;
+}
+
+/* ---- temporary names ---- */
+
+/* The path through which linkat(2) can give an unnamed file a name. */
+#define UNNAMED_PATH_MAX 64
+
+static const char *unnamed_path(const struct output *output, char *text)
+{
+    snprintf(text, UNNAMED_PATH_MAX, "/proc/self/fd/%d", output->fd);
+    return text;
+}
+
+/* The period in which no signal handler may remove the file: see file_temporary_final_length. This
+ * thread blocks signals; the lock keeps off handlers in other threads, if the file system supports
+ * locks. A file that had a temporary name from the start needs no lock, unless that name is to
+ * stay. This avoids locks on network file systems, where they may take long: these are mostly the
+ * ones without unnamed files. */
+struct naming {
+    bool is_locked;
+    sigset_t signals_before;
+};
+
+/* A rename would leave the old contents under the file's other names, so it has to be overwritten.
+ */
+static bool overwrites(const struct output *output)
+{
+    return output->in_place && !output->is_other_form && output->replaced.st_nlink > 1;
+}
+
+static void lock_output(const struct output *output, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+    fcntl(output->fd, F_OFD_SETLKW, &lock);
+}
+
+static struct naming naming_start(const struct output *output)
+{
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    struct naming naming = {.is_locked = output->temporary == NULL || overwrites(output)};
+    sigset_t signals;
+
+    sigfillset(&signals);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&signals, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, &naming.signals_before);
+    if (naming.is_locked)
+        lock_output(output, F_WRLCK);
+    return naming;
+}
+
+static void naming_end(const struct output *output, const struct naming *naming)
+{
+    if (naming->is_locked)
+        lock_output(output, F_UNLCK);
+    pthread_sigmask(SIG_SETMASK, &naming->signals_before, NULL);
+}
+
+/* 0, or an errno value. */
+static int give_temporary_name(struct output *output)
+{
+    char source[UNNAMED_PATH_MAX];
+    int failure = EEXIST;
+
+    unnamed_path(output, source);
+    for (unsigned attempt = 0; attempt < 100 && failure == EEXIST; attempt++) {
+        char *name = output_temporary_template(output->target);
+        size_t length;
+
+        if (name == NULL)
+            return ENOMEM;
+        length = strlen(name);
+        snprintf(name + length - OUTPUT_TEMPORARY_RANDOM, OUTPUT_TEMPORARY_RANDOM + 1, "%02x%04x",
+                 attempt, (unsigned)getpid() & 0xffff);
+        if (linkat(AT_FDCWD, source, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0) {
+            output->temporary = name;
+            return 0;
+        }
+        failure = errno;
+        free(name);
+    }
+    return failure;
+}
+
+/* ---- overwriting ---- */
+
+/* Does not set a mode that is right already, since only the owner may do so. */
+static bool set_mode(int fd, mode_t mode)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && ((status.st_mode & 07777) == mode || fchmod(fd, mode) == 0);
+}
+
+/* Keeps the temporary file from being removed when the process is ended: signals.c removes only
+ * files that are open for writing, so the descriptor is replaced by one for reading. */
+static bool hold_temporary(struct output *output)
+{
+    int fd = open(output->temporary, O_RDONLY | O_CLOEXEC);
+    bool done = fd >= 0 && dup3(fd, output->fd, O_CLOEXEC) >= 0;
+
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+/* Overwrites the file with the output. The mode is set last because writing clears set-user-ID
+ * bits.
+ */
+static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct error *error)
+{
+    uint64_t offset = 0;
+
+    while (offset < output->size) {
+        ssize_t have = pread(output->fd, piece, OUTPUT_PIECE_SIZE, (off_t)offset);
+
+        if (have <= 0)
+            return error_set_errno(error, have < 0 ? errno : EIO, "%s: cannot be written",
+                                   output->path);
+        if (!output_write_all(fd, output->path, piece, (size_t)have, error))
+            return false;
+        offset += (uint64_t)have;
+    }
+    return (ftruncate(fd, (off_t)output->size) == 0 && set_mode(fd, output->mode) &&
+            fsync(fd) == 0) ||
+           error_set_errno(error, errno, "%s: cannot be written", output->path);
+}
+
+/* Opens the file to overwrite. Everything that may be refused is tried first: opening, setting the
+ * mode, and keeping the temporary name. */
+static int open_target(struct output *output, struct error *error)
+{
+    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+
+    if (fd >= 0 && set_mode(fd, output->mode) && hold_temporary(output))
+        return fd;
+    error_set_errno(error, errno, "%s: cannot be written", output->path);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* The old file keeps its inode and gets the new bytes, so that all its names see them. Meanwhile
+ * the finished output has a temporary name, so that a whole copy is on the disk whatever happens.
+ */
+static bool overwrite_target(struct output *output, int fd, enum output_result *result,
+                             struct error *error)
+{
+    uint8_t *piece = malloc(OUTPUT_PIECE_SIZE);
+    struct error cause;
+    bool done;
+
+    if (piece == NULL) {
+        done = error_out_of_memory(error, output->path, OUTPUT_PIECE_SIZE);
+    } else if (!(done = copy_to(fd, output, piece, &cause))) {
+        *result = OUTPUT_HALF_WRITTEN;
+        error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
+        output_forget_temporary(output);
+    }
+    output_remove_temporary(output);
+    free(piece);
+    return done;
+}
+
+/* ---- replacing ---- */
+
+/* The rename only survives a power failure once the directory has been synced too. File systems
+ * that cannot sync a directory return EINVAL; nothing more can be done there. */
+static void sync_directory(const char *target)
+{
+    char directory[PATH_MAX];
+    int fd = path_directory(target, directory) ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                               : -1;
+
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+/* 0, or an errno value. */
+static int replace_target(struct output *output)
+{
+    if (rename(output->temporary, output->target) != 0)
+        return errno;
+    output_forget_temporary(output);
+    return 0;
+}
+
+/* Whether both are of the same file with the same contents. A rename changes st_ctime. */
+static bool is_same_form(const struct stat *before, const struct stat *now)
+{
+    return file_is_same(before, now) && file_has_same_contents(before, now);
+}
+
+/* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
+ * or an errno value. */
+static int swap_names(const struct output *output, struct stat *came_out)
+{
+    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0 &&
+                   lstat(output->temporary, came_out) == 0
+               ? 0
+               : errno;
+}
+
+/* Puts back what another process had put at the path at the last moment. If the path changes again
+ * while this is done, the newest file stays; if it is removed, the other process's file gets it
+ * back. Returns ESTALE when this is done, or the errno value of a failure. */
+static int give_back(struct output *output, struct stat put_in, struct stat came_out)
+{
+    struct stat expected;
+    int failure;
+
+    do {
+        expected = put_in;
+        put_in = came_out;
+        failure = swap_names(output, &came_out);
+    } while (failure == 0 && !is_same_form(&expected, &came_out));
+    if (failure == ENOENT)
+        renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE);
+    else if (failure != 0)
+        output_forget_temporary(output); /* it may be the only copy of the other file */
+    return failure == 0 || failure == ENOENT ? ESTALE : failure;
+}
+
+/* Replaces the target only if it is still the file that was read. A rename would replace whatever
+ * is there; swapping the two names shows what was there, and fails if the target was removed. Not
+ * all file systems can do that. Returns 0 or an errno value: ESTALE if the path was changed. */
+static int replace_if_unchanged(struct output *output)
+{
+    struct stat put_in, came_out;
+    int failure = fstat(output->fd, &put_in) == 0 ? swap_names(output, &came_out) : errno;
+
+    if (failure == EINVAL || failure == ENOSYS)
+        return replace_target(output);
+    if (failure != 0)
+        return failure == ENOENT ? ESTALE : failure;
+    if (!is_same_form(&output->replaced, &came_out))
+        return give_back(output, put_in, came_out);
+    sync_directory(output->target); /* before the old form goes */
+    output_remove_temporary(output);
+    return 0;
+}
+
+/* ---- commits ---- */
+
+/* Checks the file to be replaced right before the rename. Another process could still replace it
+ * between the two system calls; no rename(2) can be made conditional on what it replaces. */
+static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
+{
+    struct naming naming = naming_start(output);
+    int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
+    bool done = true;
+    int fd = -1;
+
+    if (failure == 0 && !output_can_replace(output, error))
+        failure = ESTALE;
+    else if (failure == 0 && overwrites(output))
+        done = (fd = open_target(output, error)) >= 0;
+    else if (failure == 0)
+        failure = output->is_other_form ? replace_if_unchanged(output) : replace_target(output);
+    if (failure == ESTALE)
+        *result = OUTPUT_OVERTAKEN;
+    if (failure != 0)
+        done = failure == ESTALE
+                   ? file_report_change(output->path, error)
+                   : error_set_errno(error, failure, "%s: cannot be written", output->path);
+    if (!done)
+        output_remove_temporary(output);
+    naming_end(output, &naming);
+    if (fd >= 0) {
+        done = overwrite_target(output, fd, result, error);
+        close(fd);
+    }
+    if (done)
+        sync_directory(output->target);
+    return done;
+}
+
+bool output_commit(struct output *output, enum output_result *result, struct error *error)
+{
+    bool done = true;
+
+    *result = OUTPUT_UNCHANGED;
+    if (!output_sync(output, error)) {
+        done = false;
+    } else if (!same_as_target(output)) {
+        *result = OUTPUT_WRITTEN;
+        done = put_in_place(output, result, error);
+    }
+    output_discard(output);
+    return done;
+}
+
+/* Some file systems have no hard links; there, a rename that does not replace is used. */
+static bool has_no_links(int failure)
+{
+    return failure == EPERM || failure == EOPNOTSUPP || failure == ENOSYS || failure == EMLINK;
+}
+
+/* Gives the output its path if that does not exist. Returns 0 or an errno value. */
+static int take_free_name(struct output *output)
+{
+    char source[UNNAMED_PATH_MAX];
+
+    if (output->temporary == NULL) {
+        if (linkat(AT_FDCWD, unnamed_path(output, source), AT_FDCWD, output->target,
+                   AT_SYMLINK_FOLLOW) != 0)
+            return errno;
+    } else if (link(output->temporary, output->target) == 0) {
+        unlink(output->temporary);
+    } else if (!has_no_links(errno) || renameat2(AT_FDCWD, output->temporary, AT_FDCWD,
+                                                 output->target, RENAME_NOREPLACE) != 0) {
+        return errno;
+    }
+    output_forget_temporary(output);
+    sync_directory(output->target);
+    return 0;
+}
+
+/* Returns 0 or an errno value. On failure, a temporary name that was given here is removed. */
+static int take_name(struct output *output)
+{
+    struct naming naming = naming_start(output);
+    bool is_unnamed = output->temporary == NULL;
+    int failure = is_unnamed ? give_temporary_name(output) : 0;
+
+    if (failure == 0)
+        failure = replace_target(output);
+    if (failure != 0 && is_unnamed)
+        output_remove_temporary(output);
+    naming_end(output, &naming);
+    if (failure == 0)
+        sync_directory(output->target);
+    return failure;
+}
+
+bool output_try_commit(struct output *output, bool replace, enum output_result *result,
+                       struct error *error)
+{
+    bool done = output_sync(output, error);
+
+    *result = OUTPUT_UNCHANGED;
+    if (done && !(replace && same_as_target(output))) {
+        int failure = replace ? take_name(output) : take_free_name(output);
+
+        if (failure == EEXIST || failure == ENOENT) {
+            *result = failure == EEXIST ? OUTPUT_NAME_TAKEN : OUTPUT_NO_DIRECTORY;
+            return true;
+        }
+        *result = OUTPUT_WRITTEN;
+        if (failure != 0)
+            done = error_set_errno(error, failure, "%s: cannot be written", output->path);
+    }
+    output_discard(output);
+    return done;
+}
