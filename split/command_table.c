@@ -141,7 +141,7 @@ static const struct option_description merge_options[] = {
     SIDECARS("a sidecar, or a directory of them"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
-          "fail if any profile is bad (any, the default), or only if all are (all)",
+          "fail if a profile is bad (any; default), or only if all are (all)",
           .words = failure_modes),
     FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)"),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
@@ -300,7 +300,7 @@ static const struct command commands[] = {
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
-    {"repack", "Compact sidecars that were written quickly",
+    {"repack", "Make quickly written sidecars compact",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
      "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
      "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
@@ -369,7 +369,7 @@ static const struct command commands[] = {
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_export},
-    {"store gc", "Remove sidecars that are no longer needed from a store",
+    {"store gc", "Remove unneeded sidecars from a store",
      "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR [PATTERN...]",
      "At least one of --older-than and --keep-list must be given; with both, only sidecars\n"
      "that are older and not listed are removed. FILE has a UUID on each line, or its first\n"

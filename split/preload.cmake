@@ -1,5 +1,5 @@
-# The module that `covsplit run` loads into other programs (run/preload.c), as a file that is installed
-# beside the command, and as a part of the command itself (run/module.h tells them apart).
+# The module that `covsplit run` loads into other programs (run/preload.c): as a file that is installed
+# beside the command, and as a part of the command itself (see run/module.h).
 
 function(add_preload_module name)
   add_library(${name} MODULE run/preload.c)
@@ -13,19 +13,20 @@ set_target_properties(covsplit_preload PROPERTIES OUTPUT_NAME covsplit-preload)
 add_library(covsplit_module_installed OBJECT run/module_installed.c)
 target_link_libraries(covsplit_module_installed PRIVATE covsplit_build)
 if(NOT COVSPLIT_STATIC)
-  # Nobody links with it, so it is not among the libraries.
+  # Nothing is linked with it, so it is not installed among the libraries.
   install(TARGETS covsplit_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/covsplit)
 endif()
-# Where it is, from the command's own directory.
+# Its path relative to the command's directory.
 file(RELATIVE_PATH preload_installed "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}/covsplit")
 target_compile_definitions(covsplit_module_installed PRIVATE
   COVSPLIT_PRELOAD_INSTALLED="${preload_installed}/libcovsplit-preload.so"
   COVSPLIT_PRELOAD_BUILT="libcovsplit-preload.so")
 
-# The one in the command is for programs of any C library, so it is linked with none, and names no
-# version of one: what it calls is found in the program. Where dlsym is not in the C library itself
-# (glibc before 2.34), it is in libdl.so.2, which a program may not have loaded. All versions of glibc
-# come with that, and musl takes the name for its own; an empty library stands for it here.
+# The module in the command is for programs with any C library, so it is not linked with one and refers
+# to no symbol versions: its functions are found in the program. If dlsym is not in the C library itself
+# (glibc before 2.34), it is in libdl.so.2, which a program may not have loaded, so the module needs
+# that library. All versions of glibc have it, and musl treats the name as its own; an empty library
+# is linked in its place here.
 file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/nothing.c "")
 add_library(covsplit_libdl SHARED ${CMAKE_CURRENT_BINARY_DIR}/nothing.c)
 target_link_options(covsplit_libdl PRIVATE -nostdlib)

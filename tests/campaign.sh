@@ -1,8 +1,8 @@
 #!/bin/bash
-# All tests, in every build, with all compilers, linkers and rounds: what is run before a release.
-# It takes far longer than run.sh, which has what is run every day.
+# Runs all tests, in every build, with all compilers, linkers and rounds, as before a release. This takes
+# far longer than run.sh, which runs the daily tests.
 #
-# Usage: campaign.sh [BUILD] [CTEST-OPTION...]      the options, as -R REGEX, choose among the tests
+# Usage: campaign.sh [BUILD] [CTEST-OPTION...]      the options, such as -R REGEX, choose among the tests
 set -euo pipefail
 
 build=${1:-$(dirname "$0")/../build}

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Makes a root of Debian packages as the archive has them, and with nothing of this machine but how
-# packages are reached: apt's sources and options. It is what `apt-get` in it makes of a minimal
-# Debian. Packages that this machine has fetched before are not fetched again.
+# Makes a root file system from Debian's packages alone: a minimal Debian, and what `apt-get` installs
+# into it. Of this machine, it only has apt's sources and options. Packages that this machine has
+# fetched before are not fetched again.
 #
-# DIR must not exist, or be empty; who has made it removes it. Nothing is mounted, and nothing
-# outside of DIR is changed. This needs to be root, and debootstrap.
+# DIR must not exist, or be empty; the caller removes it afterwards. Nothing is mounted, and nothing
+# outside DIR is changed. This needs root, and debootstrap.
 #
 # Usage: clean-root.sh DIR [PACKAGE...]      the packages are installed in it, too
 set -euo pipefail
@@ -29,18 +29,18 @@ run_quietly() {
     fi
 }
 
-# The first source of this Debian's own packages.
+# The first apt source of Debian's own packages.
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 mirror=$(apt-get indextargets --format '$(CODENAME) $(COMPONENT) $(CREATED_BY) $(SITE)' |
     awk -v suite="$suite" '$1 == suite && $2 == "main" && $3 == "Packages" {print $4; exit}')
 
-# Links, so that what is removed there is not removed here.
+# Hard links: removing packages there does not remove them here.
 archives=$root/var/cache/apt/archives
 mkdir -p "$archives"
 find /var/cache/apt/archives -maxdepth 1 -name '*.deb' -exec cp --link -t "$archives" {} + 2>>"$log" ||
     true
 
-# It is removed soon, so nothing waits for the disk; and nobody reads what is documentation.
+# The root is removed soon, so nothing is synced to disk, and documentation is not installed.
 mkdir -p "$root/etc/dpkg/dpkg.cfg.d"
 cat >"$root/etc/dpkg/dpkg.cfg.d/clean-root" <<'END'
 force-unsafe-io
@@ -50,7 +50,7 @@ END
 
 run_quietly debootstrap --variant=minbase "$suite" "$root" "$mirror"
 
-# How packages are reached, less who one is there.
+# The configuration for fetching packages, without credentials.
 rm -f "$root/etc/apt/sources.list"
 for part in sources.list sources.list.d apt.conf apt.conf.d preferences preferences.d trusted.gpg.d \
     keyrings; do
@@ -64,7 +64,7 @@ cp /etc/hosts "$root/etc/"
 mkdir -p "$root/usr/local/share/ca-certificates"
 cp -r /usr/local/share/ca-certificates/. "$root/usr/local/share/ca-certificates/" 2>/dev/null || true
 
-# Services of packages are not started.
+# Packages must not start services.
 printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
 chmod +x "$root/usr/sbin/policy-rc.d"
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The main job on a real program: SQLite, compiled for coverage, split, run, and joined.
+# Shows the main job on a real program: compiles SQLite for coverage, splits it, runs it, and joins it.
 #
 # Installs what is needed (Debian 12), builds covsplit, and works in build/demo.
 # Usage: demo.sh

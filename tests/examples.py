@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs what is in share/examples: the script as it is, and what the Dockerfile says, without Docker.
+"""Runs the examples in share/examples: the script as it is, and the Dockerfile without Docker.
 
 Usage: examples.py COVSPLIT
 
-A stage of the Dockerfile is a directory, in which its RUN lines are run by sh, in its WORKDIR; the one
-that installs packages is left out, since they are here. Both must come to the same report.
+Each stage of the Dockerfile becomes a directory, in which sh runs its RUN lines in its WORKDIR; the line
+that installs packages is left out, since they are installed. Both must give the same report.
 """
 
 import os
@@ -17,7 +17,7 @@ import tempfile
 
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "share/examples"
 LLVM = "/usr/lib/llvm-19/bin"
-# Of the program's two functions both were called; one branch of greet was not taken.
+# Both functions of the program were called, but one branch of greet was not taken.
 COVERED = "2                 0   100.00%"
 
 

@@ -1,15 +1,15 @@
 #!/bin/bash
-# Fetches LLVM's profile runtimes for other machines than this one, out of Debian's packages. These
-# are unpacked and never installed: the system's list of architectures stays as it is, and APT gets
-# a configuration, an index and a cache of its own, with the system's sources and keys.
+# Fetches LLVM's profile runtimes for other machines than this one from Debian's packages. The packages
+# are only unpacked, not installed: the system's list of architectures is not changed, and APT gets its
+# own configuration, index and cache, with the system's sources and keys.
 #
-# The version is the one that the archive has, since it keeps no older ones; APT has checked its
-# signature and the packages' digests. It is in the name of the directory, so that what compilers
-# made with it is told from what they made with another.
+# The version is the current one of the archive, which keeps no older ones; APT checks its signature
+# and the packages' digests. The version is in the name of the directory, so that results of compilers
+# with different versions are not mixed up.
 #
 # Usage: fetch-runtimes.sh DIRECTORY
-# Afterwards there is a resource directory of clang's for each of them in it, as in
-# "runtimes/arm64-19", with the profile runtime alone. What is there already is not fetched again.
+# Afterwards, DIRECTORY has a resource directory of clang for each runtime, such as "runtimes/arm64-19",
+# which contains only the profile runtime. Those that exist already are not fetched again.
 set -euo pipefail
 
 # Debian's name of the architecture, and the LLVM versions
@@ -29,7 +29,7 @@ fi
 mkdir -p "$1/runtimes"
 cd "$1/runtimes"
 
-# The packages' names, for those runtimes of an architecture that are not there: missing ARCH VERSION...
+# missing ARCH VERSION...: the packages of those runtimes that do not exist yet.
 missing() {
     local architecture=$1 version
     shift
@@ -40,7 +40,7 @@ missing() {
     done
 }
 
-# Indexes of one architecture alone. That some cannot be fetched does not matter as long as the
+# Fetches the indexes of one architecture. It does not matter if some cannot be fetched, as long as the
 # packages are in others.
 update() {
     local architecture=$1
@@ -59,7 +59,7 @@ END
     APT_CONFIG=$work/apt/apt.conf apt-get update -q >"$work/apt/log" 2>&1 || true
 }
 
-# Unpacks a package, and keeps of it what is wanted: it is there whole or not at all.
+# Unpacks a package and keeps only the runtime, which then exists completely or not at all.
 unpack() {
     local deb=$1 version
     version=$(basename "$deb" .deb)

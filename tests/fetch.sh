@@ -1,12 +1,12 @@
 #!/bin/bash
 # Fetches the sources of the real programs that the tests and the demo compile, and real images for
-# Darwin that the tests pass through, and checks that they are the ones that were meant. Nothing of
-# them is kept in the repository.
+# Darwin that the tests split and join, and checks their digests. None of them is kept in the
+# repository.
 #
 # Usage: fetch.sh DIRECTORY [PACKAGE]
-# Afterwards there is a directory for each of them in it, as in "leveldown". What is there already is
-# not fetched again. With PACKAGE, only that one is fetched: those that only benchmarks compile are not
-# fetched otherwise.
+# Afterwards, DIRECTORY has a directory for each package, such as "leveldown". Those that exist already
+# are not fetched again. With PACKAGE, only that one is fetched: packages that only benchmarks compile
+# are fetched only in this way.
 set -euo pipefail
 
 # package, version, SHA-512 of the tarball
@@ -38,7 +38,7 @@ fi
 mkdir -p "$1"
 cd "$1"
 
-# Unpacked beside its final place and renamed, so that it is there whole or not at all.
+# Unpacks a package beside its final place and renames it, so that it exists completely or not at all.
 fetch() {
     local package=$1 version=$2 digest=$3
     # As npm names tarballs: @scope/name becomes scope-name.

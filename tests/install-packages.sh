@@ -1,6 +1,6 @@
 #!/bin/bash
-# Installs the Debian 12 packages that building, testing and the demo need. Quick where all of them
-# are there already.
+# Installs the Debian 12 packages that building, testing and the demo need. Quick if all of them are
+# installed already.
 #
 # Usage: install-packages.sh
 set -euo pipefail
@@ -13,13 +13,13 @@ packages=(
     check zlib1g-dev clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev lintian mold musl-tools patchelf dwz bolt-19
-    # other builds, and what makes reports
+    # for other builds, and for reports
     meson autoconf automake libtool ccache lcov parallel
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")
 done
-# for other machines: compilers, C libraries and GNU ld; and what runs their programs
+# for other machines: compilers, C libraries and GNU ld, and emulators to run their programs
 packages+=(qemu-user)
 for triple in aarch64-linux-gnu arm-linux-gnueabihf i686-linux-gnu powerpc64le-linux-gnu \
     s390x-linux-gnu mips64el-linux-gnuabi64 riscv64-linux-gnu; do
@@ -28,7 +28,7 @@ done
 for architecture in arm64 armhf i386 ppc64el s390x mips64el riscv64; do
     packages+=("libc6-dev-$architecture-cross")
 done
-# npm is often there from elsewhere.
+# npm is often installed from elsewhere.
 if ! command -v npm >/dev/null; then
     packages+=(nodejs npm)
 fi

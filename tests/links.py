@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that links in the README and in docs/ lead somewhere: to a file, and where there is a '#', to a
-heading of that page.
+"""Checks that links in the README and in docs/ are not broken: each must lead to a file and, if it contains
+a '#', to a heading of that page.
 
 Usage: links.py ROOT
 """

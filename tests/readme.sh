@@ -1,22 +1,21 @@
 #!/bin/bash
 # Walks through the README and the pages in docs/ from the top, as a new user would: runs every
 # command in them as it is written, one block after the other. Blocks without a language are
-# commands. docs/recipes.md has a suite of its own.
+# commands. docs/recipes.md has its own suite.
 #
-# The walk has a root of its own. The root has the packages of this machine (/usr, /etc, what dpkg
-# and apt know), which it can only read, and nothing else: an empty /usr/local, /root, /tmp and /run,
-# and the sources without what was built from them. Nothing of it outlives the walk, and nothing
-# outside of it is changed. This needs to be root.
+# The walk has its own root file system, with read-only access to the packages of this machine (/usr,
+# /etc, the state of dpkg and apt), and otherwise only an empty /usr/local, /root, /tmp and /run, and
+# the sources without build results. It is removed after the walk, and nothing outside it is changed.
+# This needs root.
 #
-# With --fresh, the packages too are new: a minimal Debian (clean-root.sh), into which the README's
-# commands install what they need. That takes some minutes more, and 4 GB, so the suite leaves
-# it out.
+# With --fresh, the packages are new as well: a minimal Debian (clean-root.sh), into which the README's
+# commands install what they need. That takes some minutes more, and 4 GB, so the suite does not do it.
 #
 # With --docs BUILD, only the pages in docs/ are walked, in a temporary directory, with the covsplit
 # of that build. That takes seconds. Servers are left out: their ports may be in use.
 #
-# Each page in docs/ has a directory of its own, with the guide's program app.c in it. One block is left
-# out: the one that runs the whole suite, since that runs this.
+# Each page in docs/ is walked in its own directory, which contains the guide's program app.c. The block
+# that runs the whole suite is left out, since the suite runs this script.
 #
 # Usage: readme.sh [--fresh | --docs BUILD]
 set -euo pipefail
@@ -26,7 +25,7 @@ sources=$(cd "$(dirname "$0")/.." && pwd)
 
 # ---- outside: the root ----
 
-# As many of these as there are.
+# The directories to share with the root, if they exist.
 packages=(usr etc bin lib lib32 lib64 libx32 sbin var/lib/dpkg var/lib/apt var/cache/apt)
 
 share_packages() {
@@ -55,7 +54,7 @@ make_root() {
     fi
     mount --rbind /proc "$root/proc"
     mount --rbind /dev "$root/dev"
-    # How packages are reached is no state.
+    # The configuration for fetching packages is kept.
     if [ -f "$HOME/.npmrc" ]; then
         cp "$HOME/.npmrc" "$root/root/"
     fi
@@ -66,8 +65,8 @@ make_root() {
     tar -C "$sources" --exclude=./build* --exclude=./.git -cf - . | tar -C "$root/root/covsplit" -xf -
 }
 
-# The mounts are those of another namespace, and gone with it. Were they not, this would delete what
-# is mounted.
+# The mounts belong to another namespace and are gone with it. Otherwise this would delete what is
+# mounted.
 remove_work() {
     if ! grep -q " $work/" /proc/self/mounts; then
         rm -rf "$work"
@@ -89,7 +88,7 @@ case ${1-} in
     ;;
 --in-namespace)
     root=$work/root
-    # How the network is reached is no state either.
+    # The configuration of the network is kept, too.
     mapfile -t network < <(env | grep -iE '^(npm_config|node|ssl|curl|[a-z]*_proxy)[^=]*=' || true)
     make_root
     exec env -i TERM=dumb HOME=/root kind="$kind" PATH=/usr/lib/llvm-19/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin \
@@ -111,7 +110,7 @@ clean_up() {
 }
 trap clean_up EXIT
 
-# Until the server has what the walk asks it for. Asking too early would be remembered.
+# Waits until the server has what the walk asks for. It would remember the answer to an early question.
 wait_for_server() {
     local url
     url=http://localhost:$1/buildid/$(head -n 1 released.txt)/debuginfo
@@ -126,7 +125,7 @@ wait_for_server() {
     return 1
 }
 
-# Servers stay, while what follows them runs.
+# Servers keep running during the blocks that follow.
 run_with_servers() {
     local line port=8002
     mkdir nothing
@@ -143,8 +142,8 @@ run_with_servers() {
     done <<<"$1"
 }
 
-# check_row PAGE PART LABEL FILE...: the first row of this label in the page has the sizes of these files,
-# to one part in so many.
+# check_row PAGE PART LABEL FILE...: checks that the first row of this label in the page has the sizes of
+# these files, to one part in PART.
 check_row() {
     local page=$1 part=$2 label=$3 told size file numbers
     shift 3
@@ -168,7 +167,7 @@ check_sqlite() {
     check_row docs/benchmarks.md 50 sidecar "$demo/sqlite.covsplit"
 }
 
-# The numbers of the first steps are of clang 19, and of covsplit as it was when they were written.
+# The numbers of the first steps are those of clang 19 and of the covsplit with which they were written.
 check_first_steps() {
     if ! clang --version | grep -q 'version 19'; then
         return
@@ -179,7 +178,7 @@ check_first_steps() {
     check_row README.md 5 sidecar sidecars/.build-id/*/*.covsplit
 }
 
-# Packages of this machine cannot be changed; a new one gets those of the README.
+# This machine's packages cannot be changed; a fresh root gets those that the README installs.
 install_packages() {
     local line words
     while IFS= read -r line; do
@@ -218,7 +217,7 @@ run_block() {
     esac
 }
 
-# A project such as a reader of the README may have, with a program and a test.
+# Makes a project like one of a reader of the README, with a program and a test.
 make_project() {
     mkdir "$home/project"
     cd "$home/project"
@@ -227,7 +226,7 @@ make_project() {
         'add_executable(app app.c)' 'enable_testing()' 'add_test(NAME app COMMAND app)' >CMakeLists.txt
 }
 
-# walk_page FILE: in the current directory. Blocks may be indented, as they are in lists.
+# walk_page FILE: walks in the current directory. Blocks may be indented, as in lists.
 walk_page() {
     local page=${1#"$sources/"} line number=0 start=0 block='' state=text indent=''
     while IFS= read -r line <&3; do

@@ -3,13 +3,13 @@
 
 Usage: recipes.py BUILD quick|slow|all [RECIPE...]
 
-BUILD is installed in a place of its own, which stands for /usr/local. A recipe is what is below a heading
-(##). A block without a language has commands; any other block is a file, named by the last `name` in the
-paragraph before it. The blocks in front of the first recipe, which make the sources, are run for each.
+BUILD is installed in a directory of its own, which stands for /usr/local. A recipe is the text below a
+heading (##). A block without a language has commands; any other block is a file, named by the last `name`
+in the paragraph before it. The blocks before the first recipe, which make the sources, are run for each.
 
-Neither Bazel nor grcov is a Debian package, and GitHub's runners are elsewhere: for these, there are
-stand-ins below that do what the files say. A recipe passes if all its commands do, nothing is warned
-of, sidecars are there, and each report has seen the program run.
+Bazel and grcov are not in Debian, and GitHub's runners are not available here: for these, there are
+stand-ins below that do what the files say. A recipe passes if all its commands succeed without warnings,
+its sidecars exist, and each report shows that the program was run.
 """
 
 import os
@@ -23,15 +23,15 @@ import tempfile
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/recipes.md"
 LLVM = 19
 SLOW = ("autotools", "libtool", "cargo")
-# make takes what it builds for words, and so does what is made of it.
+# make splits paths at blanks, and so do the tools built on it.
 NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool")
-# Not in Debian, at least not one that is new enough.
+# Tools that Debian may lack, at least in a new enough version.
 MAY_BE_MISSING = {"cargo": "cargo"}
-# Sidecars, where there is not one: libraries, and each program of cargo's tests. What tools link to try
-# things has none.
+# The number of sidecars, if not one: libraries have one, and so does each program of cargo's tests.
+# What tools link only as a test has none.
 SIDECARS = {"CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
 
-# Of all files below -b that begin as ELF: a report each, by the profiles at the front.
+# Stands for grcov: makes a report for each ELF file below -b from the given profiles.
 GRCOV = """#!/bin/bash
 set -euo pipefail
 while [ $# -ne 0 ]; do

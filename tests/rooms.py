@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Whether the walls of the rooms hold: who includes whom, and whose code calls whose.
+"""Checks the layers of the sources: which files include which, and whose code calls whose.
 
 Usage: rooms.py BUILD
 
-Two things are checked of the sources of the product, and what breaks them is named, a line each:
+Checks two rules for the sources of the product, and prints a line for each violation:
 
 order    A file includes only headers of its own room and of the rooms that ROOMS allows.
 circles  No two files need each other, over however many others. What a file needs is read from the
-         object files in BUILD with nm, since one header often declares what several sources define:
-         by includes alone no circle would be seen. Headers must not include each other either.
+         object files in BUILD with nm, since one header often declares what several sources define,
+         so that includes alone would not show circles. Headers must not include each other either.
 
 The last line is "N files, M rooms: order and circles hold", with status 0, or else status 1.
 """
@@ -20,8 +20,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Each room, lowest first, and the rooms that it may include. A room is a folder, or a file that is
-# above or below its neighbours; NAME/* is the room and all that are below it.
+# The rooms, lowest first, with the rooms that each may include. A room is a folder, or a file that is
+# above or below its neighbours; NAME/* is the room and all rooms inside it.
 ROOMS = {
     "common/base": "",
     "common/llvm": "common/base",

@@ -1,18 +1,17 @@
 #!/bin/bash
-# Installs what is needed (Debian 12), builds in every way that counts, and runs the tests that are
-# for every day:
+# Installs what is needed (Debian 12), builds in every way that matters, and runs the daily tests:
 #
 #   the layout of the sources       clang-format
 #   gcc, Release, -Werror           the tests
 #   clang-14, Release, -Werror      builds
-#   clang-19, ASan and UBSan        those tests that gain by it, with images by two of the four compilers
+#   clang-19, ASan and UBSan        the tests that profit from it, with images by two of the four compilers
 #
 # Usage: run.sh [quick] [BUILD]      quick: the first build only, with the modules' tests and a few others
 #                                    BUILD: the directory to build in; default: build below the repository
 #
-# Of what has many rounds a fifth is run, in quick and with sanitizers less: all of it is in
-# campaign.sh. The last line counts all tests, in ctest's words. Exits with 0 only where everything
-# passed.
+# Of tests with many rounds, a fifth of the rounds are run, and fewer in quick and with sanitizers;
+# campaign.sh runs all of them. The last line counts all tests, in ctest's words. Exits with 0 only if
+# everything passed.
 set -euo pipefail
 
 tier=daily

@@ -1,5 +1,4 @@
-# What run.sh and campaign.sh have in common: included by them. The caller has set `build`, the
-# directory to build in.
+# Functions that run.sh and campaign.sh share. The caller sets `build`, the directory to build in.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mkdir -p "$build"
@@ -35,12 +34,12 @@ build_release() {
     build_variant release -DCMAKE_C_COMPILER=gcc
 }
 
-# Another compiler's warnings about the product.
+# Compiles the product with another compiler, for its warnings.
 build_clang() {
     build_variant clang -DCMAKE_C_COMPILER=clang-14 -DCOVSPLIT_TESTS="${1-OFF}"
 }
 
-# build_sanitized CLANGS...: the tests there use images by these.
+# build_sanitized CLANGS...: the tests of this build use images made by these compilers.
 build_sanitized() {
     local clangs
     clangs=$(IFS=';' && echo "$*")
@@ -50,7 +49,7 @@ build_sanitized() {
 }
 
 # test_variant NAME CTEST-OPTION...: adds to the counts; a failed test does not end the script. Many
-# wait for wine, for disks and for moments, so that there are half as many more as processors.
+# tests wait for wine, disks or timers, so half as many more tests as processors run at the same time.
 tests=0
 failed=0
 test_variant() {
@@ -69,7 +68,7 @@ test_variant() {
     fi
 }
 
-# The last line, which counts all tests, in ctest's words; and the script's exit status.
+# Prints the last line, which counts all tests in ctest's words, and sets the script's exit status.
 finish() {
     printf '\n%d%% tests passed, %d tests failed out of %d\n' \
         $((100 * (tests - failed) / tests)) "$failed" "$tests"

@@ -4,8 +4,8 @@
 Usage: supported.py BUILD [--write]
 
 Each suite below lists its rows (--list) for each way in which ctest runs it; a row is a format, a machine,
-how what comes of it is run, a linker, an LLVM version and a kind of image. The page has a line for each
-format, machine and way of running.
+how the resulting images are run, a linker, an LLVM version and a kind of image. The page has a line for
+each format, machine and way of running.
 """
 
 import json

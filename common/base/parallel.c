@@ -77,6 +77,11 @@ void parallel_run(size_t count, unsigned threads, parallel_piece piece, void *co
     join_threads(others, started);
 }
 
+unsigned parallel_share(unsigned threads, size_t count)
+{
+    return count == 0 || threads <= count ? 1 : threads / (unsigned)count;
+}
+
 /* ---- pools ---- */
 
 struct slot {

@@ -275,7 +275,7 @@ static struct loose_directory *find_known(const struct loose_sidecars *loose, co
     return found == NULL ? NULL : *found;
 }
 
-/* Called with the lock held. Returns NULL with an error if there is no memory. */
+/* Called with the lock held. Returns NULL with an error if out of memory. */
 static struct loose_directory *find_directory(struct loose_sidecars *loose, const char *path,
                                               struct error *error)
 {

@@ -23,8 +23,8 @@
 struct loose_sidecars;
 
 /* `files` can be searched like the files of a directory, whatever their names are; the list must
- * outlive the result. Returns NULL with an error if there is no memory. Freed with
- * loose_sidecars_free (NULL allowed). */
+ * outlive the result. Returns NULL with an error if out of memory. Free with loose_sidecars_free
+ * (NULL is allowed). */
 struct loose_sidecars *loose_sidecars_new(const struct path_list *files, struct error *error);
 void loose_sidecars_free(struct loose_sidecars *loose);
 
@@ -32,7 +32,7 @@ void loose_sidecars_free(struct loose_sidecars *loose);
 #define LOOSE_FILES ""
 
 /* Matches, in the order of their UUIDs. Those with the same UUID are in the order of their names
- * (in LOOSE_FILES, in the order of the list). Starts as {0}; freed with loose_matches_free. */
+ * (in LOOSE_FILES, in the order of the list). Initialize to {0}; free with loose_matches_free. */
 struct loose_matches {
     struct store_match *items;
     size_t count, capacity;

@@ -6,11 +6,11 @@
  * disagree.
  *
  * The values of all options, the required options and the number of operands are checked while
- * parsing, so these functions of a subcommand cannot fail:
+ * parsing, so the functions with which a subcommand reads them cannot fail:
  *
  *     const char *output = option_text(options, OPTION_OUTPUT);       NULL: not given
  *     for (size_t i = 0; (text = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++)
- *                                                                     all, where it `repeats`
+ *                                                                     all values, if it `repeats`
  *     int level = (int)option_number(options, OPTION_LEVEL);          or the table's fallback
  *     uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);   0: not given
  *     bool verbose = option_given(options, OPTION_VERBOSE);
@@ -53,11 +53,11 @@ enum option_id {
     OPTION_LLVM_PROFDATA,
     OPTION_MAP,
     OPTION_MEMORY_LIMIT,
+    OPTION_NO_DEFAULT_EXCLUDES,
+    OPTION_NO_EXACT,
     OPTION_OLDER_THAN,
     OPTION_OUTPUT,
     OPTION_PORTABLE,
-    OPTION_NO_DEFAULT_EXCLUDES,
-    OPTION_NO_EXACT,
     OPTION_RECURSIVE,
     OPTION_REPLACE,
     OPTION_SECTIONS,

@@ -213,45 +213,44 @@ void sidecar_search_reject(struct sidecar_search *search, const struct error *wh
     search->is_other = false;
 }
 
-static bool look_in_stores(struct sidecar_search *search, const struct store_list *stores,
-                           const struct wanted_uuid *wanted, struct error *error)
+static bool look_in_stores(const struct store_list *stores, const struct wanted_uuid *wanted,
+                           struct loose_matches *found, struct error *error)
 {
     struct store_match match = {0};
-    bool done =
-        store_list_find(stores, &wanted->uuid, wanted->query, &match, error) &&
-        (match.path == NULL || loose_matches_add(&search->found, &match.uuid, match.path, error));
+    bool done = store_list_find(stores, &wanted->uuid, wanted->query, &match, error) &&
+                (match.path == NULL || loose_matches_add(found, &match.uuid, match.path, error));
 
     free(match.path);
     return done;
 }
 
 static bool look_by_uuid(struct sidecar_search *search, const struct sidecar_spot *spot,
-                         struct error *error)
+                         struct loose_matches *found, struct error *error)
 {
     if (!need_uuids(search, error))
         return false;
     for (size_t i = 0; i < search->uuid_count; i++) {
         const struct wanted_uuid *wanted = &search->uuids[i];
 
-        if (!(spot->kind == SPOT_STORES
-                  ? look_in_stores(search, spot->stores, wanted, error)
-                  : loose_find(search->places->loose, spot->path, &wanted->uuid, wanted->query,
-                               &search->found, error)))
+        if (!(spot->kind == SPOT_STORES ? look_in_stores(spot->stores, wanted, found, error)
+                                        : loose_find(search->places->loose, spot->path,
+                                                     &wanted->uuid, wanted->query, found, error)))
             return false;
     }
     return true;
 }
 
+/* Adds the candidates at the place. */
 static bool look(struct sidecar_search *search, const struct sidecar_spot *spot,
-                 struct error *error)
+                 struct loose_matches *found, struct error *error)
 {
     static const struct uuid none = {.size = 0};
 
     if (spot->kind == SPOT_STORES || spot->kind == SPOT_LOOSE)
-        return look_by_uuid(search, spot, error);
+        return look_by_uuid(search, spot, found, error);
     /* A file that exists but cannot be used is a candidate too: opening it says what is wrong. */
     return (spot->kind == SPOT_BESIDE && file_is_missing(spot->path, 0)) ||
-           loose_matches_add(&search->found, &none, spot->path, error);
+           loose_matches_add(found, &none, spot->path, error);
 }
 
 const char *sidecar_search_next(struct sidecar_search *search)
@@ -264,7 +263,7 @@ const char *sidecar_search_next(struct sidecar_search *search)
         loose_matches_free(&search->found);
         search->next_found = 0;
         search->is_other = false;
-        if (!look(search, &search->spots[search->next_spot++], &error))
+        if (!look(search, &search->spots[search->next_spot++], &search->found, &error))
             sidecar_search_reject(search, &error);
     }
     return search->found.items[search->next_found++].path;
@@ -380,26 +379,19 @@ static bool agree(const struct sidecar *a, const struct sidecar *b)
     return true;
 }
 
-/* Whether the file is known already: the accepted sidecar may be found at several places. */
-static bool is_same_file(const char *path, const struct sidecar *sidecar)
-{
-    struct stat status;
-
-    return stat(path, &status) == 0 && file_is(sidecar_name(sidecar), &status);
-}
-
-/* Whether nothing that was found at this place, from that candidate on, is a rival. */
-static bool has_no_rival_here(struct sidecar_search *search, size_t first,
-                              const struct sidecar *sidecar, struct error *error)
+/* Whether no candidate, from the first on, is a rival. */
+static bool has_no_rival_among(struct sidecar_search *search, const struct loose_matches *found,
+                               size_t first, const struct sidecar *sidecar, struct error *error)
 {
     bool alone = true;
 
-    for (size_t i = first; alone && i < search->found.count; i++) {
-        const char *path = search->found.items[i].path;
+    for (size_t i = first; alone && i < found->count; i++) {
+        const char *path = found->items[i].path;
         struct sidecar *rival;
         struct error unfit;
 
-        if (is_same_file(path, sidecar))
+        /* The accepted sidecar itself may be found at several places. */
+        if (paths_meet(path, sidecar_name(sidecar)))
             continue;
         rival = sidecar_read_for(search->places->options, path, &unfit);
         if (rival == NULL && error_is_of_memory(&unfit)) {
@@ -423,24 +415,22 @@ static bool has_no_rival_here(struct sidecar_search *search, size_t first,
 static bool has_no_rival(struct sidecar_search *search, const struct sidecar *sidecar,
                          struct error *error)
 {
-    const struct loose_matches found = search->found;
-    bool alone = has_no_rival_here(search, search->next_found, sidecar, error);
+    bool alone = has_no_rival_among(search, &search->found, search->next_found, sidecar, error);
 
     if (search->next_spot <= search->named_count)
         return alone;
     for (size_t i = search->next_spot; alone && i < search->spot_count; i++) {
+        struct loose_matches found = {0};
         struct error why;
 
-        search->found = (struct loose_matches){0};
-        if (look(search, &search->spots[i], &why)) {
-            alone = has_no_rival_here(search, 0, sidecar, error);
+        if (look(search, &search->spots[i], &found, &why)) {
+            alone = has_no_rival_among(search, &found, 0, sidecar, error);
         } else if (error_is_of_memory(&why)) {
             *error = why;
             alone = false;
         }
-        loose_matches_free(&search->found);
+        loose_matches_free(&found);
     }
-    search->found = found;
     return alone;
 }
 

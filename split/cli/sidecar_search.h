@@ -35,9 +35,8 @@
  *              changed since, by strip for example;
  *   uuid       any real one of this UUID. */
 struct sidecar_wanted {
-    const char *name; /* of the file, for messages; NULL for a UUID */
-    const char *const
-        *names; /* paths of the file, ending with NULL: sidecars may be beside these; may be NULL */
+    const char *name;         /* of the file, for messages; NULL for a UUID */
+    const char *const *names; /* the file's paths, ending with NULL; or NULL */
     const struct profile *profile;
     const struct input *stripped;
     const struct split_image *image;
@@ -110,7 +109,7 @@ void sidecar_search_reject(struct sidecar_search *search, const struct error *wh
 void sidecar_search_fail(struct sidecar_search *search, struct error *error);
 
 /* Starts the search again, after reading again the directories that may have changed. Returns false
- * with an error if there is no memory. */
+ * with an error if out of memory. */
 bool sidecar_search_again(struct sidecar_search *search, struct error *error);
 
 /* Does the whole search and reads the sidecar with sidecar_read_for. Returns NULL with an error if

@@ -73,7 +73,7 @@ static bool has_temporary_name(const char *path)
     return name != NULL && file_temporary_final_length(name + 1) != 0;
 }
 
-/* True also for the old path of a file that has been renamed. */
+/* True also for an unnamed file that has been given a name since. */
 static bool has_no_name(const char *path)
 {
     static const char mark[] = " (deleted)";

@@ -203,7 +203,7 @@ static bool repack_all(struct repacking *repacking, struct error *error)
 
     if (pool == NULL)
         return error_out_of_memory(error, "the sidecars", sizeof(calls));
-    repacking->threads_each = count == 0 || threads <= count ? 1 : threads / (unsigned)count;
+    repacking->threads_each = parallel_share(threads, count);
     progress_start(&repacking->progress, "all sidecars", count);
     for (size_t i = 0; done && i < count; i++)
         done = add_job(pool, repacking->files.paths[i], error);

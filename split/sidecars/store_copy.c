@@ -26,10 +26,9 @@
 
 struct copying {
     const struct parsed_options *options;
-    const char *store;          /* the destination */
-    struct selection selection; /* which sidecars to copy */
-    const struct uuid
-        *from_uuid; /* its UUID in the source store; NULL if the source is not a store */
+    const char *store;            /* the destination */
+    struct selection selection;   /* which sidecars to copy */
+    const struct uuid *from_uuid; /* its UUID in the source store; NULL: none */
     uint64_t added, size, same, passed_over, faults;
 };
 

@@ -179,7 +179,7 @@ static bool split_all(struct batch *batch, struct error *error)
     for (size_t i = 0; i < count; i++)
         total += batch->jobs[i].size;
     progress_start(&batch->progress, "all images", total);
-    batch->threads_each = count == 0 || threads <= count ? 1 : threads / (unsigned)count;
+    batch->threads_each = parallel_share(threads, count);
     pool = pool_open(threads < count ? threads : count == 0 ? 1 : (unsigned)count, &calls);
     if (pool == NULL)
         return error_out_of_memory(error, "the images", sizeof(calls));

@@ -27,8 +27,7 @@ bool existing_sidecar_open(struct existing_sidecar *existing, const char *path,
                            struct error *error);
 void existing_sidecar_close(struct existing_sidecar *existing);
 
-/* True if there is a file other than a placeholder, which holds nothing and may always be
- * replaced. */
+/* True if there is a file other than a placeholder, which holds nothing. */
 bool existing_sidecar_counts(const struct existing_sidecar *existing);
 
 /* Whether a split, whose stripped image is written already, may write its sidecar there at all: it

@@ -110,7 +110,7 @@ static bool check_uuid(const struct slice_split *split, struct error *error)
 }
 
 /* Keeps the sidecar that is in the store, if it restores the original from the new stripped image,
- * or if neither is meant to. */
+ * or if neither sidecar is meant to. */
 static bool keep_existing(struct slice_split *split, const struct existing_sidecar *existing,
                           struct error *error)
 {

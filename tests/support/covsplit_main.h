@@ -1,6 +1,6 @@
 /*
- * The covsplit command's main function, in a library (CMakeLists.txt). It is for a process that
- * ends with it.
+ * The covsplit command's main function, in a library (CMakeLists.txt). The process must end after
+ * calling it.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_COVSPLIT_MAIN_H
 #define COVSPLIT_TESTS_SUPPORT_COVSPLIT_MAIN_H

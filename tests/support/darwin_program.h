@@ -1,6 +1,6 @@
 /*
- * Programs for Darwin, built on the fly: by clang and ld64.lld, with the profile runtime of
- * tests/fixtures/darwin, and without any other library.
+ * Programs for Darwin, built on the fly by clang and ld64.lld, with the profile runtime of
+ * tests/fixtures/darwin and no other library.
  *
  * A program is tests/fixtures/darwin/program.c and two generated sources (program.h), as one image.
  */
@@ -22,18 +22,18 @@ struct darwin_program {
     const char *architecture; /* "arm64" or "x86_64" */
     enum darwin_kind kind;
     enum language language;
-    bool opcodes;                /* fixups as opcodes; else chained */
-    bool late_section;           /* more data behind that of the profile */
-    bool early_fixup;            /* a pointer in front of the data, in the section of counters */
+    bool opcodes;                /* fixups as opcodes; else chained fixups */
+    bool late_section;           /* more data after that of the profile */
+    bool early_fixup;            /* a pointer before the data, in the section of counters */
     const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
-    /* Of the second source; NULL: as the others. */
+    /* For the second source; NULL: as for the others. */
     const char *second_instrumentation;
     const char *link_options; /* NULL: none */
     unsigned functions;       /* in each generated source; 0: PROGRAM_FUNCTIONS */
 };
 
-/* Compiles and links the program into `directory` under the name. Aborts the Check test where a
- * tool fails. */
+/* Compiles and links the program into `directory` under the name. Aborts the Check test if a tool
+ * fails. */
 void darwin_program_build(const struct darwin_program *program, const char *directory,
                           const char *name);
 

@@ -1,5 +1,5 @@
 /*
- * elfutils' debuginfod on loopback, for the tests.
+ * Runs elfutils' debuginfod on the loopback interface, for the tests.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_DEBUGINFOD_SERVER_H
 #define COVSPLIT_TESTS_SUPPORT_DEBUGINFOD_SERVER_H
@@ -11,9 +11,9 @@ struct debuginfod_server {
     char *url; /* "http://127.0.0.1:PORT" */
 };
 
-/* Starts a server over the files in `served` (NULL: none), with `upstream` as the server that it
- * asks for the rest (NULL: none), and waits until it has looked at all files. Its own files are in
- * SCRATCH/NAME. Whatever goes wrong aborts the Check test; the server never outlives it. */
+/* Starts a server for the files in `served` (NULL: none), which asks the server `upstream` for all
+ * others (NULL: none), and waits until it has scanned all files. Its own files are in SCRATCH/NAME.
+ * If anything fails, aborts the Check test; the server never outlives the test. */
 struct debuginfod_server debuginfod_server_start(const char *scratch, const char *name,
                                                  const char *served, const char *upstream);
 void debuginfod_server_stop(struct debuginfod_server *server);

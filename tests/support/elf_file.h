@@ -1,7 +1,6 @@
 /*
- * A small reader of ELF files, for what the tests must know of an image or a sidecar without asking
- * the code under test. Of whatever class and byte order the file is, its headers come as those of
- * this machine.
+ * A small reader of ELF files, for what the tests must know about an image or a sidecar without
+ * relying on the code under test. Headers are converted to this machine's class and byte order.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_ELF_FILE_H
 #define COVSPLIT_TESTS_SUPPORT_ELF_FILE_H
@@ -22,21 +21,21 @@ struct elf_file {
     const Elf64_Shdr *sections; /* header->e_shnum of them */
 };
 
-/* Aborts the Check test where the file is no well-formed ELF file. */
+/* Aborts the Check test if the file is not a well-formed ELF file. */
 struct elf_file elf_file_read(const char *path);
 void elf_file_free(struct elf_file *elf);
 
-/* NULL where there is no section of that name. */
+/* NULL if there is no section of that name. */
 const Elf64_Shdr *elf_file_section(const struct elf_file *elf, const char *name);
-/* Its size in memory; 0 where there is none. */
+/* Its size in memory; 0 if there is none. */
 uint64_t elf_file_section_size(const struct elf_file *elf, const char *name);
-/* How many bytes the section has in the file: none for SHT_NOBITS. */
+/* The section's size in the file: 0 for SHT_NOBITS. */
 uint64_t elf_file_section_file_size(const struct elf_file *elf, const char *name);
 
-/* A number of so many bytes, at most 8, in the file's order. */
+/* Reads a number of `size` bytes, at most 8, in the file's byte order. */
 uint64_t elf_file_number(const struct elf_file *elf, uint64_t offset, size_t size);
 
-/* The GNU build ID as hexadecimal digits; NULL where there is none. Never freed. */
+/* The GNU build ID as hexadecimal digits; NULL if there is none. Never freed. */
 const char *elf_file_build_id(const struct elf_file *elf);
 
 /* The largest p_align of the PT_LOAD segments. */

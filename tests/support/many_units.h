@@ -1,6 +1,6 @@
 /*
- * A C++ program of many translation units that share inline functions, as real ones do: the same
- * names, and the same coverage mapping, come from each of them.
+ * A C++ program with many translation units that share inline functions, like real programs: each
+ * unit has the same names and the same coverage mapping.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_MANY_UNITS_H
 #define COVSPLIT_TESTS_SUPPORT_MANY_UNITS_H
@@ -18,8 +18,8 @@ struct many_units {
 #define MANY_UNITS_PROGRAM "app"
 #define MANY_UNITS_LIBRARY "libunits.so"
 
-/* Writes the sources into `directory` and links the program there. Aborts the Check test where a
- * tool fails. */
+/* Writes the sources into `directory` and links the program there. Aborts the Check test if a tool
+ * fails. */
 void many_units_build(const struct many_units *program, const char *directory);
 
 #endif

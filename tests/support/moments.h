@@ -1,9 +1,9 @@
 /*
  * Random moments to kill a command at.
  *
- * How long it takes depends on what else the machine does, and that changes meanwhile: a command
- * that was done before its kill makes the next kills come earlier, each other one makes them come a
- * little later.
+ * How long the command takes depends on what else the machine does, which changes over time. So if
+ * the command ended before its kill, the next kills come earlier; otherwise they come a little
+ * later.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_MOMENTS_H
 #define COVSPLIT_TESTS_SUPPORT_MOMENTS_H
@@ -14,7 +14,7 @@
 
 struct moments {
     struct random_state random;
-    double whole; /* seconds that the command takes, as far as is known */
+    double whole; /* estimated seconds that the command takes */
 };
 
 static inline struct moments moments_start(uint64_t seed, double whole)
@@ -28,7 +28,7 @@ static inline double moments_next(struct moments *moments)
     return moments->whole * (double)random_below(&moments->random, 1000) / 1000;
 }
 
-/* Whether that kill found the command at work. Nine in ten shall. */
+/* Records whether that kill found the command at work. Nine in ten should. */
 static inline void moments_met(struct moments *moments, bool at_work)
 {
     moments->whole *= at_work ? 1.01 : 0.9;

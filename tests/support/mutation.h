@@ -1,5 +1,5 @@
 /*
- * Damaging files, in the places that a parser believes.
+ * Damages files in the places that a parser relies on.
  *
  * A mutation changes one to four fields: of the ELF header, of a section or program header, of a
  * dynamic entry, a relocation, a symbol or a note, or bytes of the sections that covsplit looks
@@ -15,7 +15,7 @@
 #include "tests/support/elf_file.h"
 #include "tests/support/pe_file.h"
 
-/* A damaged copy of the file; *description (freed by the caller) says what was done. */
+/* A damaged copy of the file; *description, which the caller frees, says what was changed. */
 struct contents mutate_elf(const struct elf_file *elf, uint64_t seed, char **description);
 
 /* The same for a PE file: its headers, directories, sections, base relocations, debug directory,

@@ -1,5 +1,5 @@
 /*
- * A reader of PE files of the tests' own: it shares nothing with the code under test.
+ * The tests' own reader of PE files, which shares nothing with the code under test.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_PE_FILE_H
 #define COVSPLIT_TESTS_SUPPORT_PE_FILE_H
@@ -13,7 +13,7 @@
 #define PE_SECTIONS_MAX 64
 
 struct pe_section {
-    char name[9];    /* as in the header: "/4" for a long one */
+    char name[9];    /* as in the header: "/4" for a long name */
     uint64_t header; /* offset in the file */
     uint32_t virtual_size;
     uint32_t virtual_address;
@@ -33,21 +33,22 @@ struct pe_file {
     size_t section_count;
 };
 
-/* Aborts the Check test where it is none. Freed with pe_file_free. */
+/* Aborts the Check test if the file is not a PE file. Free with pe_file_free. */
 struct pe_file pe_file_read(const char *path);
 void pe_file_free(struct pe_file *pe);
 
-/* NULL where there is none. */
+/* NULL if there is none. */
 const struct pe_section *pe_file_section(const struct pe_file *pe, const char *name);
 
-/* What the linker put together under that name and, as its map file tells, merged into a section
- * that has another. What the file has of it goes on to the end of that one. `name` lives longer. */
+/* A section that, according to the map file, the linker merged into another one. Its data in the
+ * file extends to the end of that one. `name` must outlive the result. */
 struct pe_section pe_file_part(const struct pe_file *pe, const char *map_path, const char *name);
 
-/* Offset in the file of what is loaded at that RVA; the file's size: there is nothing. */
+/* The offset in the file of what is loaded at that RVA, or the file's size if there is nothing. */
 uint64_t pe_file_offset(const struct pe_file *pe, uint32_t address);
 
-/* Offset in the file of the first entry of the debug directory; the file's size: there is none. */
+/* The offset in the file of the first entry of the debug directory, or the file's size if there is
+ * none. */
 uint64_t pe_file_debug_directory(const struct pe_file *pe);
 
 /* What the checksum should be. */

@@ -16,11 +16,11 @@
 
 struct command {
     struct text_list arguments;   /* the first one is looked up in PATH */
-    struct text_list environment; /* NAME=value, added to or replacing ours */
-    const char *directory;        /* NULL: ours */
+    struct text_list environment; /* NAME=value, added to this process's or replacing it */
+    const char *directory;        /* NULL: that of this process */
     unsigned timeout_seconds;     /* 0: COMMAND_TIMEOUT_SECONDS */
-    /* A program's main function: it is called in a forked process, where NULL is not given, and no
-     * program is started. That takes a fraction of the time. */
+    /* If not NULL, a program's main function, which is called in a forked process instead of
+     * starting a program. That takes a fraction of the time. */
     int (*main_function)(int argument_count, char **arguments);
 };
 
@@ -28,8 +28,8 @@ struct command {
 
 struct outcome {
     bool timed_out;
-    int signal;    /* that ended it; 0: none */
-    int exit_code; /* -1 where a signal ended it */
+    int signal;    /* the signal that ended it; 0: none */
+    int exit_code; /* -1 if a signal ended it */
     char *output;  /* NUL-terminated */
     size_t output_size;
     char *errors; /* NUL-terminated */
@@ -39,41 +39,41 @@ struct outcome {
     double processor_seconds;
 };
 
-/* A command of the words of a text, which is made as by printf, and separated by blanks. */
+/* A command whose words, separated by blanks, are formatted as by printf. */
 struct command command_words(const char *directory, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Starts the command and waits for it. Freed with outcome_free. */
+/* Starts the command and waits for it. Free with outcome_free. */
 struct outcome command_run(const struct command *command);
 void outcome_free(struct outcome *outcome);
 void command_free(struct command *command);
 
-/* True where it ended by itself with this exit code. */
+/* True if it ended by itself with this exit code. */
 bool outcome_exited(const struct outcome *outcome, int exit_code);
 
 /* Starts the command, waits for it, and fails the Check test unless it ends with this exit code. */
 struct outcome command_expect(const struct command *command, int exit_code);
 
-/* The command line and what came of it, for failure messages. The text is never freed. */
+/* The command line and its outcome, for failure messages. Never freed. */
 const char *outcome_describe(const struct command *command, const struct outcome *outcome);
 
 /* Starts the command in a process group of its own, with its output thrown away, and returns. The
  * caller waits for the process. */
 pid_t command_start(const struct command *command);
 
-/* Starts the command, kills it with SIGKILL after so many seconds (it may have ended by then), and
- * waits for its end. */
+/* Starts the command, kills it with SIGKILL after `seconds` (it may have ended by then), and waits
+ * for its end. */
 void command_kill_after(const struct command *command, double seconds);
 
-/* Runs all commands at the same time; outcomes[i] is that of commands[i]. */
+/* Runs all commands at the same time; outcomes[i] is the outcome of commands[i]. */
 void commands_run_together(const struct command *commands, size_t count, struct outcome *outcomes);
 
-/* Runs a command line in `directory` and aborts the Check test unless it exits with 0. The result's
- * standard output is returned and never freed. The list ends with NULL. What compilers and linkers
- * make comes from a cache (compile_cache.h) where it can. */
+/* Runs a command line in `directory` and aborts the Check test unless it exits with 0. Returns its
+ * standard output, which is never freed. The list ends with NULL. Results of compilers and linkers
+ * come from a cache (compile_cache.h) if possible. */
 const char *run_or_abort(const char *directory, ...) __attribute__((sentinel));
 
-/* The same with the list at hand. */
+/* The same for a command. */
 const char *command_run_or_abort(const struct command *command);
 
 #endif

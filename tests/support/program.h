@@ -42,16 +42,17 @@ struct program {
     const char *instrumentation; /* NULL: INSTRUMENT_COVERAGE */
     const char *compile_options;
     const char *link_options;
-    const char *build_id; /* NULL: sha1; otherwise for -Wl,--build-id= */
+    const char *build_id; /* the value of -Wl,--build-id=; NULL: sha1 */
     unsigned functions;   /* in each generated source; 0: PROGRAM_FUNCTIONS */
-    unsigned raw_version; /* of its profiles, 11 or above, as no packaged compiler writes them yet:
-                             with rewritten records and a runtime of the tests' own (only with
-                             clang 19 and 22, and %m in names of profiles); 0: the compiler's */
-    unsigned wave_size;   /* with raw_version: its records are as those of a GPU's code */
+    unsigned
+        raw_version;    /* the version of its profiles. Above 10, which no packaged compiler writes
+                           yet, it is made with rewritten records and the tests' own runtime (only with
+                           clang 19 and 22, and %m in names of profiles); 0: the compiler's */
+    unsigned wave_size; /* with raw_version: its records are those of a GPU's code */
 };
 
-/* So many that names and data have a whole page each, wherever they begin (the matrix asserts it):
- * records have 48 bytes and more, and names are compressed to about as many. */
+/* Enough functions that names and data each contain a whole page, wherever they begin (the matrix
+ * asserts it): records have 48 bytes or more, and names take about as many when compressed. */
 #define PROGRAM_FUNCTIONS 180
 #define PROGRAM_NAME      "program"
 #define PROGRAM_LIBRARY   "libsecond.so"
@@ -61,16 +62,16 @@ void source_generate(const char *path, enum language language, const char *prefi
                      unsigned functions);
 
 /* Compiles and links the program into `directory` as PROGRAM_NAME, with PROGRAM_LIBRARY beside it
- * where it is shared. Aborts the Check test where a tool fails. */
+ * if it is shared. Aborts the Check test if a tool fails. */
 void program_build(const struct program *program, const char *directory);
 
-/* Compiles a main program of the test's own, with a generated first source of so many functions,
- * into `directory` as "app". */
+/* Compiles a test's own main program, with a generated first source of so many functions, into
+ * `directory` as "app". */
 void program_build_own(const struct program *program, const char *main_source,
                        const char *directory);
 
-/* The two steps of it: SOURCE to OBJECT, and INPUTS (words, as KIND, for the linker) to OUTPUT, all
- * in the directory. */
+/* The two steps of program_build: SOURCE to OBJECT, and INPUTS (words, for the linker, as KIND) to
+ * OUTPUT, all in the directory. */
 void program_compile(const struct program *program, const char *directory, const char *source,
                      const char *object);
 void program_link(const struct program *program, const char *directory, const char *kind,
@@ -81,7 +82,7 @@ void program_link(const struct program *program, const char *directory, const ch
 void program_rewrite(const char *directory, const char *before, const char *after,
                      unsigned wave_size);
 
-/* Runs directory/NAME, which leaves its profile as NAME.profraw. */
+/* Runs directory/NAME, which writes its profile to NAME.profraw. */
 struct outcome program_run(const char *directory, const char *name);
 
 /* "pie", "static-pie". */

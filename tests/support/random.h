@@ -1,6 +1,6 @@
 /*
- * Random numbers that are the same everywhere: a test that fails prints its seed, and the seed
- * brings the failure back. The generator is SplitMix64.
+ * Random numbers that are the same everywhere: a failing test prints its seed, and the seed
+ * reproduces the failure. The generator is SplitMix64.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_RANDOM_H
 #define COVSPLIT_TESTS_SUPPORT_RANDOM_H
@@ -27,13 +27,13 @@ static inline uint64_t random_next(struct random_state *random)
     return mixed ^ (mixed >> 31);
 }
 
-/* A number below `limit`, which is not 0. */
+/* A number below `limit`, which must not be 0. */
 static inline uint64_t random_below(struct random_state *random, uint64_t limit)
 {
     return random_next(random) % limit;
 }
 
-/* Bytes that are less than `limit`. */
+/* Fills an array with bytes below `limit`. */
 static inline void random_fill(struct random_state *random, uint8_t *bytes, size_t size,
                                unsigned limit)
 {

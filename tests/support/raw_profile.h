@@ -1,8 +1,8 @@
 /*
- * A reader of raw profiles (.profraw) of the tests' own.
+ * The tests' own reader of raw profiles (.profraw).
  *
- * It shares nothing with the code under test: what it knows is LLVM's InstrProfData.inc, raw
- * versions 7 to 11, of targets with 64 and with 32 bits, in either byte order.
+ * It shares nothing with the code under test. It follows LLVM's InstrProfData.inc, for raw versions
+ * 7 to 11 and targets with 64 or 32 bits in either byte order.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
 #define COVSPLIT_TESTS_SUPPORT_RAW_PROFILE_H
@@ -29,7 +29,7 @@ struct raw_profile {
     uint64_t record_size;
     uint64_t record_count;
     uint64_t counter_size; /* 8; 1 with single-byte coverage */
-    uint64_t padding;      /* behind data, counters and bitmap, in sum */
+    uint64_t padding;      /* after data, counters and bitmap, in sum */
     struct part binary_ids;
     struct part data;
     struct part counters;
@@ -38,20 +38,21 @@ struct raw_profile {
     struct part values; /* what follows the names, vtables included */
 };
 
-/* False with a reason where it is no whole raw profile. Freed with raw_profile_free either way. */
+/* False with a reason if it is not a complete raw profile. Free with raw_profile_free in either
+ * case. */
 bool raw_profile_read(const char *path, struct raw_profile *profile, struct verdict *verdict);
 void raw_profile_free(struct raw_profile *profile);
 
 /* The sum of all counters; with single-byte coverage, how many regions were executed. */
 uint64_t raw_profile_total(const struct raw_profile *profile);
 
-/* A number of so many bytes, in the profile's byte order. */
+/* Reads a number of `size` bytes in the profile's byte order. */
 uint64_t raw_profile_number(const struct raw_profile *profile, const uint8_t *bytes, size_t size);
 
-/* NumCounters of a record of the data section, which must be there. */
+/* NumCounters of a record of the data section, which must exist. */
 uint32_t raw_profile_record_counters(const struct raw_profile *profile, uint64_t record);
 
-/* The raw profiles of a directory, by rising size of the counters. */
+/* The raw profiles of a directory, sorted by the size of their counters. */
 struct profile_set {
     struct raw_profile *profiles;
     size_t count;

@@ -9,8 +9,8 @@
 #define RE2_LIBRARY "libre2.so"
 #define RE2_PROGRAM "program"
 
-/* The directory with both of them, as this clang and lld make them. The first call takes minutes.
- * Never freed. */
+/* The directory with both of them, made by this clang and lld. The first call takes minutes. Never
+ * freed. */
 const char *re2_images(const char *clang);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Runs commands as on file systems that lack something, as network ones do: system calls fail there
- * in the same way.
+ * Runs commands as if on file systems that lack something, like network file systems: system calls
+ * fail in the same way.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_RESTRICTED_H
 #define COVSPLIT_TESTS_SUPPORT_RESTRICTED_H
@@ -18,8 +18,8 @@ enum restriction {
 /* The same command with the restriction. */
 struct command command_restrict(const struct command *command, enum restriction restriction);
 
-/* To be called first in main, with its arguments: a restricted command passes through here, and the
- * function does not return then. */
+/* Call this first in main, with its arguments: a restricted command runs through this program, and
+ * then the function does not return. */
 void restriction_enter(int argument_count, char **arguments);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * How much of a test of many rounds is run: seeds of mutations, moments of kills, pairs of a table.
+ * How much of a test with many rounds is run: seeds of mutations, moments of kills, pairs of a
+ * table.
  *
- * COVSPLIT_TEST_PERCENT says it, where it is set; else everything is run. tests/run.sh sets it,
+ * COVSPLIT_TEST_PERCENT says it, if set; otherwise everything is run. tests/run.sh sets it,
  * tests/campaign.sh does not.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_ROUNDS_H
@@ -10,7 +11,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Of so many rounds, those to run: one at least. */
+/* The number of rounds to run, out of `all`; at least one. */
 static inline unsigned rounds(unsigned all)
 {
     const char *percent = getenv("COVSPLIT_TEST_PERCENT");
@@ -19,7 +20,7 @@ static inline unsigned rounds(unsigned all)
     return chosen != 0 ? chosen : 1;
 }
 
-/* Of cases in a row (every byte, every system call), every so many-th. */
+/* The step to take through consecutive cases (every byte, every system call). */
 static inline unsigned rounds_step(void)
 {
     return 100 / rounds(100);
@@ -30,7 +31,7 @@ static inline bool rounds_are_all(void)
     return rounds(100) == 100;
 }
 
-/* Of the cases of a table, every so many-th; or all of them. */
+/* Whether to run this case of a table: every few cases, or all of them. */
 static inline bool rounds_have(unsigned number, unsigned of)
 {
     return rounds_are_all() || number % of == 0;

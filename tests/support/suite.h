@@ -1,6 +1,6 @@
 /*
- * What the main functions of all suites have in common: a suite is cases of tests, and main says
- * which, with nothing of its own around them.
+ * What the main functions of all suites share: a suite consists of test cases, and main only lists
+ * them.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_SUITE_H
 #define COVSPLIT_TESTS_SUPPORT_SUITE_H
@@ -8,8 +8,8 @@
 #include <check.h>
 #include <stdbool.h>
 
-/* A test case with a time limit for each test (0: Check's own), and with what is done once before
- * all its tests; NULL: nothing. */
+/* A test case with a time limit for each test (0: Check's default), and a function to run once
+ * before all its tests; NULL: none. */
 TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare);
 
 /* Adds one test after the other: suite_tests(test_case, test_this, test_that). */
@@ -25,19 +25,20 @@ void suite_add_loops(TCase *test_case, int count, const TTest *const *tests);
 #define suite_main(name, ...) suite_run((name), (TCase *const[]){__VA_ARGS__, NULL})
 int suite_run(const char *name, TCase *const *cases);
 
-/* Stores the words of the command line, one for each word of the usage, in that order. Ends the
- * program with the usage where their number is another. */
+/* Stores the words of the command line, one for each word of the usage, in that order. If their
+ * number is wrong, prints the usage and ends the program. */
 void suite_arguments(int count, char **words, const char *usage, ...);
 
-/* Whether the last word is --list, which is taken off then: the suite shall write its rows, all of
- * them, and do nothing else. tests/supported.py makes a page of them. */
+/* Whether the last word is --list, which is then removed: the suite must print all its rows and do
+ * nothing else. tests/supported.py makes a page from them. */
 bool suite_is_list(int *count, char **words);
 
-/* A row: what it is of, how what it makes is run (or is not), and what made it. */
+/* Prints a row: what the suite tests, how the results are run (or that they are not), and what made
+ * them. */
 void suite_list_row(const char *format, const char *machine, const char *how, const char *linker,
                     const char *clang, const char *kind);
 
-/* Writes how the program is used; what main returns then. */
+/* Prints the usage; returns the exit status for main. */
 int suite_usage(const char *program, const char *usage);
 
 #endif

@@ -14,31 +14,31 @@
 #include "tests/support/text.h"
 
 struct target {
-    const char *name;         /* covsplit's for the machine */
+    const char *name;         /* covsplit's name of the machine */
     const char *triple;       /* also the name of the C library's directory and of GNU ld */
-    const char *architecture; /* Debian's, for its profile runtime; NULL: the tests' own */
+    const char *architecture; /* Debian's name, for its runtime; NULL: the tests' own */
     const char *emulator;
     bool is_freestanding;    /* there is no C library, and so no loader of shared libraries */
-    const char *all_options; /* for compiling all there is: words; NULL: none */
-    const char *options[2];  /* for compiling, in turn: words for kinds of code; NULL: none */
-    /* The LLVM versions for which there is a runtime, by the linker that links it: words. NULL:
+    const char *all_options; /* words for compiling everything; NULL: none */
+    const char *options[2];  /* words for compiling kinds of code, used in turn; NULL: none */
+    /* The LLVM versions for which there is a runtime (words), by the linker that can link it. NULL:
      * none. */
     const char *bfd_clangs;
     const char *lld_clangs;
-    const char *lld_fixed_options; /* of images at a fixed address: words; NULL: none */
-    size_t page_size;              /* the smallest that a kernel for it has; 0: 4 KiB */
-    size_t address_unit;           /* of what its code can make addresses; 0: any address */
-    /* Linkers align segments to larger pages than those, unless they are told. */
+    const char *lld_fixed_options; /* words for images at a fixed address; NULL: none */
+    size_t page_size;              /* the smallest that a kernel for it uses; 0: 4 KiB */
+    size_t address_unit; /* the alignment of the addresses that its code can form; 0: any address */
+    /* Linkers align segments to larger pages than these, unless told otherwise. */
     bool has_large_pages;
 };
 
 extern const struct target target_table[];
 extern const size_t target_count;
 
-/* NULL where there is none of that name. */
+/* NULL if there is none of that name. */
 const struct target *target_find(const char *name);
 
-/* So many bytes of pages, and what tells linkers; never freed. */
+/* The page size in bytes, and the words that tell it to linkers; never freed. */
 size_t target_page_size(const struct target *target);
 const char *target_page_option(const struct target *target);
 
@@ -46,18 +46,18 @@ const char *target_page_option(const struct target *target);
  * "bfd" or "lld". */
 bool target_has_tools(const struct target *target, const char *clang, const char *linker);
 
-/* Adds the words by which clang compiles for the target, and by which it links with the runtime of
- * its version. */
+/* Adds the words with which clang compiles for the target, and those with which it links with the
+ * runtime of its version. */
 void target_add_compile_words(const struct target *target, struct text_list *words);
 void target_add_link_words(const struct target *target, const char *clang, const char *linker,
                            struct text_list *words);
 
-/* The tests' own runtime, and what stands for a C library: compiles it into a directory, and
- * returns the objects to link. "" where others are linked. */
+/* Compiles the tests' own runtime, and what replaces a C library, into a directory, and returns the
+ * objects to link; "" if the target uses others. */
 const char *target_build_runtime(const struct target *target, const char *clang,
                                  const char *directory);
 
-/* The words that run a program, in front of its name. Never freed. */
+/* The words that go before a program's name to run it. Never freed. */
 const char *target_emulator(const struct target *target);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * Strings and lists of strings for the tests.
  *
- * The tests run in short-lived processes (Check forks one for each), so what they make is not
- * freed: only where a test makes thousands of strings, lists, files or outcomes of commands.
+ * The tests run in short-lived processes (Check forks one for each), so memory is not freed, unless
+ * a test makes thousands of strings, lists, files or outcomes of commands.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_TEXT_H
 #define COVSPLIT_TESTS_SUPPORT_TEXT_H
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A new string, made as by printf. */
+/* A new string, formatted as by printf. */
 char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The text with `part` replaced wherever it occurs. */
@@ -19,7 +19,7 @@ char *text_replace(const char *text, const char *part, const char *replacement);
 /* directory/name */
 char *path_join(const char *directory, const char *name);
 
-/* A list of copies of strings, NULL-terminated once it has an element. Start from {0}. */
+/* A list of copies of strings, NULL-terminated once it has an element. Initialize to {0}. */
 struct text_list {
     char **items;
     size_t count;
@@ -43,22 +43,22 @@ char *text_of_count(unsigned long long count, const char *noun);
 /* How often `part` occurs in the text. */
 size_t text_count(const char *text, const char *part);
 
-/* Fails the Check test where it does not. */
+/* Fails the Check test if `part` does not occur in the text. */
 void assert_contains(const char *text, const char *part);
 
 /*
- * What a check found. The checks do not abort by themselves: the harness has tests of its own which
- * must see them fail.
+ * The result of checks. The checks do not abort by themselves: the harness has tests of its own,
+ * which must see them fail.
  */
 struct verdict {
-    char *problem; /* NULL: all was as it should be */
+    char *problem; /* NULL: everything was as it should be */
 };
 
-/* Records the problem and returns false. The first problem is the one that is kept. */
+/* Records the problem, unless there is one already, and returns false. */
 bool verdict_fail(struct verdict *verdict, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Fails the Check test with the problem, if there is one, after "LABEL: ". */
+/* Fails the Check test with "LABEL: " and the problem, if there is one. */
 void verdict_assert(const struct verdict *verdict, const char *label);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What is expected of Windows images before and after a split.
+ * Checks of Windows images before and after a split.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_WINDOWS_IMAGE_H
 #define COVSPLIT_TESTS_SUPPORT_WINDOWS_IMAGE_H
@@ -10,23 +10,24 @@
 #include "tests/support/pe_file.h"
 #include "tests/support/text.h"
 
-/* A section by its name, also where the linker merged it into another one, as the map file of the
- * original tells. Aborts the Check test where there is none. */
+/* Finds a section by its name, even if the linker merged it into another one, as the map file of
+ * the original tells. Aborts the Check test if there is none. */
 struct pe_section windows_section(const struct pe_file *pe, const char *map_path, const char *name);
 
-/* The bytes of the tripwire that the names of a stripped image are; 0: they are none. */
+/* The size of the tripwire in place of the names of a stripped image; 0: there is none. */
 uint32_t windows_tripwire_size(const struct pe_file *pe);
 
-/* The bytes of a data record of version 10, and of the marker in front of them. */
+/* The size of a data record of version 10, which is also that of the marker before the records. */
 uint32_t windows_record_size(const struct pe_file *pe);
 
-/* The stripped file is the original minus what was removed, within a FileAlignment a section; the
- * rest of its headers tells so, and it has a right checksum. A map file is at ORIGINAL.map. */
+/* Whether the stripped file is smaller than the original by exactly what was removed, within a
+ * FileAlignment for each section, and its headers and checksum are right. A map file is at
+ * ORIGINAL.map. */
 bool windows_sizes_are_right(const char *original_path, const char *stripped_path,
                              struct verdict *verdict);
 
-/* Writes what a program of version 10 would write that runs the image: with all records and names,
- * or with the stub alone. Counters and bitmap are made up. */
+/* Writes the raw profile of version 10 that the running image would write, with all records and
+ * names, or with only the stub. Counters and bitmap are made up. */
 void windows_profile_write(const struct pe_file *pe, const char *map_path, bool light,
                            const char *path);
 

@@ -1,8 +1,8 @@
 /*
  * Windows programs for the tests: how one is described, and how it is compiled.
  *
- * The sources are those of program.h, with the profile runtime of tests/fixtures/windows. By clang
- * and lld-link there is no C library, since none is packaged; mingw-w64 has one.
+ * The sources are those of program.h, with the profile runtime of tests/fixtures/windows. With
+ * clang and lld-link there is no C library, since none is packaged; mingw-w64 has one.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_WINDOWS_PROGRAM_H
 #define COVSPLIT_TESTS_SUPPORT_WINDOWS_PROGRAM_H
@@ -29,7 +29,7 @@ struct windows_program {
     const char *runtime_options; /* for the compiler */
     const char *link_options;
     unsigned functions;   /* in each generated source; 0: WINDOWS_FUNCTIONS */
-    unsigned raw_version; /* of its profiles, where it is not the compiler's: as in program.h */
+    unsigned raw_version; /* of its profiles, if not the compiler's: see program.h */
 };
 
 #define WINDOWS_FUNCTIONS 120
@@ -38,13 +38,13 @@ struct windows_program {
 
 bool windows_target_is_msvc(enum windows_target target);
 
-/* For people. */
+/* The name of the linker, for messages. */
 const char *windows_target_linker(enum windows_target target);
 const char *windows_target_processor(enum windows_target target);
 
 /* Compiles and links the program into `directory` as WINDOWS_PROGRAM, with WINDOWS_LIBRARY beside
- * it where it has one; lld-link also makes map files: program.exe.map. Aborts the Check test where
- * a tool fails. */
+ * it if it has one; lld-link also makes map files: program.exe.map. Aborts the Check test if a tool
+ * fails. */
 void windows_program_build(const struct windows_program *program, const char *directory);
 
 /* For messages. Never freed. */

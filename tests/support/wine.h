@@ -1,13 +1,12 @@
 /*
- * Running Windows programs by wine, with a directory of its own in which nobody else's settings
- * are.
+ * Runs Windows programs with wine, which gets its own settings directory.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_WINE_H
 #define COVSPLIT_TESTS_SUPPORT_WINE_H
 
 #include "tests/support/process.h"
 
-/* Around all tests of a suite. */
+/* Call these before and after all tests of a suite. */
 void wine_start(void);
 void wine_stop(void);
 
