@@ -307,7 +307,8 @@ static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed
 
         if (!options_ended && operands_are_command(parsed->command) &&
             (argument[0] != '-' || argument[1] == '\0'))
-            return error_set(error, "'%s' comes before '--'", argument);
+            return error_set(error, "'%s' comes before '--'; write '--' before the command",
+                             argument);
         if (options_ended || argument[0] != '-' || argument[1] == '\0')
             parsed->operands[parsed->operand_count++] = argument;
         else if (strcmp(argument, "--") == 0)

@@ -3,6 +3,7 @@
  */
 #include "split/cli/sidecar_search.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -474,10 +475,20 @@ static bool list_one(struct buffer *list, const char *path, const char *suffix)
            buffer_append(list, path, strlen(path)) && buffer_append(list, suffix, strlen(suffix));
 }
 
-static bool list_all(struct buffer *list, char *const *paths, size_t count)
+/* A store that is not there is as good as an empty one, but its name is often a slip. */
+static const char *store_state(const char *directory)
+{
+    struct stat status;
+
+    if (stat(directory, &status) != 0)
+        return errno == ENOENT ? " (no such directory)" : "";
+    return S_ISDIR(status.st_mode) ? "" : " (not a directory)";
+}
+
+static bool list_all(struct buffer *list, char *const *paths, size_t count, bool are_stores)
 {
     for (size_t i = 0; i < count; i++) {
-        if (!list_one(list, paths[i], ""))
+        if (!list_one(list, paths[i], are_stores ? store_state(paths[i]) : ""))
             return false;
     }
     return true;
@@ -494,9 +505,9 @@ static bool list_spots(const struct sidecar_search *search, struct buffer *list)
         if (spot->kind == SPOT_GIVEN || spot->kind == SPOT_BESIDE)
             done = list_one(list, spot->path, "");
         else if (has_uuid && spot->kind == SPOT_STORES)
-            done = list_all(list, spot->stores->directories, spot->stores->count);
+            done = list_all(list, spot->stores->directories, spot->stores->count, true);
         else if (has_uuid && strcmp(spot->path, LOOSE_FILES) == 0)
-            done = list_all(list, search->places->files.paths, search->places->files.count);
+            done = list_all(list, search->places->files.paths, search->places->files.count, false);
         else if (has_uuid)
             done = list_one(list, spot->path, "/*" STORE_SUFFIX);
     }

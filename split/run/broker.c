@@ -270,14 +270,19 @@ static void end_question(struct broker *broker, struct question *question)
 }
 
 /* Tells the program, on its standard error, why it gets the file unconverted, once for each
- * file. */
+ * file. An error may be about its sidecar and not name it. */
 static void answer_as_it_is(struct broker *broker, struct question *question,
                             const struct error *error)
 {
     struct error text = {0};
 
-    if (error != NULL && run_reports_is_new(broker->reports, &question->status, error->message))
-        error_set(&text, "covsplit: warning: %.900s; read as it is", error->message);
+    if (error != NULL && run_reports_is_new(broker->reports, &question->status, error->message)) {
+        if (strstr(error->message, question->path) != NULL)
+            error_set(&text, "covsplit: warning: %.900s; read as it is", error->message);
+        else
+            error_set(&text, "covsplit: warning: %.400s: %.500s; read as it is", question->path,
+                      error->message);
+    }
     question_answer(question, -1, text.message);
 }
 

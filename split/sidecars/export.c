@@ -484,8 +484,11 @@ static int check_usage(const struct parsed_options *options)
         return message_usage("export", "-o takes one object; name one UUID, or use --debug-dir");
     for (size_t i = 0; i < options->operand_count; i++) {
         if (!uuid_parse(options->operands[i], &uuid))
-            return message_usage("export", "'%s' is not a UUID: hexadecimal digits, two for a byte",
-                                 options->operands[i]);
+            return message_usage(
+                "export",
+                "'%s' is not a UUID: hexadecimal digits, two for a byte; 'covsplit "
+                "show IMAGE' prints an image's",
+                options->operands[i]);
     }
     return STATUS_DONE;
 }

@@ -222,7 +222,8 @@ START_TEST(test_command_line_of_another_program)
     ck_assert_str_eq(parsed.operands[3], "--");
     ck_assert_ptr_null(parsed.operands[5]);
     parsed_options_free(&parsed);
-    expect_wrong(&other_program, "run --json", "'run' comes before '--'");
+    expect_wrong(&other_program, "run --json",
+                 "'run' comes before '--'; write '--' before the command");
     expect_wrong(&other_program, "- -- run", "'-' comes before '--'");
     expect_wrong(&other_program, "-v --", "COMMAND is missing");
     expect_wrong(&other_program, "-- '' x", "COMMAND is empty");

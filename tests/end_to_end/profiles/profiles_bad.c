@@ -354,6 +354,10 @@ START_TEST(test_wrong_sidecars)
                "error: ../0.profraw: ");
     assert_run(directory, "merge --store nowhere -o out.profraw ../0.profraw", 1,
                "no sidecar for its UUID");
+    assert_run(directory, "merge --store nowhere -o out.profraw ../0.profraw", 1,
+               " in nowhere (no such directory), ");
+    assert_run(directory, "merge --store ../0.profraw -o out.profraw ../0.profraw", 1,
+               " in ../0.profraw (not a directory), ");
     /* The sidecar of one program for the profile of each other. */
     for (size_t i = 0; i < stores.count; i++) {
         char *in_store = path_join("../store/.build-id", stores.items[i]);

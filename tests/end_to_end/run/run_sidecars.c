@@ -36,6 +36,7 @@ static const char *expect_warning(struct command *command, const char *file)
     }
     ck_assert_msg(text_count(outcome.errors, "\n") == 1 &&
                       strncmp(outcome.errors, "covsplit: warning: ", 19) == 0 &&
+                      strstr(outcome.errors, file) != NULL &&
                       strstr(outcome.errors, "; read as it is\n") != NULL,
                   "%s", outcome.errors);
     return text_format("%s", outcome.errors);

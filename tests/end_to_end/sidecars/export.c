@@ -384,6 +384,8 @@ START_TEST(test_refusals)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run(directory, 2, wrong[i]);
     }
+    assert_says(run(directory, 2, "export --store empty -o object image"),
+                "'covsplit show IMAGE' prints an image's");
     /* Without a place it is the current directory. */
     assert_says(run(directory, 1, "export -o object"), "the current directory: no sidecars");
 }
