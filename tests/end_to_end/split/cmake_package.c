@@ -247,7 +247,8 @@ END_TEST
 START_TEST(test_no_place)
 {
     static const char *const places[] = {"SIDECAR $<0:x>", "STORE $<1:x>"};
-    static const char *const problems[] = {"'' is not an absolute path", "'x' is not an absolute path"};
+    static const char *const problems[] = {"'' is not an absolute path",
+                                           "'x' is not an absolute path"};
     char *build = path_join(scratch, text_format("no place%d", _i));
     configure_or_abort(build, "Ninja",
                        text_format("-DMISUSE=covsplit_target(other %s)", places[_i]));
