@@ -2,6 +2,7 @@
  * covsplit verify: checks sidecars one after the other, or with --store all sidecars of a store.
  */
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/message.h"
@@ -12,11 +13,16 @@
 static bool verify_file(const char *path, const struct parsed_options *options,
                         struct json_writer *json)
 {
-    struct checked_sidecar checked;
+    struct checked_sidecar checked = {.is_empty = false};
     struct error error;
-    bool good =
-        check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), options, &checked, &error);
+    bool good;
 
+    if (path_is_directory(path))
+        good =
+            error_set(&error, "%s: is a directory; to check a store, give it with --store", path);
+    else
+        good = check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), options, &checked,
+                             &error);
     if (!good)
         message_error(&error);
     else if (checked.is_empty)

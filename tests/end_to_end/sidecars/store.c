@@ -177,6 +177,9 @@ START_TEST(test_check_good)
     }
     struct outcome verbose = covsplit_run_words(directory, 0, "store check -v store");
     ck_assert_uint_eq(text_count(verbose.output, ": ok\n"), IMAGE_COUNT);
+    struct outcome bare = covsplit_run_words(directory, 1, "verify store");
+    ck_assert_str_eq(bare.errors, "covsplit: error: store: is a directory; to check a store, give "
+                                  "it with --store\n");
 }
 END_TEST
 
