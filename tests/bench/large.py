@@ -44,7 +44,7 @@ def table(head, rows):
 class Bench:
     def __init__(self, cache, program):
         self.cache, self.program = cache, program
-        self.library = f"lib{program}.so"
+        self.file_name = f"lib{program}.so"
         self.work = cache / f"{program}-work"
         shutil.rmtree(self.work, ignore_errors=True)
         self.work.mkdir()
@@ -52,7 +52,7 @@ class Bench:
         self.original = self.image("plain")
 
     def image(self, kind):
-        return self.cache / f"{self.program}-{kind}" / self.library
+        return self.cache / f"{self.program}-{kind}" / self.file_name
 
     def place(self, name):
         (self.work / name).mkdir(exist_ok=True)
@@ -98,16 +98,16 @@ class Bench:
     # ---- what is compared ----
 
     def without(self, kind, name, sections):
-        image = self.place(name) / self.library
+        image = self.place(name) / self.file_name
         self.run(f"{LLVM}/llvm-objcopy", *[f"--remove-section={each}" for each in sections],
                  self.image(kind), image)
         return image
 
     def split(self, name, *options):
         place = self.place(name)
-        self.run(self.covsplit, "split", *options, "-o", place / self.library, "--sidecar",
+        self.run(self.covsplit, "split", *options, "-o", place / self.file_name, "--sidecar",
                  place / "sidecar", self.original)
-        return place / self.library, place / "sidecar"
+        return place / self.file_name, place / "sidecar"
 
     def symbols_gone(self, image):
         """The size without symbols, which all ways but one leave to strip."""
@@ -141,7 +141,7 @@ class Bench:
                 f"{number(self.compressed(binary))})"))
         debug = self.image("debug-info")
         if debug.exists():
-            shipped = self.place("debug-stripped") / self.library
+            shipped = self.place("debug-stripped") / self.file_name
             self.run(f"{LLVM}/llvm-objcopy", "--strip-debug", debug, shipped)
             rows.append(self.size_row("`-profile-correlate=debug-info`, then `strip -g`", shipped,
                                       size_cell(debug)))
