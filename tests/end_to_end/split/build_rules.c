@@ -393,7 +393,8 @@ START_TEST(test_no_coverage)
     assert_contains(run_or_abort(place, "make", "made", "made.covsplit", NULL),
                     " split  --sidecar");
     ck_assert(file_exists(path_join(place, "made.covsplit")));
-    ck_assert_str_eq(run_or_abort(place, "make", "made", "made.covsplit", NULL), "");
+    /* Make says that both are up to date, or nothing: they may be older than the stamp or not. */
+    ck_assert_uint_eq(splits(run_or_abort(place, "make", "made", "made.covsplit", NULL)), 0);
 
     file_copy(path_join(place, "main.unsplit"), path_join(place, "target"));
     run_or_abort(place, "cmake", "-P", COVSPLIT_SHARE_DIRECTORY "/covsplitSplit.cmake", "--",
