@@ -9,8 +9,8 @@
  * The bounds of the sections come from functions of the profile runtime, the accessors. `covsplit
  * split` rewrites these, so that in a split image data is one record and names are the tripwire,
  * and the stream is a lightweight profile. It takes any other code that calls them for a program
- * that looks at its own records, and then keeps the records. So only covsplit_device_start calls
- * them, by which covsplit recognizes this library.
+ * that looks at its own records, and then keeps the records. So only one function calls them, whose
+ * name tells covsplit that it is this library's.
  */
 #include "covsplit-device.h"
 
@@ -397,23 +397,27 @@ static bool set_range(struct covsplit_device *device, enum range range, const vo
     return true;
 }
 
+/* Calls an accessor, if the runtime has it. No instruction calls it directly: linkers turn calls of
+ * functions that are missing into code that seems to refer to anything. */
+static const void *call_weak(const void *(*volatile accessor)(void))
+{
+    return accessor != NULL ? accessor() : NULL;
+}
+
 /* Asks the runtime for the bounds. False if they make no sense. */
 COVSPLIT_DEVICE_FUNCTION bool covsplit_device_find_ranges(struct covsplit_device *device);
 bool covsplit_device_find_ranges(struct covsplit_device *device)
 {
-    bool has_bitmap = __llvm_profile_begin_bitmap != NULL;
-    bool has_vtables = __llvm_profile_begin_vtables != NULL;
-
     return set_range(device, DATA, __llvm_profile_begin_data(), __llvm_profile_end_data()) &&
            set_range(device, COUNTERS, __llvm_profile_begin_counters(),
                      __llvm_profile_end_counters()) &&
            set_range(device, NAMES, __llvm_profile_begin_names(), __llvm_profile_end_names()) &&
-           (!has_bitmap || set_range(device, BITMAP, __llvm_profile_begin_bitmap(),
-                                     __llvm_profile_end_bitmap())) &&
-           (!has_vtables || (set_range(device, VTABLES, __llvm_profile_begin_vtables(),
-                                       __llvm_profile_end_vtables()) &&
-                             set_range(device, VTABLE_NAMES, __llvm_profile_begin_vtabnames(),
-                                       __llvm_profile_end_vtabnames())));
+           set_range(device, BITMAP, call_weak(__llvm_profile_begin_bitmap),
+                     call_weak(__llvm_profile_end_bitmap)) &&
+           set_range(device, VTABLES, call_weak(__llvm_profile_begin_vtables),
+                     call_weak(__llvm_profile_end_vtables)) &&
+           set_range(device, VTABLE_NAMES, call_weak(__llvm_profile_begin_vtabnames),
+                     call_weak(__llvm_profile_end_vtabnames));
 }
 
 /* Counts the records, without a division, and makes the size of data whole: on i386 the padding of
