@@ -25,10 +25,10 @@
 #define INDEXED_MAGIC MAGIC('i')
 
 /* The versions that changed the format. */
-#define VERSION_RELATIVE          8
-#define VERSION_BITMAP            9
-#define VERSION_VTABLES           10
-#define VERSION_UNIFORM           11
+#define VERSION_RELATIVE 8
+#define VERSION_BITMAP   9
+#define VERSION_VTABLES  10
+#define VERSION_UNIFORM  11
 
 /* TotalSize and NumValueKinds, 32 bits each, at the start of each block of value profile data. */
 #define VALUE_DATA_HEADER_SIZE 8

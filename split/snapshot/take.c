@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/base/numbers.h"
-#include "common/llvm/profile_make.h"
+#include "common/llvm/profile_compose.h"
 
 /* Memory is copied in pieces, so that a false size allocates no more than there is memory for. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
@@ -316,7 +316,7 @@ static bool make(const struct taking *taking, struct taken *taken)
         .names = section_in(taking, SECTION_NAMES, &taken->names),
     };
 
-    return profile_make(&taken->profile, &source);
+    return profile_compose(&taken->profile, &source);
 }
 
 /* Whether the module is still where it was, and is the same one. */

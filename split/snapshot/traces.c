@@ -41,6 +41,17 @@ static void look_for_tripwire(struct bytes piece, struct traces *traces)
     }
 }
 
+/* The UUID in the stub record, which is where the program can write. The build ID itself is not. */
+static void look_for_stub(struct bytes piece, const struct module *module, struct traces *traces)
+{
+    uint8_t stub[UUID_STUB_SIZE];
+
+    uuid_stub(&module->uuid, stub);
+    if (module->uuid.size != 0 &&
+        memmem(piece.data, (size_t)piece.size, stub, sizeof(stub)) != NULL)
+        traces->is_split = true;
+}
+
 static bool search_segment(struct memory *memory, const struct module *module,
                            const struct elf_segment *load, struct buffer *buffer,
                            struct traces *traces, struct error *error)
@@ -50,6 +61,7 @@ static bool search_segment(struct memory *memory, const struct module *module,
     for (uint64_t done = 0; done < load->memory_size && !traces->is_split;) {
         uint64_t left = load->memory_size - done;
         size_t size = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE), got;
+        struct bytes piece;
 
         if (!memory->operations->read(memory, module_address(module, load->address + done),
                                       buffer->data + kept, size, &got, error))
@@ -60,8 +72,11 @@ static bool search_segment(struct memory *memory, const struct module *module,
         }
         done += got;
         kept += got;
-        look_for_tripwire((struct bytes){buffer->data, kept}, traces);
-        traces->has_runtime |= find((struct bytes){buffer->data, kept}, RUNTIME_TEXT) != NULL;
+        piece = (struct bytes){buffer->data, kept};
+        look_for_tripwire(piece, traces);
+        if ((load->flags & PF_W) != 0)
+            look_for_stub(piece, module, traces);
+        traces->has_runtime |= find(piece, RUNTIME_TEXT) != NULL;
         got = kept < OVERLAP ? kept : OVERLAP;
         memmove(buffer->data, buffer->data + kept - got, got);
         kept = got;

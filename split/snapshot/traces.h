@@ -13,7 +13,7 @@
 #include "split/snapshot/module.h"
 
 struct traces {
-    bool is_split;    /* a tripwire is in it */
+    bool is_split;    /* a tripwire or a stub record is in it */
     bool has_runtime; /* a message of compiler-rt's profile runtime is in it */
     bool is_whole;    /* all of the module is in the target */
     struct uuid uuid; /* of the tripwire; size 0 if that has none, or only a part of it */

@@ -1,8 +1,8 @@
 /*
  * Making a raw profile from what is in a program's memory, as the profile runtime does.
  */
-#ifndef COVSPLIT_COMMON_LLVM_PROFILE_MAKE_H
-#define COVSPLIT_COMMON_LLVM_PROFILE_MAKE_H
+#ifndef COVSPLIT_COMMON_LLVM_PROFILE_COMPOSE_H
+#define COVSPLIT_COMMON_LLVM_PROFILE_COMPOSE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +40,6 @@ uint64_t profile_count_items(uint64_t size, uint64_t item_size);
 /* Describes the profile that the runtime writes for the source: for profile_write. It points into
  * the source's bytes; data must be whole records, and counters whole counters. False for an
  * unsupported version or pointer size. */
-bool profile_make(struct profile *profile, const struct profile_source *source);
+bool profile_compose(struct profile *profile, const struct profile_source *source);
 
 #endif

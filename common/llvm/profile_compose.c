@@ -1,7 +1,7 @@
 /*
- * Making raw profiles: see profile_make.h.
+ * Making raw profiles: see profile_compose.h.
  */
-#include "common/llvm/profile_make.h"
+#include "common/llvm/profile_compose.h"
 
 bool profile_append_binary_id(struct buffer *binary_ids, uint64_t raw_version, bool big_endian,
                               const struct uuid *uuid)
@@ -35,7 +35,7 @@ static void set_addresses(struct profile *profile, const struct profile_source *
         header->bitmap_delta = (source->bitmap.address - data) & mask;
 }
 
-bool profile_make(struct profile *profile, const struct profile_source *source)
+bool profile_compose(struct profile *profile, const struct profile_source *source)
 {
     *profile = (struct profile){
         .version = PROFILE_VERSION(source->raw_version),
