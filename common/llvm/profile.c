@@ -26,11 +26,10 @@
 #define INDEXED_MAGIC MAGIC('i')
 
 /* The versions that changed the format. */
-#define VERSION_RELATIVE          8
-#define VERSION_PADDED_BINARY_IDS 8
-#define VERSION_BITMAP            9
-#define VERSION_VTABLES           10
-#define VERSION_UNIFORM           11
+#define VERSION_RELATIVE 8
+#define VERSION_BITMAP   9
+#define VERSION_VTABLES  10
+#define VERSION_UNIFORM  11
 
 /* TotalSize and NumValueKinds, 32 bits each, at the start of each block of value profile data. */
 #define VALUE_DATA_HEADER_SIZE 8
@@ -175,6 +174,11 @@ bool profile_recognize(struct bytes bytes)
     bool is_64_bit, big_endian;
 
     return read_magic(bytes, &is_64_bit, &big_endian);
+}
+
+uint64_t profile_magic(bool is_64_bit)
+{
+    return is_64_bit ? RAW_MAGIC_64 : RAW_MAGIC_32;
 }
 
 bool profile_recognize_indexed(struct bytes bytes)
@@ -448,7 +452,7 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
     if (length == 0 || !bytes_slice(*rest, sizeof(uint64_t), length, binary_id))
         return false;
     stored = sizeof(uint64_t) + length;
-    if (profile->version >= VERSION_PADDED_BINARY_IDS)
+    if (profile->version >= PROFILE_VERSION_PADDED_BINARY_IDS)
         stored = align_up(stored, sizeof(uint64_t));
     if (stored > rest->size || !bytes_slice(*rest, stored, rest->size - stored, &after))
         return false;

@@ -36,6 +36,9 @@
 /* How many bytes of the UUID the stub record of a split image holds, in NameRef and FuncHash. */
 #define PROFILE_STUB_UUID_SIZE UUID_STUB_SIZE
 
+/* The version from which on binary IDs are padded to 8 bytes, each. */
+#define PROFILE_VERSION_PADDED_BINARY_IDS 8
+
 /* The version word of a profile, and of __llvm_profile_raw_version: the low half is the version,
  * and each bit of the high half stands for a variant. */
 #define PROFILE_VERSION(word)         ((unsigned)((word)&0xffffffffu))
@@ -159,6 +162,10 @@ struct profile {
 
 /* True if the bytes start like a raw profile of any version. */
 bool profile_recognize(struct bytes bytes);
+
+/* The magic number of a raw profile: its first word, in the byte order of the machine that writes
+ * it. */
+uint64_t profile_magic(bool is_64_bit);
 
 /* True if the bytes start like an indexed profile (.profdata). */
 bool profile_recognize_indexed(struct bytes bytes);
