@@ -186,6 +186,7 @@ static const struct option_description run_options[] = {
 };
 
 static const struct option_description show_options[] = {
+    MEMORY_LIMIT,
     JSON("FILE"),
 };
 
