@@ -41,10 +41,11 @@ static const struct {
 /* Compiles in place/original; the last words are those of the command. */
 static void build(const char *options, const char *words)
 {
-    struct command command =
-        command_words(path_join(place, "original"),
-                      "%s -O1 -w -fuse-ld=%s -Wl,--build-id=sha1 " INSTRUMENT_COVERAGE " %s %s",
-                      versioned_tool("clang", clang_version), linker_name, options, words);
+    const char *instrumentation =
+        strstr(options, "-fprofile-generate") != NULL ? "" : INSTRUMENT_COVERAGE;
+    struct command command = command_words(
+        path_join(place, "original"), "%s -O1 -w -fuse-ld=%s -Wl,--build-id=sha1 %s %s %s",
+        versioned_tool("clang", clang_version), linker_name, instrumentation, options, words);
     command_run_or_abort(&command);
     command_free(&command);
 }
@@ -217,6 +218,7 @@ static const struct variant {
     {"bytes", "19 22", "-mllvm -enable-single-byte-coverage=true", ""},
     {"relocated", NULL, RELOCATED, ""},
     {"correlated", "19 22", "-mllvm -profile-correlate=binary", ""},
+    {"values", NULL, "-fprofile-generate", ""},
     {"no-build-id", NULL, "-Wl,--build-id=none", ""},
 };
 
@@ -227,6 +229,25 @@ static bool is_for_clang(const struct variant *variant)
     return text_list_contains(&words, clang_version);
 }
 
+static void read_profile(const char *path, struct raw_profile *profile)
+{
+    struct verdict verdict = {0};
+    ck_assert_msg(path != NULL && raw_profile_read(path, profile, &verdict), "%s", path);
+}
+
+/* What the variant is about is in the profiles of the unsplit images. */
+static void check_variant(const struct variant *variant)
+{
+    struct raw_profile program, library;
+    read_profile(path_join(place, "original-run/program.profraw"), &program);
+    read_profile(path_join(place, "original-run/linked.profraw"), &library);
+    ck_assert_uint_eq(program.values.size >= 40, strcmp(variant->label, "values") == 0);
+    ck_assert_uint_eq(library.bitmap.size != 0, strcmp(variant->label, "mcdc") == 0);
+    ck_assert_uint_eq(library.counter_size == 1, strcmp(variant->label, "bytes") == 0);
+    ck_assert_uint_eq(library.record_count == 0, strcmp(variant->label, "correlated") == 0);
+    ck_assert_uint_eq(library.binary_ids.size == 0, strcmp(variant->label, "no-build-id") == 0);
+}
+
 START_TEST(test_stopped)
 {
     const struct variant *variant = &variants[_i];
@@ -235,6 +256,7 @@ START_TEST(test_stopped)
     }
     make(text_format("snapshot-%s", variant->label), variant->options, variant->program_options);
     pid_t original = start_stopped("original", "original-run");
+    check_variant(variant);
     check_snapshot(of_process(original), "original-run", "");
     end(original);
     pid_t process = start_stopped("split", "split-run");
@@ -293,12 +315,6 @@ START_TEST(test_report)
     ck_assert_str_eq(outcome.output, original);
 }
 END_TEST
-
-static void read_profile(const char *path, struct raw_profile *profile)
-{
-    struct verdict verdict = {0};
-    ck_assert_msg(path != NULL && raw_profile_read(path, profile, &verdict), "%s", path);
-}
 
 /* Of a process that runs, later counters are never lower than earlier ones. */
 START_TEST(test_running)
