@@ -189,17 +189,23 @@ static const char *find_profile(const char *directory, const char *image)
     return NULL;
 }
 
+/* Compares the profiles in a directory of snapshots with what the process has written. */
+static void compare(const char *to, const char *work)
+{
+    ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES);
+    for (size_t i = 0; i < IMAGES; i++) {
+        const char *taken = find_profile(to, images[i].image);
+        ck_assert_msg(taken != NULL, "%s: %s is missing", to, images[i].image);
+        files_assert_equal(text_format("%s/%s/%s", place, work, images[i].written), taken, to);
+    }
+}
+
 /* Takes a snapshot, and compares it with what the process has written in its directory. */
 static void check_snapshot(const char *target, const char *work, const char *options)
 {
     const char *to = text_format("%s-taken", work);
     covsplit_run_words(place, 0, snapshot_words(target, to, options));
-    ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES);
-    for (size_t i = 0; i < IMAGES; i++) {
-        const char *taken = find_profile(to, images[i].image);
-        ck_assert_msg(taken != NULL, "%s: %s is missing", to, images[i].image);
-        files_assert_equal(text_format("%s/%s/%s", place, work, images[i].written), taken, target);
-    }
+    compare(to, work);
     directory_remove(path_join(place, to));
 }
 
@@ -417,6 +423,38 @@ START_TEST(test_no_sidecar)
 }
 END_TEST
 
+/* Another user's process is refused; one's own can be read, by sidecars alone once the images are
+ * gone, since only root can open files that have no name any more. */
+START_TEST(test_user)
+{
+    make("snapshot-user", "", "");
+    struct command refused, command = command_of("split", "run", "stop");
+    pid_t process = start_stopped("split", "other-run");
+    refused = covsplit_command_as_user(
+        place, place, snapshot_words(of_process(process), "taken", "--store sidecars"));
+    struct outcome outcome = command_run(&refused);
+    ck_assert_int_eq(outcome.exit_code, geteuid() == 0 ? 1 : 0);
+    if (geteuid() == 0) {
+        assert_contains(outcome.errors, "its memory may not be read; run covsplit as");
+        struct command as_user = {0};
+        text_list_add_words(&as_user.arguments,
+                            "setpriv --reuid 65534 --regid 65534 --clear-groups");
+        text_list_add_all(&as_user.arguments, (const char *const *)command.arguments.items);
+        command.arguments = as_user.arguments;
+        ck_assert_int_eq(chmod(command.directory, 0777), 0);
+    }
+    end(process);
+    process = command_start(&command);
+    ck_assert_int_eq(waitpid(process, &(int){0}, WUNTRACED), process);
+    remove_images("split");
+    refused = covsplit_command_as_user(
+        place, place, snapshot_words(of_process(process), "own", "--store sidecars"));
+    command_expect(&refused, 0);
+    compare("own", "run");
+    end(process);
+}
+END_TEST
+
 START_TEST(test_refusals)
 {
     make("snapshot-refused", "", "");
@@ -453,7 +491,7 @@ int main(int argument_count, char **arguments)
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
     suite_tests(taken, test_cores, test_report, test_running, test_continuous, test_replaced);
     TCase *refused = suite_case("refused", 300, NULL);
-    suite_tests(refused, test_no_sidecar, test_refusals);
+    suite_tests(refused, test_no_sidecar, test_user, test_refusals);
     return suite_main(text_format("snapshot clang-%s %s", clang_version, linker_name), taken,
                       refused);
 }
