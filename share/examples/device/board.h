@@ -1,0 +1,21 @@
+/*
+ * The board: two serial lines, and the end of the program.
+ */
+#ifndef BOARD_H
+#define BOARD_H
+
+#include <stddef.h>
+
+/* The serial line that the device's users see, and the one that profiles go out on. */
+enum line {
+    LINE_USER,
+    LINE_PROFILE,
+};
+
+void board_open(enum line line);
+void board_send(enum line line, const void *bytes, size_t size);
+
+/* Ends the emulator with this exit status. */
+void board_stop(int status) __attribute__((noreturn));
+
+#endif
