@@ -57,7 +57,8 @@ set(CPACK_COMPONENT_DEVELOPMENT_DEPENDS library command)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "library that reads split-off coverage data (development)
 ${description}
 .
-This is what it takes to compile programs that use the library.")
+This is what it takes to compile programs that use the library, and
+libcovsplit-device, with which programs on devices write profiles.")
 
 set(CPACK_SOURCE_GENERATOR TXZ)
 set(CPACK_SOURCE_PACKAGE_FILE_NAME covsplit-${PROJECT_VERSION})

@@ -40,6 +40,7 @@ ROOMS = {
     "formats/image": "common/* formats formats/plan formats/elf formats/coff formats/macho",
     "formats/container": "common/* formats/*",
     "reader": "common/*",
+    "device": "",
     "split/cli": "common/* formats/*",
     "split/split": "common/* formats/* split/cli",
     "split/profiles": "common/* formats/* split/cli",
@@ -69,7 +70,7 @@ def may_include(room, other):
 
 def sources():
     files = []
-    for top in ("common", "formats", "reader", "split", "share"):
+    for top in ("common", "formats", "reader", "device", "split", "share"):
         files += [path.relative_to(ROOT).as_posix() for path in (ROOT / top).rglob("*.[ch]")
                   if "examples" not in path.parts]
     return sorted(files)
@@ -77,7 +78,7 @@ def sources():
 
 def included(path):
     text = (ROOT / path).read_text()
-    return re.findall(r'^#include "((?:common|formats|reader|split|share)/[^"]+)"', text, re.M)
+    return re.findall(r'^#include "((?:common|formats|reader|device|split|share)/[^"]+)"', text, re.M)
 
 
 def calls(build, files):
@@ -96,7 +97,7 @@ def calls(build, files):
     for line in lines:
         path, symbol, kind = line.split()[:3]
         source = objects[path.rstrip(":")]
-        if kind == "U":
+        if kind in "Uw":
             used[source].add(symbol)
         else:
             defined[symbol] = source
