@@ -20,8 +20,12 @@ struct uart {
 #define UART_DIVIDER_LOWEST 16u
 
 /* Arm's semihosting: requests to a debugger, or to the emulator. */
-#define SEMIHOSTING_EXIT_EXTENDED        0x20
-#define SEMIHOSTING_REASON_APPLICATION   0x20026u
+#define SEMIHOSTING_OPEN          0x01u
+#define SEMIHOSTING_CLOSE         0x02u
+#define SEMIHOSTING_WRITE         0x05u
+#define SEMIHOSTING_EXIT_EXTENDED 0x20u
+#define MODE_WRITE_BINARY         5u
+#define REASON_APPLICATION        0x20026u
 
 static struct uart *uart_of(enum line line)
 {
@@ -45,13 +49,34 @@ void board_send(enum line line, const void *bytes, size_t size)
     }
 }
 
+static uint32_t request(uint32_t operation, const uint32_t *parameters)
+{
+    register uint32_t result __asm__("r0") = operation;
+    register const uint32_t *block __asm__("r1") = parameters;
+
+    __asm__ volatile("bkpt 0xab" : "+r"(result) : "r"(block) : "memory");
+    return result;
+}
+
+static uint32_t address_of(const void *object)
+{
+    return (uint32_t)(uintptr_t)object;
+}
+
+void board_write_file(const char *name, const void *bytes, size_t size)
+{
+    uint32_t name_size = 0, file;
+
+    while (name[name_size] != '\0')
+        name_size++;
+    file = request(SEMIHOSTING_OPEN, (uint32_t[]){address_of(name), MODE_WRITE_BINARY, name_size});
+    request(SEMIHOSTING_WRITE, (uint32_t[]){file, address_of(bytes), size});
+    request(SEMIHOSTING_CLOSE, &file);
+}
+
 void board_stop(int status)
 {
-    uint32_t reason[2] = {SEMIHOSTING_REASON_APPLICATION, (uint32_t)status};
-    register uint32_t operation __asm__("r0") = SEMIHOSTING_EXIT_EXTENDED;
-    register uint32_t *parameter __asm__("r1") = reason;
-
-    __asm__ volatile("bkpt 0xab" : : "r"(operation), "r"(parameter) : "memory");
+    request(SEMIHOSTING_EXIT_EXTENDED, (uint32_t[]){REASON_APPLICATION, (uint32_t)status});
     for (;;)
         ;
 }

@@ -1,5 +1,5 @@
 /*
- * The board: two serial lines, and the end of the program.
+ * The board: two serial lines, and requests to the debugger.
  */
 #ifndef BOARD_H
 #define BOARD_H
@@ -14,6 +14,9 @@ enum line {
 
 void board_open(enum line line);
 void board_send(enum line line, const void *bytes, size_t size);
+
+/* Writes a file on the machine of the debugger or emulator. */
+void board_write_file(const char *name, const void *bytes, size_t size);
 
 /* Ends the emulator with this exit status. */
 void board_stop(int status) __attribute__((noreturn));
