@@ -8,7 +8,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/llvm/profile.h"
+#include "common/llvm/profile_reader.h"
 #include "common/sidecar/correlate.h"
 #include "common/sidecar/sidecar.h"
 
@@ -31,10 +31,9 @@ struct covsplit_sidecar {
 
 struct covsplit_profile {
     struct input input; /* owned; all zeros if the profile is in the caller's memory */
-    struct bytes bytes; /* the whole file */
+    struct profile_reader reader;
     char *name;
-    uint64_t offset; /* of the current profile */
-    struct profile profile;
+    struct profile profile; /* the current one */
 };
 
 /* Gives the caller a copy of the error, unless `out` is NULL. */

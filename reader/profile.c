@@ -8,28 +8,23 @@
 
 /* ---- opening ---- */
 
-/* Makes the profile at `offset` or after it the current one, if there is one. */
-static bool look_at(covsplit_profile *opened, uint64_t offset, bool *found, struct error *error)
+/* Makes the next profile the current one. If there is none, or it is bad, that stays. */
+static bool look_at_next(covsplit_profile *opened, bool *found, struct error *error)
 {
+    struct profile_reader next = opened->reader;
     struct profile profile;
+    bool done;
 
-    *found = profile_find_next(opened->bytes, &offset);
-    if (!*found)
-        return true;
-    if (!profile_parse(opened->bytes, offset, opened->name, &profile, error))
-        return false;
-    opened->offset = offset;
+    next.expanded = (struct buffer){0};
+    done = profile_reader_next(&next, &profile, found, error);
+    if (!done || !*found) {
+        profile_reader_free(&next);
+        return done;
+    }
+    profile_reader_free(&opened->reader);
+    opened->reader = next;
     opened->profile = profile;
     return true;
-}
-
-static bool look_at_first(covsplit_profile *opened, struct error *error)
-{
-    uint64_t offset;
-    bool found;
-
-    return profile_find_first(opened->bytes, opened->name, &offset, error) &&
-           look_at(opened, offset, &found, error);
 }
 
 /* Takes ownership of the input, even on failure. */
@@ -47,8 +42,8 @@ static covsplit_profile *open_input(struct input *input, struct bytes bytes, con
     } else {
         opened->input = *input;
         input_close_descriptor(&opened->input);
-        opened->bytes = bytes;
-        if (look_at_first(opened, &why))
+        opened->reader = (struct profile_reader){.file = bytes, .name = opened->name};
+        if (profile_reader_first(&opened->reader, &opened->profile, &why))
             return opened;
     }
     covsplit_profile_close(opened);
@@ -79,6 +74,7 @@ void covsplit_profile_close(covsplit_profile *profile)
 {
     if (profile == NULL)
         return;
+    profile_reader_free(&profile->reader);
     input_close(&profile->input);
     free(profile->name);
     free(profile);
@@ -88,8 +84,7 @@ bool covsplit_profile_next(covsplit_profile *profile, bool *found, covsplit_erro
 {
     struct error why = {0};
 
-    return check_result(look_at(profile, profile->offset + profile->profile.size, found, &why),
-                        error, &why);
+    return check_result(look_at_next(profile, found, &why), error, &why);
 }
 
 /* ---- the current profile ---- */

@@ -163,6 +163,20 @@ static const struct option_description export_options[] = {
     VERBOSE("print the paths in --debug-dir, and the images they belong to"),
 };
 
+static const struct option_description snapshot_options[] = {
+    VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID", "take profiles of this running process",
+          .minimum = 1, .maximum = INT32_MAX, .repeats = true, .excludes = OPTION_CORE),
+    VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
+          "take the profiles of a process out of its core", .repeats = true),
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
+          .required = true),
+    SIDECARS("a sidecar, or a directory of them"),
+    LOOK_IN_STORES,
+    MEMORY_LIMIT,
+    JSON("module"),
+    VERBOSE("print what was done with each module"),
+};
+
 static const struct option_description run_options[] = {
     VALUE(OPTION_SIDECAR, TEXT, "sidecar", NO_LETTER, "FILE",
           "a sidecar, or a directory of them, to try first", .repeats = true),
@@ -172,6 +186,7 @@ static const struct option_description run_options[] = {
 };
 
 static const struct option_description show_options[] = {
+    MEMORY_LIMIT,
     JSON("FILE"),
 };
 
@@ -320,6 +335,20 @@ static const struct command commands[] = {
      "nothing is copied.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
+    {"snapshot", "Take the profiles of a running process, or of a core",
+     "(--pid PID... | --core FILE...) [[--sidecar FILE]... | --store DIR]\n"
+     "                         [--memory-limit SIZE] [--json | -v] -o DIR",
+     "Writes, for each module of the process that has coverage, split or not, the profile that\n"
+     "the program would write at that moment. The process is not stopped, and need not\n"
+     "cooperate. DIR is made if it does not exist; 'covsplit merge ... DIR' takes what is in\n"
+     "it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the UUID.\n"
+     "\n"
+     "Where the counters are is told by the module's file, if it is still the build that was\n"
+     "loaded, and otherwise by its sidecar, which is searched for by UUID in these places:\n"
+     "  IMAGE.covsplit, and the *.covsplit files in the directory of IMAGE\n"
+     "  the *.covsplit files in the current directory\n"
+     "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
+     OPTIONS(snapshot_options), NULL, 0, 0, command_snapshot},
     {"export", "Convert sidecars to objects that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",

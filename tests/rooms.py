@@ -46,6 +46,7 @@ ROOMS = {
     "split/profiles": "common/* formats/* split/cli",
     "split/sidecars": "common/* formats/* split/cli",
     "split/run": "common/* formats/* split/cli",
+    "split/snapshot": "common/* formats/* split/cli",
     "split": "common/* formats/* split/*",
     "share": "common/* split/*",
 }

@@ -224,6 +224,19 @@ bool input_read_descriptor(struct input *input, int fd, const char *name, struct
     return open_descriptor(input, fd, name, copy_input, error);
 }
 
+bool input_from_buffer(struct input *input, struct buffer *buffer, const char *name,
+                       struct error *error)
+{
+    *input = (struct input){.fd = -1};
+    input->path = strdup(name);
+    if (input->path == NULL)
+        return error_out_of_memory(error, name, strlen(name));
+    input->held = *buffer;
+    input->bytes = buffer_view(buffer);
+    *buffer = (struct buffer){0};
+    return true;
+}
+
 /* Returns false and sets errno if a read fails. If the file shrinks meanwhile, the buffer gets
  * fewer bytes. */
 static bool read_all(int fd, struct buffer *buffer, size_t size)
@@ -294,6 +307,8 @@ void input_release_pages(const struct input *input, uint64_t offset, uint64_t si
         return;
     if (input->released != NULL)
         input->released(input->released_context, size);
+    if (input->held.data != NULL)
+        return; /* what is in the heap cannot be read again */
     end = offset + size == input->bytes.size ? offset + size : align_down(offset + size, page);
     if (end > start)
         madvise((void *)(uintptr_t)(input->bytes.data + start), (size_t)(end - start),
@@ -304,6 +319,8 @@ bool input_unchanged(const struct input *input, struct error *error)
 {
     struct stat now;
 
+    if (input->held.data != NULL)
+        return true;
     if (fstat(input->fd, &now) != 0)
         return error_set_errno(error, errno, "%s: cannot be read", input->path);
     return file_has_same_contents(&input->status, &now) || file_report_change(input->path, error);
@@ -331,7 +348,9 @@ void input_close(struct input *input)
 {
     if (input->path == NULL)
         return;
-    if (input->bytes.data != NULL)
+    if (input->held.data != NULL)
+        buffer_free(&input->held);
+    else if (input->bytes.data != NULL)
         munmap((void *)(uintptr_t)input->bytes.data, (size_t)input->bytes.size);
     input_close_descriptor(input);
     free(input->path);

@@ -53,6 +53,7 @@ struct input {
     int fd;
     struct stat status;
     struct bytes bytes; /* the whole file: mapped, or after input_read a copy */
+    struct buffer held; /* these bytes, if they come from a buffer; else empty */
 };
 
 /* Maps a regular file. The view of an empty file is empty. On failure nothing is left open. */
@@ -66,6 +67,10 @@ bool input_open_descriptor(struct input *input, int fd, const char *name, struct
  * time. Fails if the file changes meanwhile. A descriptor's position is moved and then restored. */
 bool input_read(struct input *input, const char *path, struct error *error);
 bool input_read_descriptor(struct input *input, int fd, const char *name, struct error *error);
+
+/* Makes an input of the buffer, and takes that over if it succeeds; fd is -1. */
+bool input_from_buffer(struct input *input, struct buffer *buffer, const char *name,
+                       struct error *error);
 
 /* Reads a whole regular file into the buffer, replacing its contents. For many files that are read
  * once each: reusing one buffer is cheaper than mapping every file. A file that grows meanwhile is

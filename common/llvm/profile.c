@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/llvm/names.h"
@@ -25,11 +26,10 @@
 #define INDEXED_MAGIC MAGIC('i')
 
 /* The versions that changed the format. */
-#define VERSION_RELATIVE          8
-#define VERSION_PADDED_BINARY_IDS 8
-#define VERSION_BITMAP            9
-#define VERSION_VTABLES           10
-#define VERSION_UNIFORM           11
+#define VERSION_RELATIVE 8
+#define VERSION_BITMAP   9
+#define VERSION_VTABLES  10
+#define VERSION_UNIFORM  11
 
 /* TotalSize and NumValueKinds, 32 bits each, at the start of each block of value profile data. */
 #define VALUE_DATA_HEADER_SIZE 8
@@ -176,6 +176,11 @@ bool profile_recognize(struct bytes bytes)
     return read_magic(bytes, &is_64_bit, &big_endian);
 }
 
+uint64_t profile_magic(bool is_64_bit)
+{
+    return is_64_bit ? RAW_MAGIC_64 : RAW_MAGIC_32;
+}
+
 bool profile_recognize_indexed(struct bytes bytes)
 {
     /* The indexed format's magic has its bytes in the order of the letters on every machine. */
@@ -196,19 +201,67 @@ bool profile_find_next(struct bytes file, uint64_t *offset)
     return *offset < file.size;
 }
 
-bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, struct error *error)
+/* ---- profiles that are cut short ---- */
+
+/* Sets the error. At least `missing` more bytes would have to be there; `whole` is the size of the
+ * profile, 0 if it is not known. Returns false. */
+static bool cut_short(struct profile *profile, const char *name, const char *part, uint64_t missing,
+                      uint64_t whole, struct error *error)
 {
-    *offset = 0;
-    return profile_find_next(file, offset) ||
-           error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again", name);
+    char where[64] = "", of[64] = "";
+
+    profile->missing = missing;
+    if (profile->offset != 0)
+        snprintf(where, sizeof(where), "the profile at byte %" PRIu64 " is ", profile->offset);
+    if (whole != 0)
+        snprintf(of, sizeof(of), " of its %" PRIu64 " bytes", whole);
+    return error_set(error, "%s: %scut short in its %s: %s%" PRIu64 "%s %s missing; %s", name,
+                     where, part, whole != 0 ? "" : "at least ", missing,
+                     whole != 0     ? of
+                     : missing == 1 ? " byte"
+                                    : " bytes",
+                     missing == 1 ? "is" : "are", PROFILE_CUT_REMEDY);
 }
 
 /* ---- the header ---- */
 
-static bool read_header(struct bytes bytes, const char *name, struct profile *profile,
-                        struct error *error)
+/* Whether these bytes, fewer than a magic number has, may be the start of one. */
+static bool may_be_magic(struct bytes bytes)
 {
-    uint64_t position = 0;
+    static const uint64_t magics[] = {RAW_MAGIC_64, RAW_MAGIC_32};
+
+    for (size_t i = 0; bytes.size != 0 && i < 2 * sizeof(magics) / sizeof(magics[0]); i++) {
+        uint8_t magic[sizeof(uint64_t)];
+
+        store_u64(magic, magics[i / 2], i % 2 != 0);
+        if (bytes.size < sizeof(magic) && memcmp(magic, bytes.data, (size_t)bytes.size) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool no_magic(struct bytes bytes, const char *name, struct profile *profile,
+                     struct error *error)
+{
+    if (may_be_magic(bytes))
+        return cut_short(profile, name, "header", 2 * sizeof(uint64_t) - bytes.size, 0, error);
+    if (profile_recognize_indexed(bytes))
+        return error_set(error,
+                         "%s: an indexed profile, which needs no sidecar; merge it with "
+                         "llvm-profdata",
+                         name);
+    if (profile->offset != 0)
+        return error_set(error,
+                         "%s: what begins at byte %" PRIu64 ", after a profile, is not a raw "
+                         "profile; " PROFILE_CUT_REMEDY,
+                         name, profile->offset);
+    return error_set(error, "%s: not a raw profile; give a file that an instrumented program wrote",
+                     name);
+}
+
+static bool read_version(struct bytes bytes, const char *name, struct profile *profile,
+                         struct error *error)
+{
     struct bytes word;
 
     if (bytes.size != 0 && bytes.data[0] == 0)
@@ -217,30 +270,47 @@ static bool read_header(struct bytes bytes, const char *name, struct profile *pr
                          "or run the program again",
                          name, PROFILE_GAP_MAX >> 20);
     if (!read_magic(bytes, &profile->is_64_bit, &profile->big_endian))
-        return error_set(error,
-                         "%s: not a raw profile; give a file that an instrumented program "
-                         "wrote",
-                         name);
+        return no_magic(bytes, name, profile, error);
     if (!bytes_slice(bytes, sizeof(uint64_t), sizeof(uint64_t), &word))
-        return error_set(error, "%s: cut short in its header; run the program again", name);
+        return cut_short(profile, name, "header", 2 * sizeof(uint64_t) - bytes.size, 0, error);
     profile->version = PROFILE_VERSION(load_u64(word.data, profile->big_endian));
     if (profile->version < PROFILE_VERSION_MIN || profile->version > PROFILE_VERSION_MAX)
         return error_set(error,
                          "%s: " PROFILE_VERSION_UNKNOWN
                          "; use the LLVM tools that belong to the compiler",
                          name, profile->version, PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
+    return true;
+}
+
+static uint64_t header_size(unsigned version)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < PROFILE_HEADER_WORD_COUNT; i++)
+        size += profile_header_words[i].since <= version ? sizeof(uint64_t) : 0;
+    return size;
+}
+
+static bool read_header(struct bytes bytes, const char *name, struct profile *profile,
+                        struct error *error)
+{
+    uint64_t position = 0;
+    struct bytes words;
+
+    if (!read_version(bytes, name, profile, error))
+        return false;
+    profile->size = header_size(profile->version);
+    if (!bytes_slice(bytes, 0, profile->size, &words))
+        return cut_short(profile, name, "header", profile->size - bytes.size, 0, error);
     for (size_t i = 0; i < PROFILE_HEADER_WORD_COUNT; i++) {
         uint64_t value;
 
         if (profile->version < profile_header_words[i].since)
             continue;
-        if (!bytes_slice(bytes, position, sizeof(uint64_t), &word))
-            return error_set(error, "%s: cut short in its header; run the program again", name);
-        value = load_u64(word.data, profile->big_endian);
+        value = load_u64(words.data + position, profile->big_endian);
         memcpy((char *)&profile->header + profile_header_words[i].offset, &value, sizeof(value));
         position += sizeof(uint64_t);
     }
-    profile->size = position;
     return true;
 }
 
@@ -286,21 +356,22 @@ size_t profile_list_parts(struct profile *profile,
     /* A hash, a pointer and a 32-bit size, aligned to 8. */
     uint64_t vtable_size = profile->is_64_bit ? 24 : 16;
     const struct profile_part all[] = {
-        {header->binary_ids_size, 1, &profile->binary_ids},
-        {header->num_data, profile->layout.record_size, &profile->data},
-        {header->padding_bytes_before_counters, 1, NULL},
-        {header->num_counters, profile_counter_size(header->version), &profile->counters},
-        {header->padding_bytes_after_counters, 1, NULL},
-        {header->num_bitmap_bytes, 1, &profile->bitmap},
-        {header->padding_bytes_after_bitmap_bytes, 1, NULL},
+        {header->binary_ids_size, 1, &profile->binary_ids, "binary IDs"},
+        {header->num_data, profile->layout.record_size, &profile->data, "data records"},
+        {header->padding_bytes_before_counters, 1, NULL, "data records"},
+        {header->num_counters, profile_counter_size(header->version), &profile->counters,
+         "counters"},
+        {header->padding_bytes_after_counters, 1, NULL, "counters"},
+        {header->num_bitmap_bytes, 1, &profile->bitmap, "bitmap"},
+        {header->padding_bytes_after_bitmap_bytes, 1, NULL, "bitmap"},
         /* Without uniform counters, which are refused, padding may still be declared. */
-        {header->padding_bytes_after_uniform_counters, 1, NULL},
-        {header->names_size, 1, &profile->names},
-        {padding_after(header->names_size, 1), 1, NULL},
-        {header->num_vtables, vtable_size, &profile->vtables},
-        {padding_after(header->num_vtables, vtable_size), 1, NULL},
-        {header->vnames_size, 1, &profile->vtable_names},
-        {padding_after(header->vnames_size, 1), 1, NULL},
+        {header->padding_bytes_after_uniform_counters, 1, NULL, "bitmap"},
+        {header->names_size, 1, &profile->names, "names"},
+        {padding_after(header->names_size, 1), 1, NULL, "names"},
+        {header->num_vtables, vtable_size, &profile->vtables, "vtables"},
+        {padding_after(header->num_vtables, vtable_size), 1, NULL, "vtables"},
+        {header->vnames_size, 1, &profile->vtable_names, "vtable names"},
+        {padding_after(header->vnames_size, 1), 1, NULL, "vtable names"},
     };
 
     _Static_assert(sizeof(all) / sizeof(all[0]) <= PROFILE_PART_COUNT_MAX, "room for all parts");
@@ -308,35 +379,58 @@ size_t profile_list_parts(struct profile *profile,
     return sizeof(all) / sizeof(all[0]);
 }
 
-/* Finds every part after the header, and adds their sizes to profile->size. */
-static bool place_parts(struct bytes bytes, const char *name, struct profile *profile,
-                        struct error *error)
+const char *profile_part_name(const struct profile *profile, uint64_t position)
+{
+    struct profile_part parts[PROFILE_PART_COUNT_MAX] = {{0}};
+    struct profile copy = *profile; /* profile_list_parts gives pointers to non-const views */
+    size_t count = profile_list_parts(&copy, parts);
+    uint64_t end = header_size(profile->version);
+    const char *name = "header";
+
+    for (size_t i = 0; i < count && position >= end; i++) {
+        name = parts[i].name;
+        end += parts[i].count * parts[i].item_size;
+    }
+    return name;
+}
+
+/* The size of the profile as the header describes it. */
+static bool add_up_parts(struct profile *profile, const char *name, uint64_t *needed,
+                         struct error *error)
 {
     struct profile_part parts[PROFILE_PART_COUNT_MAX];
     size_t count = profile_list_parts(profile, parts);
-    uint64_t needed = profile->size;
 
+    *needed = header_size(profile->version);
     for (size_t i = 0; i < count; i++) {
         uint64_t size;
 
         if (__builtin_mul_overflow(parts[i].count, parts[i].item_size, &size) ||
-            !add_fits(needed, size, &needed))
+            !add_fits(*needed, size, needed))
             return error_set(error,
                              "%s: damaged: the sizes in its header are impossible; run the "
                              "program again",
                              name);
     }
+    return true;
+}
+
+/* Finds every part after the header, and adds their sizes to profile->size. */
+static bool place_parts(struct bytes bytes, const char *name, struct profile *profile,
+                        uint64_t needed, struct error *error)
+{
+    struct profile_part parts[PROFILE_PART_COUNT_MAX];
+    size_t count = profile_list_parts(profile, parts);
+
     if (needed > bytes.size)
-        return error_set(error,
-                         "%s: cut short: its header describes %" PRIu64 " bytes, there are %" PRIu64
-                         "; run the program again",
-                         name, needed, bytes.size);
+        return cut_short(profile, name, profile_part_name(profile, bytes.size), needed - bytes.size,
+                         needed, error);
     for (size_t i = 0; i < count; i++) {
         struct bytes view;
         uint64_t size = parts[i].count * parts[i].item_size;
 
         if (!bytes_slice(bytes, profile->size, size, &view))
-            return error_set(error, "%s: cut short; run the program again", name);
+            return error_set(error, "%s: cut short; " PROFILE_CUT_REMEDY, name);
         if (parts[i].view != NULL)
             *parts[i].view = view;
         profile->size += size;
@@ -358,7 +452,7 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
     if (length == 0 || !bytes_slice(*rest, sizeof(uint64_t), length, binary_id))
         return false;
     stored = sizeof(uint64_t) + length;
-    if (profile->version >= VERSION_PADDED_BINARY_IDS)
+    if (profile->version >= PROFILE_VERSION_PADDED_BINARY_IDS)
         stored = align_up(stored, sizeof(uint64_t));
     if (stored > rest->size || !bytes_slice(*rest, stored, rest->size - stored, &after))
         return false;
@@ -442,25 +536,28 @@ bool profile_has_no_uuid(const struct profile *profile, const char *name, struct
 static bool place_value_data(struct bytes bytes, const char *name, struct profile *profile,
                              struct error *error)
 {
+    static const char value_part[] = "value profile data";
     uint64_t start = profile->size;
     struct bytes block;
 
     for (uint64_t i = 0; i < profile->header.num_data; i++) {
         const uint8_t *record = profile->data.data + i * profile->layout.record_size;
-        uint64_t size = 0;
+        uint64_t size;
 
         if (!profile_record_has_value_sites(&profile->layout, record, profile->big_endian))
             continue;
         if (start == bytes.size)
             break;
-        if (bytes_slice(bytes, profile->size, VALUE_DATA_HEADER_SIZE, &block))
-            size = load_u32(block.data, profile->big_endian);
-        if (size < VALUE_DATA_HEADER_SIZE || size % sizeof(uint64_t) != 0 ||
-            !bytes_slice(bytes, profile->size, size, &block))
-            return error_set(error,
-                             "%s: damaged or cut short in its value profile data; run the "
-                             "program again",
-                             name);
+        if (!bytes_slice(bytes, profile->size, VALUE_DATA_HEADER_SIZE, &block))
+            return cut_short(profile, name, value_part,
+                             profile->size + VALUE_DATA_HEADER_SIZE - bytes.size, 0, error);
+        size = load_u32(block.data, profile->big_endian);
+        if (size < VALUE_DATA_HEADER_SIZE || size % sizeof(uint64_t) != 0)
+            return error_set(error, "%s: damaged in its %s; run the program again", name,
+                             value_part);
+        if (!bytes_slice(bytes, profile->size, size, &block))
+            return cut_short(profile, name, value_part, profile->size + size - bytes.size, 0,
+                             error);
         profile->size += size;
     }
     profile->value_data = (struct bytes){bytes.data + start, profile->size - start};
@@ -588,18 +685,29 @@ static bool detect_stub(struct profile *profile, const char *name, struct error 
     return true;
 }
 
+bool profile_measure(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
+                     uint64_t *size, struct error *error)
+{
+    struct bytes bytes = {0};
+
+    memset(profile, 0, sizeof(*profile));
+    profile->offset = offset;
+    bytes_slice(file, offset, file.size - offset, &bytes);
+    return read_header(bytes, name, profile, error) &&
+           check_uniform_counters(profile, name, error) && read_layout(name, profile, error) &&
+           add_up_parts(profile, name, size, error);
+}
+
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
                    struct error *error)
 {
-    struct bytes bytes;
+    struct bytes bytes = {0};
+    uint64_t needed;
 
-    memset(profile, 0, sizeof(*profile));
-    if (offset > file.size || !bytes_slice(file, offset, file.size - offset, &bytes))
-        return error_set(error, "%s: cut short; run the program again", name);
-    if (!read_header(bytes, name, profile, error) ||
-        !check_uniform_counters(profile, name, error) || !read_layout(name, profile, error) ||
-        !place_parts(bytes, name, profile, error) || !check_binary_ids(profile, name, error) ||
-        !place_value_data(bytes, name, profile, error))
+    bytes_slice(file, offset, file.size - offset, &bytes);
+    if (!profile_measure(file, offset, name, profile, &needed, error) ||
+        !place_parts(bytes, name, profile, needed, error) ||
+        !check_binary_ids(profile, name, error) || !place_value_data(bytes, name, profile, error))
         return false;
     profile->counter_skew = find_counter_skew(profile);
     profile->has_tripwire = tripwire_recognize(profile->names);

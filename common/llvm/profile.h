@@ -36,6 +36,9 @@
 /* How many bytes of the UUID the stub record of a split image holds, in NameRef and FuncHash. */
 #define PROFILE_STUB_UUID_SIZE UUID_STUB_SIZE
 
+/* The version from which on binary IDs are padded to 8 bytes, each. */
+#define PROFILE_VERSION_PADDED_BINARY_IDS 8
+
 /* The version word of a profile, and of __llvm_profile_raw_version: the low half is the version,
  * and each bit of the high half stands for a variant. */
 #define PROFILE_VERSION(word)         ((unsigned)((word)&0xffffffffu))
@@ -137,7 +140,11 @@ struct profile {
     struct bytes vtables;
     struct bytes vtable_names;
     struct bytes value_data;
-    uint64_t size; /* of the whole profile, including value data */
+    uint64_t offset; /* in the file */
+    uint64_t size;   /* of the whole profile, including value data */
+    /* Not 0 if profile_parse failed only because the file ends too early: that many bytes are
+     * missing, and perhaps more. */
+    uint64_t missing;
     /* The number of bytes in `counters` before the first counter. On Windows it is 7: the runtime
      * takes the end of a one-byte marker for the start of the counters, which are aligned to 8
      * bytes; as many bytes at the end belong to the next marker. Everywhere else it is 0. */
@@ -156,6 +163,10 @@ struct profile {
 /* True if the bytes start like a raw profile of any version. */
 bool profile_recognize(struct bytes bytes);
 
+/* The magic number of a raw profile: its first word, in the byte order of the machine that writes
+ * it. */
+uint64_t profile_magic(bool is_64_bit);
+
 /* True if the bytes start like an indexed profile (.profdata). */
 bool profile_recognize_indexed(struct bytes bytes);
 
@@ -165,17 +176,25 @@ bool profile_recognize_indexed(struct bytes bytes);
  * zeros is a hole in the file, and searching it could take arbitrarily long. */
 #define PROFILE_GAP_MAX (64 << 20)
 
-/* Moves *offset over the zero bytes between profiles. False if no profile follows. To go through a
- * file: start at 0, and while this returns true, parse the profile and add its size to the offset.
- * If there are too many zeros, profile_parse reports that. */
+/* Moves *offset over the zero bytes between profiles. False if no profile follows. If there are too
+ * many zeros, profile_parse reports that. To go through a file, see profile_reader.h. */
 bool profile_find_next(struct bytes file, uint64_t *offset);
-
-/* Finds the first profile of the file; fails if there is none. */
-bool profile_find_first(struct bytes file, const char *name, uint64_t *offset, struct error *error);
 
 /* Reads the profile at `offset` of the file. `name` is the file's name in messages. */
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
                    struct error *error);
+
+/* The start of profile_parse, for a reader that does not have the whole profile yet: reads the
+ * header at `offset`, and computes from it the size of the profile without value profile data. */
+bool profile_measure(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
+                     uint64_t *size, struct error *error);
+
+/* The part of a measured profile that contains the byte at `position` in it: "header", "counters",
+ * ... */
+const char *profile_part_name(const struct profile *profile, uint64_t position);
+
+/* What to do about a profile that is cut short: the end of the message. */
+#define PROFILE_CUT_REMEDY "copy it again, or run the program again"
 
 /* Takes a binary ID off the front of *rest, which must be profile->binary_ids at first. False if
  * none is left. */

@@ -27,6 +27,7 @@ struct profile_part {
     uint64_t count;
     uint64_t item_size;
     struct bytes *view; /* in the profile; NULL for padding */
+    const char *name;   /* for messages; padding has that of the part before it */
 };
 
 #define PROFILE_PART_COUNT_MAX 16

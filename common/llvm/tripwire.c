@@ -8,8 +8,8 @@
 
 /* The decompressed size that the chunk claims to have. */
 #define CLAIMED_SIZE 0x7f
-#define HEAD_SIZE    2
-#define TEXT_START   "\ncovsplit lightweight profile, UUID "
+#define HEAD_SIZE    TRIPWIRE_TEXT_OFFSET
+#define TEXT_START   TRIPWIRE_TEXT
 #define TEXT_MORE    "..."
 #define TEXT_END     ": use covsplit merge\n"
 #define SHORT_SIZE   3

@@ -39,6 +39,10 @@
 #define TRIPWIRE_UUID_MAX 32
 #define TRIPWIRE_UNIT_MAX 4
 
+/* How the text begins, and at which offset. */
+#define TRIPWIRE_TEXT        "\ncovsplit lightweight profile, UUID "
+#define TRIPWIRE_TEXT_OFFSET 2
+
 /* The size in bytes of the tripwire that replaces names of `names_size` bytes, for a UUID of
  * `uuid_size` bytes: with the text if that fits; otherwise 3, or 0 if not even that fits. Rounded
  * up to a multiple of the unit, a power of 2. */

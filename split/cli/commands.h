@@ -17,6 +17,7 @@ int command_merge(const struct parsed_options *options);
 int command_repack(const struct parsed_options *options);
 int command_run(const struct parsed_options *options);
 int command_show(const struct parsed_options *options);
+int command_snapshot(const struct parsed_options *options);
 int command_split(const struct parsed_options *options);
 int command_store_add(const struct parsed_options *options);
 int command_store_check(const struct parsed_options *options);

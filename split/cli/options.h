@@ -39,6 +39,7 @@ enum option_id {
     OPTION_NONE, /* not an option: must not be used in a table */
     OPTION_HELP, /* every subcommand has it, without a row in its table */
     OPTION_ARCH,
+    OPTION_CORE,
     OPTION_DEBUG_DIRECTORY,
     OPTION_DROP_SIGNATURE,
     OPTION_DRY_RUN,
@@ -58,6 +59,7 @@ enum option_id {
     OPTION_OLDER_THAN,
     OPTION_OUTPUT,
     OPTION_PORTABLE,
+    OPTION_PROCESS,
     OPTION_RECURSIVE,
     OPTION_REPLACE,
     OPTION_SECTIONS,
@@ -92,7 +94,7 @@ struct option_description {
     uint64_t fallback;         /* numbers only: the value if the option is not given */
     const char *const *words;  /* words only: the accepted words; ends with NULL */
     bool required;
-    bool repeats;            /* texts only: it may be given several times */
+    bool repeats;            /* texts and numbers: it may be given several times */
     enum option_id excludes; /* an option that cannot be given together with this one */
 };
 

@@ -13,6 +13,7 @@
 #include "common/base/directory.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
+#include "common/base/stream.h"
 
 bool path_list_add(struct path_list *list, const char *path, struct error *error)
 {
@@ -131,18 +132,24 @@ bool path_list_add_directory(struct path_list *list, const char *directory, bool
 
 /* ---- lists in files ---- */
 
+/* A stream_check. Lines are handled as strings, so text after a NUL would be silently lost. */
+static bool check_list(void *context, const char *name, struct bytes so_far, struct error *error)
+{
+    (void)context;
+    return so_far.size == 0 || memchr(so_far.data, '\0', (size_t)so_far.size) == NULL ||
+           error_set(error,
+                     "%s: contains NUL bytes, which no path has; list one path per line (find "
+                     "-print, not -print0)",
+                     name);
+}
+
 static bool visit_list(const char *path, operand_visitor visit, void *context, struct error *error)
 {
     struct buffer text = {0};
     char *rest, *line;
-    bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, error);
+    bool done = stream_read_into(&text, path, MEMORY_LIMIT_MOST, check_list, NULL, error) &&
+                check_list(NULL, stream_name(path), buffer_view(&text), error);
 
-    /* Lines are handled as strings from here on, so text after a NUL would be silently lost. */
-    if (done && text.size != 0 && memchr(text.data, '\0', text.size) != NULL)
-        done = error_set(error,
-                         "%s: contains NUL bytes, which no path has; list one path per line (find "
-                         "-print, not -print0)",
-                         path);
     if (done && !buffer_append(&text, "", 1))
         done = error_out_of_memory(error, path, text.size);
     rest = (char *)text.data;

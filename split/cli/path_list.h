@@ -33,8 +33,8 @@ bool path_list_add_directory(struct path_list *list, const char *directory, bool
 typedef bool (*operand_visitor)(void *context, const char *path, struct error *error);
 
 /* Visits what an operand stands for. "@FILE" stands for the operands in FILE, which has one on each
- * line; empty lines and lines that begin with '#' are ignored. Any other operand stands for
- * itself. */
+ * line and may be a stream, "@-" for those on standard input; empty lines and lines that begin with
+ * '#' are ignored. Any other operand stands for itself. */
 bool operand_visit(const char *operand, operand_visitor visit, void *context, struct error *error);
 
 #endif

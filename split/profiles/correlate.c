@@ -4,8 +4,10 @@
  */
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/memory_limit.h"
 #include "common/base/output.h"
-#include "common/llvm/profile.h"
+#include "common/base/stream.h"
+#include "common/llvm/profile_reader.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
@@ -27,58 +29,67 @@ static bool correlate_one(const struct profile *profile, const char *name,
     return done;
 }
 
-static bool correlate_all(const struct input *file, struct profile_sidecars *sidecars,
-                          struct output *output, struct error *error)
+/* The first profile has been found already. */
+static bool correlate_all(struct profile_reader *reader, struct profile *profile,
+                          struct profile_sidecars *sidecars, struct output *output,
+                          struct error *error)
 {
-    struct profile profile;
+    bool found = true;
 
-    for (uint64_t offset = 0; profile_find_next(file->bytes, &offset); offset += profile.size) {
-        if (!profile_parse(file->bytes, offset, file->path, &profile, error) ||
-            !correlate_one(&profile, file->path, sidecars, output, error))
+    while (found) {
+        if (!correlate_one(profile, reader->name, sidecars, output, error) ||
+            !profile_reader_next(reader, profile, &found, error))
             return false;
     }
     return true;
 }
 
-/* Checks the input before the output is created. */
-static bool check_first(const struct input *file, struct error *error)
-{
-    struct profile first;
-    uint64_t offset;
-
-    return profile_find_first(file->bytes, file->path, &offset, error) &&
-           profile_parse(file->bytes, offset, file->path, &first, error);
-}
-
-static bool correlate(const struct parsed_options *options, const struct input *file,
+/* Checks the first profile before the output is created. */
+static bool correlate(const struct parsed_options *options, struct profile_reader *reader,
                       struct profile_sidecars *sidecars, struct error *error)
 {
     struct output_options output_options = {.mode = file_new_mode()};
     struct output output;
+    struct profile first;
     enum output_result result;
 
-    if (!check_first(file, error) ||
+    if (!profile_reader_first(reader, &first, error) ||
         !output_create(&output, option_text(options, OPTION_OUTPUT), &output_options, error))
         return false;
-    if (!correlate_all(file, sidecars, &output, error)) {
+    if (!correlate_all(reader, &first, sidecars, &output, error)) {
         output_discard(&output);
         return false;
     }
     return output_commit(&output, &result, error);
 }
 
+static bool correlate_file(const struct parsed_options *options, struct profile_sidecars *sidecars,
+                           struct error *error)
+{
+    uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);
+    struct profile_stream stream = {.limit = limit};
+    struct profile_reader reader = {.limit = limit};
+    struct input file;
+    bool done;
+
+    if (!stream_read_input(&file, options->operands[0], limit != 0 ? limit : MEMORY_LIMIT_MOST,
+                           profile_stream_check, &stream, error))
+        return false;
+    reader.file = file.bytes;
+    reader.name = file.path;
+    done = correlate(options, &reader, sidecars, error);
+    profile_reader_free(&reader);
+    input_close(&file);
+    return done;
+}
+
 int command_correlate(const struct parsed_options *options)
 {
     struct profile_sidecars sidecars = {0};
     struct error error = {0};
-    struct input file;
-    bool done = false;
+    bool done = profile_sidecars_open(&sidecars, options, &error) &&
+                correlate_file(options, &sidecars, &error);
 
-    if (profile_sidecars_open(&sidecars, options, &error) &&
-        input_read(&file, options->operands[0], &error)) {
-        done = correlate(options, &file, &sidecars, &error);
-        input_close(&file);
-    }
     if (!done)
         message_error(&error);
     profile_sidecars_close(&sidecars);

@@ -14,7 +14,6 @@
 #include "common/base/array.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/memory_limit.h"
 #include "common/base/output.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
@@ -55,7 +54,7 @@ static bool write_profile(void *context, const struct profile *profile, const ch
 static bool write_sum(const struct merge *merge, const struct merge_group *group, struct bytes sum,
                       struct output *output, struct error *error)
 {
-    const char *name = merge->inputs->paths[group->first_input];
+    const char *name = merge_input_name(merge, group->first_input);
     struct profile profile;
 
     return profile_parse(sum, 0, name, &profile, error) &&
@@ -81,7 +80,7 @@ static bool write_raw(const struct merge *merge, struct output *output, struct e
             return error_set(error,
                              "%s: a temporal profile: a .profraw file cannot hold the order of "
                              "events of several runs; merge into a .profdata file",
-                             merge->inputs->paths[group->first_input]);
+                             merge_input_name(merge, group->first_input));
         if (group->sum != NULL
                 ? !write_sum(merge, group, profile_sum_combined(group->sum), output, error)
                 : !write_read_again(merge, group, output, error))
@@ -239,7 +238,7 @@ static enum profile_format output_format(const struct parsed_options *options)
 
 static void warn_of_empty(const struct merge *merge)
 {
-    const char *first = merge->inputs->paths[merge->first_empty];
+    const char *first = merge_input_name(merge, merge->first_empty);
     size_t more = merge->empty_count - 1;
 
     if (more == 0)
@@ -261,7 +260,7 @@ static bool report_inputs(const struct merge *merge, struct error *error)
         message_warning("%s (left out)", merge->failures[i].error.message);
     if (merge->empty_count != 0 && merge->group_count == 0)
         return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
-                         merge->inputs->paths[merge->first_empty]);
+                         merge_input_name(merge, merge->first_empty));
     if (merge->group_count == 0)
         return error_set(error, "the named directories: no profile to merge; name one that has "
                                 "profiles in it");
@@ -292,7 +291,7 @@ static bool write_output(const struct merge *merge, const struct parsed_options 
 
 static void print_group(const struct merge *merge, const struct merge_group *group)
 {
-    const char *path = merge->inputs->paths[group->first_input];
+    const char *path = merge_input_name(merge, group->first_input);
     char count[COUNT_TEXT_MAX];
 
     if (group->sidecar != NULL)
@@ -352,8 +351,6 @@ static bool merge_all(const struct parsed_options *options, const struct path_li
     };
     bool done;
 
-    if (merge.memory_limit == 0)
-        merge.memory_limit = MEMORY_LIMIT_MOST;
     start_progress(&progress, options, inputs);
     done = merge_read(&merge, error);
     progress_finish(&progress);

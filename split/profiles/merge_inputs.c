@@ -5,7 +5,10 @@
 
 #include <stdint.h>
 
+#include <string.h>
+
 #include "common/base/file.h"
+#include "common/base/stream.h"
 
 /* A path_filter: passes over the output of an earlier run. */
 static bool is_not_output(void *context, const char *path, const struct stat *status)
@@ -26,7 +29,12 @@ static bool add_one(void *context, const char *path, struct error *error)
 {
     const struct collecting *collecting = context;
 
-    if (path_is_directory(path))
+    if (stream_is_standard_input(path)) {
+        for (size_t i = 0; i < collecting->inputs->count; i++) {
+            if (stream_is_standard_input(collecting->inputs->paths[i]))
+                return error_set(error, "standard input: named twice ('-'); name it once");
+        }
+    } else if (path_is_directory(path))
         return path_list_add_directory(collecting->inputs, path, true, is_not_output,
                                        (void *)(uintptr_t)collecting->output, error);
     return path_list_add(collecting->inputs, path, error);

@@ -11,14 +11,17 @@
 #include <string.h>
 
 #include "common/base/array.h"
-#include "common/base/file.h"
+#include "common/base/memory_limit.h"
 #include "common/base/parallel.h"
+#include "common/base/stream.h"
+#include "common/llvm/profile_reader.h"
 
 struct reader {
     struct merge *merge;
     unsigned share; /* the number of the thread */
     struct buffer file;
-    const char *path;
+    struct profile_reader profiles; /* of the file */
+    const char *name;               /* of the file, in messages */
     size_t input;
 };
 
@@ -95,7 +98,7 @@ static struct merge_group *add_group(struct reader *reader, const struct found_p
     bool done;
 
     if (group == NULL) {
-        error_out_of_memory(error, reader->path, sizeof(*group));
+        error_out_of_memory(error, reader->name, sizeof(*group));
         return NULL;
     }
     *group = (struct merge_group){
@@ -106,10 +109,10 @@ static struct merge_group *add_group(struct reader *reader, const struct found_p
         .first_input = NO_INPUT};
     if (profile_needs_sidecar(&entry->profile))
         group->sidecar =
-            profile_sidecars_find(reader->merge->sidecars, &entry->profile, reader->path, error);
+            profile_sidecars_find(reader->merge->sidecars, &entry->profile, reader->name, error);
     done = group->sidecar != NULL || !profile_needs_sidecar(&entry->profile);
     if (done && !keep_group(reader->merge, group))
-        done = error_out_of_memory(error, reader->path, sizeof(*group));
+        done = error_out_of_memory(error, reader->name, sizeof(*group));
     if (done)
         return group;
     free_group(reader->merge, group);
@@ -124,7 +127,7 @@ static bool find_or_add_group(struct reader *reader, struct found_profile *entry
     struct merge_group *group;
     struct digest identity;
 
-    if (!profile_identity(&entry->profile, reader->path, &identity, error))
+    if (!profile_identity(&entry->profile, reader->name, &identity, error))
         return false;
     pthread_mutex_lock(&merge->lock);
     group = find_group(merge, &identity, &entry->profile);
@@ -141,12 +144,10 @@ static bool find_or_add_group(struct reader *reader, struct found_profile *entry
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
 {
-    struct bytes file = buffer_view(&reader->file);
-
-    entry->offset += entry->profile.size;
-    *found = profile_find_next(file, &entry->offset);
-    return !*found || (profile_parse(file, entry->offset, reader->path, &entry->profile, error) &&
-                       find_or_add_group(reader, entry, error));
+    if (!profile_reader_next(&reader->profiles, &entry->profile, found, error))
+        return false;
+    entry->offset = reader->profiles.offset;
+    return !*found || find_or_add_group(reader, entry, error);
 }
 
 static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
@@ -155,11 +156,6 @@ static bool check_file(struct reader *reader, size_t *count, struct found_profil
     struct found_profile entry = {0};
     bool found = true;
 
-    if (profile_recognize_indexed(buffer_view(&reader->file)))
-        return error_set(error,
-                         "%s: an indexed profile, which needs no sidecar; merge it with "
-                         "llvm-profdata",
-                         reader->path);
     for (*count = 0; next_entry(reader, &entry, &found, error) && found; ++*count) {
         if (*count == 0)
             *first = entry;
@@ -168,7 +164,7 @@ static bool check_file(struct reader *reader, size_t *count, struct found_profil
         return false;
     return *count != 0 ||
            error_set(error, "%s: not a raw profile; give a file that an instrumented program wrote",
-                     reader->path);
+                     reader->name);
 }
 
 /* The sum is created from the profile that happens to be first, but takes its header and data from
@@ -192,7 +188,7 @@ static bool add_to_group(struct reader *reader, const struct found_profile *entr
     }
     if (group->sum == NULL) {
         *is_new = true;
-        group->sum = profile_sum_new(&entry->profile, reader->path, error);
+        group->sum = profile_sum_new(&entry->profile, reader->name, error);
         return group->sum != NULL;
     }
     if (is_first)
@@ -222,6 +218,7 @@ static bool add_file(struct reader *reader, size_t count, const struct found_pro
 
     if (count == 1)
         return add_entry(reader, first, error);
+    profile_reader_rewind(&reader->profiles);
     while (next_entry(reader, &entry, &found, error) && found) {
         if (!add_entry(reader, &entry, error))
             return false;
@@ -258,7 +255,7 @@ static bool note_failure(struct reader *reader, const struct error *why)
     pthread_mutex_unlock(&merge->lock);
     if (noted)
         return merge->goes_on;
-    error_out_of_memory(&error, reader->path, sizeof(*why));
+    error_out_of_memory(&error, reader->name, sizeof(*why));
     return no_memory(merge, &error);
 }
 
@@ -273,6 +270,44 @@ static void note_empty(struct reader *reader)
     pthread_mutex_unlock(&merge->lock);
 }
 
+static bool read_file(struct reader *reader, struct error *error)
+{
+    const char *path = reader->merge->inputs->paths[reader->input];
+    uint64_t limit = reader->merge->memory_limit;
+    struct profile_stream stream = {.limit = limit};
+
+    if (!stream_read_into(&reader->file, path, limit != 0 ? limit : MEMORY_LIMIT_MOST,
+                          profile_stream_check, &stream, error))
+        return false;
+    profile_reader_rewind(&reader->profiles);
+    reader->profiles.file = buffer_view(&reader->file);
+    reader->profiles.name = reader->name;
+    reader->profiles.limit = limit;
+    return true;
+}
+
+/* Keeps the file if it is a stream that will be needed again. False if out of memory. */
+static bool keep_stream(struct reader *reader, struct error *error)
+{
+    struct merge *merge = reader->merge;
+    bool kept;
+
+    if (!merge->must_be_read_again[reader->input] ||
+        !stream_is(merge->inputs->paths[reader->input]))
+        return true;
+    pthread_mutex_lock(&merge->lock);
+    kept = ARRAY_ROOM_FOR_ONE(merge->kept_streams, merge->kept_stream_capacity,
+                              merge->kept_stream_count);
+    if (kept)
+        merge->kept_streams[merge->kept_stream_count++] =
+            (struct merge_kept_stream){reader->input, reader->file};
+    pthread_mutex_unlock(&merge->lock);
+    if (!kept)
+        return error_out_of_memory(error, reader->name, sizeof(*merge->kept_streams));
+    reader->file = (struct buffer){0};
+    return true;
+}
+
 /* False if reading must stop. */
 static bool read_one(struct reader *reader)
 {
@@ -280,7 +315,7 @@ static bool read_one(struct reader *reader)
     struct error error = {0};
     size_t count = 0;
 
-    if (!file_read_into(&reader->file, reader->path, reader->merge->memory_limit, &error))
+    if (!read_file(reader, &error))
         return note_failure(reader, &error);
     if (reader->file.size == 0) {
         note_empty(reader);
@@ -289,7 +324,8 @@ static bool read_one(struct reader *reader)
     if (!check_file(reader, &count, &first, &error))
         return note_failure(reader, &error);
     /* From here on, the only possible error is lack of memory. */
-    return add_file(reader, count, &first, &error) || no_memory(reader->merge, &error);
+    return (add_file(reader, count, &first, &error) && keep_stream(reader, &error)) ||
+           no_memory(reader->merge, &error);
 }
 
 /* Takes the next input, when the thread has finished the previous one. Inputs are handed out in
@@ -309,7 +345,7 @@ static bool take_input(struct reader *reader)
         reader->input = merge->next_input++;
     pthread_mutex_unlock(&merge->lock);
     if (taken)
-        reader->path = merge->inputs->paths[reader->input];
+        reader->name = merge_input_name(merge, reader->input);
     return taken;
 }
 
@@ -320,6 +356,7 @@ static void read_inputs(void *context, size_t share)
 
     while (take_input(&reader) && read_one(&reader))
         continue;
+    profile_reader_free(&reader.profiles);
     buffer_free(&reader.file);
 }
 
@@ -367,6 +404,11 @@ static void put_in_order(struct merge *merge)
 
 /* ---- the whole ---- */
 
+const char *merge_input_name(const struct merge *merge, size_t input)
+{
+    return stream_name(merge->inputs->paths[input]);
+}
+
 bool merge_read(struct merge *merge, struct error *error)
 {
     if (merge->threads > merge->inputs->count)
@@ -392,6 +434,9 @@ void merge_free(struct merge *merge)
 {
     for (size_t i = 0; i < merge->group_count; i++)
         free_group(merge, merge->groups[i]);
+    for (size_t i = 0; i < merge->kept_stream_count; i++)
+        buffer_free(&merge->kept_streams[i].content);
+    free(merge->kept_streams);
     free(merge->groups);
     free(merge->failures);
     free(merge->must_be_read_again);
@@ -417,7 +462,7 @@ static bool append_part(void *context, struct bytes part, struct error *error)
 static bool correlated_identity(const struct merge *merge, struct merge_group *group,
                                 struct digest *identity, struct error *error)
 {
-    const char *name = merge->inputs->paths[group->first_input];
+    const char *name = merge_input_name(merge, group->first_input);
     struct memory_sink full = {.name = name};
     struct profile sum, parsed;
     bool done = profile_parse(profile_sum_combined(group->sum), 0, name, &sum, error) &&
@@ -497,34 +542,58 @@ bool merge_combine_groups(struct merge *merge, struct error *error)
 
 /* ---- once more ---- */
 
-static bool use_file(const struct merge_group *group, struct bytes file, const char *path,
+static bool use_file(const struct merge_group *group, struct profile_reader *profiles,
                      merge_user user, void *context, struct error *error)
 {
     struct digest identity;
     struct profile profile;
+    bool found;
 
-    for (uint64_t offset = 0; profile_find_next(file, &offset); offset += profile.size) {
-        if (!profile_parse(file, offset, path, &profile, error) ||
-            !profile_identity(&profile, path, &identity, error) ||
-            (is_of_group(group, &identity, &profile) && !user(context, &profile, path, error)))
+    while (profile_reader_next(profiles, &profile, &found, error)) {
+        if (!found)
+            return true;
+        if (!profile_identity(&profile, profiles->name, &identity, error) ||
+            (is_of_group(group, &identity, &profile) &&
+             !user(context, &profile, profiles->name, error)))
             return false;
     }
+    return false;
+}
+
+/* The contents of the input, which is *file or what was kept of a stream. */
+static bool read_input_again(const struct merge *merge, size_t input, struct buffer *file,
+                             struct bytes *content, struct error *error)
+{
+    uint64_t limit = merge->memory_limit != 0 ? merge->memory_limit : MEMORY_LIMIT_MOST;
+
+    for (size_t i = 0; i < merge->kept_stream_count; i++) {
+        if (merge->kept_streams[i].input == input) {
+            *content = buffer_view(&merge->kept_streams[i].content);
+            return true;
+        }
+    }
+    if (!file_read_into(file, merge->inputs->paths[input], limit, error))
+        return false;
+    *content = buffer_view(file);
     return true;
 }
 
 bool merge_read_again(const struct merge *merge, const struct merge_group *group, merge_user user,
                       void *context, struct error *error)
 {
+    struct profile_reader profiles = {.limit = merge->memory_limit};
     struct buffer file = {0};
     bool done = true;
 
     for (size_t i = 0; done && i < merge->inputs->count; i++) {
-        const char *path = merge->inputs->paths[i];
-
-        if (merge->must_be_read_again[i])
-            done = file_read_into(&file, path, merge->memory_limit, error) &&
-                   use_file(group, buffer_view(&file), path, user, context, error);
+        if (!merge->must_be_read_again[i])
+            continue;
+        profiles.name = merge_input_name(merge, i);
+        profile_reader_rewind(&profiles);
+        done = read_input_again(merge, i, &file, &profiles.file, error) &&
+               use_file(group, &profiles, user, context, error);
     }
+    profile_reader_free(&profiles);
     buffer_free(&file);
     return done;
 }

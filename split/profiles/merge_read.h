@@ -43,13 +43,19 @@ struct merge_failure {
     struct error error;
 };
 
+/* A stream (stream.h) whose profiles cannot be summed: what was read is kept. */
+struct merge_kept_stream {
+    size_t input;
+    struct buffer content;
+};
+
 struct merge {
     /* Set by the caller. */
     const struct path_list *inputs;
     struct profile_sidecars *sidecars;
     unsigned threads;
     bool goes_on;              /* continue after bad inputs: --failure-mode=all */
-    uint64_t memory_limit;     /* limits the size of an input (memory_limit.h) */
+    uint64_t memory_limit;     /* --memory-limit, for each input (memory_limit.h); 0: not given */
     struct progress *progress; /* updated when a file has been added */
 
     /* Set by merge_read, in the order of the inputs. */
@@ -61,6 +67,8 @@ struct merge {
     size_t first_empty;
     uint64_t bytes_read;
     bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
+    struct merge_kept_stream *kept_streams;
+    size_t kept_stream_count, kept_stream_capacity;
 
     /* Shared by the threads. */
     pthread_mutex_t lock;
@@ -69,6 +77,9 @@ struct merge {
     bool failed; /* out of memory; see `error` */
     struct error error;
 };
+
+/* What the input is called in messages. */
+const char *merge_input_name(const struct merge *merge, size_t input);
 
 /* Reads all inputs, or without goes_on those up to the first bad one. False if out of memory, or if
  * no thread can be started; bad inputs are reported in `failures`. Free with merge_free, even after

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/llvm/profile.h"
+#include "common/llvm/profile_reader.h"
 #include "split/cli/message.h"
 #include "split/run/convert_image.h"
 #include "split/run/memory_file.h"
@@ -66,30 +66,32 @@ void convert_prepare(void)
 
 /* ---- what a file is ---- */
 
-/* Looks for profiles that need their sidecar. Nothing is known of what follows a damaged one. If
- * the file is too large to convert, one such profile is enough, since the rest may be a hole of any
- * size. */
+static struct profile_reader reader_of(const struct subject *subject, struct bytes file)
+{
+    return (struct profile_reader){.file = file, .name = subject->name};
+}
+
+/* Looks for profiles that are sparse or need their sidecar. Nothing is known of what follows a
+ * damaged one. If the file is too large to convert, one such profile is enough, since the rest may
+ * be a hole of any size. */
 static bool find_profiles(struct subject *subject, const struct input *input, struct error *error)
 {
-    struct bytes bytes = input->bytes;
+    struct profile_reader reader = reader_of(subject, input->bytes);
+    bool is_too_large = input->bytes.size > CONTENT_SIZE_MAX, found = true, done = true;
     struct profile profile;
-    uint64_t offset = 0;
-    bool is_too_large = bytes.size > CONTENT_SIZE_MAX;
 
-    if (is_too_large)
-        bytes.size = CONTENT_SIZE_MAX;
-    while (profile_find_next(bytes, &offset)) {
-        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
-            return !error_is_of_memory(error);
-        if (profile_needs_sidecar(&profile)) {
+    while (found && reader.offset < CONTENT_SIZE_MAX &&
+           !(is_too_large && subject->kind == SUBJECT_PROFILE)) {
+        done = profile_reader_next(&reader, &profile, &found, error);
+        if (!done)
+            break;
+        if (found && (reader.is_sparse || profile_needs_sidecar(&profile))) {
             subject->kind = SUBJECT_PROFILE;
-            subject->is_for_correlator |= profile.header.num_data == 0;
-            if (is_too_large)
-                return true;
+            subject->is_for_correlator |= !reader.is_sparse && profile.header.num_data == 0;
         }
-        offset += profile.size;
     }
-    return true;
+    profile_reader_free(&reader);
+    return done || !error_is_of_memory(error);
 }
 
 /* False with an error if out of memory. */
@@ -197,7 +199,7 @@ static bool convert_profile(const struct subject *subject, const struct profile 
         if (sidecar == NULL)
             return false;
     }
-    memory_file_allow(file, subject->content.size);
+    memory_file_allow(file, profile->size);
     if (sidecar != NULL)
         memory_file_allow(file, sidecar_memory_limit(sidecar->sidecar));
     done =
@@ -213,43 +215,37 @@ static bool convert_profile(const struct subject *subject, const struct profile 
 static bool identify_profiles(const struct subject *subject, const struct run_sidecars *sidecars,
                               struct digest_stream *digest, struct error *error)
 {
-    const struct bytes file = buffer_view(&subject->content);
+    struct profile_reader reader = reader_of(subject, buffer_view(&subject->content));
     const char *const names[] = {subject->name, subject->real_name, NULL};
     struct uuid uuid, last = {.size = 0};
     enum profile_uuid_source source;
     struct profile profile;
+    const struct sidecar_wanted wanted = {
+        .name = subject->name, .names = names, .profile = &profile};
+    bool found = true, done = true;
 
-    for (uint64_t offset = 0; profile_find_next(file, &offset); offset += profile.size) {
-        const struct sidecar_wanted wanted = {
-            .name = subject->name, .names = names, .profile = &profile};
-
-        if (!profile_parse(file, offset, subject->name, &profile, error))
-            return !error_is_of_memory(error);
+    while (done && profile_reader_next(&reader, &profile, &found, error) && found) {
         uuid = profile_uuid(&profile, &source);
-        if (profile_needs_sidecar(&profile) && (uuid.size == 0 || !uuid_equal(&uuid, &last)) &&
-            !run_sidecars_identify(sidecars, &wanted, digest, error))
-            return false;
+        if (profile_needs_sidecar(&profile) && (uuid.size == 0 || !uuid_equal(&uuid, &last)))
+            done = run_sidecars_identify(sidecars, &wanted, digest, error);
         last = uuid;
     }
-    return true;
+    profile_reader_free(&reader);
+    return done && (!found || !error_is_of_memory(error));
 }
 
 static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
                              struct memory_file *file, struct error *error)
 {
-    const struct bytes content = buffer_view(&subject->content);
+    struct profile_reader reader = reader_of(subject, buffer_view(&subject->content));
     struct profile profile;
-    uint64_t offset;
+    bool found = true, done = profile_reader_first(&reader, &profile, error);
 
-    if (!profile_find_first(content, subject->name, &offset, error))
-        return false;
-    do {
-        if (!profile_parse(content, offset, subject->name, &profile, error) ||
-            !convert_profile(subject, &profile, sidecars, file, error))
-            return false;
-        offset += profile.size;
-    } while (profile_find_next(content, &offset));
-    return true;
+    while (done && found)
+        done = convert_profile(subject, &profile, sidecars, file, error) &&
+               profile_reader_next(&reader, &profile, &found, error);
+    profile_reader_free(&reader);
+    return done;
 }
 
 /* ---- sidecars ---- */
@@ -304,7 +300,7 @@ static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
 {
     switch (subject->kind) {
     case SUBJECT_PROFILE:
-        *what = "the full raw profile";
+        *what = "the full raw profile"; /* also of a sparse one */
         return convert_profiles(subject, sidecars, file, error);
     case SUBJECT_IMAGE:
         return convert_image(subject, sidecars, file, read_content, what, error);

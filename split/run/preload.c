@@ -120,14 +120,16 @@ struct magic {
         text, sizeof(text) - 1                                                                     \
     }
 
-/* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders. COFF images: the DOS header.
- * Mach-O images: MH_MAGIC_64, and for universal ones FAT_MAGIC and FAT_MAGIC_64 with a small count
- * (Java class files begin like that too; the broker recognizes these). */
+/* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders, and sparse ones. COFF images:
+ * the DOS header. Mach-O images: MH_MAGIC_64, and for universal ones FAT_MAGIC and FAT_MAGIC_64
+ * with a small count (Java class files begin like that too; the broker recognizes these). */
 static const struct magic magics[] = {
     MAGIC("\xfflprofr\x81"),
     MAGIC("\x81rforpl\xff"),
     MAGIC("\xfflprofR\x81"),
     MAGIC("\x81Rforpl\xff"),
+    MAGIC("\xff"
+          "cspar"),
     MAGIC("MZ"),
     MAGIC("\xcf\xfa\xed\xfe"),
     MAGIC("\xca\xfe\xba\xbe\0\0\0"),

@@ -15,7 +15,7 @@
  *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
  *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
  *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
- *             lightweight, size, records, counters, value_data_size, sections
+ *             lightweight, size, sparse, sparse_size, records, counters, value_data_size, sections
  * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
  */
 #include <elf.h>
@@ -25,8 +25,10 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/memory_limit.h"
+#include "common/base/stream.h"
 #include "common/base/uuid.h"
-#include "common/llvm/profile.h"
+#include "common/llvm/profile_reader.h"
 #include "common/llvm/section.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
@@ -285,7 +287,8 @@ static void add_binary_ids(struct report *report, const struct profile *profile)
     report_list_end(report);
 }
 
-static void describe_profile(const struct profile *profile, struct report *report)
+static void describe_profile(const struct profile_reader *reader, const struct profile *profile,
+                             struct report *report)
 {
     static const char *const sources[] = {
         [PROFILE_UUID_NONE] = "",
@@ -304,6 +307,9 @@ static void describe_profile(const struct profile *profile, struct report *repor
     add_raw_version(report, profile->header.version);
     report_boolean(report, "lightweight", "lightweight", profile->lightweight);
     report_size(report, "size", "size", profile->size);
+    report_boolean(report, "sparse", "sparse", reader->is_sparse);
+    if (reader->is_sparse)
+        report_size(report, "sparse_size", "sparse size", reader->stored_size);
     report_number(report, "records", "records", profile->header.num_data);
     report_number(report, "counters", "counters", profile->header.num_counters);
     report_size(report, "value_data_size", "value data", profile->value_data.size);
@@ -316,21 +322,26 @@ static void describe_profile(const struct profile *profile, struct report *repor
     report_end_sections(report);
 }
 
+static struct profile_reader reader_of(const struct input *input, uint64_t limit)
+{
+    return (struct profile_reader){.file = input->bytes, .name = input->path, .limit = limit};
+}
+
 /* A file may contain any number of profiles, so they are not all collected in one report: all are
  * parsed here to check them, and again when they are printed. */
-static bool describe_raw_profile(const struct input *input, struct report *report,
+static bool describe_raw_profile(const struct input *input, uint64_t limit, struct report *report,
                                  struct error *error)
 {
-    uint64_t offset = 0;
+    struct profile_reader reader = reader_of(input, limit);
     uint64_t count = 0;
     struct profile profile;
+    bool found, done;
 
-    while (profile_find_next(input->bytes, &offset)) {
-        if (!profile_parse(input->bytes, offset, input->path, &profile, error))
-            return false;
-        offset += profile.size;
+    while ((done = profile_reader_next(&reader, &profile, &found, error)) && found)
         count++;
-    }
+    profile_reader_free(&reader);
+    if (!done)
+        return false;
     report_text(report, "kind", "kind", "raw profile");
     report_text(report, "format", "format", "LLVM raw profile");
     report_size(report, "file_size", "file size", input->bytes.size);
@@ -338,13 +349,14 @@ static bool describe_raw_profile(const struct input *input, struct report *repor
     return true;
 }
 
-static bool print_profile(const struct profile *profile, struct json_writer *json)
+static bool print_profile(const struct profile_reader *reader, const struct profile *profile,
+                          struct json_writer *json)
 {
     struct report report;
     bool printed = report_begin(&report, json, PROFILE_INDENTATION);
 
     if (printed) {
-        describe_profile(profile, &report);
+        describe_profile(reader, profile, &report);
         if (json == NULL)
             printf("\n");
         printed = report_print(&report);
@@ -353,19 +365,23 @@ static bool print_profile(const struct profile *profile, struct json_writer *jso
     return printed;
 }
 
-static bool print_profiles(const struct input *input, struct json_writer *json, struct error *error)
+static bool print_profiles(const struct input *input, uint64_t limit, struct json_writer *json,
+                           struct error *error)
 {
-    uint64_t offset = 0;
+    struct profile_reader reader = reader_of(input, limit);
     struct profile profile;
-    bool done = true;
+    bool found, done;
 
     if (json != NULL) {
         json_begin_array(json, "profiles");
     }
-    for (; done && profile_find_next(input->bytes, &offset); offset += profile.size)
-        done = profile_parse(input->bytes, offset, input->path, &profile, error) &&
-               (print_profile(&profile, json) ||
-                error_out_of_memory(error, input->path, profile.size));
+    while ((done = profile_reader_next(&reader, &profile, &found, error)) && found) {
+        done = print_profile(&reader, &profile, json) ||
+               error_out_of_memory(error, input->path, profile.size);
+        if (!done)
+            break;
+    }
+    profile_reader_free(&reader);
     if (json != NULL)
         json_end_array(json);
     return done;
@@ -375,8 +391,8 @@ static bool print_profiles(const struct input *input, struct json_writer *json, 
 
 struct file_kind {
     bool (*recognize)(struct bytes bytes);
+    /* NULL: profiles, which are described one by one. */
     bool (*describe)(const struct input *input, struct report *report, struct error *error);
-    bool has_profiles;
 };
 
 static bool is_image(struct bytes bytes)
@@ -388,10 +404,10 @@ static bool is_image(struct bytes bytes)
 
 /* Sidecars and objects are ELF files too, so they are tested before images. */
 static const struct file_kind file_kinds[] = {
-    {sidecar_recognize, describe_sidecar, false},
-    {object_recognize, describe_object, false},
-    {profile_recognize, describe_raw_profile, true},
-    {is_image, describe_image, false},
+    {sidecar_recognize, describe_sidecar},
+    {object_recognize, describe_object},
+    {profile_reader_recognize, NULL},
+    {is_image, describe_image},
 };
 
 static const struct file_kind *find_kind(const struct input *input, struct error *error)
@@ -418,6 +434,7 @@ static const struct file_kind *find_kind(const struct input *input, struct error
 struct showing {
     struct json_writer *json; /* NULL: text */
     bool is_first;            /* nothing was printed yet */
+    uint64_t limit;           /* --memory-limit */
     int status;
 };
 
@@ -431,7 +448,7 @@ static bool print_report(const struct input *input, const struct file_kind *kind
     }
     showing->is_first = false;
     return (report_print(report) || error_out_of_memory(error, input->path, input->bytes.size)) &&
-           (!kind->has_profiles || print_profiles(input, showing->json, error));
+           (kind->describe != NULL || print_profiles(input, showing->limit, showing->json, error));
 }
 
 static bool show_input(const struct input *input, struct showing *showing, struct error *error)
@@ -446,10 +463,35 @@ static bool show_input(const struct input *input, struct showing *showing, struc
             error_out_of_memory(error, input->path, sizeof(report));
     if (shown && showing->json != NULL)
         report_text(&report, "file", NULL, input->path);
-    shown = shown && kind->describe(input, &report, error) &&
-            print_report(input, kind, &report, showing, error);
+    shown =
+        shown &&
+        (kind->describe != NULL ? kind->describe(input, &report, error)
+                                : describe_raw_profile(input, showing->limit, &report, error)) &&
+        print_report(input, kind, &report, showing, error);
     report_end(&report);
     return shown;
+}
+
+/* A stream_check: what comes must be something that can be shown. */
+static bool check_stream(void *context, const char *name, struct bytes so_far, struct error *error)
+{
+    const struct input input = {.path = (char *)(uintptr_t)name, .bytes = so_far};
+    const struct file_kind *kind;
+
+    if (container_is_universal(so_far))
+        return true;
+    kind = find_kind(&input, error);
+    return kind != NULL &&
+           (kind->describe != NULL || profile_stream_check(context, name, so_far, error));
+}
+
+static bool open_file(const char *path, uint64_t limit, struct input *input, struct error *error)
+{
+    struct profile_stream stream = {.limit = limit};
+
+    return stream_is(path) ? stream_read_input(input, path, limit != 0 ? limit : MEMORY_LIMIT_MOST,
+                                               check_stream, &stream, error)
+                           : input_open(input, path, error);
 }
 
 /* Shows each slice of a universal image like a file of its own, FILE.ARCH, even if another slice
@@ -460,7 +502,7 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
     struct container container;
     bool done = true;
 
-    if (!input_open(&input, path, error))
+    if (!open_file(path, showing->limit, &input, error))
         return false;
     done = container_open(&container, &input, error);
     for (size_t i = 0; done && i < container.count; i++) {
@@ -481,6 +523,7 @@ int command_show(const struct parsed_options *options)
     struct json_writer json = {.stream = stdout};
     struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
                               .is_first = true,
+                              .limit = option_number(options, OPTION_MEMORY_LIMIT),
                               .status = STATUS_DONE};
 
     if (showing.json != NULL)

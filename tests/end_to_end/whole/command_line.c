@@ -76,6 +76,11 @@ static const char *const usage_errors[] = {
     "store add --json store side",
     "store export store",
     "repack",
+    "snapshot -o profiles",
+    "snapshot --pid 1",
+    "snapshot --pid 0 -o profiles",
+    "snapshot --pid self -o profiles",
+    "snapshot --pid 1 --core core -o profiles",
     "repack --level 20 side",
     "repack --fast side",
     "split --fast --level 3 image",
@@ -118,10 +123,11 @@ END_TEST
 START_TEST(test_help)
 {
     static const char *const lines[] = {
-        "--help",          "help",           "split --help",     "join --help",   "show --help",
-        "verify --help",   "--version",      "help split",       "help verify",   "store --help",
-        "store gc --help", "help store",     "help store check", "store list -h", "repack --help",
-        "store add -h",    "store export -h"};
+        "--help",           "help",           "split --help",    "join --help",
+        "show --help",      "verify --help",  "--version",       "help split",
+        "help verify",      "store --help",   "store gc --help", "help store",
+        "help store check", "store list -h",  "repack --help",   "store add -h",
+        "store export -h",  "snapshot --help"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct outcome outcome = run_words(lines[i]);
         ck_assert_msg(outcome_exited(&outcome, 0), "covsplit %s: %s", lines[i], outcome.errors);

@@ -1,0 +1,233 @@
+/*
+ * covsplit snapshot: writes the profiles that running processes, or those that left a core, would
+ * write at this moment, one for each module with coverage.
+ *
+ * The JSON is an array with one object for each module: process (null: unknown), module, address,
+ * uuid, status ("written", "no coverage", "not examined", "failed"), file (null: none), counters,
+ * size and reason (null: none).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/output.h"
+#include "split/cli/commands.h"
+#include "split/cli/json.h"
+#include "split/cli/message.h"
+#include "split/snapshot/examine.h"
+
+/* Digits of the UUID, and characters of the module's name, in the name of an output. */
+#define UUID_DIGITS     8
+#define NAME_LENGTH_MAX 180
+
+struct snapshot {
+    const struct parsed_options *options;
+    const char *directory;
+    struct sidecar_places places;
+    struct json_writer json;
+    uint64_t written;
+    uint64_t unknown;
+    bool has_failed;
+};
+
+/* ---- outputs ---- */
+
+/* DIR/NAME.UUID.PROCESS.profraw, where what is not known is left out; from the second time on that
+ * a process has loaded the same file, with the number of that before "profraw". */
+static bool name_output(const struct snapshot *snapshot, const struct memory *memory,
+                        const struct module *module, unsigned same, char path[PATH_MAX],
+                        struct error *error)
+{
+    const char *slash = strrchr(module->listed->path, '/');
+    const char *name = slash == NULL ? module->listed->path : slash + 1;
+    char uuid[UUID_HEX_MAX], middle[64] = "", number[32] = "", times[16] = "";
+    int length;
+
+    if (module->uuid.size != 0)
+        snprintf(middle, sizeof(middle), ".%.*s", UUID_DIGITS, uuid_format(&module->uuid, uuid));
+    if (memory->process != 0)
+        snprintf(number, sizeof(number), ".%" PRIu64, memory->process);
+    if (same != 0)
+        snprintf(times, sizeof(times), ".%u", same + 1);
+    length = snprintf(path, PATH_MAX, "%s/%.*s%s%s%s.profraw", snapshot->directory, NAME_LENGTH_MAX,
+                      name[0] == '\0' || name[0] == '.' ? "module" : name, middle, number, times);
+    return (length >= 0 && length < PATH_MAX) ||
+           error_set_errno(error, ENAMETOOLONG, "%s", snapshot->directory);
+}
+
+static bool write_profile(const char *path, const struct profile *profile, struct error *error)
+{
+    struct output_options options = {.mode = file_new_mode()};
+    struct output output;
+    enum output_result result;
+
+    if (!output_create(&output, path, &options, error))
+        return false;
+    if (profile_write(profile, output_sink, &output, error))
+        return output_commit(&output, &result, error);
+    output_discard(&output);
+    return false;
+}
+
+/* ---- reports ---- */
+
+static const char *const statuses[] = {
+    [FINDING_PROFILE] = "written",
+    [FINDING_NO_COVERAGE] = "no coverage",
+    [FINDING_UNKNOWN] = "not examined",
+    [FINDING_FAILED] = "failed",
+};
+
+static void report_json(struct json_writer *json, const struct memory *memory,
+                        const struct module *module, enum finding finding,
+                        const struct profile *profile, const char *path, const struct error *error)
+{
+    char uuid[UUID_HEX_MAX] = "";
+
+    json_begin_object(json, NULL);
+    if (memory->process != 0)
+        json_number(json, "process", memory->process);
+    else
+        json_null(json, "process");
+    json_string_or_null(json, "module", module->listed->path);
+    json_number(json, "address", module->listed->base);
+    if (module->uuid.size != 0)
+        uuid_format(&module->uuid, uuid);
+    json_string_or_null(json, "uuid", uuid);
+    json_string(json, "status", statuses[finding]);
+    json_string_or_null(json, "file", finding == FINDING_PROFILE ? path : NULL);
+    json_number(json, "counters", finding == FINDING_PROFILE ? profile->header.num_counters : 0);
+    json_number(json, "size", finding == FINDING_PROFILE ? profile->size : 0);
+    json_string_or_null(json, "reason", finding == FINDING_PROFILE ? NULL : error->message);
+    json_end_object(json);
+}
+
+static void report(struct snapshot *snapshot, const struct memory *memory,
+                   const struct module *module, enum finding finding, const struct profile *profile,
+                   const char *path, const struct error *error)
+{
+    if (finding == FINDING_FAILED)
+        message_error(error);
+    if (option_given(snapshot->options, OPTION_JSON)) {
+        report_json(&snapshot->json, memory, module, finding, profile, path, error);
+    } else if (option_given(snapshot->options, OPTION_VERBOSE)) {
+        if (finding == FINDING_PROFILE)
+            message_line(stdout, "%s: %" PRIu64 " counters of %s", path,
+                         profile->header.num_counters, module->name);
+        else if (finding == FINDING_UNKNOWN)
+            message_line(stdout, "%s: not examined: %s", module->name, error->message);
+        else if (finding == FINDING_NO_COVERAGE)
+            message_line(stdout, "%s: no coverage", module->name);
+    }
+}
+
+/* ---- targets ---- */
+
+/* How many modules before this one have the same path: those of other namespaces of the linker. */
+static unsigned count_same(const struct memory *memory, size_t index)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < index; i++) {
+        if (strcmp(memory->modules[i].path, memory->modules[index].path) == 0)
+            count++;
+    }
+    return count;
+}
+
+static void add_module(struct snapshot *snapshot, struct memory *memory, size_t index)
+{
+    struct taken taken = {0};
+    struct error error = {0};
+    struct module module;
+    char path[PATH_MAX] = "";
+    enum finding finding =
+        examine_module(memory, &memory->modules[index], &snapshot->places, &module, &taken, &error);
+
+    if (finding == FINDING_PROFILE &&
+        (!name_output(snapshot, memory, &module, count_same(memory, index), path, &error) ||
+         !write_profile(path, &taken.profile, &error)))
+        finding = FINDING_FAILED;
+    snapshot->written += finding == FINDING_PROFILE;
+    snapshot->unknown += finding == FINDING_UNKNOWN;
+    snapshot->has_failed |= finding == FINDING_FAILED;
+    if (finding != FINDING_NO_MODULE)
+        report(snapshot, memory, &module, finding, &taken.profile, path, &error);
+    taken_free(&taken);
+    module_free(&module);
+}
+
+static void add_target(struct snapshot *snapshot, struct memory *memory, struct error *error)
+{
+    uint64_t written = snapshot->written, unknown = snapshot->unknown;
+    bool had_failed = snapshot->has_failed;
+
+    if (memory == NULL) {
+        message_error(error);
+        snapshot->has_failed = true;
+        return;
+    }
+    snapshot->has_failed = false;
+    for (size_t i = 0; i < memory->module_count; i++)
+        add_module(snapshot, memory, i);
+    unknown = snapshot->unknown - unknown;
+    if (unknown != 0 && !option_given(snapshot->options, OPTION_VERBOSE))
+        message_warning("%s: %" PRIu64 " of its files could not be examined, because they are not "
+                        "here; -v names them",
+                        memory->name, unknown);
+    if (snapshot->written == written && !snapshot->has_failed) {
+        error_set(error, "%s: has no module with coverage in it; give another one, or --store",
+                  memory->name);
+        message_error(error);
+        snapshot->has_failed = true;
+    }
+    snapshot->has_failed |= had_failed;
+    memory_close(memory);
+}
+
+static void add_targets(struct snapshot *snapshot)
+{
+    struct error error = {0};
+    const char *text;
+
+    for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_PROCESS, i)) != NULL; i++)
+        add_target(snapshot, process_open(strtoull(text, NULL, 10), &error), &error);
+    for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_CORE, i)) != NULL; i++)
+        add_target(snapshot, core_open(text, &error), &error);
+}
+
+/* ---- the command ---- */
+
+static bool make_directory(const char *path, struct error *error)
+{
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && path_is_directory(path)))
+        return true;
+    return error_set_errno(error, errno == EEXIST ? ENOTDIR : errno, "%s: cannot be created", path);
+}
+
+int command_snapshot(const struct parsed_options *options)
+{
+    struct snapshot snapshot = {.options = options,
+                                .directory = option_text(options, OPTION_OUTPUT),
+                                .json = {.stream = stdout}};
+    struct error error = {0};
+
+    if (!option_given(options, OPTION_PROCESS) && !option_given(options, OPTION_CORE))
+        return message_usage(options->command->name, "neither --pid nor --core is given");
+    if (sidecar_places_open(&snapshot.places, options, false, &error) &&
+        make_directory(snapshot.directory, &error)) {
+        if (option_given(options, OPTION_JSON))
+            json_begin_array(&snapshot.json, NULL);
+        add_targets(&snapshot);
+        if (option_given(options, OPTION_JSON))
+            json_end_array(&snapshot.json);
+    } else {
+        message_error(&error);
+        snapshot.has_failed = true;
+    }
+    sidecar_places_close(&snapshot.places);
+    return snapshot.has_failed ? STATUS_FAILED : STATUS_DONE;
+}

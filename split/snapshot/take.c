@@ -1,0 +1,368 @@
+/*
+ * Taking a profile: see take.h.
+ *
+ * A running program counts on while its counters are copied. The copy of a counter could then be
+ * torn: no manual promises that the kernel copies words whole (x86's string moves may go byte by
+ * byte). So counters are copied three times, and the second copy of one is taken if it is between
+ * the other two: counters only grow, so that is a value that it had. Otherwise another copy is
+ * made, a few times. Different counters are of different moments, as in a profile that a program
+ * with threads writes itself.
+ */
+#include "split/snapshot/take.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/base/numbers.h"
+#include "common/llvm/profile_compose.h"
+
+/* Memory is copied in pieces, so that a false size allocates no more than there is memory for. */
+#define PIECE_SIZE (UINT64_C(1) << 20)
+
+/* After so many copies a counter is believed as it is. Threads that count without atomic operations
+ * lose counts, so theirs may go back a little. */
+#define COPIES_MAX 8
+
+struct taking {
+    struct memory *memory;
+    const struct module *module;
+    const struct coverage *coverage;
+    const struct input *file;
+    struct profile_record_layout layout;
+    size_t pointer_size;
+    struct error *error;
+};
+
+/* ---- copies ---- */
+
+/* Appends `size` bytes at an address in memory. *missing is the address of the first byte that is
+ * not there; the buffer ends before it, or a little earlier. */
+static bool copy(const struct taking *taking, uint64_t address, uint64_t size,
+                 struct buffer *buffer, uint64_t *missing, bool *is_whole)
+{
+    buffer->size = 0;
+    *is_whole = true;
+    while (buffer->size < size) {
+        uint64_t left = size - buffer->size;
+        size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE), got;
+
+        *missing = address + buffer->size;
+        if (!buffer_reserve(buffer, piece))
+            return error_out_of_memory(taking->error, taking->module->name, size);
+        if (!taking->memory->operations->read(taking->memory, *missing, buffer->data + buffer->size,
+                                              piece, &got, taking->error))
+            return false;
+        *is_whole = got != 0;
+        if (!*is_whole)
+            break;
+        buffer->size += got;
+    }
+    return true;
+}
+
+/* Copies all of a section. */
+static bool copy_section(const struct taking *taking, enum section_kind kind, uint64_t address,
+                         uint64_t size, struct buffer *buffer)
+{
+    uint64_t missing;
+    bool is_whole;
+
+    if (!copy(taking, address, size, buffer, &missing, &is_whole))
+        return false;
+    return is_whole ||
+           error_set(taking->error,
+                     "%s: of its %s, the %" PRIu64 " bytes at 0x%" PRIx64 ", those from 0x%" PRIx64
+                     " on are not in %s: %s",
+                     taking->module->name, section_kind_name(kind), size, address, missing,
+                     taking->memory->name, taking->memory->operations->absent_because);
+}
+
+/* ---- counters ---- */
+
+/* Copies of counters that change, one made after the other. */
+struct copies {
+    struct buffer older, middle, newer;
+    struct buffer is_settled; /* a byte for each counter */
+};
+
+static void copies_free(struct copies *copies)
+{
+    buffer_free(&copies->older);
+    buffer_free(&copies->middle);
+    buffer_free(&copies->newer);
+    buffer_free(&copies->is_settled);
+}
+
+/* Sets the counters that were not settled yet to those of the middle copy. Returns whether all are
+ * settled now. */
+static bool settle(struct copies *copies, bool big_endian, struct buffer *counters)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < copies->is_settled.size; i++) {
+        size_t at = i * sizeof(uint64_t);
+        uint64_t value = load_u64(copies->middle.data + at, big_endian);
+
+        if (copies->is_settled.data[i] != 0)
+            continue;
+        store_u64(counters->data + at, value, big_endian);
+        copies->is_settled.data[i] = load_u64(copies->older.data + at, big_endian) <= value &&
+                                     value <= load_u64(copies->newer.data + at, big_endian);
+        all = all && copies->is_settled.data[i] != 0;
+    }
+    return all;
+}
+
+/* Replaces the counters, which are a copy of the size wanted, by such that are not torn. */
+static bool copy_changing(const struct taking *taking, uint64_t address, struct copies *copies,
+                          struct buffer *counters)
+{
+    uint64_t size = counters->size;
+    bool is_settled = false;
+
+    if (!buffer_append_zeros(&copies->is_settled, (size_t)(size / sizeof(uint64_t))))
+        return error_out_of_memory(taking->error, taking->module->name, size);
+    if (!copy_section(taking, SECTION_COUNTERS, address, size, &copies->middle) ||
+        !copy_section(taking, SECTION_COUNTERS, address, size, &copies->newer))
+        return false;
+    for (int count = 2; !is_settled && count < COPIES_MAX; count++) {
+        struct buffer oldest = copies->older;
+
+        copies->older = copies->middle;
+        copies->middle = copies->newer;
+        copies->newer = oldest;
+        if (!copy_section(taking, SECTION_COUNTERS, address, size, &copies->newer))
+            return false;
+        is_settled = settle(copies, taking->module->header.big_endian, counters);
+    }
+    return true;
+}
+
+/* Where the program counts: at `address`, or that far from it. In a program that was not compiled
+ * for counting elsewhere, the runtime's variable has the value -1. */
+static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *address)
+{
+    uint64_t mask = taking->module->header.wide ? UINT64_MAX : UINT32_MAX, bias;
+    uint8_t bytes[sizeof(uint64_t)];
+
+    if (variable == 0)
+        return true;
+    if (!memory_read_whole(taking->memory, module_address(taking->module, variable), bytes,
+                           taking->pointer_size, taking->error))
+        return taking->error->message[0] == '\0' &&
+               error_set(taking->error,
+                         "%s: whether its counters are where they were linked is not in %s: %s",
+                         taking->module->name, taking->memory->name,
+                         taking->memory->operations->absent_because);
+    bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->header.big_endian);
+    if (bias != mask)
+        *address = (*address + bias) & mask;
+    return true;
+}
+
+static bool check_place(const struct taking *taking)
+{
+    if (taking->coverage->knows_biases || !taking->memory->maps_profile)
+        return true;
+    return error_set(taking->error,
+                     "%s: %s keeps its counters in a mapped profile (%%c), and without the symbols "
+                     "of this module it is not known whether these are there too; use that profile",
+                     taking->module->name, taking->memory->name);
+}
+
+static bool take_counters(const struct taking *taking, struct taken *taken)
+{
+    const struct coverage_section *section = &taking->coverage->sections[SECTION_COUNTERS];
+    uint64_t item = profile_counter_size(taking->coverage->raw_version);
+    uint64_t size = profile_count_items(section->size, item) * item;
+    uint64_t address = module_address(taking->module, section->address);
+    struct copies copies = {0};
+    bool done;
+
+    if (!check_place(taking) || !add_bias(taking, taking->coverage->counter_bias, &address) ||
+        !copy_section(taking, SECTION_COUNTERS, address, size, &taken->counters))
+        return false;
+    done = !taking->memory->is_running || item != sizeof(uint64_t) ||
+           copy_changing(taking, address, &copies, &taken->counters);
+    copies_free(&copies);
+    return done;
+}
+
+static bool take_bitmap(const struct taking *taking, struct taken *taken)
+{
+    const struct coverage_section *section = &taking->coverage->sections[SECTION_BITMAP];
+    uint64_t address = module_address(taking->module, section->address);
+
+    return section->size == 0 ||
+           (add_bias(taking, taking->coverage->bitmap_bias, &address) &&
+            copy_section(taking, SECTION_BITMAP, address, section->size, &taken->bitmap));
+}
+
+/* ---- data and names ---- */
+
+static bool check_records(const struct taking *taking, struct bytes data)
+{
+    for (uint64_t i = 0; i < data.size; i += taking->layout.record_size) {
+        if (profile_record_has_value_sites(&taking->layout, data.data + i,
+                                           taking->module->header.big_endian))
+            return error_set(taking->error,
+                             "%s: records values (as IR PGO does), which a snapshot cannot take "
+                             "from memory; let the program write its profile",
+                             taking->module->name);
+    }
+    return true;
+}
+
+static bool take_data(const struct taking *taking, struct taken *taken)
+{
+    const struct coverage_section *section = &taking->coverage->sections[SECTION_DATA];
+    uint64_t item = taking->layout.record_size;
+
+    return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
+                        profile_count_items(section->size, item) * item, &taken->data) &&
+           check_records(taking, buffer_view(&taken->data));
+}
+
+/* The bytes of the section in the file; false if the program could have written to them. */
+static bool find_constant(const struct taking *taking, const struct coverage_section *section,
+                          struct bytes *bytes)
+{
+    for (size_t i = 0; taking->file != NULL && i < taking->module->load_count; i++) {
+        const struct elf_segment *load = &taking->module->loads[i];
+
+        if (range_within(section->address, section->size, load->address, load->file_size))
+            return (load->flags & PF_W) == 0 &&
+                   bytes_slice(taking->file->bytes,
+                               load->offset + (section->address - load->address), section->size,
+                               bytes);
+    }
+    return false;
+}
+
+/* Names are constant, and a kernel does not dump constant pages of files. */
+static bool take_names(const struct taking *taking, struct taken *taken)
+{
+    const struct coverage *coverage = taking->coverage;
+    const struct coverage_section *section = &coverage->sections[SECTION_NAMES];
+    struct bytes known = {coverage->tripwire, coverage->tripwire_size};
+    uint64_t address = module_address(taking->module, section->address), missing;
+    bool is_whole, is_known = known.size != 0 || find_constant(taking, section, &known);
+
+    if (!copy(taking, address, section->size, &taken->names, &missing, &is_whole))
+        return false;
+    if (is_whole && coverage->tripwire_size != 0 && !bytes_equal(buffer_view(&taken->names), known))
+        return error_set(taking->error,
+                         "%s: its names in memory are not what the split left of them; give the "
+                         "sidecar of this very image",
+                         taking->module->name);
+    if (is_whole || !is_known)
+        return copy_section(taking, SECTION_NAMES, address, section->size, &taken->names);
+    taken->names.size = 0;
+    return buffer_append(&taken->names, known.data, (size_t)known.size) ||
+           error_out_of_memory(taking->error, taking->module->name, known.size);
+}
+
+/* ---- all of it ---- */
+
+/* A range that is in no segment of the module is none of its sections: this guards against files
+ * and sidecars that are not what they say. */
+static bool check_sections(const struct taking *taking)
+{
+    const struct coverage *coverage = taking->coverage;
+    uint64_t counters = coverage->sections[SECTION_COUNTERS].address;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const struct coverage_section *section = &coverage->sections[kind];
+
+        if (section->size != 0 &&
+            !module_has_range(taking->module, section->address, section->size))
+            return error_set(taking->error,
+                             "%s: its %s are outside what was loaded; give the sidecar of this "
+                             "very image",
+                             taking->module->name, section_kind_name((enum section_kind)kind));
+    }
+    if (coverage->has_vtables)
+        return error_set(
+            taking->error,
+            "%s: records virtual tables, which a snapshot cannot take from memory; let "
+            "the program write its profile",
+            taking->module->name);
+    return taking->memory->operations->is_writable(taking->memory,
+                                                   module_address(taking->module, counters)) ||
+           error_set(taking->error, "%s: its counters are in memory that cannot be written to",
+                     taking->module->name);
+}
+
+static struct profile_section section_in(const struct taking *taking, enum section_kind kind,
+                                         const struct buffer *bytes)
+{
+    const struct coverage_section *section = &taking->coverage->sections[kind];
+
+    return (struct profile_section){
+        section->size == 0 ? 0 : module_address(taking->module, section->address),
+        buffer_view(bytes)};
+}
+
+static bool make(const struct taking *taking, struct taken *taken)
+{
+    const struct profile_source source = {
+        .raw_version = taking->coverage->raw_version,
+        .pointer_size = taking->pointer_size,
+        .big_endian = taking->module->header.big_endian,
+        .binary_ids = buffer_view(&taken->binary_ids),
+        .data = section_in(taking, SECTION_DATA, &taken->data),
+        .counters = section_in(taking, SECTION_COUNTERS, &taken->counters),
+        .bitmap = section_in(taking, SECTION_BITMAP, &taken->bitmap),
+        .names = section_in(taking, SECTION_NAMES, &taken->names),
+    };
+
+    return profile_compose(&taken->profile, &source);
+}
+
+/* Whether the module is still where it was, and is the same one. */
+static bool is_still_there(const struct taking *taking)
+{
+    struct module now;
+    struct error error;
+    bool is_there =
+        !taking->memory->is_running ||
+        (module_read(taking->memory, taking->module->listed, &now, &error) == MODULE_READ &&
+         now.bias == taking->module->bias && uuid_equal(&now.uuid, &taking->module->uuid));
+
+    if (taking->memory->is_running)
+        module_free(&now);
+    return is_there || error_set(taking->error,
+                                 "%s: was unloaded from %s while it was read; take the snapshot "
+                                 "again",
+                                 taking->module->name, taking->memory->name);
+}
+
+bool take_profile(struct memory *memory, const struct module *module,
+                  const struct coverage *coverage, const struct input *file, struct taken *taken,
+                  struct error *error)
+{
+    struct taking taking = {
+        memory,        module, coverage, file, .pointer_size = module->header.wide ? 8 : 4,
+        .error = error};
+
+    if (!profile_record_layout(coverage->raw_version, taking.pointer_size, &taking.layout))
+        return error_set(error, "%s: " PROFILE_VERSION_UNKNOWN "; use LLVM's tools for it",
+                         module->name, PROFILE_VERSION(coverage->raw_version), PROFILE_VERSION_MIN,
+                         PROFILE_VERSION_MAX);
+    if (module->uuid.size != 0 &&
+        !profile_append_binary_id(&taken->binary_ids, coverage->raw_version,
+                                  module->header.big_endian, &module->uuid))
+        return error_out_of_memory(error, module->name, UUID_SIZE_MAX);
+    return check_sections(&taking) && take_counters(&taking, taken) &&
+           take_bitmap(&taking, taken) && take_data(&taking, taken) && take_names(&taking, taken) &&
+           make(&taking, taken) && is_still_there(&taking);
+}
+
+void taken_free(struct taken *taken)
+{
+    buffer_free(&taken->binary_ids);
+    buffer_free(&taken->data);
+    buffer_free(&taken->counters);
+    buffer_free(&taken->bitmap);
+    buffer_free(&taken->names);
+}
