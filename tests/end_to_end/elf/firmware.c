@@ -26,7 +26,7 @@
 /* Before LLVM 19 only targets with a system have records to which no code refers. */
 #define LINUX      "--target=armv7m-linux-gnueabi -fno-pie -mcpu=cortex-m3"
 #define COVERED    "-fprofile-instr-generate -fcoverage-mapping"
-#define EMULATOR   "qemu-system-arm -M mps2-an385 -nodefaults -display none -nic none " \
+#define EMULATOR   "qemu-system-arm -M mps2-an385 -nodefaults -display none " \
                    "-semihosting-config enable=on,target=native -serial stdio"
 
 /* What the emulator has as flash, all of it erased. */
@@ -165,6 +165,7 @@ static const struct row rows[] = {
      .linker = "lld",
      .before = "    .bss (NOLOAD)",
      .changes = {{"        data_end = .;\n", ""},
+                 {"    .before_profile : { LONG(0) } > FLASH\n", ""},
                  {"__stop___llvm_prf_names = .;\n    } > FLASH",
                   "__stop___llvm_prf_names = .;\n    } > RAM AT > FLASH"},
                  {"__stop___llvm_prf_data = .;\n    } > FLASH",
