@@ -188,7 +188,8 @@ static const char *why_not_cut(const struct elf_state *state, const struct image
 {
     const struct elf_image *image = &state->image;
 
-    if ((has_unaligned_segments(image) && !state->is_firmware) || crosses_other_segment(image, hole))
+    if ((has_unaligned_segments(image) && !state->is_firmware) ||
+        crosses_other_segment(image, hole))
         return "its segment cannot be split there";
     if (!segments_are_consistent(image))
         return "the image's program headers contradict each other";
@@ -203,9 +204,9 @@ static bool is_at_end(const GElf_Phdr *phdr, const struct image_section *section
            section->address + section->size == phdr->p_vaddr + phdr->p_filesz;
 }
 
-/* What can go of a loaded section behind its first `reserved` bytes; size 0 if there is nothing: the
- * whole units. From firmware, which is not mapped, goes all that shares no unit of flash with the
- * bytes before or behind it, also where less goes from the file. */
+/* What can go of a loaded section behind its first `reserved` bytes; size 0 if there is nothing:
+ * the whole units. From firmware, which is not mapped, goes all that shares no unit of flash with
+ * the bytes before or behind it, also where less goes from the file. */
 static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
                                  uint64_t reserved, uint64_t unit)
 {

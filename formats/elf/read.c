@@ -101,8 +101,8 @@ static bool read_tables(struct elf_image *image, struct error *error)
 static bool is_apart_from(const GElf_Phdr *phdr, const GElf_Phdr *others, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (others[i].p_type == PT_LOAD && ranges_overlap(phdr->p_vaddr, phdr->p_memsz,
-                                                          others[i].p_vaddr, others[i].p_memsz))
+        if (others[i].p_type == PT_LOAD &&
+            ranges_overlap(phdr->p_vaddr, phdr->p_memsz, others[i].p_vaddr, others[i].p_memsz))
             return false;
     }
     return true;

@@ -2,8 +2,8 @@
  * The tables of an ELF image, read through libelf and checked.
  *
  * elf_image_open checks, once, everything that the rest of the ELF code relies on. After it has
- * returned true, every program header and section lies inside the file, the loadable segments do not
- * overlap in memory, and no sum of an offset or address and a size wraps around. They are in
+ * returned true, every program header and section lies inside the file, the loadable segments do
+ * not overlap in memory, and no sum of an offset or address and a size wraps around. They are in
  * ascending order, too, except in executables, where a linker script may have put RAM before flash.
  */
 #ifndef COVSPLIT_FORMATS_ELF_READ_H

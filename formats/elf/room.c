@@ -421,8 +421,8 @@ static bool is_sound(const struct elf_state *state, const struct image_section *
     return state->moved.size <= names->size && nobody_refers_to_moves(state);
 }
 
-/* The table of firmware is not loaded, so it may grow into whatever gap is behind it, and if that is
- * too small, all that follows it in the file moves on. */
+/* The table of firmware is not loaded, so it may grow into whatever gap is behind it, and if that
+ * is too small, all that follows it in the file moves on. */
 static bool make_room_in_file(struct elf_state *state, uint64_t new_end, uint64_t unit)
 {
     const struct elf_image *image = &state->image;

@@ -29,7 +29,9 @@ void reset(void)
 }
 
 __attribute__((section(".vectors"), used)) static void *const vectors[16] = {
-    stack_top, reset, [2 ... 15] = fail,
+    stack_top,
+    reset,
+    [2 ... 15] = fail,
 };
 
 /* Compilers call these two, also in code without a C library. */

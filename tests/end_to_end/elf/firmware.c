@@ -1,6 +1,6 @@
 /*
- * Firmware: images by a linker script for a processor without a system, as in share/examples/device,
- * with that example's sources and many forms of its script.
+ * Firmware: images by a linker script for a processor without a system, as in
+ * share/examples/device, with that example's sources and many forms of its script.
  *
  * QEMU emulates the board, and runs what a debugger would load (the segments, at their load
  * addresses) and what would be written to flash (objcopy -O binary), of the image and of the split
@@ -18,16 +18,18 @@
 #include "tests/support/process.h"
 #include "tests/support/suite.h"
 
-#define EXAMPLE    COVSPLIT_FIXTURE_DIRECTORY "/../../share/examples/device"
-#define DEVICE     COVSPLIT_FIXTURE_DIRECTORY "/../../device"
-#define COMMON     "-Os -g -ffreestanding -ffunction-sections -fdata-sections -fno-unwind-tables " \
-                   "-fno-asynchronous-unwind-tables -I" DEVICE " -I" EXAMPLE
-#define NONE       "--target=thumbv7m-none-eabi -mcpu=cortex-m3"
+#define EXAMPLE COVSPLIT_FIXTURE_DIRECTORY "/../../share/examples/device"
+#define DEVICE  COVSPLIT_FIXTURE_DIRECTORY "/../../device"
+#define COMMON                                                                                     \
+    "-Os -g -ffreestanding -ffunction-sections -fdata-sections -fno-unwind-tables "                \
+    "-fno-asynchronous-unwind-tables -I" DEVICE " -I" EXAMPLE
+#define NONE "--target=thumbv7m-none-eabi -mcpu=cortex-m3"
 /* Before LLVM 19 only targets with a system have records to which no code refers. */
-#define LINUX      "--target=armv7m-linux-gnueabi -fno-pie -mcpu=cortex-m3"
-#define COVERED    "-fprofile-instr-generate -fcoverage-mapping"
-#define EMULATOR   "qemu-system-arm -M mps2-an385 -nodefaults -display none " \
-                   "-semihosting-config enable=on,target=native -serial stdio"
+#define LINUX   "--target=armv7m-linux-gnueabi -fno-pie -mcpu=cortex-m3"
+#define COVERED "-fprofile-instr-generate -fcoverage-mapping"
+#define EMULATOR                                                                                   \
+    "qemu-system-arm -M mps2-an385 -nodefaults -display none "                                     \
+    "-semihosting-config enable=on,target=native -serial stdio"
 
 /* What the emulator has as flash, all of it erased. */
 #define FLASH_SIZE (64u << 10)
@@ -53,13 +55,14 @@ struct row {
     const char *link_options; /* NULL: -n and a build ID */
     const char *others;       /* compiler and words for the rest but the runtime; NULL: the same */
     const char *runtime;      /* and for that */
-    const char *before; /* the part of the script that names and records are put before; NULL: none */
+    const char
+        *before; /* the part of the script that names and records are put before; NULL: none */
     struct change changes[CHANGES_MAX];
-    const char *source;  /* one more; NULL: none */
-    const char *names;   /* why names and data stay; NULL: they go */
+    const char *source; /* one more; NULL: none */
+    const char *names;  /* why names and data stay; NULL: they go */
     const char *data;
-    size_t flash_min; /* the flash image ends so many bytes earlier, at least */
-    size_t load_min;  /* so many bytes fewer are loaded, at least */
+    size_t flash_min;  /* the flash image ends so many bytes earlier, at least */
+    size_t load_min;   /* so many bytes fewer are loaded, at least */
     const char *error; /* the image is refused; NULL: it is split */
 };
 
@@ -138,15 +141,15 @@ static const struct row rows[] = {
      .clang = "22",
      .linker = "lld",
      .before = "    .ARM.exidx",
-     .changes = {{"SECTIONS\n{",
-                  "PHDRS { flash PT_LOAD FLAGS(7); ram PT_LOAD FLAGS(6); bss PT_LOAD FLAGS(6); }\n\n"
-                  "SECTIONS\n{"},
-                 {"KEEP(*(.vectors)) } > FLASH", "KEEP(*(.vectors)) } > FLASH :flash"},
-                 {"> RAM AT > FLASH", "> RAM AT > FLASH :ram"},
-                 {"*(.bss .bss.* COMMON) } > RAM", "*(.bss .bss.* COMMON) } > RAM AT > RAM :bss"},
-                 {".ARM.exidx : {", ".behind : { *(.text.thermostat_*) } > FLASH\n    .ARM.exidx : {"},
-                 {"*(.text .text.*)",
-                  "*(.text EXCLUDE_FILE(*thermostat.o) .text.*) *(.text.[a-su-z]*)"}},
+     .changes =
+         {{"SECTIONS\n{",
+           "PHDRS { flash PT_LOAD FLAGS(7); ram PT_LOAD FLAGS(6); bss PT_LOAD FLAGS(6); }\n\n"
+           "SECTIONS\n{"},
+          {"KEEP(*(.vectors)) } > FLASH", "KEEP(*(.vectors)) } > FLASH :flash"},
+          {"> RAM AT > FLASH", "> RAM AT > FLASH :ram"},
+          {"*(.bss .bss.* COMMON) } > RAM", "*(.bss .bss.* COMMON) } > RAM AT > RAM :bss"},
+          {".ARM.exidx : {", ".behind : { *(.text.thermostat_*) } > FLASH\n    .ARM.exidx : {"},
+          {"*(.text .text.*)", "*(.text EXCLUDE_FILE(*thermostat.o) .text.*) *(.text.[a-su-z]*)"}},
      .load_min = 900},
     {.name = "counters from flash",
      .clang = "19",
@@ -231,13 +234,11 @@ static const char *script_of(const struct row *row)
 static void compile(const struct row *row, const char *directory, const char *source,
                     const char *name, const char *own, const char *more)
 {
-    const char *compiler =
-        own != NULL ? own
-                    : text_format("clang-%s %s", row->clang,
-                                  row->target != NULL ? row->target : NONE);
+    const char *compiler = own != NULL ? own
+                                       : text_format("clang-%s %s", row->clang,
+                                                     row->target != NULL ? row->target : NONE);
     run_words(directory, text_format("%s " COMMON " %s %s -c -o %s.o %s", compiler,
-                                     row->options != NULL ? row->options : "", more, name,
-                                     source));
+                                     row->options != NULL ? row->options : "", more, name, source));
 }
 
 /* Makes app.elf. */
@@ -245,19 +246,18 @@ static void build(const struct row *row, const char *directory)
 {
     static const char *const covered[] = {"main", "thermostat"};
     static const char *const others[] = {"start", "board", "profile"};
-    const char *link_options =
-        row->link_options != NULL ? row->link_options : "-n --build-id=sha1";
-    const char *linker = strcmp(row->linker, "lld") == 0 ? tool(row, "ld.lld")
-                                                         : "arm-linux-gnueabihf-ld";
+    const char *link_options = row->link_options != NULL ? row->link_options : "-n --build-id=sha1";
+    const char *linker =
+        strcmp(row->linker, "lld") == 0 ? tool(row, "ld.lld") : "arm-linux-gnueabihf-ld";
     const char *objects = "start.o board.o profile.o main.o thermostat.o stream.o runtime.o";
 
     for (size_t i = 0; i < sizeof covered / sizeof *covered; i++) {
-        compile(row, directory, text_format(EXAMPLE "/%s.c", covered[i]), covered[i],
-                NULL, row->covered != NULL ? row->covered : COVERED);
+        compile(row, directory, text_format(EXAMPLE "/%s.c", covered[i]), covered[i], NULL,
+                row->covered != NULL ? row->covered : COVERED);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        compile(row, directory, text_format(EXAMPLE "/%s.c", others[i]), others[i],
-                row->others, "");
+        compile(row, directory, text_format(EXAMPLE "/%s.c", others[i]), others[i], row->others,
+                "");
     }
     compile(row, directory, DEVICE "/stream.c", "stream", row->runtime, "");
     compile(row, directory, DEVICE "/runtime.c", "runtime", row->runtime, "");
@@ -284,8 +284,7 @@ static const char *emulate(const char *directory, const char *image, const char 
 }
 
 /* The flash after objcopy: what is not in the image is erased. Returns where it ends. */
-static size_t write_flash(const char *directory, const char *image,
-                          const char *flash)
+static size_t write_flash(const char *directory, const char *image, const char *flash)
 {
     uint8_t *bytes = malloc(FLASH_SIZE);
     struct contents binary;
@@ -368,9 +367,9 @@ static size_t check_memory(const char *directory)
 
 static const char *report(const struct row *row, const char *directory, bool is_split)
 {
-    const char *words = text_format("%s export --format=lcov %s -instr-profile=%s.profdata",
-                                    tool(row, "llvm-cov"), is_split ? "split.elf" : "app.elf",
-                                    is_split ? "split" : "app");
+    const char *words =
+        text_format("%s export --format=lcov %s -instr-profile=%s.profdata", tool(row, "llvm-cov"),
+                    is_split ? "split.elf" : "app.elf", is_split ? "split" : "app");
     struct command command =
         is_split ? covsplit_words(directory, text_format("run --sidecar side -- %s", words))
                  : command_words(directory, "%s", words);
@@ -409,9 +408,8 @@ static void check_reason(const char *messages, const char *section, const char *
 static void check_split(const struct row *row, const char *directory)
 {
     const char *expected = emulate(directory, "app.elf", "app.profraw");
-    const char *messages = covsplit_run_words(
-                               directory, 0, "split -o split.elf --sidecar side app.elf")
-                               .errors;
+    const char *messages =
+        covsplit_run_words(directory, 0, "split -o split.elf --sidecar side app.elf").errors;
     size_t flash, split_flash;
 
     check_reason(messages, "__llvm_prf_names", row->names);
