@@ -16,6 +16,7 @@
 #include "tests/support/elf_file.h"
 #include "tests/support/file_system.h"
 #include "tests/support/process.h"
+#include "tests/support/program.h"
 #include "tests/support/suite.h"
 
 #define EXAMPLE COVSPLIT_FIXTURE_DIRECTORY "/../../share/examples/device"
@@ -32,7 +33,7 @@
     "-semihosting-config enable=on,target=native -serial stdio"
 
 /* What the emulator has as flash, all of it erased. */
-#define FLASH_SIZE (64u << 10)
+#define FLASH_SIZE (256u << 10)
 #define ERASED     0xff
 
 /* Where the script has names and records: from here to its end. */
@@ -59,6 +60,7 @@ struct row {
         *before; /* the part of the script that names and records are put before; NULL: none */
     struct change changes[CHANGES_MAX];
     const char *source; /* one more; NULL: none */
+    unsigned functions; /* covered ones, beside those of the example */
     const char *names;  /* why names and data stay; NULL: they go */
     const char *data;
     size_t flash_min;  /* the flash image ends so many bytes earlier, at least */
@@ -70,6 +72,13 @@ struct row {
 
 static const struct row rows[] = {
     {.name = "example", .clang = "19", .linker = "lld", .flash_min = 1000, .load_min = 1000},
+    {.name = "600 functions",
+     .clang = "19",
+     .linker = "lld",
+     .link_options = "-n --build-id=sha1 -u many_run",
+     .functions = 600,
+     .flash_min = 28000,
+     .load_min = 28000},
     {.name = "pages of 64 KiB, MC/DC",
      .clang = "22",
      .linker = "lld",
@@ -265,6 +274,11 @@ static void build(const struct row *row, const char *directory)
         file_write_text(path_join(directory, "more.c"), row->source);
         compile(row, directory, "more.c", "more", NULL, "");
         objects = text_format("%s more.o", objects);
+    }
+    if (row->functions != 0) {
+        source_generate(path_join(directory, "many.c"), LANGUAGE_C, "many", row->functions);
+        compile(row, directory, "many.c", "many", NULL, COVERED);
+        objects = text_format("%s many.o", objects);
     }
     file_write_text(path_join(directory, "device.ld"), script_of(row));
     run_words(directory, text_format("%s %s --gc-sections -T device.ld -o app.elf %s", linker,
