@@ -189,11 +189,38 @@ static const char *find_profile(const char *directory, const char *image)
     return NULL;
 }
 
+/* The profiles of a process: one for each image, and that of the library that it loads again. */
+#define PROFILES (IMAGES + 1)
+
+static bool is_equal(const char *path, const char *other)
+{
+    struct verdict verdict = {0};
+    return files_equal(path, other, &verdict);
+}
+
+static void compare_loaded(const char *to, const char *work)
+{
+    const char *loaded = text_format("%s/%s/loaded.profraw", place, work);
+    const char *again = text_format("%s/%s/again.profraw", place, work);
+    struct text_list names = directory_list(path_join(place, to));
+    const char *taken[2] = {NULL, NULL};
+    for (size_t i = 0; i < names.count; i++) {
+        if (strncmp(names.items[i], "libsecond", 9) == 0) {
+            taken[taken[0] != NULL] = text_format("%s/%s/%s", place, to, names.items[i]);
+        }
+    }
+    ck_assert_ptr_nonnull(taken[1]);
+    bool in_order = is_equal(loaded, taken[0]);
+    files_assert_equal(loaded, taken[!in_order], to);
+    files_assert_equal(again, taken[in_order], to);
+}
+
 /* Compares the profiles in a directory of snapshots with what the process has written. */
 static void compare(const char *to, const char *work)
 {
-    ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES);
-    for (size_t i = 0; i < IMAGES; i++) {
+    ck_assert_uint_eq(directory_list(path_join(place, to)).count, PROFILES);
+    compare_loaded(to, work);
+    for (size_t i = 0; i + 1 < IMAGES; i++) {
         const char *taken = find_profile(to, images[i].image);
         ck_assert_msg(taken != NULL, "%s: %s is missing", to, images[i].image);
         files_assert_equal(text_format("%s/%s/%s", place, work, images[i].written), taken, to);
@@ -307,7 +334,7 @@ START_TEST(test_report)
     const char *cov = versioned_tool("llvm-cov", clang_version);
     run_or_abort(place, profdata, "merge", "-o", "original.profdata",
                  "original-run/program.profraw", "original-run/linked.profraw",
-                 "original-run/loaded.profraw", NULL);
+                 "original-run/loaded.profraw", "original-run/again.profraw", NULL);
     covsplit_assert(0, place, "merge", "--llvm-profdata", profdata, "--store", "sidecars", "-o",
                     "taken.profdata", "taken", NULL);
     const char *original =
@@ -318,7 +345,7 @@ START_TEST(test_report)
         covsplit_run(place, "run", "--store", "sidecars", "--", cov, "report", "split/app",
                      "-object", "split/libfirst.so", "-object", "split/libsecond.so",
                      "-instr-profile=taken.profdata", NULL);
-    ck_assert_str_eq(outcome.output, original);
+    ck_assert_msg(strcmp(outcome.output, original) == 0, "the reports differ");
 }
 END_TEST
 
@@ -405,7 +432,7 @@ static void check_lack(const char *target, const char *to)
     struct command command = covsplit_words(place, snapshot_words(target, to, "--store some"));
     struct outcome outcome = command_expect(&command, 1);
     assert_contains(outcome.errors, "libsecond.so: has coverage");
-    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), 1);
+    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), 2);
     ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES - 1);
     ck_assert_ptr_null(find_profile(to, "libsecond.so"));
 }
