@@ -181,6 +181,25 @@ static enum module_state read_tables(struct memory *memory, struct module *modul
     return state;
 }
 
+/* A program can also map a file whole, to read it: its own executable for a backtrace, say. Then
+ * none of the segments that would be writable is. (Of a loaded file, some become constant.) */
+static bool is_loaded(struct memory *memory, const struct module *module)
+{
+    bool should_be = false;
+
+    for (size_t i = 0; i < module->load_count; i++) {
+        const struct elf_segment *load = &module->loads[i];
+
+        if ((load->flags & PF_W) == 0 || load->memory_size == 0)
+            continue;
+        should_be = true;
+        if (memory->operations->is_writable(
+                memory, module_address(module, load->address + load->memory_size - 1)))
+            return true;
+    }
+    return !should_be;
+}
+
 enum module_state module_read(struct memory *memory, const struct memory_module *listed,
                               struct module *module, struct error *error)
 {
@@ -193,7 +212,9 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
         module->name = module->name_text;
     }
     state = read_header(memory, module, error);
-    return state == MODULE_READ ? read_tables(memory, module, error) : state;
+    if (state == MODULE_READ)
+        state = read_tables(memory, module, error);
+    return state != MODULE_READ || is_loaded(memory, module) ? state : MODULE_IS_NONE;
 }
 
 void module_free(struct module *module)

@@ -15,6 +15,7 @@
 
 #include "common/base/numbers.h"
 #include "common/llvm/profile_compose.h"
+#include "split/snapshot/values.h"
 
 /* Memory is copied in pieces, so that a false size allocates no more than there is memory for. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
@@ -200,19 +201,6 @@ static bool take_bitmap(const struct taking *taking, struct taken *taken)
 
 /* ---- data and names ---- */
 
-static bool check_records(const struct taking *taking, struct bytes data)
-{
-    for (uint64_t i = 0; i < data.size; i += taking->layout.record_size) {
-        if (profile_record_has_value_sites(&taking->layout, data.data + i,
-                                           taking->module->header.big_endian))
-            return error_set(taking->error,
-                             "%s: records values (as IR PGO does), which a snapshot cannot take "
-                             "from memory; let the program write its profile",
-                             taking->module->name);
-    }
-    return true;
-}
-
 static bool take_data(const struct taking *taking, struct taken *taken)
 {
     const struct coverage_section *section = &taking->coverage->sections[SECTION_DATA];
@@ -220,7 +208,8 @@ static bool take_data(const struct taking *taking, struct taken *taken)
 
     return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
                         profile_count_items(section->size, item) * item, &taken->data) &&
-           check_records(taking, buffer_view(&taken->data));
+           values_take(taking->memory, taking->module, &taking->layout, buffer_view(&taken->data),
+                       &taken->values, taking->error);
 }
 
 /* The bytes of the section in the file; false if the program could have written to them. */
@@ -314,6 +303,7 @@ static bool make(const struct taking *taking, struct taken *taken)
         .counters = section_in(taking, SECTION_COUNTERS, &taken->counters),
         .bitmap = section_in(taking, SECTION_BITMAP, &taken->bitmap),
         .names = section_in(taking, SECTION_NAMES, &taken->names),
+        .value_data = buffer_view(&taken->values),
     };
 
     return profile_compose(&taken->profile, &source);
@@ -365,4 +355,5 @@ void taken_free(struct taken *taken)
     buffer_free(&taken->counters);
     buffer_free(&taken->bitmap);
     buffer_free(&taken->names);
+    buffer_free(&taken->values);
 }
