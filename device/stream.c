@@ -22,6 +22,8 @@
 
 #define WORD sizeof(uint64_t)
 
+_Static_assert(sizeof(struct covsplit_device) <= 512, "the state is as small as is promised");
+
 void *memcpy(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);
 
