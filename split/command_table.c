@@ -125,6 +125,12 @@ static const struct option_description join_options[] = {
 
 static const struct option_description correlate_options[] = {
     OUTPUT("write the full raw profile to OUT"),
+    VALUE(OPTION_COUNTERS, TEXT, "counters", NO_LETTER, "DUMP",
+          "make the profile of DUMP, a copy of the counters in memory"),
+    VALUE(OPTION_BITMAP, TEXT, "bitmap", NO_LETTER, "DUMP",
+          "with --counters: a copy of the bitmap, if the image has one (MC/DC)"),
+    VALUE(OPTION_UUID, UUID, "uuid", NO_LETTER, "HEX",
+          "with --counters: the UUID of the image, or its beginning"),
     SIDECARS("the sidecar, or a directory that has it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
@@ -269,8 +275,9 @@ static const struct command commands[] = {
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
      "                      [--format FORMAT] -o OUT PROFILE...",
-     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
-     "those, one per line). Lightweight and full raw profiles may be mixed. The format is\n"
+     "A PROFILE is a file, a directory (all files in it and below), a FIFO, '-' for standard\n"
+     "input, or @FILE (a list of those, one per line; '@-': on standard input). Lightweight and "
+     "full raw profiles may be mixed. The format is\n"
      "given by the end of OUT, .profraw or .profdata, or by --format. A profraw file has one\n"
      "full raw profile for each image. A profdata file is made from these by llvm-profdata:\n"
      "the one that --llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that\n"
@@ -329,12 +336,19 @@ static const struct command commands[] = {
      "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
      OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"correlate", "Make a full raw profile from a lightweight one",
-     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE",
+     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE\n"
+     "       covsplit correlate --counters DUMP [--bitmap DUMP] [--uuid HEX]\n"
+     "                          [--sidecar FILE | --store DIR] -o OUT",
      "OUT is the profile that the unsplit image would have written, except that it has each\n"
      "name once and uncompressed, which llvm-profdata reads faster. A profile that lacks\n"
-     "nothing is copied.\n"
+     "nothing is copied. PROFILE may be sparse, a FIFO, or '-' for standard input.\n"
+     "\n"
+     "With --counters, OUT is the profile of an image whose counters were copied from memory,\n"
+     "by a debugger for example; 'covsplit show --map' says where they are. DUMP is a plain\n"
+     "copy of exactly that section. The sidecar says what is in it: give --uuid, or --sidecar\n"
+     "and a file.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
+     OPTIONS(correlate_options), "PROFILE", 0, 1, command_correlate},
     {"snapshot", "Take the profiles of a running process, or of a core",
      "(--pid PID... | --core FILE...) [[--sidecar FILE]... | --store DIR]\n"
      "                         [--memory-limit SIZE] [--json | -v] -o DIR",
