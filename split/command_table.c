@@ -192,6 +192,9 @@ static const struct option_description run_options[] = {
 };
 
 static const struct option_description show_options[] = {
+    FLAG(OPTION_MAP, "map", NO_LETTER,
+         "show where the counters are in memory, and how to copy them with gdb"),
+    STORE("with --map: look for UUIDs in the store DIR"),
     MEMORY_LIMIT,
     JSON("FILE"),
 };
@@ -376,12 +379,18 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
+    {"show", "Describe images, sidecars, objects and raw profiles",
+     "[--memory-limit SIZE] [--json] FILE...\n"
+     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...",
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
      "place and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
-     "object or a raw profile, it is 'present'.\n",
+     "object or a raw profile, it is 'present'. FILE may be a FIFO, or '-' for standard input.\n"
+     "\n"
+     "With --map, FILE is a sidecar or an image, or there is the UUID of a sidecar or its\n"
+     "beginning. The commands that are printed copy counters and bitmap in gdb, to make a\n"
+     "profile of them with 'covsplit correlate --counters'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"
