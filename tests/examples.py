@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
-"""Runs the examples in share/examples: the script as it is, and the Dockerfile without Docker.
+"""Runs the examples in share/examples: the script as it is, the Dockerfile without Docker, and the device
+in QEMU.
 
 Usage: examples.py COVSPLIT
 
 Each stage of the Dockerfile becomes a directory, in which sh runs its RUN lines in its WORKDIR; the line
 that installs packages is left out, since they are installed. Both must give the same report.
+
+Of the device, the commands of its README are run. All must give the same report, and the README's table
+of sizes must be true.
 """
 
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -89,6 +94,73 @@ def follow(dockerfile, context, work, environment):
     return stages
 
 
+# What the device's README says may differ by this much: compilers change.
+TOLERANCE = 0.03
+
+
+def loaded(image):
+    """How many bytes of a 32-bit ELF image are loaded."""
+    content = image.read_bytes()
+    table, = struct.unpack_from("<I", content, 28)
+    count, = struct.unpack_from("<H", content, 44)
+    headers = [struct.unpack_from("<8I", content, table + 32 * i) for i in range(count)]
+    return sum(header[4] for header in headers if header[0] == 1)
+
+
+def section_size(image, name, environment):
+    table = run(["llvm-readelf", "-SW", image], image.parent, environment)
+    return int(re.search(rf" {name} +\S+ +\S+ +\S+ +(\S+)", table)[1], 16)
+
+
+def check_sizes(readme, found):
+    """The table's rows, in their order."""
+    table = re.findall(r"^\| ([^|]*) \| ([\d,]*) ?\| ([\d,]*) \|$", readme, re.M)
+    if [row[0] for row in table] != list(found):
+        fail(f"the table of sizes has the rows {[row[0] for row in table]}")
+    for name, *said in table:
+        for text, size in zip(said, found[name]):
+            said_size = int(text.replace(",", "") or 0)
+            if abs(said_size - size) > TOLERANCE * size:
+                fail(f"{name}: the README says {text}, found {size}")
+
+
+def run_device(work, environment):
+    source, place = EXAMPLES / "device", work / "device"
+    shutil.copytree(source, place)
+    readme = (source / "README.md").read_text()
+    environment = {**environment, "MAKEFLAGS": f"DEVICE={EXAMPLES.parent.parent / 'device'}"}
+    build, reports, found = place / "build", [], {}
+
+    for number, commands in enumerate(re.findall(r"```sh\n(.*?)```", readme, re.S)):
+        text = run(["sh", "-ec", commands], place, environment)
+        if text.count("cooling at 24.2, target 21.5, switched 4\n") != 1:
+            fail(f"what the device said:\n{text}")
+        reports.append(text[text.index("\nFilename"):])
+        if number == 0:
+            run(["make", "build/unsplit.bin"], place, environment)
+            run(["qemu-system-arm", "-M", "mps2-an385", "-nodefaults", "-display", "none",
+                 "-semihosting-config", "enable=on,target=native", "-kernel", "build/unsplit.bin",
+                 "-serial", "null", "-serial", "file:build/unsplit.profraw"], place, environment)
+            images, counters = [build / "unsplit.elf", build / "app.elf"], "__llvm_prf_cnts"
+            found = {
+                "flash, up to the end of the image":
+                    [image.with_suffix(".bin").stat().st_size for image in images],
+                "bytes that are written to it": [loaded(image) for image in images],
+                "profile of a run":
+                    [image.with_suffix(".profraw").stat().st_size for image in images],
+                "the same, sparse": [0, 0],
+                "counters, in RAM":
+                    [section_size(image, counters, environment) for image in images],
+                "sidecar, on the host":
+                    [0, next(place.glob("sidecars/.build-id/*/*")).stat().st_size],
+            }
+        elif "SPARSE" in commands:
+            found["the same, sparse"][1] = (build / "app.profraw").stat().st_size
+    if len(reports) != 2 or len(set(reports)) != 1:
+        fail("the device's reports differ:\n" + "\n".join(reports))
+    check_sizes(readme, found)
+
+
 def main():
     covsplit = pathlib.Path(sys.argv[1]).resolve()
     work = pathlib.Path(tempfile.mkdtemp(prefix="covsplit-examples-"))
@@ -113,6 +185,8 @@ def main():
         lines = re.search(r"```sh\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.S)[1]
         report = "".join(line + "\n" for line in lines.splitlines() if not line.startswith("docker "))
         check_report(run(["sh", "-ec", report], work, environment))
+
+        run_device(work, environment)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print("the examples came to their reports")

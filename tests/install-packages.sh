@@ -20,7 +20,7 @@ for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")
 done
 # for other machines: compilers, C libraries and GNU ld, and emulators to run their programs
-packages+=(qemu-user)
+packages+=(qemu-user qemu-system-arm)
 for triple in aarch64-linux-gnu arm-linux-gnueabihf i686-linux-gnu powerpc64le-linux-gnu \
     s390x-linux-gnu mips64el-linux-gnuabi64 riscv64-linux-gnu; do
     packages+=("gcc-$triple")

@@ -35,7 +35,12 @@ static bool is_linked(struct bytes bytes)
 
 static bool open_image(struct planning *planning, struct error *error)
 {
-    return elf_image_open(&state_of(planning)->image, planning->input, error);
+    struct elf_state *state = state_of(planning);
+
+    if (!elf_image_open(&state->image, planning->input, error))
+        return false;
+    state->is_firmware = elf_is_firmware(&state->image);
+    return true;
 }
 
 static void close_image(struct planning *planning)
@@ -174,10 +179,17 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
     return false;
 }
 
+/* Also of one that firmware copies from there: its load address follows what is before it in
+ * flash. */
 static bool is_start_of_section(const struct planning *planning, uint64_t address)
 {
     const struct elf_image *image = image_of(planning);
 
+    for (size_t i = 0; i < image->phnum; i++) {
+        if (image->phdrs[i].p_type == PT_LOAD && image->phdrs[i].p_filesz != 0 &&
+            image->phdrs[i].p_paddr == address)
+            return true;
+    }
     for (size_t i = 1; i < image->shnum; i++) {
         if ((image->shdrs[i].sh_flags & SHF_ALLOC) != 0 && image->shdrs[i].sh_addr == address)
             return true;
@@ -286,6 +298,21 @@ static bool is_where_loaded(const struct elf_state *state, size_t index)
                                       shdr->sh_offset - state->image.phdrs[segment].p_offset;
 }
 
+/* Whether code copies the section before it runs from where it is loaded: that code reads all of
+ * it, with what is cut, and memory of some kinds cannot be read where nothing was written. A kernel
+ * is copied as a whole, by its loader. */
+static bool is_copied(const struct elf_state *state, const GElf_Shdr *shdr)
+{
+    const struct elf_image *image = &state->image;
+    size_t own = elf_segment_of(image, shdr->sh_addr, shdr->sh_size);
+    size_t first = elf_segment_of(image, image->ehdr.e_entry & ~image->machine->state_bit, 1);
+    const GElf_Phdr *phdr = &image->phdrs[own];
+
+    return state->is_firmware && phdr->p_paddr != phdr->p_vaddr &&
+           (first == NO_INDEX || phdr->p_paddr - phdr->p_vaddr !=
+                                     image->phdrs[first].p_paddr - image->phdrs[first].p_vaddr);
+}
+
 static bool check_claims(struct planning *planning, enum section_kind kind)
 {
     struct elf_state *state = state_of(planning);
@@ -295,6 +322,10 @@ static bool check_claims(struct planning *planning, enum section_kind kind)
     if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
         !is_where_loaded(state, index))
         return image_plan_keep(planning->plan, kind, "it is not loaded as covsplit expects");
+    if (is_copied(state, shdr))
+        return image_plan_keep(planning->plan, kind,
+                               "the image copies it from flash to RAM when it starts; let the "
+                               "linker script leave it in flash");
     if (!is_alone(state, kind))
         return false;
     return elf_retained_is_known(&state->image) ||

@@ -12,6 +12,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/* In firmware, cuts of the file are multiples of this at least, which keeps its tables aligned; and
+ * segments are split at multiples of the largest unit in which flash memory is written, so that no
+ * two of them share one. */
+#define FILE_UNIT  UINT64_C(16)
+#define FLASH_UNIT UINT64_C(32)
+
 static uint64_t page_size(const struct elf_state *state)
 {
     return state->image.machine->page_size;
@@ -65,11 +71,14 @@ static uint64_t padding_end(const struct elf_state *state, uint64_t end)
 
 /* True if notes follow in the file. The runtime looks for them by their offset, rightly or wrongly
  * (see elf/room.c), and a cut before them would make it look elsewhere. */
-static bool notes_follow(const struct elf_image *image, uint64_t offset)
+static bool notes_follow(const struct elf_state *state, uint64_t offset)
 {
+    const struct elf_image *image = &state->image;
+
     for (size_t i = 0; i < image->phnum; i++) {
         const GElf_Phdr *phdr = &image->phdrs[i];
-        if (phdr->p_type == PT_NOTE && phdr->p_filesz != 0 && phdr->p_offset >= offset)
+        if (phdr->p_type == PT_NOTE && phdr->p_filesz != 0 && phdr->p_offset >= offset &&
+            !state->is_firmware)
             return true;
     }
     return false;
@@ -83,7 +92,7 @@ static bool cut_unloaded(struct elf_state *state, const struct image_section *se
     uint64_t alignment = alignment_behind(state, end);
     uint64_t cut = align_down(padding_end(state, end) - start, alignment);
 
-    if (notes_follow(&state->image, end))
+    if (notes_follow(state, end))
         cut = 0;
     return planning_empty(&state->base, section, rest, start, start + cut);
 }
@@ -110,9 +119,10 @@ static bool cut_retained_relocations(struct elf_state *state)
 
 /* Cuts shift what is behind them in the file; they are multiples of the alignment of every segment,
  * so that all segments stay congruent. */
-static uint64_t cut_unit(const struct elf_image *image)
+static uint64_t cut_unit(const struct elf_state *state)
 {
-    uint64_t unit = image->machine->page_size;
+    const struct elf_image *image = &state->image;
+    uint64_t unit = state->is_firmware ? FILE_UNIT : page_size(state);
 
     for (size_t i = 0; i < image->phnum; i++) {
         if (image->phdrs[i].p_type == PT_LOAD && image->phdrs[i].p_align > unit)
@@ -173,14 +183,17 @@ static bool segments_are_consistent(const struct elf_image *image)
 }
 
 /* Why the segment cannot be split around the hole; NULL if it can. */
-static const char *why_not_cut(const struct elf_image *image, const struct image_section *section,
+static const char *why_not_cut(const struct elf_state *state, const struct image_section *section,
                                const struct elf_hole *hole)
 {
-    if (has_unaligned_segments(image) || crosses_other_segment(image, hole))
+    const struct elf_image *image = &state->image;
+
+    if ((has_unaligned_segments(image) && !state->is_firmware) ||
+        crosses_other_segment(image, hole))
         return "its segment cannot be split there";
     if (!segments_are_consistent(image))
         return "the image's program headers contradict each other";
-    if (notes_follow(image, section->offset))
+    if (notes_follow(state, section->offset))
         return "notes that the profile runtime reads follow it; link so that they precede it";
     return NULL;
 }
@@ -191,22 +204,27 @@ static bool is_at_end(const GElf_Phdr *phdr, const struct image_section *section
            section->address + section->size == phdr->p_vaddr + phdr->p_filesz;
 }
 
-/* The whole units of a loaded section behind its first `reserved` bytes; size 0 if there are
- * none. */
+/* What can go of a loaded section behind its first `reserved` bytes; size 0 if there is nothing:
+ * the whole units. From firmware, which is not mapped, goes all that shares no unit of flash with
+ * the bytes before or behind it, also where less goes from the file. */
 static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
                                  uint64_t reserved, uint64_t unit)
 {
-    uint64_t start = align_up(section->address + reserved, unit);
-    uint64_t end = align_down(section->address + section->size, unit);
+    uint64_t step = state->is_firmware ? FLASH_UNIT : unit;
+    uint64_t start = align_up(section->address + reserved, step);
+    uint64_t end = section->address + section->size;
     struct elf_hole hole = {
         .segment = elf_segment_of(&state->image, section->address, section->size),
         .address = start,
     };
 
-    if (reserved < section->size && end > start)
-        hole.size = end - start;
     hole.is_at_end =
         hole.segment != NO_INDEX && is_at_end(&state->image.phdrs[hole.segment], section);
+    if (!state->is_firmware || !hole.is_at_end)
+        end = align_down(end, step);
+    if (reserved < section->size && end > start)
+        hole.size = end - start;
+    hole.cut = align_down(hole.size, unit);
     return hole;
 }
 
@@ -231,6 +249,14 @@ static void explain_alignment(const struct elf_state *state, struct image_sectio
     uint64_t reserved = reserved_bytes(state, section);
     struct elf_hole pages = find_hole(state, section, reserved, page_size(state));
 
+    if (state->is_firmware) {
+        if (hole->size - hole->cut >= page_size(state))
+            snprintf(section->reason, sizeof(section->reason),
+                     "%" PRIu64 " bytes of zeros stay in the file, but not in the device: the "
+                     "image's segments are aligned to %" PRIu64 " bytes; link with -n",
+                     hole->size - hole->cut, cut_unit(state));
+        return;
+    }
     if (pages.size == hole->size)
         return;
     if (hole->size == 0)
@@ -238,7 +264,7 @@ static void explain_alignment(const struct elf_state *state, struct image_sectio
     snprintf(section->reason, sizeof(section->reason),
              "%" PRIu64 " bytes of zeros stay: the image's segments are aligned to %" PRIu64
              " bytes; link with -z max-page-size=%" PRIu64,
-             pages.size - hole->size, cut_unit(&state->image), page_size(state));
+             pages.size - hole->size, cut_unit(state), page_size(state));
 }
 
 /* The removed sections that are loaded, with the pages that can be cut from each, largest first;
@@ -254,11 +280,11 @@ static size_t find_candidates(struct elf_state *state, struct candidate candidat
 
         if (section->fate == FATE_STAYS || !section->loaded)
             continue;
-        hole = find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
+        hole = find_hole(state, section, reserved_bytes(state, section), cut_unit(state));
         explain_alignment(state, section, &hole);
         if (hole.size == 0)
             continue;
-        problem = why_not_cut(&state->image, section, &hole);
+        problem = why_not_cut(state, section, &hole);
         if (problem != NULL) {
             section->fate = FATE_ZEROED;
             snprintf(section->reason, sizeof(section->reason), "its pages cannot be cut: %s",
@@ -282,7 +308,7 @@ static bool make_room(struct elf_state *state, const struct candidate *candidate
 
     for (size_t i = 0; i < count; i++)
         extra += candidates[i].hole.is_at_end ? 0 : 1;
-    return elf_room_make(state, extra);
+    return elf_room_make(state, extra, cut_unit(state));
 }
 
 static void choose_holes(struct elf_state *state)
@@ -298,7 +324,7 @@ static void choose_holes(struct elf_state *state)
         struct image_section *section = candidates[i].section;
         /* What was moved into the names' range makes the hole there smaller. */
         struct elf_hole hole =
-            find_hole(state, section, reserved_bytes(state, section), cut_unit(&state->image));
+            find_hole(state, section, reserved_bytes(state, section), cut_unit(state));
 
         if (i >= cut) {
             section->fate = FATE_ZEROED;
@@ -337,9 +363,13 @@ static bool empty_loaded(struct elf_state *state, const struct image_section *se
     struct bytes rest = section->kind == SECTION_NAMES
                             ? buffer_view(&state->moved)
                             : planning_rest(&state->base, section->kind, section->size);
-    uint64_t cut = hole == NULL ? end : section->offset + (hole->address - section->address);
+    uint64_t cut_end = end, cut = end;
 
-    return planning_empty(&state->base, section, rest, cut, hole == NULL ? end : cut + hole->size);
+    if (hole != NULL) {
+        cut_end = section->offset + (hole->address - section->address) + hole->size;
+        cut = cut_end - hole->cut;
+    }
+    return planning_empty(&state->base, section, rest, cut, cut_end);
 }
 
 /* Reserves room for the new headers; elf/write.c fills it in once all offsets are known. */

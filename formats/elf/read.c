@@ -98,9 +98,37 @@ static bool read_tables(struct elf_image *image, struct error *error)
     return true;
 }
 
+static bool is_apart_from(const GElf_Phdr *phdr, const GElf_Phdr *others, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (others[i].p_type == PT_LOAD &&
+            ranges_overlap(phdr->p_vaddr, phdr->p_memsz, others[i].p_vaddr, others[i].p_memsz))
+            return false;
+    }
+    return true;
+}
+
+bool elf_segments_are_apart(const struct elf_image *image, const GElf_Phdr *phdrs, size_t count)
+{
+    uint64_t highest = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const GElf_Phdr *phdr = &phdrs[i];
+
+        if (phdr->p_type != PT_LOAD)
+            continue;
+        if (phdr->p_vaddr < highest &&
+            (image->ehdr.e_type != ET_EXEC || !is_apart_from(phdr, phdrs, i)))
+            return false;
+        if (phdr->p_vaddr + phdr->p_memsz > highest)
+            highest = phdr->p_vaddr + phdr->p_memsz;
+    }
+    return true;
+}
+
 static bool check_segments(const struct elf_image *image, struct error *error)
 {
-    const GElf_Phdr *last = NULL;
+    bool is_loadable = false;
     uint64_t end;
 
     for (size_t i = 0; i < image->phnum; i++) {
@@ -117,13 +145,12 @@ static bool check_segments(const struct elf_image *image, struct error *error)
         if (phdr->p_align > 1 && (!is_power_of_two(phdr->p_align) ||
                                   (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0))
             return refuse(image, error, "a segment is not aligned");
-        if (last != NULL && phdr->p_vaddr < last->p_vaddr + last->p_memsz)
-            return refuse(image, error, "its segments overlap or are out of order");
-        last = phdr;
+        is_loadable = true;
     }
-    if (last == NULL)
+    if (!is_loadable)
         return refuse(image, error, "it has no loadable segment");
-    return true;
+    return elf_segments_are_apart(image, image->phdrs, image->phnum) ||
+           refuse(image, error, "its segments overlap or are out of order");
 }
 
 bool elf_section_in_file(const GElf_Shdr *shdr)
@@ -343,6 +370,31 @@ const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag)
             return &image->dynamic[i];
     }
     return NULL;
+}
+
+/* Systems map whole pages of the file, at the addresses in p_vaddr. */
+static bool cannot_be_mapped(const struct elf_image *image, const GElf_Phdr *phdr)
+{
+    return phdr->p_filesz != 0 &&
+           (phdr->p_paddr != phdr->p_vaddr ||
+            (phdr->p_vaddr - phdr->p_offset) % image->machine->page_size != 0);
+}
+
+bool elf_is_firmware(const struct elf_image *image)
+{
+    uint64_t headers_end = image->ehdr.e_phoff + image->phnum * image->sizes.phdr;
+    bool is_mapped = true;
+
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+
+        if (phdr->p_type == PT_INTERP || phdr->p_type == PT_DYNAMIC || phdr->p_type == PT_PHDR ||
+            (phdr->p_type == PT_LOAD &&
+             ranges_overlap(phdr->p_offset, phdr->p_filesz, 0, headers_end)))
+            return false;
+        is_mapped &= phdr->p_type != PT_LOAD || !cannot_be_mapped(image, phdr);
+    }
+    return image->ehdr.e_type == ET_EXEC && !is_mapped;
 }
 
 size_t elf_first_load(const struct elf_image *image)

@@ -2,9 +2,9 @@
  * The tables of an ELF image, read through libelf and checked.
  *
  * elf_image_open checks, once, everything that the rest of the ELF code relies on. After it has
- * returned true, every program header and section lies inside the file, the loadable segments are
- * in ascending order and do not overlap, and no sum of an offset or address and a size wraps
- * around.
+ * returned true, every program header and section lies inside the file, the loadable segments do
+ * not overlap in memory, and no sum of an offset or address and a size wraps around. They are in
+ * ascending order, too, except in executables, where a linker script may have put RAM before flash.
  */
 #ifndef COVSPLIT_FORMATS_ELF_READ_H
 #define COVSPLIT_FORMATS_ELF_READ_H
@@ -68,6 +68,15 @@ bool elf_section_in_file(const GElf_Shdr *shdr);
 /* Index of the PT_LOAD segment whose part in the file holds all of [address, address + size);
  * NO_INDEX if there is none. */
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size);
+/* Whether the PT_LOAD segments are apart in memory and, unless the image is an executable, in
+ * ascending order. */
+bool elf_segments_are_apart(const struct elf_image *image, const GElf_Phdr *phdrs, size_t count);
+
+/* Whether the image is firmware: no system maps the file into memory. A loader, a debugger or
+ * objcopy copies the segments to their load addresses (p_paddr), and neither headers nor offsets in
+ * the file mean anything when it runs. */
+bool elf_is_firmware(const struct elf_image *image);
+
 /* Index of the first PT_LOAD, and the difference of address and file offset in the one that holds
  * the ELF header. */
 size_t elf_first_load(const struct elf_image *image);

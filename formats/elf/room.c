@@ -12,7 +12,8 @@
  *      the place of the smallest of them that is large enough; that one moves into the names'
  *      range. So a large .dynsym never has to be copied.
  *
- * Nothing moves unless it is shown that nothing else refers to it.
+ * Nothing moves unless it is shown that nothing else refers to it. The headers of firmware are not
+ * loaded; there, room is made in the file alone.
  */
 #include "formats/elf/state.h"
 
@@ -420,7 +421,32 @@ static bool is_sound(const struct elf_state *state, const struct image_section *
     return state->moved.size <= names->size && nobody_refers_to_moves(state);
 }
 
-bool elf_room_make(struct elf_state *state, size_t extra)
+/* The table of firmware is not loaded, so it may grow into whatever gap is behind it, and if that
+ * is too small, all that follows it in the file moves on. */
+static bool make_room_in_file(struct elf_state *state, uint64_t new_end, uint64_t unit)
+{
+    const struct elf_image *image = &state->image;
+    uint64_t old_end = headers_old_end(state), end = image->file.size;
+    size_t next = next_section(image, old_end);
+    struct bytes gap;
+
+    if (next != NO_INDEX)
+        end = image->shdrs[next].sh_offset;
+    if (image->ehdr.e_shoff >= old_end && image->ehdr.e_shoff < end)
+        end = image->ehdr.e_shoff;
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_filesz != 0 && phdr->p_offset >= old_end && phdr->p_offset < end)
+            end = phdr->p_offset;
+    }
+    if (!bytes_slice(image->file, old_end, end - old_end, &gap) || !bytes_all_zero(gap))
+        end = old_end;
+    state->headers_end = end;
+    state->headers_growth = new_end <= end ? 0 : align_up(new_end - end, unit);
+    return true;
+}
+
+bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit)
 {
     const struct elf_image *image = &state->image;
     const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
@@ -429,6 +455,8 @@ bool elf_room_make(struct elf_state *state, size_t extra)
     size_t index = next_section(image, start);
     size_t edit_count = state->base.plan->edits.count;
 
+    if (state->is_firmware)
+        return make_room_in_file(state, new_end, unit);
     state->headers_end = start;
     if (start >= new_end)
         return true;

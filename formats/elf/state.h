@@ -30,8 +30,9 @@
  * from memory. */
 struct elf_hole {
     size_t segment;   /* index of the PT_LOAD */
-    uint64_t address; /* both ends are multiples of the segments' alignment */
+    uint64_t address; /* both ends are multiples of the segments' alignment, except in firmware */
     uint64_t size;
+    uint64_t cut; /* how much of it goes from the file, at its end: all of it, except in firmware */
     /* Behind the hole, the segment contains only the rest of the section. That rest goes from
      * memory too: strip treats a segment without sections as one without bytes, and gives it an
      * offset that loaders reject. */
@@ -48,6 +49,7 @@ struct elf_move {
 struct elf_state {
     struct planning base;
     struct elf_image image;
+    bool is_firmware;   /* elf_is_firmware */
     uint64_t code_base; /* see struct code */
     struct elf_relocation_changes relocation_changes;
 
@@ -133,8 +135,9 @@ bool elf_write(struct planning *planning, struct error *error);
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
 
 /* Makes room for `extra` more program headers (elf/room.c). On success sets headers_end,
- * headers_growth, moves and moved; after a failure elf_room_forget must be called. */
-bool elf_room_make(struct elf_state *state, size_t extra);
+ * headers_growth, moves and moved; after a failure elf_room_forget must be called. What follows may
+ * be shifted in the file, if at all, by multiples of `unit`. */
+bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit);
 
 /* Undoes what a failed attempt has planned; edit_count is the number of edits before it. */
 void elf_room_forget(struct elf_state *state, size_t edit_count);

@@ -42,6 +42,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
     uint64_t delta = old->p_offset - old->p_vaddr;
     uint64_t end = old->p_vaddr + old->p_filesz;
     uint64_t start = old->p_vaddr;
+    bool stays_mapped = (old->p_flags & PF_W) != 0 && !state->is_firmware;
     bool is_cut_short = false;
     size_t count = 0;
 
@@ -58,7 +59,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
             continue;
         }
         if (is_last && is_cut_short) {
-            if ((old->p_flags & PF_W) != 0)
+            if (stays_mapped)
                 parts[count - 1].p_memsz += end - start;
             break;
         }
@@ -70,7 +71,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
         part->p_memsz = part->p_filesz;
         if (is_last)
             part->p_memsz = old->p_vaddr + old->p_memsz - start;
-        else if ((old->p_flags & PF_W) != 0)
+        else if (stays_mapped)
             /* The hole stays mapped, as zeros: code that reads a record behind the stub finds
              * none. */
             part->p_memsz += hole->size;
@@ -325,6 +326,8 @@ static bool notes_are_found(const struct tables *tables)
     uint64_t base = elf_header_base(image);
     size_t old = 0;
 
+    if (tables->state->is_firmware)
+        return true;
     for (size_t i = 0; i < tables->state->new_phnum; i++) {
         const GElf_Phdr *phdr = &tables->phdrs[i];
 
@@ -344,9 +347,9 @@ static bool notes_are_found(const struct tables *tables)
 
 static bool segments_hold_together(const struct tables *tables, uint64_t size)
 {
-    const GElf_Phdr *last = NULL;
+    const struct elf_state *state = tables->state;
 
-    for (size_t i = 0; i < tables->state->new_phnum; i++) {
+    for (size_t i = 0; i < state->new_phnum; i++) {
         const GElf_Phdr *phdr = &tables->phdrs[i];
 
         if (!range_within(phdr->p_offset, phdr->p_filesz, 0, size))
@@ -355,11 +358,8 @@ static bool segments_hold_together(const struct tables *tables, uint64_t size)
             continue;
         if (phdr->p_align > 1 && (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0)
             return false;
-        if (last != NULL && phdr->p_vaddr < last->p_vaddr + last->p_memsz)
-            return false;
-        last = phdr;
     }
-    return true;
+    return elf_segments_are_apart(&state->image, tables->phdrs, state->new_phnum);
 }
 
 /* Whatever was planned, what a loader and the runtime rely on must hold for the new tables as it

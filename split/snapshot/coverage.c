@@ -22,8 +22,7 @@ struct variable {
 
 static bool is_loaded(const struct elf_image *image, size_t index)
 {
-    return index != NO_INDEX && (image->shdrs[index].sh_flags & SHF_ALLOC) != 0 &&
-           image->shdrs[index].sh_size != 0;
+    return index != NO_INDEX && (image->shdrs[index].sh_flags & SHF_ALLOC) != 0;
 }
 
 /* The NUL-terminated name of a symbol; NULL if it is not inside the string table. */
@@ -65,8 +64,11 @@ static bool find_variables(const struct elf_image *image, const struct variable 
 
 static void describe_file(const struct elf_image *image, struct coverage *coverage)
 {
-    uint64_t version = 0;
+    size_t vtables = elf_section_find(image, "__llvm_prf_vtab", 0);
+    struct coverage_section *bitmap = &coverage->sections[SECTION_BITMAP];
+    uint64_t version = 0, empty_bitmap = 0;
     const struct variable variables[] = {
+        {"__start___llvm_prf_bits", &empty_bitmap},
         {"__llvm_profile_raw_version", &version},
         {"__llvm_profile_counter_bias", &coverage->counter_bias},
         {"__llvm_profile_bitmap_bias", &coverage->bitmap_bias},
@@ -82,9 +84,11 @@ static void describe_file(const struct elf_image *image, struct coverage *covera
     }
     if (coverage->sections[SECTION_COUNTERS].size == 0)
         return;
-    coverage->has_vtables = is_loaded(image, elf_section_find(image, "__llvm_prf_vtab", 0));
+    coverage->has_vtables = is_loaded(image, vtables) && image->shdrs[vtables].sh_size != 0;
     coverage->knows_biases =
         find_variables(image, variables, sizeof(variables) / sizeof(variables[0]));
+    if (bitmap->address == 0) /* GNU ld drops an empty section, but not its start */
+        bitmap->address = empty_bitmap;
     if (version != 0 && elf_bytes_at(image, version, sizeof(uint64_t), &bytes))
         coverage->raw_version = load_u64(bytes.data, image->machine->big_endian);
 }

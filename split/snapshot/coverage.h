@@ -21,7 +21,7 @@
 #include "common/llvm/tripwire.h"
 #include "common/sidecar/sidecar.h"
 
-/* A section in memory; the size is 0 if the image has none of the kind. */
+/* A section in memory. If the image has none of the kind, the address is 0 too. */
 struct coverage_section {
     uint64_t address;
     uint64_t size; /* in bytes, as the runtime computes it */

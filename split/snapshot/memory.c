@@ -12,15 +12,22 @@
 /* Whether memory is there changes only from page to page, and this is the smallest one. */
 #define PAGE_SIZE_MIN 4096
 
+/* How the kernel marks a path that no longer exists. */
+#define DELETED " (deleted)"
+
 bool memory_add_module(struct memory *memory, const char *path, uint64_t base, struct error *error)
 {
     struct memory_module module = {.path = strdup(path), .base = base};
+    size_t length, mark = strlen(DELETED);
 
     if (module.path == NULL ||
         !ARRAY_ROOM_FOR_ONE(memory->modules, memory->module_capacity, memory->module_count)) {
         free(module.path);
         return error_out_of_memory(error, memory->name, sizeof(module));
     }
+    length = strlen(path);
+    if (length > mark && strcmp(path + length - mark, DELETED) == 0)
+        module.path[length - mark] = '\0';
     memory->modules[memory->module_count++] = module;
     return true;
 }

@@ -70,7 +70,7 @@ struct memory {
 
 /* ---- for the kinds of targets ---- */
 
-/* Adds a module; the path is copied. */
+/* Adds a module; the path is copied, without the kernel's mark for a file that was deleted. */
 bool memory_add_module(struct memory *memory, const char *path, uint64_t base, struct error *error);
 
 /* Sorts the modules. Called when all have been added. */

@@ -24,8 +24,6 @@
 #include "common/llvm/profile.h"
 #include "split/snapshot/memory.h"
 
-#define DELETED " (deleted)"
-
 /* A line of /proc/PID/maps. */
 struct mapping {
     uint64_t start, end;
@@ -196,15 +194,11 @@ static const struct memory_operations operations = {
 
 /* ---- the modules ---- */
 
-/* The path at the end of a line: as it is, except that a line feed in it is written \012. The
- * kernel marks paths that no longer exist. */
+/* The path at the end of a line is as it is, except that a line feed in it is written \012. */
 static void clean_path(char *path)
 {
-    size_t length = strlen(path), mark = strlen(DELETED);
     char *from = path;
 
-    if (length > mark && strcmp(path + length - mark, DELETED) == 0)
-        path[length - mark] = '\0';
     while (*from != '\0') {
         bool is_feed = strncmp(from, "\\012", 4) == 0;
 

@@ -299,7 +299,7 @@ static struct profile_section section_in(const struct taking *taking, enum secti
     const struct coverage_section *section = &taking->coverage->sections[kind];
 
     return (struct profile_section){
-        section->size == 0 ? 0 : module_address(taking->module, section->address),
+        section->address == 0 ? 0 : module_address(taking->module, section->address),
         buffer_view(bytes)};
 }
 

@@ -16,6 +16,7 @@ set(campaign_suites
   profiles-clang16-lld profiles-clang19-bfd
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19
+  snapshot-clang16 snapshot-clang19
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   sqlite-s390x raw-versions-bfd
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19

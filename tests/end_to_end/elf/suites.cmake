@@ -1,6 +1,7 @@
 # ELF images: of all compilers and linkers, of real programs, and of unusual ones.
 add_suites(matrix real_programs foreign_references chance_references own_records after_care
-           unusual)
+           unusual firmware)
+add_run(firmware firmware)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   foreach(linker bfd lld gold mold)
     add_run(matrix-clang${clang}-${linker} matrix ${clang} ${linker})

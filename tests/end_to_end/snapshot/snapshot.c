@@ -1,0 +1,443 @@
+/*
+ * Snapshots of processes and of cores: what comes out is to the byte what the modules of the
+ * process have written themselves right before, split and not, with the images at hand and with
+ * the sidecars alone; and what cannot be had is said.
+ *
+ * Usage: snapshot CLANG LINKER
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/program.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/suite.h"
+
+#define FUNCTIONS 60
+#define RELOCATED "-mllvm -runtime-counter-relocation"
+
+static const char *clang_version, *linker_name;
+static char *place; /* with original/, split/, sidecars/ and the directories of runs */
+
+/* The images, and what each of them writes. */
+static const struct {
+    const char *image;
+    const char *written;
+} images[] = {
+    {"app", "program.profraw"},
+    {"libfirst.so", "linked.profraw"},
+    {"libsecond.so", "loaded.profraw"},
+};
+#define IMAGES (sizeof images / sizeof *images)
+
+/* ---- images ---- */
+
+/* Compiles in place/original; the last words are those of the command. */
+static void build(const char *options, const char *words)
+{
+    struct command command =
+        command_words(path_join(place, "original"),
+                      "%s -O1 -w -fuse-ld=%s -Wl,--build-id=sha1 " INSTRUMENT_COVERAGE " %s %s",
+                      versioned_tool("clang", clang_version), linker_name, options, words);
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+static void copy_fixture(const char *name)
+{
+    file_copy(path_join(COVSPLIT_FIXTURE_DIRECTORY, name),
+              text_format("%s/original/%s", place, name));
+}
+
+/* Makes and splits the program with its libraries. */
+static void make(const char *label, const char *options, const char *program_options)
+{
+    place = scratch_create(label);
+    directory_create(path_join(place, "original"));
+    directory_create(path_join(place, "split"));
+    copy_fixture("snapshot.c");
+    copy_fixture("snapshot_library.c");
+    for (size_t i = 1; i < IMAGES; i++) {
+        const char *prefix = i == 1 ? "first" : "second";
+        source_generate(text_format("%s/original/%s.c", place, prefix), LANGUAGE_C, prefix,
+                        FUNCTIONS);
+        build(options, text_format("-fPIC -shared -Wl,-Bsymbolic,-soname=%s "
+                                   "snapshot_library.c %s.c -o %s",
+                                   images[i].image, prefix, images[i].image));
+    }
+    build(options, text_format("%s snapshot.c ./libfirst.so -ldl -Wl,-rpath,$ORIGIN -o app",
+                               program_options));
+    for (size_t i = 0; i < IMAGES; i++) {
+        covsplit_assert(0, place, "split", "--store", "sidecars", "-o",
+                        text_format("split/%s", images[i].image),
+                        text_format("original/%s", images[i].image), NULL);
+    }
+}
+
+/* Removes the images, so that only the sidecars are left. */
+static void remove_images(const char *directory)
+{
+    for (size_t i = 0; i < IMAGES; i++) {
+        ck_assert_int_eq(unlink(text_format("%s/%s/%s", place, directory, images[i].image)), 0);
+    }
+}
+
+/* ---- runs ---- */
+
+/* The program of original/ or split/, run in the directory `work`. */
+static struct command command_of(const char *directory, const char *work, const char *what)
+{
+    struct command command = {.directory = path_join(place, work)};
+    directory_create(command.directory);
+    text_list_add_format(&command.arguments, "%s/%s/app", place, directory);
+    text_list_add_format(&command.arguments, "%s/%s/libsecond.so", place, directory);
+    text_list_add(&command.arguments, what);
+    text_list_add(&command.environment, "LLVM_PROFILE_FILE=end%p.profraw");
+    return command;
+}
+
+/* Starts it, and waits until it has stopped. */
+static pid_t start_stopped(const char *directory, const char *work)
+{
+    struct command command = command_of(directory, work, "stop");
+    pid_t process = command_start(&command);
+    int status = 0;
+    ck_assert_int_eq(waitpid(process, &status, WUNTRACED), process);
+    ck_assert_msg(WIFSTOPPED(status), "%s/app: status 0x%x", directory, status);
+    return process;
+}
+
+static void end(pid_t process)
+{
+    int status;
+    kill(process, SIGKILL);
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+}
+
+/* Where such a core is, of a run that has ended by abort(). The kernel writes it if its pattern is
+ * that of a plain file, and gdb otherwise. */
+static const char *core_of_abort(const char *directory, const char *work)
+{
+    const char *pattern = run_or_abort(place, "cat", "/proc/sys/kernel/core_pattern", NULL);
+    struct command run = command_of(directory, work, "abort"), command = {0};
+    bool is_plain = strncmp(pattern, "core", 4) == 0 && strchr(pattern, '/') == NULL;
+    text_list_add_words(&command.arguments,
+                        is_plain ? "sh -c ulimit" : "gdb -q -batch -ex run -ex gcore --args");
+    if (is_plain) {
+        command.arguments.count--;
+        text_list_add(&command.arguments, "ulimit -c unlimited; exec \"$@\"");
+        text_list_add(&command.arguments, "sh");
+    }
+    for (size_t i = 0; i < run.arguments.count; i++) {
+        text_list_add(&command.arguments, run.arguments.items[i]);
+    }
+    run.arguments = command.arguments;
+    struct outcome outcome = command_run(&run);
+    ck_assert_msg(!is_plain || outcome.signal == SIGABRT, "%s", outcome_describe(&run, &outcome));
+    struct text_list files = directory_list(run.directory);
+    for (size_t i = 0; i < files.count; i++) {
+        if (strncmp(files.items[i], "core", 4) == 0) {
+            return path_join(run.directory, files.items[i]);
+        }
+    }
+    ck_abort_msg("no core: %s", outcome_describe(&run, &outcome));
+    return NULL;
+}
+
+static const char *core_by_gcore(pid_t process)
+{
+    const char *core = path_join(place, "gcore");
+    struct command command = command_words(place, "gcore -o %s %d", core, (int)process);
+    command_expect(&command, 0);
+    return text_format("%s.%d", core, (int)process);
+}
+
+/* ---- snapshots ---- */
+
+/* The words of a snapshot into the directory `to`. */
+static const char *snapshot_words(const char *target, const char *to, const char *options)
+{
+    return text_format("snapshot %s -o %s %s", target, to, options);
+}
+
+static const char *of_process(pid_t process)
+{
+    return text_format("--pid %d", (int)process);
+}
+
+static const char *of_core(const char *core)
+{
+    return text_format("--core %s", core);
+}
+
+/* The profile of an image in a directory of snapshots; NULL if there is none. */
+static const char *find_profile(const char *directory, const char *image)
+{
+    struct text_list names = directory_list(path_join(place, directory));
+    for (size_t i = 0; i < names.count; i++) {
+        if (strncmp(names.items[i], image, strlen(image)) == 0) {
+            return text_format("%s/%s/%s", place, directory, names.items[i]);
+        }
+    }
+    return NULL;
+}
+
+/* Takes a snapshot, and compares it with what the process has written in its directory. */
+static void check_snapshot(const char *target, const char *work, const char *options)
+{
+    const char *to = text_format("%s-taken", work);
+    covsplit_run_words(place, 0, snapshot_words(target, to, options));
+    ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES);
+    for (size_t i = 0; i < IMAGES; i++) {
+        const char *taken = find_profile(to, images[i].image);
+        ck_assert_msg(taken != NULL, "%s: %s is missing", to, images[i].image);
+        files_assert_equal(text_format("%s/%s/%s", place, work, images[i].written), taken, target);
+    }
+    directory_remove(path_join(place, to));
+}
+
+/* ---- tests: what is taken ---- */
+
+/* Images of all kinds, of which a process writes the same. */
+static const struct variant {
+    const char *label;
+    const char *clangs; /* NULL: all */
+    const char *options;
+    const char *program_options;
+} variants[] = {
+    {"pie", NULL, "", ""},
+    {"no-pie", NULL, "", "-no-pie"},
+    {"mcdc", "19 22", "-fcoverage-mcdc", ""},
+    {"bytes", "19 22", "-mllvm -enable-single-byte-coverage=true", ""},
+    {"relocated", NULL, RELOCATED, ""},
+    {"correlated", "19 22", "-mllvm -profile-correlate=binary", ""},
+    {"no-build-id", NULL, "-Wl,--build-id=none", ""},
+};
+
+static bool is_for_clang(const struct variant *variant)
+{
+    struct text_list words = {0};
+    text_list_add_words(&words, variant->clangs != NULL ? variant->clangs : clang_version);
+    return text_list_contains(&words, clang_version);
+}
+
+START_TEST(test_stopped)
+{
+    const struct variant *variant = &variants[_i];
+    if (!is_for_clang(variant)) {
+        return;
+    }
+    make(text_format("snapshot-%s", variant->label), variant->options, variant->program_options);
+    pid_t original = start_stopped("original", "original-run");
+    check_snapshot(of_process(original), "original-run", "");
+    end(original);
+    pid_t process = start_stopped("split", "split-run");
+    check_snapshot(of_process(process), "split-run", "");
+    remove_images("split");
+    check_snapshot(of_process(process), "split-run", "--store sidecars");
+    check_snapshot(of_process(process), "split-run", "--sidecar sidecars");
+    end(process);
+}
+END_TEST
+
+START_TEST(test_cores)
+{
+    static const char *const directories[] = {"original", "split"};
+    const char *cores[2], *dumped[2];
+    make("snapshot-cores", "", "");
+    for (size_t i = 0; i < 2; i++) {
+        const char *work = text_format("%s-stopped", directories[i]);
+        pid_t process = start_stopped(directories[i], work);
+        dumped[i] = core_by_gcore(process);
+        check_snapshot(of_core(dumped[i]), work, "");
+        end(process);
+        work = text_format("%s-aborted", directories[i]);
+        cores[i] = core_of_abort(directories[i], work);
+        check_snapshot(of_core(cores[i]), work, "");
+    }
+    remove_images("split");
+    check_snapshot(of_core(dumped[1]), "split-stopped", "--store sidecars");
+    check_snapshot(of_core(cores[1]), "split-aborted", "--store sidecars");
+}
+END_TEST
+
+/* The reports of a snapshot are those of what the unsplit program writes. */
+START_TEST(test_report)
+{
+    make("snapshot-report", "", "");
+    end(start_stopped("original", "original-run"));
+    pid_t process = start_stopped("split", "split-run");
+    covsplit_run_words(place, 0, snapshot_words(of_process(process), "taken", "--store sidecars"));
+    end(process);
+    const char *profdata = versioned_tool("llvm-profdata", clang_version);
+    const char *cov = versioned_tool("llvm-cov", clang_version);
+    run_or_abort(place, profdata, "merge", "-o", "original.profdata",
+                 "original-run/program.profraw", "original-run/linked.profraw",
+                 "original-run/loaded.profraw", NULL);
+    covsplit_assert(0, place, "merge", "--llvm-profdata", profdata, "--store", "sidecars", "-o",
+                    "taken.profdata", "taken", NULL);
+    const char *original =
+        run_or_abort(place, cov, "report", "original/app", "-object", "original/libfirst.so",
+                     "-object", "original/libsecond.so", "-instr-profile=original.profdata", NULL);
+    ck_assert_ptr_nonnull(strstr(original, "TOTAL"));
+    struct outcome outcome =
+        covsplit_run(place, "run", "--store", "sidecars", "--", cov, "report", "split/app",
+                     "-object", "split/libfirst.so", "-object", "split/libsecond.so",
+                     "-instr-profile=taken.profdata", NULL);
+    ck_assert_str_eq(outcome.output, original);
+}
+END_TEST
+
+static void read_profile(const char *path, struct raw_profile *profile)
+{
+    struct verdict verdict = {0};
+    ck_assert_msg(path != NULL && raw_profile_read(path, profile, &verdict), "%s", path);
+}
+
+/* Of a process that runs, later counters are never lower than earlier ones. */
+START_TEST(test_running)
+{
+    make("snapshot-running", "", "");
+    struct command command = command_of("split", "run", "loop");
+    pid_t process = command_start(&command);
+    const char *directories[] = {"early", "late"};
+    struct raw_profile profiles[2][IMAGES];
+    for (size_t time = 0; time < 2; time++) {
+        usleep(300000);
+        covsplit_run_words(place, 0, snapshot_words(of_process(process), directories[time], ""));
+        for (size_t i = 0; i < IMAGES; i++) {
+            read_profile(find_profile(directories[time], images[i].image), &profiles[time][i]);
+        }
+    }
+    end(process);
+    for (size_t i = 0; i < IMAGES; i++) {
+        const struct raw_profile *early = &profiles[0][i], *late = &profiles[1][i];
+        ck_assert_uint_eq(early->counters.size, late->counters.size);
+        for (uint64_t at = 0; at < early->counters.size; at += early->counter_size) {
+            ck_assert_uint_le(raw_profile_number(early, early->counters.data + at, 8),
+                              raw_profile_number(late, late->counters.data + at, 8));
+        }
+        ck_assert_uint_lt(raw_profile_total(early), raw_profile_total(late));
+    }
+}
+END_TEST
+
+/* Counters that are in a mapped profile are taken from there. */
+START_TEST(test_continuous)
+{
+    make("snapshot-continuous", RELOCATED, "");
+    struct command command = command_of("original", "run", "loop");
+    command.environment = (struct text_list){0};
+    text_list_add(&command.environment, "LLVM_PROFILE_FILE=%ccount-%m.profraw");
+    pid_t process = command_start(&command);
+    usleep(300000);
+    kill(process, SIGSTOP);
+    ck_assert_int_eq(waitpid(process, &(int){0}, WUNTRACED), process);
+    covsplit_run_words(place, 0, snapshot_words(of_process(process), "taken", ""));
+    end(process);
+    struct profile_set set;
+    struct verdict verdict = {0};
+    size_t equal = 0;
+    profile_set_read(path_join(place, "run"), &set, &verdict);
+    verdict_assert(&verdict, "run");
+    for (size_t i = 0; i < IMAGES; i++) {
+        struct raw_profile taken;
+        read_profile(find_profile("taken", images[i].image), &taken);
+        ck_assert_uint_gt(raw_profile_total(&taken), 0);
+        for (size_t j = 0; j < set.count; j++) {
+            equal += parts_equal(taken.counters, set.profiles[j].counters);
+        }
+    }
+    ck_assert_uint_eq(equal, IMAGES);
+}
+END_TEST
+
+/* A profile of an image that has been replaced by another build is that of the one that runs. */
+START_TEST(test_replaced)
+{
+    make("snapshot-replaced", "", "");
+    pid_t process = start_stopped("split", "run");
+    for (size_t i = 0; i < IMAGES; i++) {
+        const char *path = text_format("%s/split/%s", place, images[i].image);
+        ck_assert_int_eq(unlink(path), 0);
+        file_copy(text_format("%s/original/%s", place, i == 0 ? "libfirst.so" : "app"), path);
+    }
+    check_snapshot(of_process(process), "run", "--store sidecars");
+    const char *core = core_by_gcore(process);
+    check_snapshot(of_core(core), "run", "--store sidecars");
+    end(process);
+}
+END_TEST
+
+/* ---- tests: what cannot be had ---- */
+
+/* Without the sidecar of one image, the others are written, and an error names that one. */
+static void check_lack(const char *target, const char *to)
+{
+    struct command command = covsplit_words(place, snapshot_words(target, to, "--store some"));
+    struct outcome outcome = command_expect(&command, 1);
+    assert_contains(outcome.errors, "libsecond.so: has coverage");
+    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), 1);
+    ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES - 1);
+    ck_assert_ptr_null(find_profile(to, "libsecond.so"));
+}
+
+START_TEST(test_no_sidecar)
+{
+    make("snapshot-lacking", "", "");
+    const char *core = core_of_abort("split", "aborted");
+    pid_t process = start_stopped("split", "run");
+    covsplit_run_words(place, 0, "store export sidecars some app libfirst.so");
+    remove_images("split");
+    check_lack(of_core(core_by_gcore(process)), "gcore-taken");
+    check_lack(of_core(core), "core-taken");
+    end(process);
+}
+END_TEST
+
+START_TEST(test_refusals)
+{
+    make("snapshot-refused", "", "");
+    const char *errors =
+        covsplit_assert(1, place, "snapshot", "--pid", "2147483647", "-o", "out", NULL);
+    assert_contains(errors, "process 2147483647: does not exist");
+    file_write_text(path_join(place, "text"), "no core\n");
+    errors = covsplit_assert(1, place, "snapshot", "--core", "text", "-o", "out", NULL);
+    assert_contains(errors, "not an ELF core file");
+    errors = covsplit_assert(1, place, "snapshot", "--core", "split/app", "-o", "out", NULL);
+    assert_contains(errors, "not an ELF core file");
+    errors = covsplit_assert(1, place, "snapshot", "--core", "none", "-o", "out", NULL);
+    assert_contains(errors, "none: cannot be opened");
+    struct command sleeper = command_words(place, "sleep 100");
+    pid_t process = command_start(&sleeper);
+    errors = covsplit_assert(1, place, "snapshot", "--pid", text_format("%d", (int)process), "-o",
+                             "out", NULL);
+    assert_contains(errors, "has no module with coverage");
+    kill(process, SIGKILL);
+    siginfo_t info;
+    ck_assert_int_eq(waitid(P_PID, (id_t)process, &info, WEXITED | WNOWAIT), 0);
+    errors = covsplit_assert(1, place, "snapshot", "--pid", text_format("%d", (int)process), "-o",
+                             "out", NULL);
+    assert_contains(errors, "ended, or executed another program");
+    end(process);
+    ck_assert_uint_eq(directory_list(path_join(place, "out")).count, 0);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
+    TCase *taken = suite_case("taken", 300, NULL);
+    suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
+    suite_tests(taken, test_cores, test_report, test_running, test_continuous, test_replaced);
+    TCase *refused = suite_case("refused", 300, NULL);
+    suite_tests(refused, test_no_sidecar, test_refusals);
+    return suite_main(text_format("snapshot clang-%s %s", clang_version, linker_name), taken,
+                      refused);
+}
