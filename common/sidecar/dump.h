@@ -1,7 +1,8 @@
 /*
  * Dumps: plain copies of an image's counters, and of its bitmap, from the memory of a program or a
  * device, as a debugger makes them. With the image's sidecar, a dump becomes the profile that the
- * split image would have written, if it was loaded where it was linked.
+ * split image would have written, if it was loaded where it was linked. (The address of the names
+ * in the header may be another one; nothing reads it.)
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_DUMP_H
 #define COVSPLIT_COMMON_SIDECAR_DUMP_H

@@ -15,6 +15,7 @@
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/dump.h"
+#include "split/cli/message.h"
 
 const char *correlate_dump_misuse(const struct parsed_options *options)
 {
@@ -198,6 +199,15 @@ static bool read_part(const struct parsed_options *options, enum option_id id, s
            check_file(part, file, error);
 }
 
+/* A debugger shows the contents of the file, too, before the program has been started. */
+static void warn_if_unused(const struct sidecar *sidecar, const struct input *counters)
+{
+    bool are_bytes = profile_counter_size(sidecar_facts(sidecar)->raw_version) == 1;
+
+    if (!are_bytes && bytes_all_zero(counters->bytes))
+        message_warning("%s: all counters are zero, as before the program runs", counters->path);
+}
+
 static bool write_output(const struct parsed_options *options, struct profile_sidecar *sidecar,
                          const struct profile *profile, const char *name, struct error *error)
 {
@@ -226,6 +236,7 @@ static bool convert(const struct parsed_options *options, const struct profile_s
                 correlation_need(&sidecar->correlation, sidecar->sidecar, error);
 
     if (done) {
+        warn_if_unused(sidecar->sidecar, &counters_file);
         dump.counters = counters_file.bytes;
         dump.bitmap = bitmap_file.bytes;
         done = dump_make(&dump, &sidecar->correlation, counters_file.path, error) &&

@@ -51,14 +51,15 @@ static const char *load_text(const struct sidecar_facts *facts)
 static void add_place(struct report *report, const char *label, const char *key_address,
                       const char *key_size, const struct place *place)
 {
-    char text[64];
+    char text[64], bytes[COUNT_TEXT_MAX];
 
     if (report->json != NULL && place->size != 0) {
         report_number(report, key_address, NULL, place->address);
         report_number(report, key_size, NULL, place->size);
         return;
     }
-    snprintf(text, sizeof(text), "%" PRIu64 " bytes at 0x%" PRIx64, place->size, place->address);
+    snprintf(text, sizeof(text), "%s at 0x%" PRIx64, count_text(place->size, "byte", bytes),
+             place->address);
     if (place->size != 0)
         report_text(report, key_address, label, text);
     else
