@@ -167,7 +167,7 @@ static const struct option_description snapshot_options[] = {
     VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID", "take profiles of this running process",
           .minimum = 1, .maximum = INT32_MAX, .repeats = true, .excludes = OPTION_CORE),
     VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
-          "take the profiles of a process out of its core", .repeats = true),
+          "take the profiles out of this core or minidump", .repeats = true),
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
           .required = true),
     SIDECARS("a sidecar, or a directory of them"),
@@ -342,6 +342,7 @@ static const struct command commands[] = {
      "the program would write at that moment. The process is not stopped, and need not\n"
      "cooperate. DIR is made if it does not exist; 'covsplit merge ... DIR' takes what is in\n"
      "it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the UUID.\n"
+     "A core may be compressed by zstd, and '-' stands for one on standard input.\n"
      "\n"
      "Where the counters are is told by the module's file, if it is still the build that was\n"
      "loaded, and otherwise by its sidecar, which is searched for by UUID in these places:\n"
