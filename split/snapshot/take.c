@@ -371,19 +371,22 @@ static bool make(const struct taking *taking, struct taken *taken)
 /* Whether the module is still where it was, and is the same one. */
 static bool is_still_there(const struct taking *taking)
 {
+    const struct module *module = taking->module;
     struct module now;
-    struct error error;
-    bool is_there =
-        !taking->memory->is_running ||
-        (module_read(taking->memory, taking->module->listed, &now, &error) == MODULE_READ &&
-         now.bias == taking->module->bias && uuid_equal(&now.uuid, &taking->module->uuid));
+    enum module_state state;
+    bool is_there;
 
-    if (taking->memory->is_running)
-        module_free(&now);
-    return is_there || error_set(taking->error,
-                                 "%s: was unloaded from %s while it was read; take the snapshot "
-                                 "again",
-                                 taking->module->name, taking->memory->name);
+    if (!taking->memory->is_running)
+        return true;
+    state = module_read(taking->memory, module->listed, &now, taking->error);
+    is_there =
+        state == MODULE_READ && now.bias == module->bias && uuid_equal(&now.uuid, &module->uuid);
+    module_free(&now);
+    return is_there || (state != MODULE_FAILED &&
+                        error_set(taking->error,
+                                  "%s: was unloaded from %s while it was read; take the snapshot "
+                                  "again",
+                                  module->name, taking->memory->name));
 }
 
 bool take_profile(struct memory *memory, const struct module *module,
