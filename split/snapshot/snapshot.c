@@ -173,7 +173,9 @@ static void add_target(struct snapshot *snapshot, struct memory *memory, struct 
         snapshot->has_failed = true;
         return;
     }
-    snapshot->has_failed = false;
+    snapshot->has_failed = memory->lack.message[0] != '\0';
+    if (snapshot->has_failed)
+        message_error(&memory->lack);
     for (size_t i = 0; i < memory->module_count; i++)
         add_module(snapshot, memory, i);
     unknown = snapshot->unknown - unknown;
@@ -199,7 +201,7 @@ static void add_targets(struct snapshot *snapshot)
     for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_PROCESS, i)) != NULL; i++)
         add_target(snapshot, process_open(strtoull(text, NULL, 10), &error), &error);
     for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_CORE, i)) != NULL; i++)
-        add_target(snapshot, core_open(text, &error), &error);
+        add_target(snapshot, dump_open(text, &error), &error);
 }
 
 /* ---- the command ---- */
