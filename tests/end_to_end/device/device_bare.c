@@ -147,7 +147,7 @@ static void check_reports(const char *directory, const char *clang)
     run_or_abort(directory, profdata, "merge", "-o", "whole.profdata", "whole-0", "whole-1", NULL);
     covsplit_run_words(directory, 0,
                        text_format("merge --sidecar side --llvm-profdata %s -o half.profdata "
-                                   "half-0 half-1",
+                                   "half-0-sparse half-1",
                                    profdata));
     const char *expected =
         run_or_abort(directory, cov, "export", "whole", "-instr-profile=whole.profdata", NULL);
