@@ -157,10 +157,15 @@ static bool begins_at(struct memory *memory, uint64_t address)
 static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
+    struct stat status;
+
     (void)memory;
     *is_same = false;
     if (module->path[0] == '\0')
         return error_set(error, "the core does not say what file this is");
+    /* To open a device can have effects. */
+    if (stat(module->path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(error, "%s: not a regular file", module->path);
     return input_open(file, module->path, error);
 }
 
