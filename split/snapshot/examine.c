@@ -100,7 +100,6 @@ static enum finding examine_by_sidecar(struct examination *examination,
 static enum finding examine_by_traces(struct examination *examination, struct error *error)
 {
     const struct module *module = examination->module;
-    char uuid[UUID_HEX_MAX];
     struct traces traces;
     struct sidecar *sidecar;
     enum finding finding;
@@ -116,11 +115,10 @@ static enum finding examine_by_traces(struct examination *examination, struct er
             return finding;
     }
     if (traces.is_split || traces.has_runtime) {
-        error_set(error,
-                  "%s: has coverage (UUID %s), but neither its file nor its sidecar was found: %s: "
-                  "%s; give --store or --sidecar",
-                  module->name, module->uuid.size == 0 ? "none" : uuid_format(&module->uuid, uuid),
-                  examination->no_file.message, examination->no_sidecar.message);
+        error_set(
+            error,
+            "%s: has coverage, but its file cannot be used, and its sidecar was not found: %s",
+            module->name, examination->no_sidecar.message);
         return FINDING_FAILED;
     }
     if (traces.is_whole)
