@@ -215,6 +215,7 @@ static void add_segment(struct core *core, const struct elf_segment *segment)
     if (size == 0 || size - 1 > UINT64_MAX - segment->address)
         return;
     dumped = dumped < size ? dumped : size;
+    core->memory.is_cut |= dumped > left;
     core->segments[core->segment_count++] =
         (struct segment){segment->address, size, dumped < left ? dumped : left, segment->offset,
                          (segment->flags & PF_W) != 0};

@@ -321,6 +321,7 @@ static bool add_memory(struct minidump *dump, uint64_t address, uint64_t offset,
     uint64_t there = offset < dump->file_size ? dump->file_size - offset : 0;
     struct address_range range = {address, size < there ? size : there, offset};
 
+    dump->memory.is_cut |= size > there;
     return address_ranges_add(&dump->ranges, &range) ||
            error_out_of_memory(error, dump->memory.name, dump->ranges.count * sizeof(range));
 }
