@@ -48,7 +48,8 @@ struct core {
     struct elf_header header;
     struct segment *segments; /* in ascending order of their addresses */
     size_t segment_count;
-    bool has_files; /* there is an NT_FILE note */
+    bool has_files;               /* there is an NT_FILE note */
+    struct address_ranges fronts; /* where it says that files are mapped from their beginning */
 };
 
 static struct core *core_of(struct memory *memory)
@@ -62,22 +63,7 @@ static struct core *core_of(struct memory *memory)
 static bool read_at(const struct core *core, uint64_t offset, void *to, size_t size,
                     struct error *error)
 {
-    uint8_t *next = to;
-
-    while (size != 0) {
-        ssize_t count = pread(core->fd, next, size, (off_t)offset);
-
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return error_set_errno(error, errno, "%s: cannot be read", core->memory.name);
-        if (count == 0)
-            return file_report_change(core->memory.name, error);
-        next += count;
-        offset += (uint64_t)count;
-        size -= (size_t)count;
-    }
-    return true;
+    return file_read_at(core->fd, core->memory.name, offset, to, size, error);
 }
 
 static bool damaged(const struct core *core, const char *what, struct error *error)
@@ -134,11 +120,16 @@ static bool read_memory(struct memory *memory, uint64_t address, void *to, size_
     return read_at(core, segment->offset + skipped, to, *got, error);
 }
 
+/* gdb leaves out segments of which nothing is dumped. Nothing is known of these, except that the
+ * front of a file is hardly ever what counters are in. */
 static bool is_writable(struct memory *memory, uint64_t address)
 {
-    const struct segment *segment = segment_of(core_of(memory), address);
+    const struct core *core = core_of(memory);
+    const struct segment *segment = segment_of(core, address);
+    uint64_t offset, size;
 
-    return segment != NULL && segment->is_writable;
+    return segment != NULL ? segment->is_writable
+                           : !address_ranges_find(&core->fronts, address, &offset, &size);
 }
 
 static bool begins_at(struct memory *memory, uint64_t address)
@@ -151,10 +142,15 @@ static bool begins_at(struct memory *memory, uint64_t address)
 static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
+    struct stat status;
+
     (void)memory;
     *is_same = false;
     if (module->path[0] == '\0')
         return error_set(error, "the core does not say what file this is");
+    /* To open a device can have effects. */
+    if (stat(module->path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(error, "%s: not a regular file", module->path);
     return input_open(file, module->path, error);
 }
 
@@ -164,6 +160,7 @@ static void close_core(struct memory *memory)
 
     close(core->fd);
     free(core->segments);
+    address_ranges_free(&core->fronts);
     memory_free_lists(memory);
     free(core);
 }
@@ -230,6 +227,7 @@ static void add_segment(struct core *core, const struct elf_segment *segment)
     if (size == 0 || size - 1 > UINT64_MAX - segment->address)
         return;
     dumped = dumped < size ? dumped : size;
+    core->memory.is_cut |= dumped > left;
     core->segments[core->segment_count++] =
         (struct segment){segment->address, size, dumped < left ? dumped : left, segment->offset,
                          (segment->flags & PF_W) != 0};
@@ -319,6 +317,7 @@ static bool read_files(struct core *core, struct bytes description, struct error
         return damaged(core, "its list of mapped files cannot be read", error);
     for (uint64_t i = 0; i < count; i++) {
         const char *path = take_path(&paths);
+        struct address_range front = {0};
         uint64_t start, end, offset;
 
         if (path == NULL || !take_word(core, &entries, &start) ||
@@ -327,9 +326,14 @@ static bool read_files(struct core *core, struct bytes description, struct error
         if (offset != 0)
             continue;
         core->memory.maps_profile |= is_profile(core, start, path);
+        front.address = start;
+        front.size = end > start ? end - start : 0;
+        if (!address_ranges_add(&core->fronts, &front))
+            return error_out_of_memory(error, core->memory.name, sizeof(front));
         if (!memory_add_module(&core->memory, path, start, error))
             return false;
     }
+    address_ranges_sort(&core->fronts);
     core->has_files = true;
     return true;
 }
