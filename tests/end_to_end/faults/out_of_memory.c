@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/crash.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
 #include "tests/support/raw_profile.h"
@@ -70,6 +71,25 @@ static void write_counters(const char *inputs)
     raw_profile_free(&light);
 }
 
+/* A core, compressed; one without its notes; and a minidump of what has no other trace left. */
+static void make_dumps(const char *directory)
+{
+    const struct program program = {.clang = CLANG,
+                                    .linker = "lld",
+                                    .kind = LINK_PIE,
+                                    .language = LANGUAGE_C,
+                                    .optimization = "-O1",
+                                    .functions = RUN_FILES_FUNCTIONS};
+
+    directory_create(directory);
+    crash_create(&program, true, directory);
+    shell(directory, "zstd -q program.core -o core.zst\n"
+                     "head -c -$(($(readelf -lW program.core | awk '$1 == \"NOTE\" {print $5}')))"
+                     " program.core >cut.core\n" COVSPLIT_FIXTURE_DIRECTORY
+                     "/../support/minidump_of_core.py registered program.core registered.dmp\n"
+                     "rm program");
+}
+
 static void make_elf(const char *inputs)
 {
     struct run_files files = run_files_create("out-of-memory-elf");
@@ -108,10 +128,12 @@ static void make_elf(const char *inputs)
     write_counters(inputs);
     shell(inputs, "mkdir loose && cp store/.build-id/*/*.covsplit loose && cp light.profraw loose");
     /* Cores of an image that is there, and of one that is gone. */
-    shell(inputs, "cp stripped gone && for i in stripped gone; do\n"
-                  "LLVM_PROFILE_FILE=/dev/null gdb -q -batch -ex 'catch syscall exit_group' -ex run "
-                  "-ex \"gcore $i.core\" ./$i; done\nrm gone");
+    shell(inputs,
+          "cp stripped gone && for i in stripped gone; do\n"
+          "LLVM_PROFILE_FILE=/dev/null gdb -q -batch -ex 'catch syscall exit_group' -ex run "
+          "-ex \"gcore $i.core\" ./$i; done\nrm gone");
     make_twins(path_join(inputs, "twins"));
+    make_dumps(path_join(inputs, "dumps"));
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
@@ -241,6 +263,14 @@ static const struct scenario {
     {.words = "snapshot -v --core ../in/stripped.core -o out", .is_batch = true},
     {.words = "snapshot --json --store ../in/store --core ../in/gone.core -o out",
      .is_batch = true},
+    {.words = "snapshot --core ../in/dumps/core.zst --store ../in/dumps/store -o out",
+     .is_batch = true},
+    {.words = "snapshot -v --core ../in/dumps/cut.core --store ../in/dumps/store -o out",
+     .is_batch = true,
+     .is_refused = true},
+    {.words = "snapshot --core ../in/dumps/registered.dmp --store ../in/dumps/store -o out",
+     .is_batch = true},
+
     {.words = "export --sidecar ../in/side -o out"},
     {.words = "export --sidecar ../in/loose --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},
