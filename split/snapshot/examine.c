@@ -254,9 +254,14 @@ static enum finding examine_listed(struct examination *examination, struct error
 
     module->uuid = module->listed->uuid;
     open_file(examination);
-    if (examination->has_file && coverage_of_file(&examination->file, &coverage, error) &&
-        coverage.sections[SECTION_COUNTERS].size == 0)
-        return FINDING_NO_COVERAGE;
+    if (!examination->has_file) {
+        *error = examination->no_file;
+    } else if (coverage_of_file(&examination->file, &coverage, error)) {
+        if (coverage.sections[SECTION_COUNTERS].size == 0)
+            return FINDING_NO_COVERAGE;
+    }
+    if (error_is_of_memory(error))
+        return FINDING_FAILED;
     sidecar = find_sidecar(examination, &module->uuid);
     if (sidecar != NULL) {
         finding = examine_unseen(examination, sidecar, error);
