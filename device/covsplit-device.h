@@ -43,8 +43,7 @@ extern "C" {
 /* What covsplit_device_start returns. */
 enum covsplit_device_error {
     COVSPLIT_DEVICE_OK = 0,
-    /* The version of the image's raw profiles is not one of 7 to 11 (LLVM 13 to 23), or is 7 and
-     * its profile cannot have the sparse form. */
+    /* The version of the image's raw profiles is not one of 7 to 11 (LLVM 13 to 23). */
     COVSPLIT_DEVICE_VERSION = 1,
     /* The image needs what only compiler-rt does: temporal profiles (-pgo-temporal-instrumentation)
      * or correlation with debug information (-profile-correlate=debug-info). */
@@ -83,12 +82,14 @@ struct covsplit_device {
     } ids;
     const unsigned char *at; /* of the current range: what is to be read yet */
     size_t left;
+    uint64_t rest;            /* read, but not part of the last word of the sparse form */
     unsigned char staged[24]; /* read, but not yet written */
     unsigned char staged_at;
     unsigned char staged_size;
     unsigned char words; /* of the header */
     unsigned char word;  /* the next one */
     unsigned char range; /* the next one */
+    unsigned char rest_size;
     unsigned char flags;
 };
 

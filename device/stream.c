@@ -3,14 +3,14 @@
  *
  * A raw profile is a sequence of 64-bit words: a header, which is made at the start; the binary
  * IDs, each as its length and its bytes; and copies of sections. Each of these is padded to whole
- * words (except for binary IDs in version 7). So the stream is read a word at a time, into a few
+ * words (with a few exceptions in old versions). So the stream is read a word at a time, into a few
  * staged bytes, and from there copied to buffers of any size.
  *
  * The bounds of the sections come from functions of the profile runtime, the accessors. `covsplit
  * split` rewrites these, so that in a split image data is one record and names are the tripwire,
  * and the stream is a lightweight profile. It takes any other code that calls them for a program
- * that looks at its own records, and then keeps the records. So only covsplit_device_start calls
- * them, by which covsplit recognizes this library.
+ * that looks at its own records, and then keeps the records. So only one function calls them, whose
+ * name tells covsplit that it is this library's.
  */
 #include "covsplit-device.h"
 
@@ -288,8 +288,18 @@ static bool next_range(struct covsplit_device *device)
     return false;
 }
 
-/* Reads the next word. Returns how many bytes of it belong to the profile: all 8 except at the end
- * of a binary ID in version 7; 0 at the end. */
+/* Whether what is being read is padded to whole words in the profile. */
+static bool is_padded(const struct covsplit_device *device)
+{
+    unsigned version = version_of(device->header[1]);
+
+    if (device->range == 0) /* binary IDs */
+        return version >= VERSION_RELATIVE;
+    return version >= VERSION_BITMAP || device->range != COUNTERS + 1;
+}
+
+/* Reads the next bytes, 8 if there are as many; others are zero. Returns how many of them belong to
+ * the profile; 0 at the end. */
 static size_t next_word(struct covsplit_device *device, uint64_t *word)
 {
     size_t size;
@@ -310,7 +320,7 @@ static size_t next_word(struct covsplit_device *device, uint64_t *word)
     *word = load_word(device->at, size);
     device->at += size;
     device->left -= size;
-    return device->range == 0 && version_of(device->header[1]) < VERSION_RELATIVE ? size : WORD;
+    return is_padded(device) ? WORD : size;
 }
 
 /* ---- the sparse form ---- */
@@ -334,18 +344,34 @@ static void stage_number(struct covsplit_device *device, uint64_t number)
     stage_byte(device, (unsigned char)number);
 }
 
+/* Reads 8 bytes of the profile, wherever its parts end. False at the end. */
+static bool next_whole_word(struct covsplit_device *device, uint64_t *word)
+{
+    uint64_t parts[2] = {device->rest, 0};
+    size_t read = device->rest_size, size;
+
+    while (read < WORD && (size = next_word(device, word)) != 0) {
+        memcpy((unsigned char *)parts + read, word, WORD);
+        read += size;
+    }
+    *word = parts[0];
+    device->rest = parts[1];
+    device->rest_size = (unsigned char)(read > WORD ? read - WORD : 0);
+    return read != 0;
+}
+
 static void stage_sparse(struct covsplit_device *device)
 {
     uint64_t word, zeros = 0;
-    size_t size;
+    bool is_there;
 
-    while ((size = next_word(device, &word)) != 0 && word == 0)
+    while ((is_there = next_whole_word(device, &word)) && word == 0)
         zeros++;
     if (zeros != 0) {
         stage_byte(device, 0);
         stage_number(device, zeros);
     }
-    if (size != 0)
+    if (is_there)
         stage_number(device, word);
 }
 
@@ -397,23 +423,27 @@ static bool set_range(struct covsplit_device *device, enum range range, const vo
     return true;
 }
 
+/* Calls an accessor, if the runtime has it. No instruction calls it directly: linkers turn calls of
+ * functions that are missing into code that seems to refer to anything. */
+static const void *call_weak(const void *(*volatile accessor)(void))
+{
+    return accessor != NULL ? accessor() : NULL;
+}
+
 /* Asks the runtime for the bounds. False if they make no sense. */
 COVSPLIT_DEVICE_FUNCTION bool covsplit_device_find_ranges(struct covsplit_device *device);
 bool covsplit_device_find_ranges(struct covsplit_device *device)
 {
-    bool has_bitmap = __llvm_profile_begin_bitmap != NULL;
-    bool has_vtables = __llvm_profile_begin_vtables != NULL;
-
     return set_range(device, DATA, __llvm_profile_begin_data(), __llvm_profile_end_data()) &&
            set_range(device, COUNTERS, __llvm_profile_begin_counters(),
                      __llvm_profile_end_counters()) &&
            set_range(device, NAMES, __llvm_profile_begin_names(), __llvm_profile_end_names()) &&
-           (!has_bitmap || set_range(device, BITMAP, __llvm_profile_begin_bitmap(),
-                                     __llvm_profile_end_bitmap())) &&
-           (!has_vtables || (set_range(device, VTABLES, __llvm_profile_begin_vtables(),
-                                       __llvm_profile_end_vtables()) &&
-                             set_range(device, VTABLE_NAMES, __llvm_profile_begin_vtabnames(),
-                                       __llvm_profile_end_vtabnames())));
+           set_range(device, BITMAP, call_weak(__llvm_profile_begin_bitmap),
+                     call_weak(__llvm_profile_end_bitmap)) &&
+           set_range(device, VTABLES, call_weak(__llvm_profile_begin_vtables),
+                     call_weak(__llvm_profile_end_vtables)) &&
+           set_range(device, VTABLE_NAMES, call_weak(__llvm_profile_begin_vtabnames),
+                     call_weak(__llvm_profile_end_vtabnames));
 }
 
 /* Counts the records, without a division, and makes the size of data whole: on i386 the padding of
@@ -483,7 +513,7 @@ static void make_header(struct covsplit_device *device, unsigned version, uint64
     put_word(device, records);
     put_word(device, 0); /* padding before the counters */
     put_word(device, has_bytes ? counters : counters / WORD);
-    put_padding(device, counters);
+    put_padding(device, version >= VERSION_BITMAP ? counters : 0);
     if (version >= VERSION_BITMAP) {
         put_word(device, bitmap);
         put_padding(device, bitmap);
@@ -537,8 +567,6 @@ static int prepare(struct covsplit_device *device, unsigned flags)
         return error;
     make_header(device, version, records);
     if ((flags & COVSPLIT_DEVICE_SPARSE) != 0) {
-        if (device->header[2] % WORD != 0)
-            return COVSPLIT_DEVICE_VERSION;
         memcpy(device->staged, signature, WORD);
         device->staged_size = WORD;
         device->flags = COVSPLIT_DEVICE_SPARSE;

@@ -125,6 +125,12 @@ static const struct option_description join_options[] = {
 
 static const struct option_description correlate_options[] = {
     OUTPUT("write the full raw profile to OUT"),
+    VALUE(OPTION_COUNTERS, TEXT, "counters", NO_LETTER, "DUMP",
+          "make the profile of DUMP, a copy of the counters in memory"),
+    VALUE(OPTION_BITMAP, TEXT, "bitmap", NO_LETTER, "DUMP",
+          "with --counters: a copy of the bitmap, if the image has one (MC/DC)"),
+    VALUE(OPTION_UUID, UUID, "uuid", NO_LETTER, "HEX",
+          "with --counters: the UUID of the image, or its beginning"),
     SIDECARS("the sidecar, or a directory that has it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
@@ -167,7 +173,7 @@ static const struct option_description snapshot_options[] = {
     VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID", "take profiles of this running process",
           .minimum = 1, .maximum = INT32_MAX, .repeats = true, .excludes = OPTION_CORE),
     VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
-          "take the profiles of a process out of its core", .repeats = true),
+          "take the profiles out of this core or minidump", .repeats = true),
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
           .required = true),
     SIDECARS("a sidecar, or a directory of them"),
@@ -186,6 +192,9 @@ static const struct option_description run_options[] = {
 };
 
 static const struct option_description show_options[] = {
+    FLAG(OPTION_MAP, "map", NO_LETTER,
+         "show where the counters are in memory, and how to copy them with gdb"),
+    STORE("with --map: look for UUIDs in the store DIR"),
     MEMORY_LIMIT,
     JSON("FILE"),
 };
@@ -269,8 +278,9 @@ static const struct command commands[] = {
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
      "                      [--format FORMAT] -o OUT PROFILE...",
-     "A PROFILE is a file, a directory (all files in it and below), or @FILE (a list of\n"
-     "those, one per line). Lightweight and full raw profiles may be mixed. The format is\n"
+     "A PROFILE is a file, a directory (all files in it and below), a FIFO, '-' for standard\n"
+     "input, or @FILE (a list of those, one per line; '@-': on standard input). Lightweight and "
+     "full raw profiles may be mixed. The format is\n"
      "given by the end of OUT, .profraw or .profdata, or by --format. A profraw file has one\n"
      "full raw profile for each image. A profdata file is made from these by llvm-profdata:\n"
      "the one that --llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that\n"
@@ -329,12 +339,19 @@ static const struct command commands[] = {
      "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
      OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"correlate", "Make a full raw profile from a lightweight one",
-     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE",
+     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE\n"
+     "       covsplit correlate --counters DUMP [--bitmap DUMP] [--uuid HEX]\n"
+     "                          [--sidecar FILE | --store DIR] -o OUT",
      "OUT is the profile that the unsplit image would have written, except that it has each\n"
      "name once and uncompressed, which llvm-profdata reads faster. A profile that lacks\n"
-     "nothing is copied.\n"
+     "nothing is copied. PROFILE may be sparse, a FIFO, or '-' for standard input.\n"
+     "\n"
+     "With --counters, OUT is the profile of an image whose counters were copied from memory,\n"
+     "by a debugger for example; 'covsplit show --map' says where they are. DUMP is a plain\n"
+     "copy of exactly that section. The sidecar says what is in it: give --uuid, or --sidecar\n"
+     "and a file.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(correlate_options), "PROFILE", 1, 1, command_correlate},
+     OPTIONS(correlate_options), "PROFILE", 0, 1, command_correlate},
     {"snapshot", "Take the profiles of a running process, or of a core",
      "(--pid PID... | --core FILE...) [[--sidecar FILE]... | --store DIR]\n"
      "                         [--memory-limit SIZE] [--json | -v] -o DIR",
@@ -342,6 +359,7 @@ static const struct command commands[] = {
      "the program would write at that moment. The process is not stopped, and need not\n"
      "cooperate. DIR is made if it does not exist; 'covsplit merge ... DIR' takes what is in\n"
      "it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the UUID.\n"
+     "A core may be compressed by zstd, and '-' stands for one on standard input.\n"
      "\n"
      "Where the counters are is told by the module's file, if it is still the build that was\n"
      "loaded, and otherwise by its sidecar, which is searched for by UUID in these places:\n"
@@ -362,12 +380,18 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"show", "Describe images, sidecars, objects and raw profiles", "[--json] FILE...",
+    {"show", "Describe images, sidecars, objects and raw profiles",
+     "[--memory-limit SIZE] [--json] FILE...\n"
+     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...",
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
      "place and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
-     "object or a raw profile, it is 'present'.\n",
+     "object or a raw profile, it is 'present'. FILE may be a FIFO, or '-' for standard input.\n"
+     "\n"
+     "With --map, FILE is a sidecar or an image, or there is the UUID of a sidecar or its\n"
+     "beginning. The commands that are printed copy counters and bitmap in gdb, to make a\n"
+     "profile of them with 'covsplit correlate --counters'.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"

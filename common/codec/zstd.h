@@ -1,5 +1,5 @@
 /*
- * Compression with zstd. Only this module uses libzstd.
+ * Compression with zstd. Only this module (and zstd_file.c, a part of it) uses libzstd.
  *
  * Compressed data is one zstd frame that contains its decompressed size and no checksum (the
  * sidecar's own digests cover the contents). Decompression is a stream of exact reads, so the
@@ -79,5 +79,30 @@ bool codec_decompress_next(struct codec_stream **kept, const struct packed *fram
 
 /* The same for a single frame. */
 bool codec_decompress(const struct packed *frame, struct buffer *to, struct error *error);
+
+/* ---- files of others ---- */
+
+/* Whether a file that starts with these bytes consists of zstd frames. */
+bool codec_file_recognize(struct bytes front);
+
+/* A file of zstd frames that another program made, of any size: it is read from front to back, in a
+ * bounded amount of memory. */
+struct codec_file;
+
+/* `front` is what has been read of the file already, a few bytes; the rest comes from the
+ * descriptor, which the caller keeps. `name` is the file's, for messages, and must outlive the
+ * reader. Close with codec_file_close (NULL is allowed). */
+struct codec_file *codec_file_open(int fd, struct bytes front, const char *name,
+                                   struct error *error);
+
+/* Reads up to `size` bytes; *have is less only where the file ends, even if it ends within a frame.
+ */
+bool codec_file_read(struct codec_file *file, void *to, size_t size, size_t *have,
+                     struct error *error);
+
+/* How many compressed bytes have been read so far. */
+uint64_t codec_file_consumed(const struct codec_file *file);
+
+void codec_file_close(struct codec_file *file);
 
 #endif

@@ -104,18 +104,15 @@ static struct sidecar *search(const struct sidecar_places *places,
 }
 
 static struct profile_sidecar *open_found(const struct sidecar_places *places,
-                                          const struct profile *profile, const char *name,
-                                          struct error *error)
+                                          const struct sidecar_wanted *wanted, struct error *error)
 {
-    const char *const names[] = {name, NULL};
-    const struct sidecar_wanted wanted = {.name = name, .names = names, .profile = profile};
     struct profile_sidecar *sidecar = calloc(1, sizeof(*sidecar));
 
     if (sidecar == NULL) {
-        error_out_of_memory(error, name, sizeof(*sidecar));
+        error_out_of_memory(error, "a sidecar", sizeof(*sidecar));
         return NULL;
     }
-    sidecar->sidecar = search(places, &wanted, error);
+    sidecar->sidecar = search(places, wanted, error);
     if (sidecar->sidecar != NULL)
         return sidecar;
     free(sidecar);
@@ -126,14 +123,28 @@ struct profile_sidecar *profile_sidecars_find(struct profile_sidecars *sidecars,
                                               const struct profile *profile, const char *name,
                                               struct error *error)
 {
+    const char *const names[] = {name, NULL};
+    const struct sidecar_wanted wanted = {.name = name, .names = names, .profile = profile};
+
     if ((profile->header.version & PROFILE_VARIANT_DEBUG_INFO) != 0) {
         profile_needs_debug_info(name, error);
         return NULL;
     }
     if (sidecars->given.sidecar == NULL)
-        return open_found(&sidecars->places, profile, name, error);
+        return open_found(&sidecars->places, &wanted, error);
     return correlation_check(sidecars->given.sidecar, profile, name, error) ? &sidecars->given
                                                                             : NULL;
+}
+
+struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
+                                                   const struct uuid *start, struct error *error)
+{
+    struct uuid uuid;
+    const struct sidecar_wanted wanted = {.uuid = &uuid};
+
+    return sidecar_search_full_uuid(&sidecars->places, start, &uuid, error)
+               ? open_found(&sidecars->places, &wanted, error)
+               : NULL;
 }
 
 /* ---- use ---- */

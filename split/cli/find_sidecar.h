@@ -37,6 +37,10 @@ void profile_sidecars_close(struct profile_sidecars *sidecars);
 struct profile_sidecar *profile_sidecars_find(struct profile_sidecars *sidecars,
                                               const struct profile *profile, const char *name,
                                               struct error *error);
+
+/* Finds the sidecar of the image with that UUID, which may be given by its beginning. */
+struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
+                                                   const struct uuid *start, struct error *error);
 void profile_sidecars_release(const struct profile_sidecars *sidecars,
                               struct profile_sidecar *sidecar);
 

@@ -39,6 +39,8 @@ enum option_id {
     OPTION_NONE, /* not an option: must not be used in a table */
     OPTION_HELP, /* every subcommand has it, without a row in its table */
     OPTION_ARCH,
+    OPTION_BITMAP,
+    OPTION_COUNTERS,
     OPTION_CORE,
     OPTION_DEBUG_DIRECTORY,
     OPTION_DROP_SIGNATURE,

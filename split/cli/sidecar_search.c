@@ -610,3 +610,23 @@ bool sidecar_search_complete(const struct sidecar_search *search, struct uuid *f
     free(match.path);
     return done;
 }
+
+bool sidecar_search_full_uuid(const struct sidecar_places *places, const struct uuid *start,
+                              struct uuid *full, struct error *error)
+{
+    const struct sidecar_wanted wanted = {.uuid = start};
+    struct sidecar_search search;
+    bool done = sidecar_search_start(&search, places, &wanted, error);
+
+    if (done && sidecar_search_next(&search) != NULL) {
+        *full = *start;
+    } else if (done) {
+        done = sidecar_search_complete(&search, full, error);
+        if (done && full->size == 0) {
+            sidecar_search_fail(&search, error);
+            done = false;
+        }
+    }
+    sidecar_search_end(&search);
+    return done;
+}

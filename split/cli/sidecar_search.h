@@ -116,6 +116,11 @@ bool sidecar_search_again(struct sidecar_search *search, struct error *error);
  * none was found. */
 struct sidecar *sidecar_search_read(struct sidecar_search *search, struct error *error);
 
+/* Finds the UUID in the places that is `start` or begins with it. Fails if there is none, or if
+ * there are several. */
+bool sidecar_search_full_uuid(const struct sidecar_places *places, const struct uuid *start,
+                              struct uuid *full, struct error *error);
+
 /* Completes the wanted UUID if it is the beginning of one in the places; *full is empty if there is
  * none. Returns false with an error if there are several. */
 bool sidecar_search_complete(const struct sidecar_search *search, struct uuid *full,

@@ -1,6 +1,6 @@
 /*
  * covsplit correlate: makes full raw profiles from lightweight ones and their sidecars. Profiles
- * that lack nothing are written unchanged.
+ * that lack nothing are written unchanged, expanded if they are sparse.
  */
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -11,6 +11,7 @@
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
+#include "split/profiles/correlate_dump.h"
 
 static bool correlate_one(const struct profile *profile, const char *name,
                           struct profile_sidecars *sidecars, struct output *output,
@@ -83,13 +84,28 @@ static bool correlate_file(const struct parsed_options *options, struct profile_
     return done;
 }
 
+/* Why the command line makes no sense; NULL if it does. */
+static const char *find_misuse(const struct parsed_options *options)
+{
+    if (option_given(options, OPTION_COUNTERS))
+        return correlate_dump_misuse(options);
+    if (option_given(options, OPTION_BITMAP) || option_given(options, OPTION_UUID))
+        return "'--bitmap' and '--uuid' are for '--counters'";
+    return options->operand_count == 0 ? "PROFILE is missing" : NULL;
+}
+
 int command_correlate(const struct parsed_options *options)
 {
     struct profile_sidecars sidecars = {0};
+    const char *misuse = find_misuse(options);
     struct error error = {0};
-    bool done = profile_sidecars_open(&sidecars, options, &error) &&
-                correlate_file(options, &sidecars, &error);
+    bool done;
 
+    if (misuse != NULL)
+        return message_usage("correlate", "%s", misuse);
+    done = profile_sidecars_open(&sidecars, options, &error) &&
+           (option_given(options, OPTION_COUNTERS) ? correlate_dump
+                                                   : correlate_file)(options, &sidecars, &error);
     if (!done)
         message_error(&error);
     profile_sidecars_close(&sidecars);

@@ -201,27 +201,6 @@ static void export_from(struct export *export, const char *path, const struct uu
     sidecar_close(sidecar);
 }
 
-/* Finds the UUID of a sidecar in the places that begins with `start`, and stores it in *full. */
-static bool complete_uuid(const struct export *export, const struct uuid *start, struct uuid *full,
-                          struct error *error)
-{
-    const struct sidecar_wanted wanted = {.uuid = start};
-    struct sidecar_search search;
-    bool done = sidecar_search_start(&search, &export->places, &wanted, error);
-
-    if (done && sidecar_search_next(&search) != NULL) {
-        *full = *start;
-    } else if (done) {
-        done = sidecar_search_complete(&search, full, error);
-        if (done && full->size == 0) {
-            sidecar_search_fail(&search, error);
-            done = false;
-        }
-    }
-    sidecar_search_end(&search);
-    return done;
-}
-
 /* Finds a sidecar. NULL with an error if there is none to export; *is_placeholder says that there
  * is one, but it is a placeholder. */
 static struct sidecar *find_sidecar(const struct export *export, const struct uuid *uuid,
@@ -246,7 +225,7 @@ static void export_found(struct export *export, const struct uuid *start)
     bool is_placeholder;
     struct uuid uuid;
 
-    if (complete_uuid(export, start, &uuid, &error))
+    if (sidecar_search_full_uuid(&export->places, start, &uuid, &error))
         sidecar = find_sidecar(export, &uuid, &is_placeholder, &error);
     if (sidecar == NULL)
         progress_add(&export->progress, UNITS_PER_SIDECAR);

@@ -16,6 +16,9 @@
  *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
  *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
  *             lightweight, size, sparse, sparse_size, records, counters, value_data_size, sections
+ *   memory map (--map)   image_name, machine, uuid, fixed (whether it is loaded where it was
+ * linked), counters_address, counters_size, bitmap_address, bitmap_size; commands: gdb_load,
+ *             gdb_counters, gdb_bitmap, correlate
  * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
  */
 #include <elf.h>
@@ -39,6 +42,7 @@
 #include "split/cli/machine_names.h"
 #include "split/cli/message.h"
 #include "split/sidecars/report.h"
+#include "split/sidecars/show_map.h"
 
 #define PROFILE_INDENTATION 2
 
@@ -438,17 +442,16 @@ struct showing {
     int status;
 };
 
-static bool print_report(const struct input *input, const struct file_kind *kind,
-                         struct report *report, struct showing *showing, struct error *error)
+static bool print_report(const char *name, struct report *report, struct showing *showing,
+                         struct error *error)
 {
     if (showing->json == NULL) {
         if (!showing->is_first)
             printf("\n");
-        message_line(stdout, "%s", input->path);
+        message_line(stdout, "%s", name);
     }
     showing->is_first = false;
-    return (report_print(report) || error_out_of_memory(error, input->path, input->bytes.size)) &&
-           (kind->describe != NULL || print_profiles(input, showing->limit, showing->json, error));
+    return report_print(report) || error_out_of_memory(error, name, sizeof(*report));
 }
 
 static bool show_input(const struct input *input, struct showing *showing, struct error *error)
@@ -467,7 +470,8 @@ static bool show_input(const struct input *input, struct showing *showing, struc
         shown &&
         (kind->describe != NULL ? kind->describe(input, &report, error)
                                 : describe_raw_profile(input, showing->limit, &report, error)) &&
-        print_report(input, kind, &report, showing, error);
+        print_report(input->path, &report, showing, error) &&
+        (kind->describe != NULL || print_profiles(input, showing->limit, showing->json, error));
     report_end(&report);
     return shown;
 }
@@ -518,25 +522,60 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
     return done;
 }
 
+/* Shows where the counters are: --map. */
+static bool show_map(const char *operand, const struct sidecar_places *places,
+                     struct showing *showing, struct error *error)
+{
+    struct report report;
+    bool shown = report_begin(&report, showing->json, PROFILE_INDENTATION) ||
+                 error_out_of_memory(error, operand, sizeof(report));
+
+    if (shown && showing->json != NULL)
+        report_text(&report, "file", NULL, operand);
+    shown = shown && describe_map(operand, places, &report, error) &&
+            print_report(operand, &report, showing, error);
+    report_end(&report);
+    return shown;
+}
+
+static void show_all(const struct parsed_options *options, const struct sidecar_places *places,
+                     struct showing *showing)
+{
+    for (size_t i = 0; i < options->operand_count; i++) {
+        struct error error;
+
+        if (places != NULL ? show_map(options->operands[i], places, showing, &error)
+                           : show_file(options->operands[i], showing, &error))
+            continue;
+        message_error(&error);
+        showing->status = STATUS_FAILED;
+    }
+}
+
 int command_show(const struct parsed_options *options)
 {
+    bool has_places = option_given(options, OPTION_MAP);
+    struct sidecar_places places = {.options = options};
+    struct error problem;
     struct json_writer json = {.stream = stdout};
     struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
                               .is_first = true,
                               .limit = option_number(options, OPTION_MEMORY_LIMIT),
                               .status = STATUS_DONE};
 
-    if (showing.json != NULL)
-        json_begin_array(showing.json, NULL);
-    for (size_t i = 0; i < options->operand_count; i++) {
-        struct error error;
-
-        if (show_file(options->operands[i], &showing, &error))
-            continue;
-        message_error(&error);
-        showing.status = STATUS_FAILED;
+    if (option_given(options, OPTION_STORE) && !has_places)
+        return message_usage("show", "'--store' is for '--map'");
+    if (has_places && !sidecar_places_open(&places, options, false, &problem)) {
+        message_error(&problem);
+        sidecar_places_close(&places);
+        return STATUS_FAILED;
     }
     if (showing.json != NULL)
+        json_begin_array(showing.json, NULL);
+    show_all(options, has_places ? &places : NULL, &showing);
+    if (showing.json != NULL)
         json_end_array(showing.json);
+    if (has_places)
+        sidecar_places_close(&places);
     return showing.status;
 }

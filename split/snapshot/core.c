@@ -5,13 +5,12 @@
  * Its PT_LOAD segments are ranges of memory. Where p_filesz is less than p_memsz, or the file ends
  * early, the rest was not dumped: it is missing, and never taken from anywhere else. The NT_FILE
  * note lists which files were mapped where. Without it (qemu writes none), a module is a segment
- * that starts with an ELF header, and its path is not known.
+ * that starts with an ELF header, or has a stub record in it, and its path is not known.
  *
  * A core can be larger than memory, so it is not mapped: its headers are read, and then what is
  * asked for. That also makes a core harmless that is truncated meanwhile.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +24,7 @@
 #include "common/llvm/profile.h"
 #include "split/snapshot/elf_header.h"
 #include "split/snapshot/memory.h"
+#include "split/snapshot/stubs.h"
 
 #define NOTE_OWNER   "CORE"
 #define NOTE_FILES   0x46494c45 /* NT_FILE */
@@ -141,6 +141,13 @@ static bool is_writable(struct memory *memory, uint64_t address)
     return segment != NULL && segment->is_writable;
 }
 
+static bool begins_at(struct memory *memory, uint64_t address)
+{
+    const struct segment *segment = segment_of(core_of(memory), address);
+
+    return segment != NULL && segment->address == address;
+}
+
 static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
@@ -155,8 +162,7 @@ static void close_core(struct memory *memory)
 {
     struct core *core = core_of(memory);
 
-    if (core->fd >= 0)
-        close(core->fd);
+    close(core->fd);
     free(core->segments);
     memory_free_lists(memory);
     free(core);
@@ -167,6 +173,7 @@ static const struct memory_operations operations = {
                       "bits 0 to 4 of /proc/PID/coredump_filter",
     .read = read_memory,
     .is_writable = is_writable,
+    .begins_at = begins_at,
     .open_file = open_file,
     .close = close_core,
 };
@@ -352,14 +359,26 @@ static bool read_note(struct core *core, uint32_t type, uint64_t offset, uint64_
     return true;
 }
 
+/* gdb puts the notes behind the memory, so a core that is cut short has none: then modules are
+ * found as if nothing listed them, and those whose memory is gone too are not found. */
+static void lacks_notes(struct core *core)
+{
+    error_set(&core->memory.lack,
+              "%s: cut short: it has %" PRIu64 " bytes, and its list of mapped files is not among "
+              "them; modules may be missing, dump the core again",
+              core->memory.name, core->file_size);
+}
+
 /* Goes through the notes one by one: with many threads they are large, and only two matter. */
 static bool read_notes(struct core *core, const struct elf_segment *segment, struct buffer *buffer,
                        struct error *error)
 {
     uint64_t offset = segment->offset, end;
 
-    if (!range_within(segment->offset, segment->file_size, 0, core->file_size))
-        return damaged(core, "its notes are incomplete", error);
+    if (!range_within(segment->offset, segment->file_size, 0, core->file_size)) {
+        lacks_notes(core);
+        return true;
+    }
     end = segment->offset + segment->file_size;
     while (end - offset >= NOTE_FRONT) {
         bool big_endian = core->header.big_endian;
@@ -420,6 +439,25 @@ static bool find_unnamed(struct core *core, struct error *error)
     return true;
 }
 
+/* Searches the memory that is in the core and may be written to. */
+static bool find_stubs(struct core *core, struct error *error)
+{
+    struct address_ranges writable = {0};
+    bool done = true;
+
+    for (size_t i = 0; done && i < core->segment_count; i++) {
+        const struct segment *segment = &core->segments[i];
+        struct address_range range = {segment->address, segment->dumped, segment->offset};
+
+        done = !segment->is_writable || address_ranges_add(&writable, &range) ||
+               error_out_of_memory(error, core->memory.name, sizeof(range));
+    }
+    address_ranges_sort(&writable);
+    done = done && stubs_find(&core->memory, &writable, &core->header, error);
+    address_ranges_free(&writable);
+    return done;
+}
+
 static bool read_tables(struct core *core, struct error *error)
 {
     struct buffer table = {0};
@@ -433,38 +471,36 @@ static bool read_tables(struct core *core, struct error *error)
                      "its program headers are not in the file", &table, error) &&
            read_segments(core, buffer_view(&table), error) &&
            read_all_notes(core, buffer_view(&table), error) &&
-           (core->has_files || find_unnamed(core, error));
+           (core->has_files || (find_unnamed(core, error) && find_stubs(core, error)));
     buffer_free(&table);
     memory_sort_modules(&core->memory);
     return done;
 }
 
-static bool open_descriptor(struct core *core, struct error *error)
+static bool find_size(struct core *core, struct error *error)
 {
     struct stat status;
 
-    core->fd = file_open_as_it_is(core->memory.name, O_RDONLY | O_CLOEXEC);
-    if (core->fd < 0 || fstat(core->fd, &status) != 0)
-        return error_set_errno(error, errno, "%s: cannot be opened", core->memory.name);
-    if (!S_ISREG(status.st_mode))
-        return error_set(error, "%s: not a regular file; give a core file", core->memory.name);
+    if (fstat(core->fd, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", core->memory.name);
     core->file_size = (uint64_t)status.st_size;
     return true;
 }
 
-struct memory *core_open(const char *path, struct error *error)
+struct memory *core_open(int fd, const char *path, struct error *error)
 {
     struct core *core = calloc(1, sizeof(*core));
 
     if (core == NULL) {
         error_out_of_memory(error, path, sizeof(*core));
+        close(fd);
         return NULL;
     }
     core->memory = (struct memory){.operations = &operations, .name = strdup(path)};
-    core->fd = -1;
+    core->fd = fd;
     if (core->memory.name == NULL)
         error_out_of_memory(error, path, strlen(path) + 1);
-    else if (open_descriptor(core, error) && read_tables(core, error))
+    else if (find_size(core, error) && read_tables(core, error))
         return &core->memory;
     close_core(&core->memory);
     return NULL;

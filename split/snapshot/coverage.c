@@ -160,6 +160,7 @@ static bool describe_rests(const struct sidecar *sidecar, struct coverage *cover
     coverage->sections[SECTION_DATA] = section_of(sidecar, SECTION_DATA);
     coverage->sections[SECTION_DATA].size = layout.record_size;
     coverage->sections[SECTION_NAMES] = section_of(sidecar, SECTION_NAMES);
+    coverage->stub = facts->uuid;
     return place_tripwire(facts, coverage);
 }
 

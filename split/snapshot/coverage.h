@@ -17,6 +17,7 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/uuid.h"
 #include "common/llvm/section.h"
 #include "common/llvm/tripwire.h"
 #include "common/sidecar/sidecar.h"
@@ -41,6 +42,9 @@ struct coverage {
      * otherwise. */
     uint8_t tripwire[TRIPWIRE_SIZE_MAX];
     size_t tripwire_size;
+    /* The UUID in the stub record, if that is all that is left of the data. Its size is 0
+     * otherwise. */
+    struct uuid stub;
 };
 
 /* By the module's file. *coverage has no counters if the file has none. False if the file is no ELF

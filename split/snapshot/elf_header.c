@@ -64,3 +64,13 @@ bool elf_segment_read(const struct elf_header *header, struct bytes table, uint6
     };
     return true;
 }
+
+void elf_segment_drop(const struct elf_header *header, uint8_t *table, uint64_t index)
+{
+    uint8_t *entry = table + index * header->segment_entry_size;
+
+    if (header->wide)
+        store_u64(entry + offsetof(Elf64_Phdr, p_filesz), 0, header->big_endian);
+    else
+        store_u32(entry + offsetof(Elf32_Phdr, p_filesz), 0, header->big_endian);
+}

@@ -41,4 +41,7 @@ bool elf_header_read(struct bytes bytes, struct elf_header *header);
 bool elf_segment_read(const struct elf_header *header, struct bytes table, uint64_t index,
                       struct elf_segment *segment);
 
+/* Sets the size in the file of an entry that was read to 0. */
+void elf_segment_drop(const struct elf_header *header, uint8_t *table, uint64_t index);
+
 #endif

@@ -176,8 +176,230 @@ static enum finding examine_without_file(struct examination *examination, struct
 
 /* ---- without its headers ---- */
 
+/* Completes the beginning of a UUID that a stub record has, of which zeros may be padding. */
+static bool complete_uuid(struct examination *examination, struct uuid *uuid, struct error *error)
+{
+    const struct sidecar_wanted wanted = {.uuid = uuid};
+    struct sidecar_search search;
+    struct uuid full = {0};
+    bool done;
+
+    while (uuid->size > 1 && uuid->bytes[uuid->size - 1] == 0)
+        uuid->size--;
+    done = sidecar_search_start(&search, examination->places, &wanted, error) &&
+           sidecar_search_complete(&search, &full, error);
+    sidecar_search_end(&search);
+    if (done && full.size != 0)
+        *uuid = full;
+    return done;
+}
+
+/* What a module is that is known by its sidecar alone. Its sections are taken for its only segment,
+ * from the first to the last of them. */
+static bool place_by_facts(struct examination *examination, const struct sidecar_facts *facts,
+                           uint64_t bias, struct error *error)
+{
+    const struct coverage_section *sections = examination->coverage.sections;
+    const struct elf_header header = {.wide = facts->elf_class == ELFCLASS64,
+                                      .big_endian = facts->elf_data == ELFDATA2MSB,
+                                      .type = facts->elf_type,
+                                      .machine = facts->machine};
+    struct elf_segment load = {.type = PT_LOAD, .flags = PF_R | PF_W, .address = UINT64_MAX};
+    uint64_t end = 0;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const struct coverage_section *section = &sections[kind];
+
+        if (section->size == 0)
+            continue;
+        if (section->address < load.address)
+            load.address = section->address;
+        if (section->address + section->size > end)
+            end = section->address + section->size;
+    }
+    load.memory_size = end > load.address ? end - load.address : 0;
+    return module_from_facts(examination->module, &header, bias, &load, error);
+}
+
+/* By the sidecar; the file, if it is there, says exactly where the module is. Without it, linkers
+ * are known to give the addresses from 0 on to what can be loaded anywhere. */
+static enum finding examine_unseen(struct examination *examination, const struct sidecar *sidecar,
+                                   struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    uint64_t bias = facts->elf_type == ET_EXEC ? 0 : examination->module->listed->base;
+    bool is_placed;
+
+    if (!coverage_of_sidecar(sidecar, &examination->coverage, error))
+        return FINDING_FAILED;
+    is_placed = examination->has_file
+                    ? module_from_file(examination->module, examination->file.bytes, error)
+                    : place_by_facts(examination, facts, bias, error);
+    return is_placed ? examine_by_sidecar(examination, sidecar, error) : FINDING_FAILED;
+}
+
+/* By the UUID that the target tells. */
+static enum finding examine_listed(struct examination *examination, struct error *error)
+{
+    struct module *module = examination->module;
+    struct coverage coverage;
+    struct sidecar *sidecar;
+    enum finding finding;
+
+    module->uuid = module->listed->uuid;
+    open_file(examination);
+    if (examination->has_file && coverage_of_file(&examination->file, &coverage, error) &&
+        coverage.sections[SECTION_COUNTERS].size == 0)
+        return FINDING_NO_COVERAGE;
+    sidecar = find_sidecar(examination, &module->uuid);
+    if (sidecar != NULL) {
+        finding = examine_unseen(examination, sidecar, error);
+        sidecar_close(sidecar);
+        return finding;
+    }
+    *error = examination->no_sidecar;
+    if (error_is_of_memory(error))
+        return FINDING_FAILED;
+    if (!examination->has_file)
+        return FINDING_UNKNOWN;
+    return module_from_file(module, examination->file.bytes, error)
+               ? examine_by_file(examination, error)
+               : FINDING_FAILED;
+}
+
+/* ---- by a stub record ---- */
+
+/* Whether the bytes are those of a digest, as far as one can tell: hardly any of them is 0. Not all
+ * UUIDs look like this, but what is no UUID hardly ever does. */
+static bool looks_random(const struct uuid *uuid)
+{
+    unsigned zeros = 0;
+
+    for (size_t i = 0; i < uuid->size; i++)
+        zeros += uuid->bytes[i] == 0;
+    return uuid->size >= 8 && zeros <= uuid->size / 8;
+}
+
+/* The load bias of a module whose record that is, and whether it can be right: the first byte of
+ * what can be loaded anywhere has the address 0, and is where a mapping begins. */
+static bool find_stub_bias(const struct examination *examination, const struct sidecar_facts *facts,
+                           const struct memory_module *listed, uint64_t *bias)
+{
+    struct memory *memory = examination->memory;
+    uint64_t mask = facts->elf_class == ELFCLASS64 ? UINT64_MAX : UINT32_MAX;
+
+    *bias = (listed->base - examination->coverage.sections[SECTION_DATA].address) & mask;
+    return facts->elf_type == ET_EXEC ? *bias == 0 : memory->operations->begins_at(memory, *bias);
+}
+
+/* Whether a module with that stub shows itself: such modules have been examined before. */
+static bool has_module(const struct memory *memory, const struct uuid *stub)
+{
+    for (size_t i = 0; i < memory->module_count && !memory->modules[i].is_stub; i++) {
+        const struct uuid *uuid = &memory->modules[i].uuid;
+
+        if (uuid->size != 0 && uuid_has_stub(uuid, stub->bytes))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the record is a copy: the runtime copies its data when it writes a profile. Then the
+ * module shows itself, or another record with this UUID is where a module was loaded. */
+static bool is_copy(const struct examination *examination, const struct sidecar_facts *facts)
+{
+    struct memory *memory = examination->memory;
+    const struct memory_module *listed = examination->module->listed;
+    uint64_t bias;
+
+    for (size_t i = 0; i < memory->module_count; i++) {
+        const struct memory_module *other = &memory->modules[i];
+
+        if (other != listed && other->is_stub && uuid_equal(&other->uuid, &listed->uuid) &&
+            find_stub_bias(examination, facts, other, &bias))
+            return true;
+    }
+    return has_module(memory, &listed->uuid);
+}
+
+/* Whether the module was already listed, by its headers or another copy of its record. */
+static bool is_known(const struct examination *examination)
+{
+    struct memory *memory = examination->memory;
+    const struct memory_module *listed = examination->module->listed;
+
+    for (const struct memory_module *other = memory->modules; other < listed; other++) {
+        if (other->is_stub && uuid_equal(&other->uuid, &listed->uuid))
+            return true;
+    }
+    return has_module(memory, &listed->uuid);
+}
+
+static enum finding examine_stub_with(struct examination *examination,
+                                      const struct sidecar *sidecar, struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    uint64_t bias;
+
+    if (!coverage_of_sidecar(sidecar, &examination->coverage, error))
+        return FINDING_FAILED;
+    examination->module->uuid = facts->uuid;
+    if (facts->uuid_source != UUID_FROM_BUILD_ID)
+        examination->module->uuid.size = 0;
+    if (!find_stub_bias(examination, facts, examination->module->listed, &bias)) {
+        if (is_copy(examination, facts))
+            return FINDING_NO_MODULE;
+        error_set(error,
+                  "%s: a record of it is in %s, but not where it can have been loaded; let gdb "
+                  "dump the core (gcore)",
+                  examination->module->name, examination->memory->name);
+        return FINDING_FAILED;
+    }
+    return place_by_facts(examination, facts, bias, error)
+               ? examine_by_sidecar(examination, sidecar, error)
+               : FINDING_FAILED;
+}
+
+static enum finding examine_stub(struct examination *examination, struct error *error)
+{
+    struct uuid uuid = examination->module->listed->uuid;
+    struct sidecar *sidecar;
+    enum finding finding;
+    char text[UUID_HEX_MAX];
+
+    if (uuid.size == 0) {
+        error_set(error,
+                  "%s: records of an image that was not split, but not its first page, are in %s, "
+                  "so that it is not known which image it is; split it, or let gdb dump the core "
+                  "(gcore)",
+                  examination->module->name, examination->memory->name);
+        return FINDING_FAILED;
+    }
+    if (!complete_uuid(examination, &uuid, error))
+        return FINDING_FAILED;
+    sidecar = find_sidecar(examination, &uuid);
+    if (sidecar != NULL) {
+        finding = examine_stub_with(examination, sidecar, error);
+        sidecar_close(sidecar);
+        return finding;
+    }
+    if (error_is_of_memory(&examination->no_sidecar)) {
+        *error = examination->no_sidecar;
+        return FINDING_FAILED;
+    }
+    if (!looks_random(&uuid) || is_known(examination))
+        return FINDING_NO_MODULE;
+    error_set(error,
+              "%s: has coverage (its UUID begins with %s), but its sidecar was not found; give "
+              "--store or --sidecar",
+              examination->module->name, uuid_format(&uuid, text));
+    return FINDING_FAILED;
+}
+
+/* ---- by nothing ---- */
+
 /* The file at its path may be another build, so it only tells whether something is amiss. */
-static enum finding examine_hidden(struct examination *examination, struct error *error)
+static enum finding examine_unknown(struct examination *examination, struct error *error)
 {
     struct input file;
     struct coverage coverage;
@@ -201,7 +423,59 @@ static enum finding examine_hidden(struct examination *examination, struct error
     return finding;
 }
 
+/* By what the target itself says. */
+static enum finding examine_hidden(struct examination *examination, struct error *error)
+{
+    const struct memory_module *listed = examination->module->listed;
+    enum finding finding = FINDING_UNKNOWN;
+
+    if (listed->is_stub)
+        return examine_stub(examination, error);
+    if (listed->uuid.size != 0)
+        finding = examine_listed(examination, error);
+    return finding == FINDING_UNKNOWN && !examination->has_file
+               ? examine_unknown(examination, error)
+               : finding;
+}
+
 /* ---- a module ---- */
+
+/* From the first byte of the file to the end of the last segment. */
+static uint64_t size_of(const struct module *module)
+{
+    uint64_t base = module->listed->base, size = 0;
+
+    for (size_t i = 0; i < module->load_count; i++) {
+        uint64_t end =
+            module_address(module, module->loads[i].address) + module->loads[i].memory_size;
+
+        if (end > base && end - base > size)
+            size = end - base;
+    }
+    return size;
+}
+
+/* Whether what was read is not a module but a segment of the one before: linkers that align
+ * segments to large pages put the first bytes of the file into the first page of several. Otherwise
+ * notes where the module is, for those that follow. */
+static bool is_segment(struct memory *memory, const struct memory_module *listed,
+                       const struct module *module)
+{
+    size_t index = (size_t)(listed - memory->modules);
+    struct memory_module *own = &memory->modules[index];
+
+    for (size_t i = 1; i <= index && i < module->load_count; i++) {
+        const struct memory_module *before = &memory->modules[index - i];
+
+        if (strcmp(before->path, listed->path) != 0)
+            break;
+        if (range_within(listed->base, 1, before->base, before->size))
+            return uuid_equal(&before->uuid, &module->uuid);
+    }
+    own->uuid = module->uuid;
+    own->size = size_of(module);
+    return false;
+}
 
 enum finding examine_module(struct memory *memory, const struct memory_module *listed,
                             const struct sidecar_places *places, struct module *module,
@@ -217,10 +491,15 @@ enum finding examine_module(struct memory *memory, const struct memory_module *l
     case MODULE_IS_NONE:
         return FINDING_NO_MODULE;
     case MODULE_HIDDEN:
-        return examine_hidden(&examination, error);
+        finding = examine_hidden(&examination, error);
+        if (examination.has_file)
+            input_close(&examination.file);
+        return finding;
     case MODULE_READ:
         break;
     }
+    if (is_segment(memory, listed, module))
+        return FINDING_NO_MODULE;
     open_file(&examination);
     if (error_is_of_memory(&examination.no_file)) {
         *error = examination.no_file;

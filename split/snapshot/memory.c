@@ -36,6 +36,8 @@ static int compare_modules(const void *a, const void *b)
 {
     const struct memory_module *first = a, *second = b;
 
+    if (first->is_stub != second->is_stub)
+        return first->is_stub ? 1 : -1;
     return first->base < second->base ? -1 : first->base > second->base;
 }
 

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/uuid.h"
@@ -23,9 +24,14 @@
 struct memory_module {
     char *path;    /* as the target names it, for messages and to find the file; "" if unknown */
     uint64_t base; /* the address of the file's first byte */
+    uint64_t size; /* of the module in memory, once it was examined */
     /* What the target itself says of the module's UUID, apart from its memory. Its size is 0 if it
      * says nothing. */
     struct uuid uuid;
+    /* All that is known is a stub record (stubs.h), which is at `base`; its first UUID_STUB_SIZE
+     * bytes are in `uuid`. If that has no size, there are several records: the module was not
+     * split. */
+    bool is_stub;
 };
 
 struct memory;
@@ -45,6 +51,10 @@ struct memory_operations {
      * not say. Counters are in such memory, and a file that is only read is not. */
     bool (*is_writable)(struct memory *memory, uint64_t address);
 
+    /* Whether something was mapped there that begins with this address. Only for targets that list
+     * stub records as modules. */
+    bool (*begins_at)(struct memory *memory, uint64_t address);
+
     /* Opens the module's file on disk. *is_same is set if it is known to be the very file that is
      * mapped; otherwise another file may have its path by now, and the caller must compare UUIDs.
      * Fails if there is no such file. */
@@ -60,10 +70,12 @@ struct memory {
     char *name;       /* in messages: "process 4711", or the path of a core */
     uint64_t process; /* its number, for the names of outputs; 0: unknown */
     bool is_running;  /* its memory changes while it is read */
+    /* Why modules may be missing in the list; "" if none are. */
+    struct error lack;
     /* A raw profile is mapped into it, as in continuous mode (%c), in which counters are not where
      * the image has them. */
     bool maps_profile;
-    struct memory_module *modules; /* in ascending order of their addresses */
+    struct memory_module *modules; /* in ascending order of their addresses; stub records last */
     size_t module_count;
     size_t module_capacity;
 };
@@ -93,8 +105,17 @@ bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size,
 bool memory_read_whole(struct memory *memory, uint64_t address, void *to, size_t size,
                        struct error *error);
 
-/* The kinds of targets (process.c, core.c). NULL with an error; close with memory_close. */
+/* The kinds of targets. NULL with an error; close with memory_close. */
 struct memory *process_open(uint64_t process, struct error *error);
-struct memory *core_open(const char *path, struct error *error);
+
+/* A file of any of the following kinds, in whatever way it is stored; "-" is standard input. */
+struct memory *dump_open(const char *path, struct error *error);
+
+/* These take over the descriptor of a regular file, even if they fail. `path` is for messages. */
+struct memory *core_open(int fd, const char *path, struct error *error);
+struct memory *minidump_open(int fd, const char *path, struct error *error);
+
+/* Whether a file that starts with these bytes is a minidump. */
+bool minidump_recognize(struct bytes front);
 
 #endif

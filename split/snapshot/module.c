@@ -181,6 +181,25 @@ static enum module_state read_tables(struct memory *memory, struct module *modul
     return state;
 }
 
+/* A program can also map a file whole, to read it: its own executable for a backtrace, say. Then
+ * none of the segments that would be writable is. (Of a loaded file, some become constant.) */
+static bool is_loaded(struct memory *memory, const struct module *module)
+{
+    bool should_be = false;
+
+    for (size_t i = 0; i < module->load_count; i++) {
+        const struct elf_segment *load = &module->loads[i];
+
+        if ((load->flags & PF_W) == 0 || load->memory_size == 0)
+            continue;
+        should_be = true;
+        if (memory->operations->is_writable(
+                memory, module_address(module, load->address + load->memory_size - 1)))
+            return true;
+    }
+    return !should_be;
+}
+
 enum module_state module_read(struct memory *memory, const struct memory_module *listed,
                               struct module *module, struct error *error)
 {
@@ -192,12 +211,46 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
                  listed->base);
         module->name = module->name_text;
     }
+    if (listed->is_stub)
+        return MODULE_HIDDEN;
     state = read_header(memory, module, error);
-    return state == MODULE_READ ? read_tables(memory, module, error) : state;
+    if (state == MODULE_READ)
+        state = read_tables(memory, module, error);
+    return state != MODULE_READ || is_loaded(memory, module) ? state : MODULE_IS_NONE;
 }
 
 void module_free(struct module *module)
 {
     free(module->loads);
     module->loads = NULL;
+    module->load_count = 0;
+}
+
+bool module_from_file(struct module *module, struct bytes file, struct error *error)
+{
+    struct bytes table;
+
+    module_free(module);
+    if (!elf_header_read(file, &module->header) ||
+        !bytes_slice(file, module->header.segments_offset,
+                     module->header.segment_count * module->header.segment_entry_size, &table))
+        return error_set(error, "%s: not an ELF file that can be loaded", module->name);
+    module->uuid = elf_file_uuid(file);
+    return read_segments(module, table, error) &&
+           (find_bias(module) ||
+            error_set(error, "%s: was not loaded where it is linked for", module->name));
+}
+
+bool module_from_facts(struct module *module, const struct elf_header *header, uint64_t bias,
+                       const struct elf_segment *load, struct error *error)
+{
+    module_free(module);
+    module->header = *header;
+    module->bias = bias;
+    module->loads = malloc(sizeof(*load));
+    if (module->loads == NULL)
+        return error_out_of_memory(error, module->name, sizeof(*load));
+    module->loads[0] = *load;
+    module->load_count = 1;
+    return true;
 }

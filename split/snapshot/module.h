@@ -37,6 +37,12 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
                               struct module *module, struct error *error);
 void module_free(struct module *module);
 
+/* For a hidden module, of which the target only tells the UUID: by its file, or by what else is
+ * known of it, which is `load` as its only segment. *module is as module_read left it. */
+bool module_from_file(struct module *module, struct bytes file, struct error *error);
+bool module_from_facts(struct module *module, const struct elf_header *header, uint64_t bias,
+                       const struct elf_segment *load, struct error *error);
+
 /* Whether a range of addresses of the file is in one of its loaded segments. */
 bool module_has_range(const struct module *module, uint64_t address, uint64_t size);
 

@@ -17,6 +17,7 @@
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/message.h"
+#include "split/cli/path_list.h"
 #include "split/snapshot/examine.h"
 
 /* Digits of the UUID, and characters of the module's name, in the name of an output. */
@@ -28,6 +29,7 @@ struct snapshot {
     const char *directory;
     struct sidecar_places places;
     struct json_writer json;
+    struct path_list outputs; /* written so far */
     uint64_t written;
     uint64_t unknown;
     bool has_failed;
@@ -35,11 +37,20 @@ struct snapshot {
 
 /* ---- outputs ---- */
 
-/* DIR/NAME.UUID.PROCESS.profraw, where what is not known is left out; from the second time on that
- * a process has loaded the same file, with the number of that before "profraw". */
+static bool is_written(const struct snapshot *snapshot, const char *path)
+{
+    for (size_t i = 0; i < snapshot->outputs.count; i++) {
+        if (strcmp(snapshot->outputs.paths[i], path) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* DIR/NAME.UUID.PROCESS.profraw, where what is not known is left out. The linker can load a file
+ * several times, in namespaces of its own: from the second time on, with a number before
+ * "profraw". */
 static bool name_output(const struct snapshot *snapshot, const struct memory *memory,
-                        const struct module *module, unsigned same, char path[PATH_MAX],
-                        struct error *error)
+                        const struct module *module, char path[PATH_MAX], struct error *error)
 {
     const char *slash = strrchr(module->listed->path, '/');
     const char *name = slash == NULL ? module->listed->path : slash + 1;
@@ -50,12 +61,16 @@ static bool name_output(const struct snapshot *snapshot, const struct memory *me
         snprintf(middle, sizeof(middle), ".%.*s", UUID_DIGITS, uuid_format(&module->uuid, uuid));
     if (memory->process != 0)
         snprintf(number, sizeof(number), ".%" PRIu64, memory->process);
-    if (same != 0)
-        snprintf(times, sizeof(times), ".%u", same + 1);
-    length = snprintf(path, PATH_MAX, "%s/%.*s%s%s%s.profraw", snapshot->directory, NAME_LENGTH_MAX,
-                      name[0] == '\0' || name[0] == '.' ? "module" : name, middle, number, times);
-    return (length >= 0 && length < PATH_MAX) ||
-           error_set_errno(error, ENAMETOOLONG, "%s", snapshot->directory);
+    for (unsigned time = 1; time == 1 || is_written(snapshot, path); time++) {
+        if (time > 1)
+            snprintf(times, sizeof(times), ".%u", time);
+        length =
+            snprintf(path, PATH_MAX, "%s/%.*s%s%s%s.profraw", snapshot->directory, NAME_LENGTH_MAX,
+                     name[0] == '\0' || name[0] == '.' ? "module" : name, middle, number, times);
+        if (length < 0 || length >= PATH_MAX)
+            return error_set_errno(error, ENAMETOOLONG, "%s", snapshot->directory);
+    }
+    return true;
 }
 
 static bool write_profile(const char *path, const struct profile *profile, struct error *error)
@@ -126,18 +141,6 @@ static void report(struct snapshot *snapshot, const struct memory *memory,
 
 /* ---- targets ---- */
 
-/* How many modules before this one have the same path: those of other namespaces of the linker. */
-static unsigned count_same(const struct memory *memory, size_t index)
-{
-    unsigned count = 0;
-
-    for (size_t i = 0; i < index; i++) {
-        if (strcmp(memory->modules[i].path, memory->modules[index].path) == 0)
-            count++;
-    }
-    return count;
-}
-
 static void add_module(struct snapshot *snapshot, struct memory *memory, size_t index)
 {
     struct taken taken = {0};
@@ -147,9 +150,9 @@ static void add_module(struct snapshot *snapshot, struct memory *memory, size_t 
     enum finding finding =
         examine_module(memory, &memory->modules[index], &snapshot->places, &module, &taken, &error);
 
-    if (finding == FINDING_PROFILE &&
-        (!name_output(snapshot, memory, &module, count_same(memory, index), path, &error) ||
-         !write_profile(path, &taken.profile, &error)))
+    if (finding == FINDING_PROFILE && (!name_output(snapshot, memory, &module, path, &error) ||
+                                       !write_profile(path, &taken.profile, &error) ||
+                                       !path_list_add(&snapshot->outputs, path, &error)))
         finding = FINDING_FAILED;
     snapshot->written += finding == FINDING_PROFILE;
     snapshot->unknown += finding == FINDING_UNKNOWN;
@@ -170,7 +173,9 @@ static void add_target(struct snapshot *snapshot, struct memory *memory, struct 
         snapshot->has_failed = true;
         return;
     }
-    snapshot->has_failed = false;
+    snapshot->has_failed = memory->lack.message[0] != '\0';
+    if (snapshot->has_failed)
+        message_error(&memory->lack);
     for (size_t i = 0; i < memory->module_count; i++)
         add_module(snapshot, memory, i);
     unknown = snapshot->unknown - unknown;
@@ -196,7 +201,7 @@ static void add_targets(struct snapshot *snapshot)
     for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_PROCESS, i)) != NULL; i++)
         add_target(snapshot, process_open(strtoull(text, NULL, 10), &error), &error);
     for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_CORE, i)) != NULL; i++)
-        add_target(snapshot, core_open(text, &error), &error);
+        add_target(snapshot, dump_open(text, &error), &error);
 }
 
 /* ---- the command ---- */
@@ -229,5 +234,6 @@ int command_snapshot(const struct parsed_options *options)
         snapshot.has_failed = true;
     }
     sidecar_places_close(&snapshot.places);
+    path_list_free(&snapshot.outputs);
     return snapshot.has_failed ? STATUS_FAILED : STATUS_DONE;
 }

@@ -15,6 +15,8 @@
 
 #include "common/base/numbers.h"
 #include "common/llvm/profile_compose.h"
+#include "formats/runtime/stub.h"
+#include "split/snapshot/values.h"
 
 /* Memory is copied in pieces, so that a false size allocates no more than there is memory for. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
@@ -138,6 +140,34 @@ static bool copy_changing(const struct taking *taking, uint64_t address, struct 
     return true;
 }
 
+/* The bytes of the file that are loaded at an address, and the flags of their segment. */
+static bool find_in_file(const struct taking *taking, uint64_t address, uint64_t size,
+                         struct bytes *bytes, uint32_t *flags)
+{
+    for (size_t i = 0; taking->file != NULL && i < taking->module->load_count; i++) {
+        const struct elf_segment *load = &taking->module->loads[i];
+
+        *flags = load->flags;
+        if (range_within(address, size, load->address, load->file_size))
+            return bytes_slice(taking->file->bytes, load->offset + (address - load->address), size,
+                               bytes);
+    }
+    return false;
+}
+
+/* Whether the runtime's variable is that of a program that was not compiled for counting elsewhere:
+ * it starts with the value -1, and nothing changes that. */
+static bool is_unused(const struct taking *taking, uint64_t variable)
+{
+    struct bytes bytes;
+    uint32_t flags;
+
+    return find_in_file(taking, variable, taking->pointer_size, &bytes, &flags) &&
+           load_number(bytes.data, (unsigned)taking->pointer_size,
+                       taking->module->header.big_endian) ==
+               (taking->pointer_size == 8 ? UINT64_MAX : UINT32_MAX);
+}
+
 /* Where the program counts: at `address`, or that far from it. In a program that was not compiled
  * for counting elsewhere, the runtime's variable has the value -1. */
 static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *address)
@@ -150,10 +180,11 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
     if (!memory_read_whole(taking->memory, module_address(taking->module, variable), bytes,
                            taking->pointer_size, taking->error))
         return taking->error->message[0] == '\0' &&
-               error_set(taking->error,
-                         "%s: whether its counters are where they were linked is not in %s: %s",
-                         taking->module->name, taking->memory->name,
-                         taking->memory->operations->absent_because);
+               (is_unused(taking, variable) ||
+                error_set(taking->error,
+                          "%s: whether its counters are where they were linked is not in %s: %s",
+                          taking->module->name, taking->memory->name,
+                          taking->memory->operations->absent_because));
     bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->header.big_endian);
     if (bias != mask)
         *address = (*address + bias) & mask;
@@ -200,17 +231,37 @@ static bool take_bitmap(const struct taking *taking, struct taken *taken)
 
 /* ---- data and names ---- */
 
-static bool check_records(const struct taking *taking, struct bytes data)
+/* The record that a split leaves is known. Where it is in the target, it proves that the sidecar is
+ * the right one. */
+static bool take_stub(const struct taking *taking, struct taken *taken)
 {
-    for (uint64_t i = 0; i < data.size; i += taking->layout.record_size) {
-        if (profile_record_has_value_sites(&taking->layout, data.data + i,
-                                           taking->module->header.big_endian))
-            return error_set(taking->error,
-                             "%s: records values (as IR PGO does), which a snapshot cannot take "
-                             "from memory; let the program write its profile",
-                             taking->module->name);
-    }
-    return true;
+    const struct coverage_section *sections = taking->coverage->sections;
+    bool big_endian = taking->module->header.big_endian, is_whole;
+    const struct stub_place place = {
+        .record = module_address(taking->module, sections[SECTION_DATA].address),
+        .counters = module_address(taking->module, sections[SECTION_COUNTERS].address),
+        .counters_size = sections[SECTION_COUNTERS].size,
+        .bitmap = module_address(taking->module, sections[SECTION_BITMAP].address),
+        .bitmap_size = sections[SECTION_BITMAP].size,
+    };
+    size_t size = taking->layout.record_size;
+    uint8_t record[STUB_RECORD_MAX];
+    uint64_t missing;
+
+    if (!copy(taking, place.record, size, &taken->data, &missing, &is_whole))
+        return false;
+    if (!stub_encode(&taking->layout, taking->coverage->raw_version, &place, big_endian, record))
+        return error_set(taking->error, "%s: its sidecar is not one of a split image",
+                         taking->module->name);
+    uuid_stub(&taking->coverage->stub, record);
+    if (is_whole && memcmp(taken->data.data, record, size) != 0)
+        return error_set(taking->error,
+                         "%s: its data in memory is not what the split left of it; give the "
+                         "sidecar of this very image",
+                         taking->module->name);
+    taken->data.size = 0;
+    return buffer_append(&taken->data, record, size) ||
+           error_out_of_memory(taking->error, taking->module->name, size);
 }
 
 static bool take_data(const struct taking *taking, struct taken *taken)
@@ -218,25 +269,22 @@ static bool take_data(const struct taking *taking, struct taken *taken)
     const struct coverage_section *section = &taking->coverage->sections[SECTION_DATA];
     uint64_t item = taking->layout.record_size;
 
+    if (taking->coverage->stub.size != 0)
+        return take_stub(taking, taken);
     return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
                         profile_count_items(section->size, item) * item, &taken->data) &&
-           check_records(taking, buffer_view(&taken->data));
+           values_take(taking->memory, taking->module, &taking->layout, buffer_view(&taken->data),
+                       &taken->values, taking->error);
 }
 
 /* The bytes of the section in the file; false if the program could have written to them. */
 static bool find_constant(const struct taking *taking, const struct coverage_section *section,
                           struct bytes *bytes)
 {
-    for (size_t i = 0; taking->file != NULL && i < taking->module->load_count; i++) {
-        const struct elf_segment *load = &taking->module->loads[i];
+    uint32_t flags;
 
-        if (range_within(section->address, section->size, load->address, load->file_size))
-            return (load->flags & PF_W) == 0 &&
-                   bytes_slice(taking->file->bytes,
-                               load->offset + (section->address - load->address), section->size,
-                               bytes);
-    }
-    return false;
+    return find_in_file(taking, section->address, section->size, bytes, &flags) &&
+           (flags & PF_W) == 0;
 }
 
 /* Names are constant, and a kernel does not dump constant pages of files. */
@@ -314,6 +362,7 @@ static bool make(const struct taking *taking, struct taken *taken)
         .counters = section_in(taking, SECTION_COUNTERS, &taken->counters),
         .bitmap = section_in(taking, SECTION_BITMAP, &taken->bitmap),
         .names = section_in(taking, SECTION_NAMES, &taken->names),
+        .value_data = buffer_view(&taken->values),
     };
 
     return profile_compose(&taken->profile, &source);
@@ -322,19 +371,22 @@ static bool make(const struct taking *taking, struct taken *taken)
 /* Whether the module is still where it was, and is the same one. */
 static bool is_still_there(const struct taking *taking)
 {
+    const struct module *module = taking->module;
     struct module now;
-    struct error error;
-    bool is_there =
-        !taking->memory->is_running ||
-        (module_read(taking->memory, taking->module->listed, &now, &error) == MODULE_READ &&
-         now.bias == taking->module->bias && uuid_equal(&now.uuid, &taking->module->uuid));
+    enum module_state state;
+    bool is_there;
 
-    if (taking->memory->is_running)
-        module_free(&now);
-    return is_there || error_set(taking->error,
-                                 "%s: was unloaded from %s while it was read; take the snapshot "
-                                 "again",
-                                 taking->module->name, taking->memory->name);
+    if (!taking->memory->is_running)
+        return true;
+    state = module_read(taking->memory, module->listed, &now, taking->error);
+    is_there =
+        state == MODULE_READ && now.bias == module->bias && uuid_equal(&now.uuid, &module->uuid);
+    module_free(&now);
+    return is_there || (state != MODULE_FAILED &&
+                        error_set(taking->error,
+                                  "%s: was unloaded from %s while it was read; take the snapshot "
+                                  "again",
+                                  module->name, taking->memory->name));
 }
 
 bool take_profile(struct memory *memory, const struct module *module,
@@ -365,4 +417,5 @@ void taken_free(struct taken *taken)
     buffer_free(&taken->counters);
     buffer_free(&taken->bitmap);
     buffer_free(&taken->names);
+    buffer_free(&taken->values);
 }

@@ -17,7 +17,7 @@
 /* A profile, which points into the buffers. Initialize to {0}. */
 struct taken {
     struct profile profile;
-    struct buffer binary_ids, data, counters, bitmap, names;
+    struct buffer binary_ids, data, counters, bitmap, names, values;
 };
 
 /* Takes the profile that the module's runtime would write at this moment, byte for byte. `file` is

@@ -110,6 +110,7 @@ static const size_t rel_fields[][3] = {{8, 8}, {4, 4}};
 static const size_t sym_fields[][7] = {{4, 1, 1, 2, 8, 8}, {4, 4, 4, 1, 1, 2}};
 static const size_t word_fields[] = {8, 0};
 static const size_t half_fields[] = {4, 0};
+static const size_t quarter_fields[] = {2, 0};
 static const size_t byte_fields[] = {1, 0};
 
 /* A random field of a random element of a table. */
@@ -394,6 +395,21 @@ struct contents mutate_bytes(const struct contents *file, uint64_t seed, char **
         uint64_t size = head ? HEAD_SIZE : file->size;
         const size_t *fields = pick(&mutation, 3) == 0 ? byte_fields : word_fields;
         change_field(&mutation, field_of_table(&mutation, 0, size, fields, "byte"));
+    }
+    return mutation_finish(&mutation, description);
+}
+
+struct contents mutate_parts(const struct contents *file, const struct mutated_part *parts,
+                             size_t count, uint64_t seed, char **description)
+{
+    static const size_t *const fields[] = {byte_fields, quarter_fields, half_fields, word_fields};
+    struct mutation mutation = mutation_start(file, seed);
+    uint64_t changes = 1 + pick(&mutation, CHANGES_MAX);
+    for (uint64_t i = 0; i < changes; i++) {
+        const struct mutated_part *part = &parts[pick(&mutation, count)];
+        const size_t *size = fields[pick(&mutation, sizeof fields / sizeof *fields)];
+        change_field(&mutation,
+                     field_of_table(&mutation, part->offset, part->size, size, "number"));
     }
     return mutation_finish(&mutation, description);
 }

@@ -26,4 +26,15 @@ struct contents mutate_pe(const struct pe_file *pe, uint64_t seed, char **descri
  * them among the first 256 bytes. */
 struct contents mutate_bytes(const struct contents *file, uint64_t seed, char **description);
 
+/* A part of a file. */
+struct mutated_part {
+    uint64_t offset;
+    uint64_t size;
+};
+
+/* The same for a file of which only these parts matter: numbers of 1 to 8 bytes in them, in the
+ * byte order of most machines, are changed. */
+struct contents mutate_parts(const struct contents *file, const struct mutated_part *parts,
+                             size_t count, uint64_t seed, char **description);
+
 #endif

@@ -91,6 +91,10 @@ static void make_elf(const char *inputs)
                   "llvm-profdata-19 merge -o full.profdata full.profraw\n"
                   "printf 'cp \"$1\" \"$3\"\\n' >linker");
     shell(inputs, "mkdir loose && cp store/.build-id/*/*.covsplit loose && cp light.profraw loose");
+    /* Cores of an image that is there, and of one that is gone. */
+    shell(inputs, "cp stripped gone && for i in stripped gone; do\n"
+                  "LLVM_PROFILE_FILE=/dev/null gdb -q -batch -ex 'catch syscall exit_group' -ex run "
+                  "-ex \"gcore $i.core\" ./$i; done\nrm gone");
     make_twins(path_join(inputs, "twins"));
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
@@ -214,6 +218,9 @@ static const struct scenario {
     {.words = "merge -j1 --sidecar ../in/side --sidecar ../in/loose -o out.profraw "
               "../in/light.profraw ../in/other.profraw"},
 
+    {.words = "snapshot -v --core ../in/stripped.core -o out", .is_batch = true},
+    {.words = "snapshot --json --store ../in/store --core ../in/gone.core -o out",
+     .is_batch = true},
     {.words = "export --sidecar ../in/side -o out"},
     {.words = "export --sidecar ../in/loose --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},

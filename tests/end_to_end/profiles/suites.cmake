@@ -1,7 +1,10 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes)
+           run_modes streams dumps)
 add_run(merge-files merge_files)
+add_run(streams streams)
+add_run(dumps dumps)
+set_tests_properties(dumps PROPERTIES FIXTURES_REQUIRED runtimes)
 add_run(bad-profile-sums-1 profiles_bad 1 ${half})
 add_run(bad-profile-sums-2 profiles_bad ${middle} ${half})
 

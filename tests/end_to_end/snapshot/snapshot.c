@@ -41,10 +41,11 @@ static const struct {
 /* Compiles in place/original; the last words are those of the command. */
 static void build(const char *options, const char *words)
 {
-    struct command command =
-        command_words(path_join(place, "original"),
-                      "%s -O1 -w -fuse-ld=%s -Wl,--build-id=sha1 " INSTRUMENT_COVERAGE " %s %s",
-                      versioned_tool("clang", clang_version), linker_name, options, words);
+    const char *instrumentation =
+        strstr(options, "-fprofile-generate") != NULL ? "" : INSTRUMENT_COVERAGE;
+    struct command command = command_words(
+        path_join(place, "original"), "%s -O1 -w -fuse-ld=%s -Wl,--build-id=sha1 %s %s %s",
+        versioned_tool("clang", clang_version), linker_name, instrumentation, options, words);
     command_run_or_abort(&command);
     command_free(&command);
 }
@@ -188,17 +189,50 @@ static const char *find_profile(const char *directory, const char *image)
     return NULL;
 }
 
+/* The profiles of a process: one for each image, and that of the library that it loads again. */
+#define PROFILES (IMAGES + 1)
+
+static bool is_equal(const char *path, const char *other)
+{
+    struct verdict verdict = {0};
+    return files_equal(path, other, &verdict);
+}
+
+static void compare_loaded(const char *to, const char *work)
+{
+    const char *loaded = text_format("%s/%s/loaded.profraw", place, work);
+    const char *again = text_format("%s/%s/again.profraw", place, work);
+    struct text_list names = directory_list(path_join(place, to));
+    const char *taken[2] = {NULL, NULL};
+    for (size_t i = 0; i < names.count; i++) {
+        if (strncmp(names.items[i], "libsecond", 9) == 0) {
+            taken[taken[0] != NULL] = text_format("%s/%s/%s", place, to, names.items[i]);
+        }
+    }
+    ck_assert_ptr_nonnull(taken[1]);
+    bool in_order = is_equal(loaded, taken[0]);
+    files_assert_equal(loaded, taken[!in_order], to);
+    files_assert_equal(again, taken[in_order], to);
+}
+
+/* Compares the profiles in a directory of snapshots with what the process has written. */
+static void compare(const char *to, const char *work)
+{
+    ck_assert_uint_eq(directory_list(path_join(place, to)).count, PROFILES);
+    compare_loaded(to, work);
+    for (size_t i = 0; i + 1 < IMAGES; i++) {
+        const char *taken = find_profile(to, images[i].image);
+        ck_assert_msg(taken != NULL, "%s: %s is missing", to, images[i].image);
+        files_assert_equal(text_format("%s/%s/%s", place, work, images[i].written), taken, to);
+    }
+}
+
 /* Takes a snapshot, and compares it with what the process has written in its directory. */
 static void check_snapshot(const char *target, const char *work, const char *options)
 {
     const char *to = text_format("%s-taken", work);
     covsplit_run_words(place, 0, snapshot_words(target, to, options));
-    ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES);
-    for (size_t i = 0; i < IMAGES; i++) {
-        const char *taken = find_profile(to, images[i].image);
-        ck_assert_msg(taken != NULL, "%s: %s is missing", to, images[i].image);
-        files_assert_equal(text_format("%s/%s/%s", place, work, images[i].written), taken, target);
-    }
+    compare(to, work);
     directory_remove(path_join(place, to));
 }
 
@@ -217,6 +251,7 @@ static const struct variant {
     {"bytes", "19 22", "-mllvm -enable-single-byte-coverage=true", ""},
     {"relocated", NULL, RELOCATED, ""},
     {"correlated", "19 22", "-mllvm -profile-correlate=binary", ""},
+    {"values", NULL, "-fprofile-generate", ""},
     {"no-build-id", NULL, "-Wl,--build-id=none", ""},
 };
 
@@ -227,6 +262,25 @@ static bool is_for_clang(const struct variant *variant)
     return text_list_contains(&words, clang_version);
 }
 
+static void read_profile(const char *path, struct raw_profile *profile)
+{
+    struct verdict verdict = {0};
+    ck_assert_msg(path != NULL && raw_profile_read(path, profile, &verdict), "%s", path);
+}
+
+/* What the variant is about is in the profiles of the unsplit images. */
+static void check_variant(const struct variant *variant)
+{
+    struct raw_profile program, library;
+    read_profile(path_join(place, "original-run/program.profraw"), &program);
+    read_profile(path_join(place, "original-run/linked.profraw"), &library);
+    ck_assert_uint_eq(program.values.size >= 40, strcmp(variant->label, "values") == 0);
+    ck_assert_uint_eq(library.bitmap.size != 0, strcmp(variant->label, "mcdc") == 0);
+    ck_assert_uint_eq(library.counter_size == 1, strcmp(variant->label, "bytes") == 0);
+    ck_assert_uint_eq(library.record_count == 0, strcmp(variant->label, "correlated") == 0);
+    ck_assert_uint_eq(library.binary_ids.size == 0, strcmp(variant->label, "no-build-id") == 0);
+}
+
 START_TEST(test_stopped)
 {
     const struct variant *variant = &variants[_i];
@@ -235,6 +289,7 @@ START_TEST(test_stopped)
     }
     make(text_format("snapshot-%s", variant->label), variant->options, variant->program_options);
     pid_t original = start_stopped("original", "original-run");
+    check_variant(variant);
     check_snapshot(of_process(original), "original-run", "");
     end(original);
     pid_t process = start_stopped("split", "split-run");
@@ -279,7 +334,7 @@ START_TEST(test_report)
     const char *cov = versioned_tool("llvm-cov", clang_version);
     run_or_abort(place, profdata, "merge", "-o", "original.profdata",
                  "original-run/program.profraw", "original-run/linked.profraw",
-                 "original-run/loaded.profraw", NULL);
+                 "original-run/loaded.profraw", "original-run/again.profraw", NULL);
     covsplit_assert(0, place, "merge", "--llvm-profdata", profdata, "--store", "sidecars", "-o",
                     "taken.profdata", "taken", NULL);
     const char *original =
@@ -290,15 +345,9 @@ START_TEST(test_report)
         covsplit_run(place, "run", "--store", "sidecars", "--", cov, "report", "split/app",
                      "-object", "split/libfirst.so", "-object", "split/libsecond.so",
                      "-instr-profile=taken.profdata", NULL);
-    ck_assert_str_eq(outcome.output, original);
+    ck_assert_msg(strcmp(outcome.output, original) == 0, "the reports differ");
 }
 END_TEST
-
-static void read_profile(const char *path, struct raw_profile *profile)
-{
-    struct verdict verdict = {0};
-    ck_assert_msg(path != NULL && raw_profile_read(path, profile, &verdict), "%s", path);
-}
 
 /* Of a process that runs, later counters are never lower than earlier ones. */
 START_TEST(test_running)
@@ -383,7 +432,7 @@ static void check_lack(const char *target, const char *to)
     struct command command = covsplit_words(place, snapshot_words(target, to, "--store some"));
     struct outcome outcome = command_expect(&command, 1);
     assert_contains(outcome.errors, "libsecond.so: has coverage");
-    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), 1);
+    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), 2);
     ck_assert_uint_eq(directory_list(path_join(place, to)).count, IMAGES - 1);
     ck_assert_ptr_null(find_profile(to, "libsecond.so"));
 }
@@ -397,6 +446,38 @@ START_TEST(test_no_sidecar)
     remove_images("split");
     check_lack(of_core(core_by_gcore(process)), "gcore-taken");
     check_lack(of_core(core), "core-taken");
+    end(process);
+}
+END_TEST
+
+/* Another user's process is refused; one's own can be read, by sidecars alone once the images are
+ * gone, since only root can open files that have no name any more. */
+START_TEST(test_user)
+{
+    make("snapshot-user", "", "");
+    struct command refused, command = command_of("split", "run", "stop");
+    pid_t process = start_stopped("split", "other-run");
+    refused = covsplit_command_as_user(
+        place, place, snapshot_words(of_process(process), "taken", "--store sidecars"));
+    struct outcome outcome = command_run(&refused);
+    ck_assert_int_eq(outcome.exit_code, geteuid() == 0 ? 1 : 0);
+    if (geteuid() == 0) {
+        assert_contains(outcome.errors, "its memory may not be read; run covsplit as");
+        struct command as_user = {0};
+        text_list_add_words(&as_user.arguments,
+                            "setpriv --reuid 65534 --regid 65534 --clear-groups");
+        text_list_add_all(&as_user.arguments, (const char *const *)command.arguments.items);
+        command.arguments = as_user.arguments;
+        ck_assert_int_eq(chmod(command.directory, 0777), 0);
+    }
+    end(process);
+    process = command_start(&command);
+    ck_assert_int_eq(waitpid(process, &(int){0}, WUNTRACED), process);
+    remove_images("split");
+    refused = covsplit_command_as_user(
+        place, place, snapshot_words(of_process(process), "own", "--store sidecars"));
+    command_expect(&refused, 0);
+    compare("own", "run");
     end(process);
 }
 END_TEST
@@ -437,7 +518,7 @@ int main(int argument_count, char **arguments)
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
     suite_tests(taken, test_cores, test_report, test_running, test_continuous, test_replaced);
     TCase *refused = suite_case("refused", 300, NULL);
-    suite_tests(refused, test_no_sidecar, test_refusals);
+    suite_tests(refused, test_no_sidecar, test_user, test_refusals);
     return suite_main(text_format("snapshot clang-%s %s", clang_version, linker_name), taken,
                       refused);
 }

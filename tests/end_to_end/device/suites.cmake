@@ -1,0 +1,7 @@
+# What images on devices write by libcovsplit-device: beside compiler-rt, and without it.
+add_suites(device)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  add_run(device-clang${clang} device ${clang})
+  # For i386, whose runtime is fetched.
+  set_tests_properties(device-clang${clang} PROPERTIES FIXTURES_REQUIRED runtimes)
+endforeach()

@@ -1,0 +1,231 @@
+/*
+ * Bad dumps: thousands of damaged cores and minidumps, plain and compressed, and cuts of them.
+ *
+ * Whatever comes in, covsplit ends by itself with 0 or 1, soon and using little memory. With 1 it
+ * has said why, in lines of the usual form. What it writes in either case are profiles that the
+ * program wrote, or whole profiles with other counters, where the damage is in these; never one
+ * with zeros in place of counters that are not there.
+ *
+ * Usage: snapshot_bad FIRST COUNT      seeds of the mutations
+ */
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/crash.h"
+#include "tests/support/file_system.h"
+#include "tests/support/hostile.h"
+#include "tests/support/mutation.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
+#include "tests/support/suite.h"
+
+#define PARTS_MAX 1024
+#define PAGE_SIZE 4096
+#define CUTS      200
+#define PEAK_KIB  (256 * 1024)
+
+/* A dump, and which parts of it are not just memory. */
+struct dump {
+    const char *name;
+    struct contents file;
+    struct mutated_part parts[PARTS_MAX];
+    size_t part_count;
+};
+
+enum { CORE, FULL, REGISTERED, COMPRESSED, DUMP_COUNT };
+
+static struct dump dumps[DUMP_COUNT];
+static struct crash crash;
+
+/* ---- set-up ---- */
+
+static void add_part(struct dump *dump, uint64_t offset, uint64_t size)
+{
+    ck_assert_uint_lt(dump->part_count, PARTS_MAX);
+    if (offset < dump->file.size) {
+        uint64_t left = dump->file.size - offset;
+        dump->parts[dump->part_count++] = (struct mutated_part){offset, size < left ? size : left};
+    }
+}
+
+/* The headers and notes, and the first page of each segment that begins with an ELF header. */
+static void find_core_parts(struct dump *dump)
+{
+    const Elf64_Ehdr *header = (const Elf64_Ehdr *)(const void *)dump->file.data;
+    const Elf64_Phdr *segments =
+        (const Elf64_Phdr *)(const void *)(dump->file.data + header->e_phoff);
+    add_part(dump, 0, sizeof *header);
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        const Elf64_Phdr *segment = &segments[i];
+        add_part(dump, header->e_phoff + i * sizeof *segment, sizeof *segment);
+        if (segment->p_type == PT_NOTE) {
+            for (uint64_t done = 0; done < segment->p_filesz; done += PAGE_SIZE) {
+                uint64_t left = segment->p_filesz - done;
+                add_part(dump, segment->p_offset + done, left < PAGE_SIZE ? left : PAGE_SIZE);
+            }
+        } else if (segment->p_filesz >= PAGE_SIZE &&
+                   memcmp(dump->file.data + segment->p_offset, ELFMAG, SELFMAG) == 0) {
+            add_part(dump, segment->p_offset, PAGE_SIZE / 4);
+        }
+    }
+}
+
+/* The header and directory, and the streams that it lists. */
+static void find_minidump_parts(struct dump *dump)
+{
+    uint32_t count, place[3];
+    memcpy(&count, dump->file.data + 8, sizeof count);
+    add_part(dump, 0, 32);
+    add_part(dump, 32, count * sizeof place);
+    for (uint32_t i = 0; i < count; i++) {
+        memcpy(place, dump->file.data + 32 + i * sizeof place, sizeof place);
+        add_part(dump, place[2], place[1]);
+        add_part(dump, place[2], 16);
+    }
+    add_part(dump, 32 + count * sizeof place, PAGE_SIZE); /* names and build IDs */
+}
+
+static void read_dump(int number, const char *name)
+{
+    dumps[number].name = name;
+    dumps[number].file = file_read(path_join(crash.directory, name));
+}
+
+static void make_minidump(int number, const char *kind, const char *name)
+{
+    run_or_abort(crash.directory, COVSPLIT_FIXTURE_DIRECTORY "/../support/minidump_of_core.py",
+                 kind, crash.core, name, NULL);
+    read_dump(number, name);
+    find_minidump_parts(&dumps[number]);
+}
+
+static void prepare(void)
+{
+    static const struct program program = {.clang = "19",
+                                           .linker = "lld",
+                                           .kind = LINK_SHARED,
+                                           .language = LANGUAGE_C,
+                                           .optimization = "-O1",
+                                           .functions = 40};
+    hostile_in_memory();
+    crash = crash_create(&program, true, scratch_create("bad-dumps"));
+    read_dump(CORE, "program.core");
+    find_core_parts(&dumps[CORE]);
+    make_minidump(FULL, "full", "full.dmp");
+    make_minidump(REGISTERED, "registered", "registered.dmp");
+    run_or_abort(crash.directory, "zstd", "-q", "program.core", "-o", "program.core.zst", NULL);
+    read_dump(COMPRESSED, "program.core.zst");
+    add_part(&dumps[COMPRESSED], 0, 64);
+    add_part(&dumps[COMPRESSED], 0, dumps[COMPRESSED].file.size);
+}
+
+/* ---- one damaged dump ---- */
+
+/* Whether what is in the directory are whole profiles; if the counters themselves are not damaged,
+ * those that the program wrote. */
+static bool outputs_are_good(const char *out, bool is_exact, struct verdict *verdict)
+{
+    if (is_exact) {
+        return crash_check(&crash, out, false, verdict);
+    }
+    struct text_list names = directory_list(out);
+    bool good = true;
+    for (size_t i = 0; i < names.count && good; i++) {
+        struct raw_profile profile;
+        good = raw_profile_read(path_join(out, names.items[i]), &profile, verdict);
+        raw_profile_free(&profile);
+    }
+    text_list_free(&names);
+    return good;
+}
+
+/* Several modules may be at fault, each with a line of its own. */
+static bool behaved(const struct command *command, const struct outcome *outcome,
+                    struct verdict *verdict)
+{
+    if (outcome->timed_out || outcome->signal != 0 ||
+        outcome->processor_seconds > HOSTILE_PROCESSOR_SECONDS ||
+        (outcome->exit_code != 0 && outcome->exit_code != 1)) {
+        return verdict_fail(verdict, "a crash or a hang %s", outcome_describe(command, outcome));
+    }
+    if (!covsplit_is_sanitized() && outcome->peak_resident_kib > PEAK_KIB) {
+        return verdict_fail(verdict, "%ld KiB of memory %s", outcome->peak_resident_kib,
+                            outcome_describe(command, outcome));
+    }
+    bool has_error = strstr(outcome->errors, "covsplit: error: ") != NULL;
+    return has_error == (outcome->exit_code == 1) ||
+           verdict_fail(verdict, "messages and exit code differ %s",
+                        outcome_describe(command, outcome));
+}
+
+static bool check_damaged(const char *directory, const struct contents *damaged, bool is_exact,
+                          int *exit_code, struct verdict *verdict)
+{
+    const char *path = path_join(directory, "bad"), *out = path_join(directory, "out");
+    file_write(path, damaged->data, damaged->size);
+    struct command command = hostile_command(
+        crash.directory, text_format("snapshot --core %s --store store -o %s", path, out));
+    text_list_add_format(&command.environment, "TMPDIR=%s", directory);
+    struct outcome outcome = command_run(&command);
+    bool good = behaved(&command, &outcome, verdict) &&
+                (!file_exists(out) || outputs_are_good(out, is_exact, verdict));
+    *exit_code = outcome.exit_code;
+    directory_remove(out);
+    outcome_free(&outcome);
+    command_free(&command);
+    return good;
+}
+
+START_TEST(test_mutations)
+{
+    const char *directory = scratch_create("bad-dump");
+    unsigned accepted = 0, refused = 0;
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
+        struct verdict verdict = {0};
+        const struct dump *dump = &dumps[seed % DUMP_COUNT];
+        char *description;
+        int exit_code = -1;
+        struct contents damaged =
+            mutate_parts(&dump->file, dump->parts, dump->part_count, seed, &description);
+        hostile_fork_most(seed);
+        check_damaged(directory, &damaged, false, &exit_code, &verdict);
+        verdict_assert(&verdict, text_format("%s, %s", dump->name, description));
+        *(exit_code == 0 ? &accepted : &refused) += 1;
+        contents_free(&damaged);
+        free(description);
+    }
+    hostile_assert_mixed(accepted, refused);
+}
+END_TEST
+
+/* A dump that ends early gives the profiles that it still has, and nothing else. */
+START_TEST(test_cuts)
+{
+    const char *directory = scratch_create("cut-dump");
+    const struct dump *dump = &dumps[_i];
+    unsigned cuts = rounds(CUTS);
+    for (unsigned i = 0; i < cuts; i++) {
+        struct verdict verdict = {0};
+        int exit_code = -1;
+        struct contents cut = {dump->file.data, dump->file.size * i / cuts};
+        hostile_fork(i != 0);
+        check_damaged(directory, &cut, true, &exit_code, &verdict);
+        verdict_assert(&verdict, text_format("%s cut to %zu bytes", dump->name, cut.size));
+    }
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    const char *first, *count;
+    suite_arguments(argument_count, arguments, "FIRST COUNT", &first, &count);
+    hostile_seeds(first, count);
+    TCase *mutations = suite_case("mutations", 600, prepare);
+    TCase *cuts = suite_case("cuts", 600, NULL);
+    suite_loops(mutations, hostile_tests(), test_mutations);
+    suite_loops(cuts, DUMP_COUNT, test_cuts);
+    return suite_main("bad dumps", mutations, cuts);
+}

@@ -1,0 +1,88 @@
+/*
+ * Cores of other machines: of a program and a library, both split, which an emulator ran and dumped
+ * when they aborted. The snapshot is byte for byte what the images wrote themselves before.
+ *
+ * Usage: snapshot_machines MACHINE
+ *
+ * With each linker: GNU ld puts an image's ELF header into a segment of code, which the emulator
+ * does not dump, and lld into one of constants, which it dumps.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/crash.h"
+#include "tests/support/file_system.h"
+#include "tests/support/suite.h"
+
+#define FUNCTIONS 40
+
+static const struct target *target;
+
+static const char *const linkers[] = {"bfd", "lld"};
+#define LINKER_COUNT (sizeof linkers / sizeof *linkers)
+
+static struct crash crash_of(const struct program *program)
+{
+    return crash_create(program, true,
+                        scratch_create(text_format("core-%s-%s", target->name, program->linker)));
+}
+
+static struct program program_by(const char *linker)
+{
+    return (struct program){
+        .target = target,
+        .clang = "19",
+        .linker = linker,
+        .kind = LINK_SHARED,
+        .language = LANGUAGE_C,
+        .optimization = "-O1",
+        .functions = FUNCTIONS,
+    };
+}
+
+START_TEST(test_core)
+{
+    struct program program = program_by(linkers[_i]);
+    if (!target_has_tools(target, program.clang, program.linker)) {
+        return;
+    }
+    struct crash crash = crash_of(&program);
+    struct verdict verdict = {0};
+    const char *out = path_join(crash.directory, "out");
+    struct outcome outcome = crash_snapshot(&crash, crash.core, "-v", out);
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+    ck_assert_str_eq(outcome.errors, "");
+    crash_check(&crash, out, true, &verdict);
+    verdict_assert(&verdict, program_describe(&program));
+    outcome_free(&outcome);
+}
+END_TEST
+
+/* Without the sidecars nothing is passed over in silence. */
+START_TEST(test_no_sidecars)
+{
+    struct program program = program_by(linkers[_i]);
+    if (!target_has_tools(target, program.clang, program.linker)) {
+        return;
+    }
+    struct crash crash = crash_of(&program);
+    const char *out = path_join(crash.directory, "out");
+    directory_remove(crash.store);
+    struct outcome outcome = crash_snapshot(&crash, crash.core, "", out);
+    ck_assert_msg(outcome_exited(&outcome, 1), "%s%s", outcome.output, outcome.errors);
+    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), 2);
+    assert_contains(outcome.errors, "UUID");
+    outcome_free(&outcome);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    const char *machine;
+    suite_arguments(argument_count, arguments, "MACHINE", &machine);
+    target = target_find(machine);
+    TCase *test_case = suite_case("all", 300, NULL);
+    suite_loops(test_case, LINKER_COUNT, test_core, test_no_sidecars);
+    return suite_main("cores of other machines", test_case);
+}
