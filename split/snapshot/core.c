@@ -48,7 +48,8 @@ struct core {
     struct elf_header header;
     struct segment *segments; /* in ascending order of their addresses */
     size_t segment_count;
-    bool has_files; /* there is an NT_FILE note */
+    bool has_files;               /* there is an NT_FILE note */
+    struct address_ranges fronts; /* where it says that files are mapped from their beginning */
 };
 
 static struct core *core_of(struct memory *memory)
@@ -134,11 +135,16 @@ static bool read_memory(struct memory *memory, uint64_t address, void *to, size_
     return read_at(core, segment->offset + skipped, to, *got, error);
 }
 
+/* gdb leaves out segments of which nothing is dumped. Nothing is known of these, except that the
+ * front of a file is hardly ever what counters are in. */
 static bool is_writable(struct memory *memory, uint64_t address)
 {
-    const struct segment *segment = segment_of(core_of(memory), address);
+    const struct core *core = core_of(memory);
+    const struct segment *segment = segment_of(core, address);
+    uint64_t offset, size;
 
-    return segment != NULL && segment->is_writable;
+    return segment != NULL ? segment->is_writable
+                           : !address_ranges_find(&core->fronts, address, &offset, &size);
 }
 
 static bool begins_at(struct memory *memory, uint64_t address)
@@ -164,6 +170,7 @@ static void close_core(struct memory *memory)
 
     close(core->fd);
     free(core->segments);
+    address_ranges_free(&core->fronts);
     memory_free_lists(memory);
     free(core);
 }
@@ -319,6 +326,7 @@ static bool read_files(struct core *core, struct bytes description, struct error
         return damaged(core, "its list of mapped files cannot be read", error);
     for (uint64_t i = 0; i < count; i++) {
         const char *path = take_path(&paths);
+        struct address_range front = {0};
         uint64_t start, end, offset;
 
         if (path == NULL || !take_word(core, &entries, &start) ||
@@ -327,9 +335,14 @@ static bool read_files(struct core *core, struct bytes description, struct error
         if (offset != 0)
             continue;
         core->memory.maps_profile |= is_profile(core, start, path);
+        front.address = start;
+        front.size = end > start ? end - start : 0;
+        if (!address_ranges_add(&core->fronts, &front))
+            return error_out_of_memory(error, core->memory.name, sizeof(front));
         if (!memory_add_module(&core->memory, path, start, error))
             return false;
     }
+    address_ranges_sort(&core->fronts);
     core->has_files = true;
     return true;
 }

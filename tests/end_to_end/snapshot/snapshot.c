@@ -450,6 +450,59 @@ START_TEST(test_no_sidecar)
 }
 END_TEST
 
+/* Counters that were not dumped are missed, whether the core has an empty segment for them or none:
+ * nothing is taken from the file, although the core does not say that it differs. */
+START_TEST(test_not_dumped)
+{
+    static const char *const directories[] = {"original", "split"};
+    make("snapshot-not-dumped", "", "");
+    for (size_t i = 0; i < 2; i++) {
+        pid_t process = start_stopped(directories[i], text_format("%s-run", directories[i]));
+        file_write_text(text_format("/proc/%d/coredump_filter", (int)process), "0x10\n");
+        struct command command = covsplit_words(
+            place, snapshot_words(of_core(core_by_gcore(process)), "taken", "--store sidecars"));
+        struct outcome outcome = command_expect(&command, 1);
+        ck_assert_uint_eq(text_count(outcome.errors, "covsplit: error: "), PROFILES);
+        ck_assert_uint_ge(text_count(outcome.errors, "they were not dumped; raise"), PROFILES);
+        ck_assert_uint_eq(directory_list(path_join(place, "taken")).count, 0);
+        end(process);
+    }
+}
+END_TEST
+
+/* What is said of several targets, for people and for programs. */
+START_TEST(test_reports)
+{
+    make("snapshot-reports", "", "");
+    pid_t first = start_stopped("split", "first"), second = start_stopped("original", "second");
+    const char *targets = text_format("%s %s", of_process(first), of_process(second));
+    struct outcome outcome =
+        covsplit_run_words(place, 0, snapshot_words(targets, "taken", "--json"));
+    file_write_text(path_join(place, "json"), outcome.output);
+    const char *lines = run_or_abort(
+        place, "python3", "-c",
+        "import json, os\n"
+        "for row in json.load(open('json')):\n"
+        "    if row['status'] == 'written':\n"
+        "        assert row['size'] == os.path.getsize(row['file']) and row['counters']\n"
+        "        assert row['uuid'][:8] in row['file'] and str(row['process']) in row['file']\n"
+        "        print(os.path.basename(row['module']), row['reason'])\n"
+        "    else:\n"
+        "        assert row['status'] == 'no coverage' and row['file'] is None, row\n",
+        NULL);
+    ck_assert_uint_eq(text_count(lines, "app None"), 2);
+    ck_assert_uint_eq(text_count(lines, "libsecond.so None"), 4);
+    outcome = covsplit_run_words(place, 0, snapshot_words(targets, "taken", "-v"));
+    ck_assert_uint_eq(text_count(outcome.output, " counters of "), 2 * PROFILES);
+    assert_contains(outcome.output, "libc.so.6: no coverage");
+    outcome = covsplit_run_words(place, 0, snapshot_words(targets, "taken", ""));
+    ck_assert_uint_eq(outcome.output_size + outcome.errors_size, 0);
+    ck_assert_uint_eq(directory_list(path_join(place, "taken")).count, 2 * PROFILES);
+    end(first);
+    end(second);
+}
+END_TEST
+
 /* Another user's process is refused; one's own can be read, by sidecars alone once the images are
  * gone, since only root can open files that have no name any more. */
 START_TEST(test_user)
@@ -516,9 +569,10 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
-    suite_tests(taken, test_cores, test_report, test_running, test_continuous, test_replaced);
+    suite_tests(taken, test_cores, test_report, test_running, test_continuous, test_replaced,
+                test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
-    suite_tests(refused, test_no_sidecar, test_user, test_refusals);
+    suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_refusals);
     return suite_main(text_format("snapshot clang-%s %s", clang_version, linker_name), taken,
                       refused);
 }
