@@ -7,8 +7,8 @@
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  *
- * No system maps firmware, so pages mean nothing there. What counts is what is written to flash: its
- * segments are split around all that can go, however little of that is cut from the file.
+ * No system maps firmware, so pages mean nothing there. What counts is what is written to flash:
+ * its segments are split around all that can go, however little of that is cut from the file.
  */
 #include "formats/elf/state.h"
 #include "formats/names_and_data.h"
