@@ -297,6 +297,27 @@ bool file_read_front(struct buffer *buffer, const char *path, size_t most, struc
     return false;
 }
 
+bool file_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size,
+                  struct error *error)
+{
+    uint8_t *next = to;
+
+    while (size != 0) {
+        ssize_t count = pread(fd, next, size, (off_t)offset);
+
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            return error_set_errno(error, errno, "%s: cannot be read", path);
+        if (count == 0)
+            return file_report_change(path, error);
+        next += count;
+        offset += (uint64_t)count;
+        size -= (size_t)count;
+    }
+    return true;
+}
+
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -80,6 +80,10 @@ bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, str
 /* Reads only the first bytes of the file, at most `most` of them. */
 bool file_read_front(struct buffer *buffer, const char *path, size_t most, struct error *error);
 
+/* Reads bytes that are inside the file, without moving the descriptor's position. */
+bool file_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size,
+                  struct error *error);
+
 /* Releases the memory of the pages in [offset, offset + size) after use, so that the resident size
  * stays bounded however large the file is. They can still be read again. */
 void input_release_pages(const struct input *input, uint64_t offset, uint64_t size);

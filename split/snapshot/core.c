@@ -63,22 +63,7 @@ static struct core *core_of(struct memory *memory)
 static bool read_at(const struct core *core, uint64_t offset, void *to, size_t size,
                     struct error *error)
 {
-    uint8_t *next = to;
-
-    while (size != 0) {
-        ssize_t count = pread(core->fd, next, size, (off_t)offset);
-
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return error_set_errno(error, errno, "%s: cannot be read", core->memory.name);
-        if (count == 0)
-            return file_report_change(core->memory.name, error);
-        next += count;
-        offset += (uint64_t)count;
-        size -= (size_t)count;
-    }
-    return true;
+    return file_read_at(core->fd, core->memory.name, offset, to, size, error);
 }
 
 static bool damaged(const struct core *core, const char *what, struct error *error)
@@ -157,10 +142,15 @@ static bool begins_at(struct memory *memory, uint64_t address)
 static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
+    struct stat status;
+
     (void)memory;
     *is_same = false;
     if (module->path[0] == '\0')
         return error_set(error, "the core does not say what file this is");
+    /* To open a device can have effects. */
+    if (stat(module->path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(error, "%s: not a regular file", module->path);
     return input_open(file, module->path, error);
 }
 
@@ -237,6 +227,7 @@ static void add_segment(struct core *core, const struct elf_segment *segment)
     if (size == 0 || size - 1 > UINT64_MAX - segment->address)
         return;
     dumped = dumped < size ? dumped : size;
+    core->memory.is_cut |= dumped > left;
     core->segments[core->segment_count++] =
         (struct segment){segment->address, size, dumped < left ? dumped : left, segment->offset,
                          (segment->flags & PF_W) != 0};

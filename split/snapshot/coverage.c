@@ -66,12 +66,14 @@ static void describe_file(const struct elf_image *image, struct coverage *covera
 {
     size_t vtables = elf_section_find(image, "__llvm_prf_vtab", 0);
     struct coverage_section *bitmap = &coverage->sections[SECTION_BITMAP];
-    uint64_t version = 0, empty_bitmap = 0;
+    uint64_t version = 0, empty_bitmap = 0, counter_default = 0, bitmap_default = 0;
     const struct variable variables[] = {
         {"__start___llvm_prf_bits", &empty_bitmap},
         {"__llvm_profile_raw_version", &version},
         {"__llvm_profile_counter_bias", &coverage->counter_bias},
+        {"__llvm_profile_counter_bias_default", &counter_default},
         {"__llvm_profile_bitmap_bias", &coverage->bitmap_bias},
+        {"__llvm_profile_bitmap_bias_default", &bitmap_default},
     };
     struct bytes bytes;
 
@@ -87,6 +89,11 @@ static void describe_file(const struct elf_image *image, struct coverage *covera
     coverage->has_vtables = is_loaded(image, vtables) && image->shdrs[vtables].sh_size != 0;
     coverage->knows_biases =
         find_variables(image, variables, sizeof(variables) / sizeof(variables[0]));
+    /* The runtime's own variables, which it does not use. */
+    if (coverage->counter_bias == counter_default)
+        coverage->counter_bias = 0;
+    if (coverage->bitmap_bias == bitmap_default)
+        coverage->bitmap_bias = 0;
     if (bitmap->address == 0) /* GNU ld drops an empty section, but not its start */
         bitmap->address = empty_bitmap;
     if (version != 0 && elf_bytes_at(image, version, sizeof(uint64_t), &bytes))

@@ -72,7 +72,7 @@ static struct sidecar *find_sidecar(struct examination *examination, const struc
     return sidecar;
 }
 
-/* ---- by the file ---- */
+/* ---- without the file ---- */
 
 static enum finding take(struct examination *examination, struct error *error)
 {
@@ -82,36 +82,6 @@ static enum finding take(struct examination *examination, struct error *error)
                ? FINDING_PROFILE
                : FINDING_FAILED;
 }
-
-/* Without a symbol table, only the sidecar knows the version of the profiles. */
-static bool find_version(struct examination *examination, struct error *error)
-{
-    struct sidecar *sidecar;
-
-    if (examination->coverage.raw_version != 0)
-        return true;
-    sidecar = find_sidecar(examination, &examination->module->uuid);
-    if (sidecar != NULL)
-        examination->coverage.raw_version = sidecar_facts(sidecar)->raw_version;
-    sidecar_close(sidecar);
-    return examination->coverage.raw_version != 0 ||
-           error_set(
-               error,
-               "%s: has coverage, but no symbols that tell the version of its profiles; put a "
-               "copy with symbols in its place, or give its sidecar",
-               examination->module->name);
-}
-
-static enum finding examine_by_file(struct examination *examination, struct error *error)
-{
-    if (!coverage_of_file(&examination->file, &examination->coverage, error))
-        return error_is_of_memory(error) ? FINDING_FAILED : FINDING_UNKNOWN;
-    if (examination->coverage.sections[SECTION_COUNTERS].size == 0)
-        return FINDING_NO_COVERAGE;
-    return find_version(examination, error) ? take(examination, error) : FINDING_FAILED;
-}
-
-/* ---- without the file ---- */
 
 static enum finding examine_by_sidecar(struct examination *examination,
                                        const struct sidecar *sidecar, struct error *error)
@@ -130,7 +100,6 @@ static enum finding examine_by_sidecar(struct examination *examination,
 static enum finding examine_by_traces(struct examination *examination, struct error *error)
 {
     const struct module *module = examination->module;
-    char uuid[UUID_HEX_MAX];
     struct traces traces;
     struct sidecar *sidecar;
     enum finding finding;
@@ -146,11 +115,10 @@ static enum finding examine_by_traces(struct examination *examination, struct er
             return finding;
     }
     if (traces.is_split || traces.has_runtime) {
-        error_set(error,
-                  "%s: has coverage (UUID %s), but neither its sidecar was found nor its "
-                  "file: %s; give --store or --sidecar",
-                  module->name, module->uuid.size == 0 ? "none" : uuid_format(&module->uuid, uuid),
-                  examination->no_file.message);
+        error_set(
+            error,
+            "%s: has coverage, but its file cannot be used, and its sidecar was not found: %s",
+            module->name, examination->no_sidecar.message);
         return FINDING_FAILED;
     }
     if (traces.is_whole)
@@ -172,6 +140,44 @@ static enum finding examine_without_file(struct examination *examination, struct
                               : examine_by_sidecar(examination, sidecar, error);
     sidecar_close(sidecar);
     return finding;
+}
+
+/* ---- by the file ---- */
+
+/* Without a symbol table, only the sidecar knows the version of the profiles. */
+static bool find_version(struct examination *examination, struct error *error)
+{
+    struct sidecar *sidecar;
+
+    if (examination->coverage.raw_version != 0)
+        return true;
+    sidecar = find_sidecar(examination, &examination->module->uuid);
+    if (sidecar != NULL)
+        examination->coverage.raw_version = sidecar_facts(sidecar)->raw_version;
+    sidecar_close(sidecar);
+    if (examination->coverage.raw_version != 0)
+        return true;
+    if (sidecar == NULL && error_is_of_memory(&examination->no_sidecar)) {
+        *error = examination->no_sidecar;
+        return false;
+    }
+    return error_set(error,
+                     "%s: has coverage, but no symbols that tell the version of its profiles; put "
+                     "a copy with symbols in its place, or give its sidecar",
+                     examination->module->name);
+}
+
+/* A file without section headers tells nothing. */
+static enum finding examine_by_file(struct examination *examination, struct error *error)
+{
+    if (!coverage_of_file(&examination->file, &examination->coverage, error)) {
+        examination->no_file = *error;
+        return error_is_of_memory(error) ? FINDING_FAILED
+                                         : examine_without_file(examination, error);
+    }
+    if (examination->coverage.sections[SECTION_COUNTERS].size == 0)
+        return FINDING_NO_COVERAGE;
+    return find_version(examination, error) ? take(examination, error) : FINDING_FAILED;
 }
 
 /* ---- without its headers ---- */
@@ -248,9 +254,14 @@ static enum finding examine_listed(struct examination *examination, struct error
 
     module->uuid = module->listed->uuid;
     open_file(examination);
-    if (examination->has_file && coverage_of_file(&examination->file, &coverage, error) &&
-        coverage.sections[SECTION_COUNTERS].size == 0)
-        return FINDING_NO_COVERAGE;
+    if (!examination->has_file) {
+        *error = examination->no_file;
+    } else if (coverage_of_file(&examination->file, &coverage, error)) {
+        if (coverage.sections[SECTION_COUNTERS].size == 0)
+            return FINDING_NO_COVERAGE;
+    }
+    if (error_is_of_memory(error))
+        return FINDING_FAILED;
     sidecar = find_sidecar(examination, &module->uuid);
     if (sidecar != NULL) {
         finding = examine_unseen(examination, sidecar, error);

@@ -70,6 +70,7 @@ struct memory {
     char *name;       /* in messages: "process 4711", or the path of a core */
     uint64_t process; /* its number, for the names of outputs; 0: unknown */
     bool is_running;  /* its memory changes while it is read */
+    bool is_cut;      /* it ends early: memory is missing that should be in it */
     /* Why modules may be missing in the list; "" if none are. */
     struct error lack;
     /* A raw profile is mapped into it, as in continuous mode (%c), in which counters are not where

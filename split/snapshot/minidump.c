@@ -85,22 +85,7 @@ struct location {
 static bool read_at(const struct minidump *dump, uint64_t offset, void *to, size_t size,
                     struct error *error)
 {
-    uint8_t *next = to;
-
-    while (size != 0) {
-        ssize_t count = pread(dump->fd, next, size, (off_t)offset);
-
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count < 0)
-            return error_set_errno(error, errno, "%s: cannot be read", dump->memory.name);
-        if (count == 0)
-            return file_report_change(dump->memory.name, error);
-        next += count;
-        offset += (uint64_t)count;
-        size -= (size_t)count;
-    }
-    return true;
+    return file_read_at(dump->fd, dump->memory.name, offset, to, size, error);
 }
 
 static bool damaged(const struct minidump *dump, const char *what, struct error *error)
@@ -336,6 +321,7 @@ static bool add_memory(struct minidump *dump, uint64_t address, uint64_t offset,
     uint64_t there = offset < dump->file_size ? dump->file_size - offset : 0;
     struct address_range range = {address, size < there ? size : there, offset};
 
+    dump->memory.is_cut |= size > there;
     return address_ranges_add(&dump->ranges, &range) ||
            error_out_of_memory(error, dump->memory.name, dump->ranges.count * sizeof(range));
 }

@@ -132,12 +132,25 @@ static int open_below(const struct process *process, const char *path)
     return openat(process->directory, path, O_RDONLY | O_CLOEXEC);
 }
 
+/* A regular file: to open a device can have effects. */
+static int open_regular(const struct process *process, const char *path)
+{
+    struct stat status;
+
+    if (fstatat(process->directory, path, &status, 0) != 0)
+        return -1;
+    if (S_ISREG(status.st_mode))
+        return openat(process->directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    errno = ENOENT;
+    return -1;
+}
+
 static int open_by_mapping(const struct process *process, const struct mapping *front)
 {
     char path[64];
 
     snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, front->start, front->end);
-    return open_below(process, path);
+    return open_regular(process, path);
 }
 
 static int open_by_path(const struct process *process, const char *module_path)
@@ -149,7 +162,7 @@ static int open_by_path(const struct process *process, const char *module_path)
         errno = ENOENT;
         return -1;
     }
-    return open_below(process, path);
+    return open_regular(process, path);
 }
 
 static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,

@@ -163,6 +163,26 @@ static void add_module(struct snapshot *snapshot, struct memory *memory, size_t 
     module_free(&module);
 }
 
+/* Files that are not here are none of the program's own, as a rule. But what is missing in a target
+ * that ends early can be anything. */
+static void report_unknown(struct snapshot *snapshot, const struct memory *memory, uint64_t count)
+{
+    struct error error;
+
+    if (count != 0 && memory->is_cut) {
+        error_set(&error,
+                  "%s: cut short, so that %" PRIu64 " of its files could not be examined (-v names "
+                  "them); dump it again",
+                  memory->name, count);
+        message_error(&error);
+        snapshot->has_failed = true;
+    } else if (count != 0 && !option_given(snapshot->options, OPTION_VERBOSE)) {
+        message_warning("%s: %" PRIu64 " of its files could not be examined, because they are not "
+                        "here; -v names them",
+                        memory->name, count);
+    }
+}
+
 static void add_target(struct snapshot *snapshot, struct memory *memory, struct error *error)
 {
     uint64_t written = snapshot->written, unknown = snapshot->unknown;
@@ -178,11 +198,7 @@ static void add_target(struct snapshot *snapshot, struct memory *memory, struct 
         message_error(&memory->lack);
     for (size_t i = 0; i < memory->module_count; i++)
         add_module(snapshot, memory, i);
-    unknown = snapshot->unknown - unknown;
-    if (unknown != 0 && !option_given(snapshot->options, OPTION_VERBOSE))
-        message_warning("%s: %" PRIu64 " of its files could not be examined, because they are not "
-                        "here; -v names them",
-                        memory->name, unknown);
+    report_unknown(snapshot, memory, snapshot->unknown - unknown);
     if (snapshot->written == written && !snapshot->has_failed) {
         error_set(error, "%s: has no module with coverage in it; give another one, or --store",
                   memory->name);

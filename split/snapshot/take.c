@@ -140,34 +140,6 @@ static bool copy_changing(const struct taking *taking, uint64_t address, struct 
     return true;
 }
 
-/* The bytes of the file that are loaded at an address, and the flags of their segment. */
-static bool find_in_file(const struct taking *taking, uint64_t address, uint64_t size,
-                         struct bytes *bytes, uint32_t *flags)
-{
-    for (size_t i = 0; taking->file != NULL && i < taking->module->load_count; i++) {
-        const struct elf_segment *load = &taking->module->loads[i];
-
-        *flags = load->flags;
-        if (range_within(address, size, load->address, load->file_size))
-            return bytes_slice(taking->file->bytes, load->offset + (address - load->address), size,
-                               bytes);
-    }
-    return false;
-}
-
-/* Whether the runtime's variable is that of a program that was not compiled for counting elsewhere:
- * it starts with the value -1, and nothing changes that. */
-static bool is_unused(const struct taking *taking, uint64_t variable)
-{
-    struct bytes bytes;
-    uint32_t flags;
-
-    return find_in_file(taking, variable, taking->pointer_size, &bytes, &flags) &&
-           load_number(bytes.data, (unsigned)taking->pointer_size,
-                       taking->module->header.big_endian) ==
-               (taking->pointer_size == 8 ? UINT64_MAX : UINT32_MAX);
-}
-
 /* Where the program counts: at `address`, or that far from it. In a program that was not compiled
  * for counting elsewhere, the runtime's variable has the value -1. */
 static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *address)
@@ -180,11 +152,10 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
     if (!memory_read_whole(taking->memory, module_address(taking->module, variable), bytes,
                            taking->pointer_size, taking->error))
         return taking->error->message[0] == '\0' &&
-               (is_unused(taking, variable) ||
-                error_set(taking->error,
-                          "%s: whether its counters are where they were linked is not in %s: %s",
-                          taking->module->name, taking->memory->name,
-                          taking->memory->operations->absent_because));
+               error_set(taking->error,
+                         "%s: whether its counters are where they were linked is not in %s: %s",
+                         taking->module->name, taking->memory->name,
+                         taking->memory->operations->absent_because);
     bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->header.big_endian);
     if (bias != mask)
         *address = (*address + bias) & mask;
@@ -281,10 +252,16 @@ static bool take_data(const struct taking *taking, struct taken *taken)
 static bool find_constant(const struct taking *taking, const struct coverage_section *section,
                           struct bytes *bytes)
 {
-    uint32_t flags;
+    for (size_t i = 0; taking->file != NULL && i < taking->module->load_count; i++) {
+        const struct elf_segment *load = &taking->module->loads[i];
 
-    return find_in_file(taking, section->address, section->size, bytes, &flags) &&
-           (flags & PF_W) == 0;
+        if (range_within(section->address, section->size, load->address, load->file_size))
+            return (load->flags & PF_W) == 0 &&
+                   bytes_slice(taking->file->bytes,
+                               load->offset + (section->address - load->address), section->size,
+                               bytes);
+    }
+    return false;
 }
 
 /* Names are constant, and a kernel does not dump constant pages of files. */

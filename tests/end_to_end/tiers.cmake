@@ -16,7 +16,7 @@ set(campaign_suites
   profiles-clang16-lld profiles-clang19-bfd
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19
-  snapshot-clang16 snapshot-clang19
+  snapshot-clang16 snapshot-clang19 snapshot-i386 bad-dumps-2
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   sqlite-s390x raw-versions-bfd
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
@@ -40,7 +40,7 @@ set(sanitized_campaign_suites
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
-  machines-riscv32 machines-loongarch64)
+  machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad)
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)

@@ -100,7 +100,7 @@ struct crash crash_create(const struct program *program, bool is_split, const ch
                           .profiles = path_join(directory, "profiles"),
                           .core = path_join(directory, "program.core")};
     struct program linked = *program;
-    linked.link_options = text_format("%s -Wl,--no-as-needed " ABORT_LIBRARY,
+    linked.link_options = text_format("%s -Wl,-rpath,$ORIGIN -Wl,--no-as-needed " ABORT_LIBRARY,
                                       program->link_options != NULL ? program->link_options : "");
     build_abort_library(program, directory);
     program_build(&linked, directory);

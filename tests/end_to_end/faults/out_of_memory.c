@@ -13,8 +13,10 @@
 #include <sys/stat.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/crash.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
+#include "tests/support/raw_profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/run_files.h"
 #include "tests/support/store_files.h"
@@ -57,6 +59,37 @@ static void make_twins(const char *directory)
     shell(directory, "LLVM_PROFILE_FILE=light.profraw ./stripped");
 }
 
+/* A plain copy of the counters of light.profraw. */
+static void write_counters(const char *inputs)
+{
+    struct raw_profile light;
+    struct verdict verdict = {0};
+
+    raw_profile_read(path_join(inputs, "light.profraw"), &light, &verdict);
+    verdict_assert(&verdict, "light.profraw");
+    file_write(path_join(inputs, "counters"), light.counters.data, light.counters.size);
+    raw_profile_free(&light);
+}
+
+/* A core, compressed; one without its notes; and a minidump of what has no other trace left. */
+static void make_dumps(const char *directory)
+{
+    const struct program program = {.clang = CLANG,
+                                    .linker = "lld",
+                                    .kind = LINK_PIE,
+                                    .language = LANGUAGE_C,
+                                    .optimization = "-O1",
+                                    .functions = RUN_FILES_FUNCTIONS};
+
+    directory_create(directory);
+    crash_create(&program, true, directory);
+    shell(directory, "zstd -q program.core -o core.zst\n"
+                     "head -c -$(($(readelf -lW program.core | awk '$1 == \"NOTE\" {print $5}')))"
+                     " program.core >cut.core\n" COVSPLIT_FIXTURE_DIRECTORY
+                     "/../support/minidump_of_core.py registered program.core registered.dmp\n"
+                     "rm program");
+}
+
 static void make_elf(const char *inputs)
 {
     struct run_files files = run_files_create("out-of-memory-elf");
@@ -90,12 +123,17 @@ static void make_elf(const char *inputs)
                   "rm profiles/full.profraw\n"
                   "llvm-profdata-19 merge -o full.profdata full.profraw\n"
                   "printf 'cp \"$1\" \"$3\"\\n' >linker");
+    shell(inputs, "python3 " COVSPLIT_FIXTURE_DIRECTORY
+                  "/../support/sparse_profile.py make other.profraw sparse");
+    write_counters(inputs);
     shell(inputs, "mkdir loose && cp store/.build-id/*/*.covsplit loose && cp light.profraw loose");
     /* Cores of an image that is there, and of one that is gone. */
-    shell(inputs, "cp stripped gone && for i in stripped gone; do\n"
-                  "LLVM_PROFILE_FILE=/dev/null gdb -q -batch -ex 'catch syscall exit_group' -ex run "
-                  "-ex \"gcore $i.core\" ./$i; done\nrm gone");
+    shell(inputs,
+          "cp stripped gone && for i in stripped gone; do\n"
+          "LLVM_PROFILE_FILE=/dev/null gdb -q -batch -ex 'catch syscall exit_group' -ex run "
+          "-ex \"gcore $i.core\" ./$i; done\nrm gone");
     make_twins(path_join(inputs, "twins"));
+    make_dumps(path_join(inputs, "dumps"));
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
@@ -203,6 +241,10 @@ static const struct scenario {
 
     {.words = "correlate --sidecar ../in/side -o out.profraw ../in/light.profraw"},
     {.words = "correlate --store ../in/store -o out.profraw ../in/other.profraw"},
+    {.words = "correlate --store ../in/store -o out.profraw ../in/sparse"},
+    {.words = "correlate --sidecar ../in/side -o out.profraw --counters ../in/counters"},
+    {.words = "show --map ../in/side ../in/stripped"},
+    {.words = "show --json ../in/sparse"},
     {.words = "merge -j1 --sidecar ../in/side -o out.profraw ../in/light.profraw "
               "../in/second.profraw ../in/full.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw ../in/light.profraw "
@@ -221,6 +263,14 @@ static const struct scenario {
     {.words = "snapshot -v --core ../in/stripped.core -o out", .is_batch = true},
     {.words = "snapshot --json --store ../in/store --core ../in/gone.core -o out",
      .is_batch = true},
+    {.words = "snapshot --core ../in/dumps/core.zst --store ../in/dumps/store -o out",
+     .is_batch = true},
+    {.words = "snapshot -v --core ../in/dumps/cut.core --store ../in/dumps/store -o out",
+     .is_batch = true,
+     .is_refused = true},
+    {.words = "snapshot --core ../in/dumps/registered.dmp --store ../in/dumps/store -o out",
+     .is_batch = true},
+
     {.words = "export --sidecar ../in/side -o out"},
     {.words = "export --sidecar ../in/loose --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},

@@ -322,6 +322,29 @@ START_TEST(test_cores)
 }
 END_TEST
 
+/* What has lost its symbols, or its section headers too, needs its sidecar. */
+START_TEST(test_stripped)
+{
+    static const char *const ways[] = {"-s", "--strip-sections"};
+    make("snapshot-stripped", "", "");
+    for (size_t way = 0; way < 2; way++) {
+        const char *work = text_format("run%zu", way);
+        for (size_t i = 0; i < IMAGES; i++) {
+            run_or_abort(path_join(place, "split"), versioned_tool("llvm-strip", clang_version),
+                         ways[way], images[i].image, NULL);
+        }
+        pid_t process = start_stopped("split", work);
+        check_snapshot(of_process(process), work, "--store sidecars");
+        check_snapshot(of_core(core_by_gcore(process)), work, "--store sidecars");
+        const char *errors = covsplit_assert(1, place, "snapshot", "--pid",
+                                             text_format("%d", (int)process), "-o", "none", NULL);
+        ck_assert_uint_eq(text_count(errors, ": has coverage"), PROFILES);
+        ck_assert_uint_eq(directory_list(path_join(place, "none")).count, 0);
+        end(process);
+    }
+}
+END_TEST
+
 /* The reports of a snapshot are those of what the unsplit program writes. */
 START_TEST(test_report)
 {
@@ -569,8 +592,8 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
-    suite_tests(taken, test_cores, test_report, test_running, test_continuous, test_replaced,
-                test_reports);
+    suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_continuous,
+                test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_refusals);
     return suite_main(text_format("snapshot clang-%s %s", clang_version, linker_name), taken,

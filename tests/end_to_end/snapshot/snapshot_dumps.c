@@ -38,7 +38,8 @@ static const char *new_output(const char *name)
     return path_join(crash.directory, text_format("out-%s", name));
 }
 
-static void expect_all(const char *core, const char *label)
+/* Expects that a snapshot of the core is right. */
+static struct outcome expect_exact(const char *core, const char *label)
 {
     struct verdict verdict = {0};
     const char *out = new_output(label);
@@ -46,6 +47,12 @@ static void expect_all(const char *core, const char *label)
     ck_assert_msg(outcome_exited(&outcome, 0), "%s: %s", label, outcome.errors);
     crash_check(&crash, out, true, &verdict);
     verdict_assert(&verdict, label);
+    return outcome;
+}
+
+static void expect_all(const char *core, const char *label)
+{
+    struct outcome outcome = expect_exact(core, label);
     outcome_free(&outcome);
 }
 
@@ -196,79 +203,24 @@ START_TEST(test_minidumps)
 }
 END_TEST
 
-/* ---- cut ---- */
-
-/* Where a core has the counters that are in a profile: at the last such place, as others are in
- * buffers that the runtime wrote from. */
-static uint64_t find_counters(const struct contents *core, const char *path)
+/* Images that were not split give the same, as long as they are there. If only the counters are in
+ * a minidump, the data is missing, and nothing else has it. */
+START_TEST(test_not_split)
 {
-    struct verdict verdict = {0};
-    struct raw_profile profile;
-    uint64_t place = 0;
-    raw_profile_read(path, &profile, &verdict);
-    verdict_assert(&verdict, path);
-    const uint8_t *counters = profile.counters.data, *from = core->data;
-    size_t size = profile.counters.size;
-    while ((from = memmem(from, core->size - (size_t)(from - core->data), counters, size)) !=
-           NULL) {
-        place = (uint64_t)(from - core->data);
-        from++;
-    }
-    raw_profile_free(&profile);
-    ck_assert_uint_ne(place, 0);
-    return place;
-}
-
-/* Of a core that ends between the counters of the two images, the first image's are written; the
- * message tells of the other's. */
-START_TEST(test_cut)
-{
-    struct contents core = file_read(crash.core);
-    struct text_list names = directory_list(crash.profiles);
-    struct verdict verdict = {0};
-    ck_assert_uint_eq(names.count, 2);
-    uint64_t first = find_counters(&core, path_join(crash.profiles, names.items[0]));
-    uint64_t second = find_counters(&core, path_join(crash.profiles, names.items[1]));
-    uint64_t later = first > second ? first : second;
-    file_write(path_join(crash.directory, "cut"), core.data, later + 8);
-    const char *out = new_output("cut");
-    struct outcome outcome = crash_snapshot(&crash, "cut", "", out);
-    ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
-    assert_contains(outcome.errors, "__llvm_prf_cnts");
-    assert_contains(outcome.errors, "bytes at 0x");
-    ck_assert_uint_eq(directory_list(out).count, 1);
-    crash_check(&crash, out, false, &verdict);
-    verdict_assert(&verdict, "cut");
-    outcome_free(&outcome);
-    contents_free(&core);
+    struct crash split = crash;
+    crash = crash_create(&program, false, scratch_create("not-split"));
+    expect_all("program.core", "core");
+    expect_from_pipe("zstd -qc program.core", "pipe");
+    expect_all(make_minidump("full"), "full");
+    expect_none(make_minidump("registered"), "registered", "__llvm_prf_data");
+    ck_assert_int_eq(unlink(path_join(crash.directory, PROGRAM_NAME)), 0);
+    ck_assert_int_eq(unlink(path_join(crash.directory, PROGRAM_LIBRARY)), 0);
+    expect_none("program.core", "no-images", "has coverage");
+    crash = split;
 }
 END_TEST
 
-/* ---- large ---- */
-
-/* Costs of a snapshot that is right. */
-static struct outcome costs_of(const char *core, const char *label)
-{
-    struct verdict verdict = {0};
-    const char *out = new_output(label);
-    struct outcome outcome = crash_snapshot(&crash, core, "", out);
-    ck_assert_msg(outcome_exited(&outcome, 0), "%s: %s", label, outcome.errors);
-    crash_check(&crash, out, true, &verdict);
-    verdict_assert(&verdict, label);
-    printf("%s: %.2f seconds of processor time, %ld KiB\n", label, outcome.processor_seconds,
-           outcome.peak_resident_kib);
-    return outcome;
-}
-
-static void assert_costs(const struct outcome *large, const struct outcome *small, long more_kib,
-                         double more_seconds)
-{
-    if (covsplit_is_sanitized()) {
-        return;
-    }
-    ck_assert_int_lt(large->peak_resident_kib, small->peak_resident_kib + more_kib);
-    ck_assert(large->processor_seconds < small->processor_seconds + more_seconds);
-}
+/* ---- cut ---- */
 
 static void write_at(int fd, const void *data, size_t size, uint64_t offset)
 {
@@ -276,7 +228,8 @@ static void write_at(int fd, const void *data, size_t size, uint64_t offset)
 }
 
 /* Writes the core anew, with `count` more segments of `size` bytes each in it, which are heap: a
- * byte that is not zero in each, if `is_filled`. */
+ * byte that is not zero in each, if `is_filled`. The notes come before the memory, where the kernel
+ * puts them. */
 static void enlarge(const char *name, uint64_t count, uint64_t size, bool is_filled)
 {
     struct contents core = file_read(crash.core);
@@ -289,10 +242,18 @@ static void enlarge(const char *name, uint64_t count, uint64_t size, bool is_fil
     uint64_t old_end = header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr);
     uint64_t heap = (core.size + shift + 4095) / 4096 * 4096, address = UINT64_C(0x10000000);
     Elf64_Phdr *segments = calloc(total, sizeof *segments);
+    write_at(fd, core.data + old_end, core.size - old_end, old_end + shift);
     memcpy(segments, core.data + header.e_phoff, header.e_phnum * sizeof *segments);
     for (uint64_t i = 0; i < total; i++) {
+        if (i < header.e_phnum && segments[i].p_type == PT_NOTE) {
+            uint64_t place = header.e_phoff + total * sizeof *segments;
+            ck_assert_uint_le(place + segments[i].p_filesz, old_end + shift);
+            write_at(fd, core.data + segments[i].p_offset, segments[i].p_filesz, place);
+            segments[i].p_offset = place;
+        } else if (i < header.e_phnum) {
+            segments[i].p_offset += shift;
+        }
         if (i < header.e_phnum) {
-            segments[i].p_offset += segments[i].p_filesz != 0 ? shift : 0;
             continue;
         }
         segments[i] = (Elf64_Phdr){.p_type = PT_LOAD,
@@ -317,10 +278,85 @@ static void enlarge(const char *name, uint64_t count, uint64_t size, bool is_fil
     write_at(fd, &counts, sizeof counts, heap);
     write_at(fd, &header, sizeof header, 0);
     write_at(fd, segments, total * sizeof *segments, header.e_phoff);
-    write_at(fd, core.data + old_end, core.size - old_end, old_end + shift);
     close(fd);
     free(segments);
     contents_free(&core);
+}
+
+/* Where a core has the counters that are in a profile: at the last such place, as others are in
+ * buffers that the runtime wrote from. */
+static uint64_t find_counters(const struct contents *core, const char *path)
+{
+    struct verdict verdict = {0};
+    struct raw_profile profile;
+    uint64_t place = 0;
+    raw_profile_read(path, &profile, &verdict);
+    verdict_assert(&verdict, path);
+    const uint8_t *counters = profile.counters.data, *from = core->data;
+    size_t size = profile.counters.size;
+    while ((from = memmem(from, core->size - (size_t)(from - core->data), counters, size)) !=
+           NULL) {
+        place = (uint64_t)(from - core->data);
+        from++;
+    }
+    raw_profile_free(&profile);
+    ck_assert_uint_ne(place, 0);
+    return place;
+}
+
+/* Of a core that ends between the counters of the two images, the first image's are written; the
+ * message tells of the other's. */
+static void check_cut(const char *name)
+{
+    struct contents core = file_read(path_join(crash.directory, name));
+    struct text_list names = directory_list(crash.profiles);
+    struct verdict verdict = {0};
+    ck_assert_uint_eq(names.count, 2);
+    uint64_t first = find_counters(&core, path_join(crash.profiles, names.items[0]));
+    uint64_t second = find_counters(&core, path_join(crash.profiles, names.items[1]));
+    uint64_t later = first > second ? first : second;
+    file_write(path_join(crash.directory, "cut"), core.data, later + 8);
+    const char *out = new_output("cut");
+    struct outcome outcome = crash_snapshot(&crash, "cut", "", out);
+    ck_assert_msg(outcome_exited(&outcome, 1), "%s", outcome.errors);
+    assert_contains(outcome.errors, "__llvm_prf_cnts");
+    assert_contains(outcome.errors, "bytes at 0x");
+    ck_assert_uint_eq(directory_list(out).count, 1);
+    crash_check(&crash, out, false, &verdict);
+    verdict_assert(&verdict, "cut");
+    outcome_free(&outcome);
+    contents_free(&core);
+    directory_remove(out);
+}
+
+START_TEST(test_cut)
+{
+    check_cut("program.core");
+    enlarge("kernel.core", 0, 0, false);
+    check_cut("kernel.core");
+    expect_from_pipe("cat kernel.core", "kernel-pipe");
+}
+END_TEST
+
+/* ---- large ---- */
+
+/* Costs of a snapshot. */
+static struct outcome costs_of(const char *core, const char *label)
+{
+    struct outcome outcome = expect_exact(core, label);
+    printf("%s: %.2f seconds of processor time, %ld KiB\n", label, outcome.processor_seconds,
+           outcome.peak_resident_kib);
+    return outcome;
+}
+
+static void assert_costs(const struct outcome *large, const struct outcome *small, long more_kib,
+                         double more_seconds)
+{
+    if (covsplit_is_sanitized()) {
+        return;
+    }
+    ck_assert_int_lt(large->peak_resident_kib, small->peak_resident_kib + more_kib);
+    ck_assert(large->processor_seconds < small->processor_seconds + more_seconds);
 }
 
 START_TEST(test_large)
@@ -349,6 +385,6 @@ int main(void)
 {
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_zstd, test_zstd_frames, test_pipes, test_others, test_endless,
-                test_temporary_files, test_minidumps, test_cut, test_large);
+                test_temporary_files, test_minidumps, test_not_split, test_cut, test_large);
     return suite_main("dumps", test_case);
 }
