@@ -22,6 +22,8 @@
 
 #define WORD sizeof(uint64_t)
 
+_Static_assert(sizeof(struct covsplit_device) <= 512, "the state is as small as is promised");
+
 void *memcpy(void *to, const void *from, size_t size);
 void *memset(void *to, int value, size_t size);
 
@@ -72,8 +74,11 @@ extern WEAK const unsigned char __ehdr_start[];
 /* "\xfflprofr\x81" as a number, with a capital R where addresses have 32 bits. */
 #define MAGIC (UINT64_C(0xff6c70726f660081) | (sizeof(void *) == 8 ? 'r' : 'R') << 8)
 
-/* Records of virtual tables: a hash, an address and 32 bits, aligned to 8 bytes. */
-#define VTABLE_SIZE align_to_word(WORD + sizeof(void *) + sizeof(uint32_t))
+struct vtable_record {
+    uint64_t hash;
+    uintptr_t address;
+    uint32_t size;
+};
 
 enum range { DATA, COUNTERS, BITMAP, NAMES, VTABLES, VTABLE_NAMES, RANGES };
 
@@ -217,7 +222,7 @@ static void start_notes(struct covsplit_device *device)
     device->ids.segments = header->e_phnum;
     for (size_t i = 0; i < header->e_phnum; i++) {
         if (segments[i].p_type == SEGMENT_LOAD && segments[i].p_offset == 0)
-            device->ids.base = (uintptr_t)header - segments[i].p_vaddr;
+            device->ids.base = (uintptr_t)segments - header->e_phoff - segments[i].p_vaddr;
     }
 }
 
@@ -529,7 +534,7 @@ static void make_header(struct covsplit_device *device, unsigned version, uint64
         put_word(device, delta_of(device, BITMAP, version));
     put_word(device, (uintptr_t)device->ranges[NAMES].at);
     if (version >= VERSION_VTABLES) {
-        put_word(device, device->ranges[VTABLES].size / VTABLE_SIZE);
+        put_word(device, device->ranges[VTABLES].size / sizeof(struct vtable_record));
         put_word(device, device->ranges[VTABLE_NAMES].size);
     }
     put_word(device, version >= VERSION_VTABLES ? 2 : 1); /* the last value kind */

@@ -73,6 +73,10 @@ bool dump_make(struct dump *dump, const struct correlation *correlation, const c
     source.binary_ids = buffer_view(&dump->binary_ids);
     source.counters = section_of(sidecar, SECTION_COUNTERS, dump->counters);
     profile_compose(&dump->profile, &source);
+    if (!correlation->is_binary) { /* on Windows they have 32 bits */
+        dump->profile.header.counters_delta = correlation->counters_delta;
+        dump->profile.header.bitmap_delta = correlation->bitmap_delta;
+    }
     dump->profile.counter_skew = correlation->counter_skew;
     dump->profile.lightweight = !correlation->is_binary;
     uuid_stub(&facts->uuid, dump->profile.stub_uuid);

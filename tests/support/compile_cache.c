@@ -144,22 +144,35 @@ static struct text_list inputs_of(const struct command *command)
     return inputs;
 }
 
-/* A fixture or a fetched source that a word names, and the headers beside it. */
-static uint64_t hash_named_file(uint64_t hash, const char *path)
+static uint64_t hash_headers(uint64_t hash, const char *directory)
 {
-    struct stat status;
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
-        return hash;
-    }
-    char *directory = text_format("%.*s", (int)(strrchr(path, '/') - path), path);
     struct text_list names = directory_list(directory);
-    hash = hash_file(hash, path);
     for (size_t i = 0; i < names.count; i++) {
         if (ends_with(names.items[i], ".h")) {
             hash = hash_file(hash, path_join(directory, names.items[i]));
         }
     }
     text_list_free(&names);
+    return hash;
+}
+
+/* A fixture or a fetched source that a word names, and the headers beside it; or headers that the
+ * word says where to find. */
+static uint64_t hash_named_file(uint64_t hash, const char *word)
+{
+    struct stat status;
+    const char *path = starts_with(word, "-I") ? word + 2 : word;
+    if (path[0] != '/' || stat(path, &status) != 0) {
+        return hash;
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return path != word ? hash_headers(hash, path) : hash;
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return hash;
+    }
+    char *directory = text_format("%.*s", (int)(strrchr(path, '/') - path), path);
+    hash = hash_headers(hash_file(hash, path), directory);
     free(directory);
     return hash;
 }

@@ -7,6 +7,7 @@
 
 #include "common/llvm/tripwire.h"
 #include "common/sidecar/correlate.h"
+#include "common/sidecar/dump.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
@@ -199,6 +200,55 @@ START_TEST(test_stub)
 
     assert_correlates(&image, &image.light, &image.full);
     assert_correlates(&image, &image.full, &image.full);
+    free_image(&image);
+}
+END_TEST
+
+static bool correlate_dump(const struct sidecar *sidecar, struct bytes counters,
+                           struct bytes bitmap, struct buffer *full, struct error *error)
+{
+    struct dump dump = {.counters = counters, .bitmap = bitmap};
+    struct correlation correlation;
+    bool done =
+        correlation_load(&correlation, sidecar, error) &&
+        dump_make(&dump, &correlation, "dump", error) &&
+        correlation_write(&correlation, sidecar, &dump.profile, "dump", append_part, full, error);
+
+    dump_free(&dump);
+    correlation_free(&correlation);
+    return done;
+}
+
+/* Of nothing but counters and bitmap comes the same as of the whole profile. */
+START_TEST(test_dump)
+{
+    struct image image = make_image(_i);
+    const struct sidecar_section *section = sidecar_find(image.sidecar, SECTION_COUNTERS);
+    struct buffer light, expected = {0}, found = {0};
+    struct profile profile, full, of_dump;
+    struct error error = {0};
+
+    image.light.load_address = COUNTERS_ADDRESS;
+    light = profile_make(&image.light);
+    for (uint64_t i = 0; i < RECORDS * EACH; i++)
+        profile_set_counter(&light, i, i * i);
+    ck_assert_msg(correlate(image.sidecar, &light, &expected, &error), "%s", error.message);
+    profile = profile_of(&light);
+    ck_assert_msg(correlate_dump(image.sidecar,
+                                 (struct bytes){profile.counters.data, section->size},
+                                 profile.bitmap, &found, &error),
+                  "%s", error.message);
+    full = profile_of(&expected);
+    of_dump = profile_of(&found);
+    ck_assert(bytes_equal(of_dump.data, full.data));
+    ck_assert(bytes_equal(profile_whole_counters(&of_dump), profile_whole_counters(&full)));
+    ck_assert(bytes_equal(of_dump.bitmap, full.bitmap));
+    ck_assert(bytes_equal(of_dump.names, full.names));
+    ck_assert_uint_eq(of_dump.header.counters_delta, full.header.counters_delta);
+    ck_assert_uint_eq(of_dump.header.num_counters, full.header.num_counters);
+    buffer_free(&light);
+    buffer_free(&expected);
+    buffer_free(&found);
     free_image(&image);
 }
 END_TEST
@@ -490,8 +540,8 @@ END_TEST
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_tripwire, test_without_binary_id,
-                test_changed_stub, test_names_only);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_dump, test_tripwire,
+                test_without_binary_id, test_changed_stub, test_names_only);
     suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);
     suite_loops(all, FORMS, test_binary);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges);

@@ -5,3 +5,8 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
   # For i386, whose runtime is fetched.
   set_tests_properties(device-clang${clang} PROPERTIES FIXTURES_REQUIRED runtimes)
 endforeach()
+
+add_suites(device_bare)
+foreach(machine x86-64 aarch64 arm riscv32 riscv64)
+  add_run(device-bare-${machine} device_bare ${machine})
+endforeach()

@@ -16,6 +16,7 @@
 #include "tests/support/crash.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
+#include "tests/support/raw_profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/run_files.h"
 #include "tests/support/store_files.h"
@@ -56,6 +57,18 @@ static void make_twins(const char *directory)
                            text_format("split -o stripped --sidecar %d.covsplit twin", i));
     }
     shell(directory, "LLVM_PROFILE_FILE=light.profraw ./stripped");
+}
+
+/* A plain copy of the counters of light.profraw. */
+static void write_counters(const char *inputs)
+{
+    struct raw_profile light;
+    struct verdict verdict = {0};
+
+    raw_profile_read(path_join(inputs, "light.profraw"), &light, &verdict);
+    verdict_assert(&verdict, "light.profraw");
+    file_write(path_join(inputs, "counters"), light.counters.data, light.counters.size);
+    raw_profile_free(&light);
 }
 
 /* A core, compressed; one without its notes; and a minidump of what has no other trace left. */
@@ -110,6 +123,9 @@ static void make_elf(const char *inputs)
                   "rm profiles/full.profraw\n"
                   "llvm-profdata-19 merge -o full.profdata full.profraw\n"
                   "printf 'cp \"$1\" \"$3\"\\n' >linker");
+    shell(inputs, "python3 " COVSPLIT_FIXTURE_DIRECTORY
+                  "/../support/sparse_profile.py make other.profraw sparse");
+    write_counters(inputs);
     shell(inputs, "mkdir loose && cp store/.build-id/*/*.covsplit loose && cp light.profraw loose");
     /* Cores of an image that is there, and of one that is gone. */
     shell(inputs,
@@ -225,6 +241,10 @@ static const struct scenario {
 
     {.words = "correlate --sidecar ../in/side -o out.profraw ../in/light.profraw"},
     {.words = "correlate --store ../in/store -o out.profraw ../in/other.profraw"},
+    {.words = "correlate --store ../in/store -o out.profraw ../in/sparse"},
+    {.words = "correlate --sidecar ../in/side -o out.profraw --counters ../in/counters"},
+    {.words = "show --map ../in/side ../in/stripped"},
+    {.words = "show --json ../in/sparse"},
     {.words = "merge -j1 --sidecar ../in/side -o out.profraw ../in/light.profraw "
               "../in/second.profraw ../in/full.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw ../in/light.profraw "

@@ -30,6 +30,9 @@
  * the libraries around a page that is touched. So the bound is above the largest of a few runs. */
 #define PEAK_RUNS 8
 #define NOISE_KIB 512
+/* What a sparse profile may expand to, for a file of some kilobytes; and every how many seeds. */
+#define SPARSE_LIMIT_KIB (68L << 10)
+#define SPARSE_STEP      7
 
 /* What is damaged: profiles of one program built in four ways. */
 static const struct program programs[] = {
@@ -70,6 +73,7 @@ static const struct program programs[] = {
 
 static char *scratch;
 static struct contents profiles[PROFILE_COUNT];
+static struct contents sparse[PROGRAM_COUNT]; /* of the split images */
 /* For each program, the memory that the one of its two profiles takes which takes more: a changed
  * flag makes a lightweight profile of a full one, which needs the sidecar then. */
 static long good_peaks[PROGRAM_COUNT];
@@ -117,6 +121,9 @@ static void prepare(void)
         outcome_free(&outcome);
         profiles[2 * i] = run_image(split, text_format("%zu.profraw", 2 * i));
         profiles[2 * i + 1] = run_image(image, text_format("%zu.profraw", 2 * i + 1));
+        run_or_abort(scratch, "python3", COVSPLIT_FIXTURE_DIRECTORY "/../support/sparse_profile.py",
+                     "make", text_format("%zu.profraw", 2 * i), text_format("%zu.sparse", i), NULL);
+        sparse[i] = file_read(path_join(scratch, text_format("%zu.sparse", i)));
     }
     for (size_t i = 0; i < PROFILE_COUNT * PEAK_RUNS; i++) {
         size_t which = i / PEAK_RUNS;
@@ -187,12 +194,11 @@ static bool run_words(const char *directory, const char *words, long good_kib, l
 }
 
 /* correlate and merge of `profile`, which is damaged in some way. */
-static bool check_damaged(const char *directory, size_t which, const struct contents *damaged,
-                          bool must_fail, struct verdict *verdict)
+static bool check_damaged_with(const char *directory, size_t which, const struct contents *damaged,
+                               bool must_fail, long more, struct verdict *verdict)
 {
     char *path = path_join(directory, "bad.profraw");
     long peak = good_peaks[which / 2];
-    long more = (long)(damaged->size * 4 / 1024) + NOISE_KIB;
     int correlate_exit = -1;
     int merge_exit = -1;
     file_write(path, damaged->data, damaged->size);
@@ -209,6 +215,13 @@ static bool check_damaged(const char *directory, size_t which, const struct cont
     return good;
 }
 
+static bool check_damaged(const char *directory, size_t which, const struct contents *damaged,
+                          bool must_fail, struct verdict *verdict)
+{
+    long more = (long)(damaged->size * 4 / 1024) + NOISE_KIB;
+    return check_damaged_with(directory, which, damaged, must_fail, more, verdict);
+}
+
 START_TEST(test_mutations)
 {
     char *directory = new_directory("mutations", (unsigned long)_i);
@@ -219,6 +232,25 @@ START_TEST(test_mutations)
         struct contents damaged = mutate_bytes(&profiles[which], seed, &description);
         check_damaged(directory, which, &damaged, false, &verdict);
         verdict_assert(&verdict, text_format("profile %zu, %s", which, description));
+        contents_free(&damaged);
+        free(description);
+    }
+}
+END_TEST
+
+/* A sparse profile may claim more, but there is a limit: it is held once, and once more in a sum.
+ */
+START_TEST(test_sparse_mutations)
+{
+    char *directory = new_directory("sparse", (unsigned long)_i);
+    long more = 3 * SPARSE_LIMIT_KIB + NOISE_KIB;
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed += SPARSE_STEP) {
+        struct verdict verdict = {0};
+        size_t which = seed / SPARSE_STEP % PROGRAM_COUNT;
+        char *description;
+        struct contents damaged = mutate_bytes(&sparse[which], seed, &description);
+        check_damaged_with(directory, 2 * which, &damaged, false, more, &verdict);
+        verdict_assert(&verdict, text_format("sparse profile %zu, %s", which, description));
         contents_free(&damaged);
         free(description);
     }
@@ -394,6 +426,6 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_case("all", 1500, prepare);
     suite_loops(test_case, PROFILE_COUNT, test_truncations);
     suite_tests(test_case, test_failure_modes, test_wrong_sidecars, test_many_profiles);
-    suite_loops(test_case, hostile_tests(), test_mutations);
+    suite_loops(test_case, hostile_tests(), test_mutations, test_sparse_mutations);
     return suite_main("bad profiles", test_case);
 }

@@ -291,6 +291,34 @@ START_TEST(test_mixed)
 }
 END_TEST
 
+/* What the device library sends, in pieces and in the sparse form. */
+START_TEST(test_device)
+{
+    file_write_text(
+        path_join(scratch, "device.c"),
+        "#include <unistd.h>\n"
+        "#include \"covsplit-device.h\"\n"
+        "int main(int count, char **words) { struct covsplit_device device;\n"
+        "    unsigned char piece[7]; size_t size; (void)words;\n"
+        "    if (covsplit_device_start(&device, count > 1 ? COVSPLIT_DEVICE_SPARSE : 0))\n"
+        "        return 1;\n"
+        "    while ((size = covsplit_device_fill(&device, piece, sizeof(piece))) != 0)\n"
+        "        if (write(1, piece, size) < 0) return 1;\n"
+        "    return 0; }\n");
+    script(0, text_format(
+                  "device=%s/../../device\n"
+                  "clang-22 -fprofile-instr-generate -fcoverage-mapping -no-pie -I$device device.c "
+                  "$device/stream.c -o device && $covsplit split --store device.store device\n"
+                  "export LLVM_PROFILE_FILE=/dev/null; ./device >plain; ./device x >sparse\n"
+                  "$covsplit show --json sparse | grep -q '\"sparse\": true'\n"
+                  "(./device; ./device x; ./device x) | "
+                  "$covsplit merge --store device.store -o stream.profraw -\n"
+                  "$covsplit merge --store device.store -o file.profraw sparse plain sparse",
+                  COVSPLIT_FIXTURE_DIRECTORY));
+    assert_same("stream.profraw", "file.profraw");
+}
+END_TEST
+
 /* Half a gigabyte of counters, all zero, in 100 bytes: only if the user says that it may be. */
 START_TEST(test_large)
 {
@@ -320,7 +348,7 @@ int main(void)
 {
     TCase *all = suite_case("all", 120, prepare);
     suite_tests(all, test_whole, test_slow_writers, test_cuts, test_without_end, test_names,
-                test_value_profiles, test_interrupted, test_mixed, test_large);
+                test_value_profiles, test_interrupted, test_mixed, test_device, test_large);
     suite_loops(all, CLANGS, test_sparse);
     return suite_main("streams", all);
 }

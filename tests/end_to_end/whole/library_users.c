@@ -1,6 +1,7 @@
 /*
  * libcovsplit as others use it: installed into a prefix, found by pkg-config and by CMake, linked
- * from C and from C++, and asked which functions of a program ran.
+ * from C and from C++, and asked which functions of a program ran; and libcovsplit-device,
+ * installed with it.
  *
  * Usage: library_users BUILD_DIRECTORY
  */
@@ -133,6 +134,52 @@ START_TEST(test_cmake)
 }
 END_TEST
 
+/* libcovsplit-device, in C and in C++: the program's profile comes out of its standard output. */
+#define STREAMS                                                                                    \
+    "#include <covsplit-device.h>\n"                                                               \
+    "#include <stdio.h>\n"                                                                         \
+    "int main(void)\n{\n"                                                                          \
+    "    struct covsplit_device device;\n    unsigned char piece[9];\n    size_t size;\n"          \
+    "    if (covsplit_device_start(&device, 0) != COVSPLIT_DEVICE_OK) return 1;\n"                 \
+    "    while ((size = covsplit_device_fill(&device, piece, sizeof(piece))) != 0)\n"              \
+    "        fwrite(piece, 1, size, stdout);\n"                                                    \
+    "    return 0;\n}\n"
+
+START_TEST(test_device)
+{
+    static const char *const compilers[] = {"clang-19 -std=c11", "clang++-19 -std=c++11"};
+    static const char *const sources[] = {"streams.c", "streams.cc"};
+    file_write_text(path_join(scratch, sources[_i]), STREAMS);
+    struct command command = command_words(
+        scratch, "%s -Wall -Wextra -Wpedantic -Werror -I%s/include " INSTRUMENT_COVERAGE,
+        compilers[_i], prefix);
+    text_list_add_format(&command.arguments, "-L%s", library_directory);
+    text_list_add_words(&command.arguments, sources[_i]);
+    text_list_add_words(&command.arguments, "-Wl,--build-id -lcovsplit-device -o streams");
+    command_run_or_abort(&command);
+    covsplit_run_words(scratch, 0, "split --sidecar streams.covsplit streams");
+    struct command run = command_words(scratch, "%s/streams", scratch);
+    text_list_add(&run.environment, "LLVM_PROFILE_FILE=written.profraw");
+    struct outcome outcome = command_expect(&run, 0);
+    file_write(path_join(scratch, "streamed.profraw"), outcome.output, outcome.output_size);
+    /* At the end the program has counted more. */
+    ck_assert_uint_eq(file_size(path_join(scratch, "written.profraw")), outcome.output_size);
+    covsplit_run_words(scratch, 0,
+                       "merge --sidecar streams.covsplit -o full.profraw streamed.profraw");
+}
+END_TEST
+
+/* For other machines, there are the sources. */
+START_TEST(test_device_sources)
+{
+    struct command command = command_words(
+        scratch, "clang-19 --target=armv7m-none-eabi -ffreestanding -Os -Wall -Wextra -Werror -c");
+    text_list_add_format(&command.arguments, "%s/share/covsplit/device/stream.c", prefix);
+    text_list_add_format(&command.arguments, "%s/share/covsplit/device/runtime.c", prefix);
+    command_run_or_abort(&command);
+}
+END_TEST
+
 /* What the shared object promises: its SONAME, and no symbol but those of the header. */
 START_TEST(test_symbols)
 {
@@ -157,6 +204,7 @@ int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "BUILD_DIRECTORY", &build_directory);
     TCase *test_case = suite_case("all", 300, prepare);
-    suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols);
+    suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols, test_device_sources);
+    suite_loops(test_case, 2, test_device);
     return suite_main("library users", test_case);
 }

@@ -68,7 +68,7 @@ static void add_libraries(const char *root, const char *program)
 static const struct package {
     const char *name;
     const char *depends[8];
-    const char *parts[6]; /* files that no other has */
+    const char *parts[10]; /* files that no other has */
 } packages[] = {
     {"covsplit",
      {"libc6", "libdeflate0", "libelf1", "libnettle", "libxxhash0", "libzstd1"},
@@ -81,7 +81,9 @@ static const struct package {
     {"libcovsplit-dev",
      {"libcovsplit0 (= ", "covsplit (= "},
      {"usr/include/covsplit.h", "usr/lib/libcovsplit.so", "usr/lib/pkgconfig/covsplit.pc",
-      "usr/lib/cmake/covsplit/covsplitLibrary.cmake"}},
+      "usr/lib/cmake/covsplit/covsplitLibrary.cmake", "usr/include/covsplit-device.h",
+      "usr/lib/libcovsplit-device.a", "usr/lib/libcovsplit-device-runtime.a",
+      "usr/share/covsplit/device/stream.c", "usr/share/covsplit/device/runtime.c"}},
 };
 
 #define PACKAGE_COUNT (sizeof packages / sizeof *packages)
