@@ -34,9 +34,9 @@
 #define NOTE_FRONT (NOTE_HEADER + 8)
 
 struct segment {
-    uint64_t address;
-    uint64_t size;   /* in memory */
-    uint64_t dumped; /* so many bytes from its start are in the file */
+    uint64_t address; /* first: see array_count_up_to */
+    uint64_t size;    /* in memory */
+    uint64_t dumped;  /* so many bytes from its start are in the file */
     uint64_t offset;
     bool is_writable;
 };
@@ -91,19 +91,11 @@ static bool read_part(const struct core *core, uint64_t offset, uint64_t size, c
 /* The segment that the address is in; NULL if there is none. */
 static const struct segment *segment_of(const struct core *core, uint64_t address)
 {
-    size_t low = 0, high = core->segment_count;
+    size_t next =
+        array_count_up_to(core->segments, core->segment_count, sizeof(*core->segments), address);
+    const struct segment *last = next == 0 ? NULL : &core->segments[next - 1];
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (core->segments[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address - core->segments[low - 1].address >= core->segments[low - 1].size)
-        return NULL;
-    return &core->segments[low - 1];
+    return last == NULL || address - last->address >= last->size ? NULL : last;
 }
 
 static bool read_memory(struct memory *memory, uint64_t address, void *to, size_t size, size_t *got,
