@@ -9,6 +9,7 @@
 
 #include <elf.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,7 @@ struct memory_map {
     } counters, bitmap;
 };
 
-#define COMMAND_MAX 4096
+#define COMMAND_MAX (PATH_MAX + 256)
 
 /* ---- the report ---- */
 
