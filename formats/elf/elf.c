@@ -481,6 +481,7 @@ const struct format elf_format = {
     .check_claims = check_claims,
     .check_first_record = check_first_record,
     .settle_relocations = settle_relocations,
+    .moves_names = true,
     .layout = layout,
     .write = elf_write,
 };

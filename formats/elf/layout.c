@@ -6,8 +6,12 @@
  * room for that.
  *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
+ *
+ * No system maps firmware, so pages mean nothing there. What counts is what is written to flash:
+ * its segments are split around all that can go, however little of that is cut from the file.
  */
 #include "formats/elf/state.h"
+#include "formats/names_and_data.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +21,8 @@
  * two of them share one. */
 #define FILE_UNIT  UINT64_C(16)
 #define FLASH_UNIT UINT64_C(32)
+/* The tripwire behind the stub is at a multiple of this. */
+#define JOIN_UNIT UINT64_C(8)
 
 static uint64_t page_size(const struct elf_state *state)
 {
@@ -113,6 +119,87 @@ static bool cut_retained_relocations(struct elf_state *state)
             return false;
     }
     return true;
+}
+
+/* ---- what stays of names and records ---- */
+
+/* In firmware the tripwire goes behind the stub if the names come behind the records: nothing stays
+ * of the names then, and if they are last in flash, all of it is free. */
+static bool may_join_rests(const struct elf_state *state, uint64_t *address)
+{
+    struct image_plan *plan = state->base.plan;
+    const struct image_section *data = image_plan_section(plan, SECTION_DATA);
+    const struct image_section *names = image_plan_section(plan, SECTION_NAMES);
+    uint64_t unit, size = state->base.tripwire_size;
+
+    if (!state->is_firmware || !image_plan_removes(plan, SECTION_DATA) ||
+        names->address < data->address + data->size)
+        return false;
+    unit = names->alignment > JOIN_UNIT ? names->alignment : JOIN_UNIT;
+    *address = align_up(data->address + state->base.record_layout.record_size, unit);
+    return range_within(*address, size, data->address, data->size) &&
+           rules_can_rewrite(&state->base.code, RUNTIME_BEGIN_NAMES, *address) &&
+           rules_can_rewrite(&state->base.code, RUNTIME_END_NAMES, *address + size);
+}
+
+static bool place_rests(struct elf_state *state)
+{
+    const struct planning *planning = &state->base;
+    const struct image_section *names = image_plan_section(planning->plan, SECTION_NAMES);
+    size_t record = planning->record_layout.record_size;
+    size_t padding = planning->tripwire_padding;
+    bool done = true;
+
+    if (!image_plan_removes(planning->plan, SECTION_NAMES))
+        return true;
+    state->rests_are_joined = may_join_rests(state, &state->names_address);
+    if (state->rests_are_joined) {
+        const struct image_section *data = image_plan_section(planning->plan, SECTION_DATA);
+
+        padding = (size_t)(state->names_address - data->address) - record;
+        done = buffer_append(&state->moved, planning->stub, record);
+    } else {
+        state->names_address = names->address + padding;
+    }
+    done = done && buffer_append_zeros(&state->moved, padding) &&
+           buffer_append(&state->moved, planning->tripwire, planning->tripwire_size);
+    state->rest_size = state->moved.size;
+    return done;
+}
+
+/* What is at the start of a removed section that is loaded. */
+static struct bytes rest_of(const struct elf_state *state, const struct image_section *section)
+{
+    enum section_kind owner = state->rests_are_joined ? SECTION_DATA : SECTION_NAMES;
+
+    if (section->kind == owner)
+        return buffer_view(&state->moved);
+    return section->kind == SECTION_NAMES
+               ? (struct bytes){0}
+               : planning_rest(&state->base, section->kind, section->size);
+}
+
+/* Whether only the padding for an alignment is between the records and the names, and nothing stays
+ * of that. */
+static bool is_one_range(const struct elf_state *state)
+{
+    const struct elf_image *image = &state->image;
+    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
+    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
+    uint64_t end;
+
+    if (!state->rests_are_joined)
+        return false;
+    end = data->address + data->size;
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if ((shdr->sh_flags & SHF_ALLOC) != 0 &&
+            ranges_overlap(shdr->sh_addr, shdr->sh_size, end, names->address - end))
+            return false;
+    }
+    return elf_segment_of(image, data->address, names->address + names->size - data->address) !=
+               NO_INDEX &&
+           names->address == align_up(end, names->alignment > 1 ? names->alignment : 1);
 }
 
 /* ---- holes ---- */
@@ -220,11 +307,16 @@ static struct elf_hole find_hole(const struct elf_state *state, const struct ima
 
     hole.is_at_end =
         hole.segment != NO_INDEX && is_at_end(&state->image.phdrs[hole.segment], section);
+    if (reserved == 0 && hole.segment != NO_INDEX &&
+        (section->address == state->image.phdrs[hole.segment].p_vaddr || is_one_range(state)))
+        hole.address = start = section->address;
     if (!state->is_firmware || !hole.is_at_end)
-        end = align_down(end, step);
+        end = section->kind == SECTION_DATA && is_one_range(state) ? end : align_down(end, step);
     if (reserved < section->size && end > start)
         hole.size = end - start;
     hole.cut = align_down(hole.size, unit);
+    if (hole.size != 0 && section->kind == SECTION_DATA && is_one_range(state))
+        hole.size += image_plan_section(state->base.plan, SECTION_NAMES)->address - end;
     return hole;
 }
 
@@ -235,19 +327,13 @@ struct candidate {
     struct elf_hole hole;
 };
 
-static uint64_t reserved_bytes(const struct elf_state *state, const struct image_section *section)
-{
-    return section->kind == SECTION_NAMES ? state->moved.size
-                                          : state->base.record_layout.record_size;
-}
-
 /* With a large alignment (-z max-page-size), more stays in the file than the user expects: says
  * so. */
 static void explain_alignment(const struct elf_state *state, struct image_section *section,
                               const struct elf_hole *hole)
 {
-    uint64_t reserved = reserved_bytes(state, section);
-    struct elf_hole pages = find_hole(state, section, reserved, page_size(state));
+    struct elf_hole pages =
+        find_hole(state, section, rest_of(state, section).size, page_size(state));
 
     if (state->is_firmware) {
         if (hole->size - hole->cut >= page_size(state))
@@ -280,7 +366,7 @@ static size_t find_candidates(struct elf_state *state, struct candidate candidat
 
         if (section->fate == FATE_STAYS || !section->loaded)
             continue;
-        hole = find_hole(state, section, reserved_bytes(state, section), cut_unit(state));
+        hole = find_hole(state, section, rest_of(state, section).size, cut_unit(state));
         explain_alignment(state, section, &hole);
         if (hole.size == 0)
             continue;
@@ -324,7 +410,7 @@ static void choose_holes(struct elf_state *state)
         struct image_section *section = candidates[i].section;
         /* What was moved into the names' range makes the hole there smaller. */
         struct elf_hole hole =
-            find_hole(state, section, reserved_bytes(state, section), cut_unit(state));
+            find_hole(state, section, rest_of(state, section).size, cut_unit(state));
 
         if (i >= cut) {
             section->fate = FATE_ZEROED;
@@ -360,16 +446,15 @@ static bool empty_loaded(struct elf_state *state, const struct image_section *se
 {
     const struct elf_hole *hole = hole_in(state, section);
     uint64_t end = section->offset + section->size;
-    struct bytes rest = section->kind == SECTION_NAMES
-                            ? buffer_view(&state->moved)
-                            : planning_rest(&state->base, section->kind, section->size);
     uint64_t cut_end = end, cut = end;
 
     if (hole != NULL) {
         cut_end = section->offset + (hole->address - section->address) + hole->size;
+        /* A hole may go on in the padding behind the section. */
+        cut_end = cut_end < end ? cut_end : end;
         cut = cut_end - hole->cut;
     }
-    return planning_empty(&state->base, section, rest, cut, cut_end);
+    return planning_empty(&state->base, section, rest_of(state, section), cut, cut_end);
 }
 
 /* Reserves room for the new headers; elf/write.c fills it in once all offsets are known. */
@@ -394,10 +479,11 @@ bool elf_layout(struct planning *planning, struct error *error)
 {
     struct elf_state *state = (struct elf_state *)planning;
     struct image_plan *plan = planning->plan;
-    bool done = !image_plan_removes(plan, SECTION_NAMES) ||
-                (buffer_append_zeros(&state->moved, planning->tripwire_padding) &&
-                 buffer_append(&state->moved, planning->tripwire, planning->tripwire_size));
+    bool done = place_rests(state);
 
+    if (done && image_plan_removes(plan, SECTION_NAMES) &&
+        !names_move(planning, state->names_address, error))
+        return false;
     if (done)
         choose_holes(state);
     for (size_t i = 0; i < plan->section_count && done; i++) {

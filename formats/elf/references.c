@@ -23,6 +23,7 @@ struct pointer_search {
     const struct image_code *code;
     const struct reference_target *target; /* what pointers are looked for */
     uint64_t from;
+    size_t records; /* index of the section that has them */
     uint64_t slots[SLOTS_MAX];
     size_t slot_count;
 };
@@ -183,8 +184,11 @@ static bool find_word(struct pointer_search *search)
         bool is_unwind_table = strcmp(elf_section_name(image, i), ".eh_frame") == 0;
         bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
 
-        if (holds_pointers && !is_unwind_table && !is_itself && (shdr->sh_flags & SHF_ALLOC) != 0 &&
-            (shdr->sh_flags & SHF_EXECINSTR) == 0 && find_word_in(search, i))
+        /* Records point to counters and functions only, and have hashes, which may be any number.
+         */
+        if (holds_pointers && !is_unwind_table && !is_itself && i != search->records &&
+            (shdr->sh_flags & SHF_ALLOC) != 0 && (shdr->sh_flags & SHF_EXECINSTR) == 0 &&
+            find_word_in(search, i))
             return true;
     }
     return false;
@@ -195,7 +199,11 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
 {
     const struct elf_state *state = (const struct elf_state *)planning;
     struct pointer_search search = {
-        .image = &state->image, .code = &state->base.code, .target = target};
+        .image = &state->image,
+        .code = &state->base.code,
+        .target = target,
+        .records = state->base.section_index[SECTION_DATA],
+    };
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
                  (state->image.ehdr.e_type == ET_EXEC && find_word(&search)) ||
                  is_slot_used(&search);

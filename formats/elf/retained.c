@@ -67,7 +67,8 @@ static bool is_rewritten(const struct elf_state *state, enum runtime_symbol symb
     case RUNTIME_END_NAMES:
         return image_plan_removes(plan, SECTION_NAMES);
     case RUNTIME_BEGIN_NAMES:
-        return image_plan_removes(plan, SECTION_NAMES) && state->base.tripwire_padding != 0;
+        return image_plan_removes(plan, SECTION_NAMES) &&
+               state->names_address != image_plan_section(plan, SECTION_NAMES)->address;
     default:
         return false;
     }

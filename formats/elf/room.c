@@ -364,7 +364,7 @@ void elf_room_forget(struct elf_state *state, size_t edit_count)
 {
     state->base.plan->edits.count = edit_count;
     state->move_count = 0;
-    state->moved.size = state->base.tripwire_padding + state->base.tripwire_size;
+    state->moved.size = state->rest_size;
     state->headers_growth = 0;
 }
 

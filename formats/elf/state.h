@@ -60,7 +60,10 @@ struct elf_state {
     struct elf_move moves[MOVES_MAX];
     size_t move_count;
     struct buffer moved;     /* the new start of the names' range: the tripwire, and behind it
-                                what moved */
+                                what moved; if rests_are_joined, that of the records */
+    size_t rest_size;        /* of that, without what moved */
+    uint64_t names_address;  /* of the tripwire */
+    bool rests_are_joined;   /* the tripwire is behind the stub (elf/layout.c) */
     uint64_t headers_end;    /* end, in the file, of what the new headers replace */
     uint64_t headers_growth; /* bytes inserted there, and removed again further on */
     size_t headers_literal;  /* offset of the new program headers in the edits' literals */

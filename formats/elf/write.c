@@ -63,6 +63,9 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
                 parts[count - 1].p_memsz += end - start;
             break;
         }
+        /* Nothing follows a hole at the end, either. */
+        if (start != old->p_vaddr && start == old->p_vaddr + old->p_memsz)
+            break;
         *part = *old;
         part->p_vaddr = start;
         part->p_paddr = old->p_paddr + (start - old->p_vaddr);
@@ -128,8 +131,12 @@ static void empty_section(const struct elf_state *state, const struct image_sect
      * type, if it is not loaded, as part of every segment, and strip then writes an image that does
      * not start. */
     if (section->kind == SECTION_NAMES) {
-        shdr->sh_addr += state->base.tripwire_padding;
-        shdr->sh_offset += state->base.tripwire_padding;
+        const struct image_section *place = image_plan_section(
+            state->base.plan, state->rests_are_joined ? SECTION_DATA : SECTION_NAMES);
+
+        shdr->sh_addr = state->names_address;
+        shdr->sh_offset =
+            map_offset(state, place->offset) + (state->names_address - place->address);
     }
     shdr->sh_size = planning_rest(&state->base, section->kind, section->size).size;
     shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;

@@ -38,18 +38,36 @@ static bool is_watched(enum runtime_symbol symbol)
     }
 }
 
-/* Pointers to functions include the bit that tells the instruction set; calls do not. */
+static bool starts_at(const struct image_code *image, const struct runtime_definition *definition,
+                      uint64_t address)
+{
+    return is_watched(definition->symbol) &&
+           (address == definition->address ||
+            address == definition->address + image->machine->local_entry);
+}
+
+/* In code, pointers to functions include the bit that tells the instruction set; calls do not. */
 static bool is_watched_address(const void *context, uint64_t address)
 {
     const struct image_code *image = context;
-    uint64_t place = address & ~image->machine->state_bit;
+
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        if (starts_at(image, &image->symbols.definitions[i], address & ~image->machine->state_bit))
+            return true;
+    }
+    return false;
+}
+
+/* In data all are pointers: each has the bit if its function needs it. */
+static bool is_watched_pointer(const void *context, uint64_t address)
+{
+    const struct image_code *image = context;
 
     for (size_t i = 0; i < image->symbols.count; i++) {
         const struct runtime_definition *definition = &image->symbols.definitions[i];
 
-        if ((place == definition->address ||
-             place == definition->address + image->machine->local_entry) &&
-            is_watched(definition->symbol))
+        if (starts_at(image, definition,
+                      address - (definition->is_thumb ? image->machine->state_bit : 0)))
             return true;
     }
     return false;
@@ -174,11 +192,12 @@ static bool find_call(const struct image_code *image, const struct reference_tar
 
 bool callers_find_foreign(const struct image_code *image, uint64_t *from)
 {
-    struct reference_target watched = watched_functions(image);
+    struct reference_target watched = watched_functions(image), pointers = watched;
     const char *reason;
 
+    pointers.counts = is_watched_pointer;
     return watched.size != 0 && image->symbols.are_told &&
            (find_call(image, &watched, from) ||
-            (image->operations->find_pointer(image->planning, &watched, from, &reason) &&
+            (image->operations->find_pointer(image->planning, &pointers, from, &reason) &&
              reason == NULL));
 }

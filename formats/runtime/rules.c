@@ -84,14 +84,8 @@ static bool encode(const struct image_code *image, const struct runtime_definiti
            image->machine->encode_accessor(code, accessor, value, patch);
 }
 
-bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
-                         enum runtime_symbol symbol, uint64_t value)
+bool rules_can_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value)
 {
-    const char *name = runtime_symbol_name(symbol);
-
-    if (rules_is_shared(image, symbol))
-        return image_plan_keep(image->plan, kind, "%s shares its code with another function; %s",
-                               name, image->operations->folding_advice);
     for (size_t i = 0; i < image->symbols.count; i++) {
         const struct runtime_definition *definition = &image->symbols.definitions[i];
         uint8_t patch[ACCESSOR_PATCH_MAX];
@@ -100,9 +94,21 @@ bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
 
         if (definition->symbol == symbol &&
             !encode(image, definition, value, &code, &accessor, patch))
-            return image_plan_keep(image->plan, kind, "%s cannot be rewritten", name);
+            return false;
     }
-    return true;
+    return !rules_is_shared(image, symbol);
+}
+
+bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
+                         enum runtime_symbol symbol, uint64_t value)
+{
+    const char *name = runtime_symbol_name(symbol);
+
+    if (rules_is_shared(image, symbol))
+        return image_plan_keep(image->plan, kind, "%s shares its code with another function; %s",
+                               name, image->operations->folding_advice);
+    return rules_can_rewrite(image, symbol, value) ||
+           image_plan_keep(image->plan, kind, "%s cannot be rewritten", name);
 }
 
 /* Whether an earlier definition of the symbol has the same code: two symbols may name one copy. */

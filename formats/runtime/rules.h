@@ -68,9 +68,11 @@ bool rules_returned(const struct image_code *image, enum section_kind kind,
 /* Whether a definition of the symbol shares its code with another function. */
 bool rules_is_shared(const struct image_code *image, enum runtime_symbol symbol);
 
-/* Checks that `symbol` can be made to return `value`: no definition may share its code with another
- * function, and each must have room for the new value. If not, the section stays, with the
- * reason. */
+/* Whether `symbol` can be made to return `value`: no definition may share its code with another
+ * function, and each must have room for the new value. */
+bool rules_can_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value);
+
+/* Checks that; if it cannot, the section stays, with the reason. */
 bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
                          enum runtime_symbol symbol, uint64_t value);
 

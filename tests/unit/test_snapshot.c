@@ -69,6 +69,7 @@ static const struct memory_operations operations = {
 
 static void start(struct program *program, struct memory_module *listed)
 {
+    static char name[] = "a program", path[] = "image";
     Elf64_Ehdr header = {
         .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
         .e_type = ET_DYN,
@@ -80,11 +81,10 @@ static void start(struct program *program, struct memory_module *listed)
         .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_filesz = IMAGE_SIZE, .p_memsz = IMAGE_SIZE};
 
     *program = (struct program){.torn = -1};
-    program->memory =
-        (struct memory){.operations = &operations, .name = strdup("a program"), .is_running = true};
+    program->memory = (struct memory){.operations = &operations, .name = name, .is_running = true};
     memcpy(program->image, &header, sizeof(header));
     memcpy(program->image + sizeof(header), &load, sizeof(load));
-    *listed = (struct memory_module){.path = strdup("image"), .base = BASE};
+    *listed = (struct memory_module){.path = path, .base = BASE};
 }
 
 /* The second counter in the profile that is taken. */

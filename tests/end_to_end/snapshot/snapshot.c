@@ -558,6 +558,33 @@ START_TEST(test_user)
 }
 END_TEST
 
+/* The profiling of virtual tables has sections of its own, which are not taken. */
+START_TEST(test_virtual_tables)
+{
+    if (strcmp(clang_version, "22") != 0) {
+        return;
+    }
+    place = scratch_create("snapshot-virtual");
+    file_write_text(path_join(place, "main.cc"),
+                    "#include <csignal>\n"
+                    "struct base { virtual int call(int n) { return n; } };\n"
+                    "struct derived : base { int call(int n) override { return n + 1; } };\n"
+                    "int main(int count, char **)\n{\n"
+                    "    base *object = count > 1 ? new base : new derived;\n"
+                    "    raise(SIGSTOP);\n    return object->call(count);\n}\n");
+    run_or_abort(place, "clang++-22", "-O2", "-fprofile-generate", "-mllvm",
+                 "-enable-vtable-value-profiling", "-fuse-ld=lld", "main.cc", "-o", "app", NULL);
+    struct command command = command_words(place, "./app");
+    pid_t process = command_start(&command);
+    ck_assert_int_eq(waitpid(process, &(int){0}, WUNTRACED), process);
+    const char *errors = covsplit_assert(1, place, "snapshot", "--pid",
+                                         text_format("%d", (int)process), "-o", "out", NULL);
+    assert_contains(errors, "app: records virtual tables");
+    ck_assert_uint_eq(directory_list(path_join(place, "out")).count, 0);
+    end(process);
+}
+END_TEST
+
 START_TEST(test_refusals)
 {
     make("snapshot-refused", "", "");
@@ -595,7 +622,8 @@ int main(int argument_count, char **arguments)
     suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_continuous,
                 test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
-    suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_refusals);
+    suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
+                test_refusals);
     return suite_main(text_format("snapshot clang-%s %s", clang_version, linker_name), taken,
                       refused);
 }
