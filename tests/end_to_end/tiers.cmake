@@ -46,6 +46,8 @@ set(sanitized_campaign_suites
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
+  device-clang14 device-clang22 device-bare-x86-64 device-bare-aarch64 device-bare-arm
+  device-bare-riscv32 device-bare-riscv64
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad)
 
 get_property(suites DIRECTORY PROPERTY TESTS)
