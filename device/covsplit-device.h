@@ -19,8 +19,9 @@
  *
  * The library consists of stream.c. It is C11 and freestanding: it does not allocate, has no
  * variables of its own, and of a C library calls memcpy and memset at most. All that it knows is in
- * the struct, which has at most 512 bytes. Its functions may run on any stack that has 256 bytes
- * left, also in interrupts, and several streams may be under way at once, each with its own struct.
+ * the struct, which has at most 512 bytes. Compiled with optimization (-Os), its functions may run
+ * on any stack that has 256 bytes left, also in interrupts; several streams may be under way at
+ * once, each with its own struct.
  *
  * It works with the profile runtime that clang links (compiler-rt), from LLVM 13 on. Where there is
  * none, runtime.c replaces it, see there. Compile and link both without LTO: `covsplit split` looks

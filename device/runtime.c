@@ -16,8 +16,9 @@
  * they must remain functions: so they are never inlined, and need to be compiled without LTO.
  *
  * Compile this file with the Clang that compiles what is instrumented, or give the number of the
- * version: -DCOVSPLIT_DEVICE_RAW_VERSION=10. Compiled by another compiler without that, it leaves
- * __llvm_profile_raw_version to be defined elsewhere.
+ * version: -DCOVSPLIT_DEVICE_RAW_VERSION=10. With 0, or by another compiler without that, it leaves
+ * __llvm_profile_raw_version to be defined elsewhere. So does the installed archive, which cannot
+ * know the compiler that it will be used with.
  *
  * For what it does not do, such as value profiling (__llvm_profile_instrument_target) and temporal
  * profiles (__llvm_profile_set_timestamp), there is no function here, so that the link fails.
@@ -57,7 +58,7 @@ int __llvm_profile_runtime;
 extern const uint64_t __llvm_profile_raw_version;
 
 /* Objects that are instrumented for IR PGO bring their own, with variant bits. */
-#ifdef COVSPLIT_DEVICE_RAW_VERSION
+#if defined(COVSPLIT_DEVICE_RAW_VERSION) && COVSPLIT_DEVICE_RAW_VERSION != 0
 __attribute__((weak)) const uint64_t __llvm_profile_raw_version = COVSPLIT_DEVICE_RAW_VERSION;
 #endif
 

@@ -546,7 +546,8 @@ static bool place_value_data(struct bytes bytes, const char *name, struct profil
 
         if (!profile_record_has_value_sites(&profile->layout, record, profile->big_endian))
             continue;
-        if (start == bytes.size)
+        profile->lacks_value_data = start == bytes.size;
+        if (profile->lacks_value_data)
             break;
         if (!bytes_slice(bytes, profile->size, VALUE_DATA_HEADER_SIZE, &block))
             return cut_short(profile, name, value_part,

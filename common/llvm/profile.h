@@ -140,6 +140,9 @@ struct profile {
     struct bytes vtables;
     struct bytes vtable_names;
     struct bytes value_data;
+    /* There are records with value sites, and no value data at all: the profile was written
+     * continuously or by __llvm_profile_write_buffer, or the file was cut short there. */
+    bool lacks_value_data;
     uint64_t offset; /* in the file */
     uint64_t size;   /* of the whole profile, including value data */
     /* Not 0 if profile_parse failed only because the file ends too early: that many bytes are

@@ -140,6 +140,16 @@ static bool find_or_add_group(struct reader *reader, struct found_profile *entry
 
 /* ---- a file ---- */
 
+/* llvm-profdata takes no profile without the value data that its records announce. */
+static bool check_value_data(const struct profile *profile, const char *name, struct error *error)
+{
+    return !profile->lacks_value_data ||
+           error_set(error,
+                     "%s: its value profile data is missing: the program was killed while "
+                     "it wrote, or counted continuously; run it again",
+                     name);
+}
+
 /* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
@@ -147,7 +157,8 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
     if (!profile_reader_next(&reader->profiles, &entry->profile, found, error))
         return false;
     entry->offset = reader->profiles.offset;
-    return !*found || find_or_add_group(reader, entry, error);
+    return !*found || (check_value_data(&entry->profile, reader->name, error) &&
+                       find_or_add_group(reader, entry, error));
 }
 
 static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,

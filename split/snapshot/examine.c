@@ -182,22 +182,44 @@ static enum finding examine_by_file(struct examination *examination, struct erro
 
 /* ---- without its headers ---- */
 
-/* Completes the beginning of a UUID that a stub record has, of which zeros may be padding. */
+/* Completes the beginning of a UUID. */
 static bool complete_uuid(struct examination *examination, struct uuid *uuid, struct error *error)
 {
     const struct sidecar_wanted wanted = {.uuid = uuid};
     struct sidecar_search search;
     struct uuid full = {0};
-    bool done;
+    bool done = sidecar_search_start(&search, examination->places, &wanted, error) &&
+                sidecar_search_complete(&search, &full, error);
 
-    while (uuid->size > 1 && uuid->bytes[uuid->size - 1] == 0)
-        uuid->size--;
-    done = sidecar_search_start(&search, examination->places, &wanted, error) &&
-           sidecar_search_complete(&search, &full, error);
     sidecar_search_end(&search);
     if (done && full.size != 0)
         *uuid = full;
     return done;
+}
+
+/* Finds the sidecar by what a stub record has of its UUID: the beginning of a longer one, or all of
+ * a shorter one, of which 8 bytes are usual, and zeros. *sidecar is NULL if there is none. */
+static bool find_by_stub(struct examination *examination, const struct uuid *stub,
+                         struct sidecar **sidecar, struct error *error)
+{
+    struct uuid uuid = *stub;
+    size_t used = stub->size;
+
+    while (used > 0 && stub->bytes[used - 1] == 0)
+        used--;
+    if (!complete_uuid(examination, &uuid, error))
+        return false;
+    *sidecar = find_sidecar(examination, &uuid);
+    for (uuid.size = 8; *sidecar == NULL && used <= 8 && uuid.size >= used && uuid.size > 0;
+         uuid.size = uuid.size > used ? used : 0) {
+        if (error_is_of_memory(&examination->no_sidecar))
+            break;
+        *sidecar = find_sidecar(examination, &uuid);
+    }
+    if (*sidecar != NULL || !error_is_of_memory(&examination->no_sidecar))
+        return true;
+    *error = examination->no_sidecar;
+    return false;
 }
 
 /* What a module is that is known by its sidecar alone. Its sections are taken for its only segment,
@@ -279,17 +301,6 @@ static enum finding examine_listed(struct examination *examination, struct error
 }
 
 /* ---- by a stub record ---- */
-
-/* Whether the bytes are those of a digest, as far as one can tell: hardly any of them is 0. Not all
- * UUIDs look like this, but what is no UUID hardly ever does. */
-static bool looks_random(const struct uuid *uuid)
-{
-    unsigned zeros = 0;
-
-    for (size_t i = 0; i < uuid->size; i++)
-        zeros += uuid->bytes[i] == 0;
-    return uuid->size >= 8 && zeros <= uuid->size / 8;
-}
 
 /* The load bias of a module whose record that is, and whether it can be right: the first byte of
  * what can be loaded anywhere has the address 0, and is where a mapping begins. */
@@ -378,27 +389,23 @@ static enum finding examine_stub(struct examination *examination, struct error *
     enum finding finding;
     char text[UUID_HEX_MAX];
 
+    if (uuid.size == 0 && examination->module->listed->is_doubtful)
+        return FINDING_NO_MODULE;
     if (uuid.size == 0) {
         error_set(error,
-                  "%s: records of an image that was not split, but not its first page, are in %s, "
-                  "so that it is not known which image it is; split it, or let gdb dump the core "
-                  "(gcore)",
+                  "%s: has coverage and was not split, but its first page is not in %s, so that it "
+                  "is not known which image it is; split it, or let gdb dump the core (gcore)",
                   examination->module->name, examination->memory->name);
         return FINDING_FAILED;
     }
-    if (!complete_uuid(examination, &uuid, error))
+    if (!find_by_stub(examination, &uuid, &sidecar, error))
         return FINDING_FAILED;
-    sidecar = find_sidecar(examination, &uuid);
     if (sidecar != NULL) {
         finding = examine_stub_with(examination, sidecar, error);
         sidecar_close(sidecar);
         return finding;
     }
-    if (error_is_of_memory(&examination->no_sidecar)) {
-        *error = examination->no_sidecar;
-        return FINDING_FAILED;
-    }
-    if (!looks_random(&uuid) || is_known(examination))
+    if (examination->module->listed->is_doubtful || is_known(examination))
         return FINDING_NO_MODULE;
     error_set(error,
               "%s: has coverage (its UUID begins with %s), but its sidecar was not found; give "

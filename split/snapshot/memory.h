@@ -32,6 +32,7 @@ struct memory_module {
      * bytes are in `uuid`. If that has no size, there are several records: the module was not
      * split. */
     bool is_stub;
+    bool is_doubtful; /* the record may also be something else that happens to look like one */
 };
 
 struct memory;

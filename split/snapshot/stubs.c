@@ -18,6 +18,9 @@
 #define PIECE_SIZE ((size_t)256 << 10)
 #define ALIGNMENT  8
 
+/* The first field of a record: of one that is no stub, the beginning of the MD5 of a name. */
+#define NAME_REF_SIZE 8
+
 /* No process has as many libraries. */
 #define MODULES_MAX 4096
 
@@ -108,6 +111,23 @@ static size_t measure(const struct search *search, const uint8_t *bytes, size_t 
     return 0;
 }
 
+/* Whether the bytes are not those of a digest, as far as one can tell. There is hardly ever a 0 in
+ * a digest, nor an address. (Eight bytes are too few to tell: they may be a stack protector's.) */
+static bool is_doubtful(const struct search *search, const uint8_t *bytes, size_t size)
+{
+    unsigned zeros = 0;
+
+    for (size_t i = 0; i < size; i++)
+        zeros += bytes[i] == 0;
+    for (size_t i = 0; i < size; i += search->pointer_size) {
+        if (is_writable(search,
+                        load_number(bytes + i, (unsigned)search->pointer_size, search->big_endian),
+                        1))
+            return true;
+    }
+    return zeros > size / 8;
+}
+
 static bool add(struct search *search, const uint8_t *bytes, uint64_t address, size_t size,
                 struct error *error)
 {
@@ -115,7 +135,9 @@ static bool add(struct search *search, const uint8_t *bytes, uint64_t address, s
     struct memory_module *module;
 
     if (search->has_last && search->end == address) {
-        memory->modules[search->last].uuid.size = 0;
+        module = &memory->modules[search->last];
+        module->uuid.size = 0;
+        module->is_doubtful = is_doubtful(search, bytes, NAME_REF_SIZE);
     } else {
         if (search->count++ == MODULES_MAX)
             return error_set(error,
@@ -128,6 +150,7 @@ static bool add(struct search *search, const uint8_t *bytes, uint64_t address, s
         search->has_last = true;
         module = &memory->modules[search->last];
         module->is_stub = true;
+        module->is_doubtful = is_doubtful(search, bytes, PROFILE_STUB_UUID_SIZE);
         module->uuid.size = PROFILE_STUB_UUID_SIZE;
         memcpy(module->uuid.bytes, bytes, PROFILE_STUB_UUID_SIZE);
     }

@@ -16,6 +16,11 @@ set(campaign_suites
   profiles-clang16-lld profiles-clang19-bfd
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19
+  pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
+  pools-aarch64-clang14 pools-aarch64-clang16 pools-aarch64-clang19
+  pools-arm-clang14 pools-arm-clang19 pools-i386-clang14 pools-i386-clang19
+  pools-ppc64le-clang14 pools-ppc64le-clang19 pools-s390x-clang14 pools-s390x-clang19
+  pools-mips64el-clang14 pools-mips64el-clang19
   snapshot-clang16 snapshot-clang19 snapshot-i386 bad-dumps-2
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   sqlite-s390x raw-versions-bfd
@@ -29,17 +34,20 @@ set(campaign_suites
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
-  harness documentation races kill store-writers repack build-rules debuginfod claims
+  harness documentation dumps races kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
   sqlite-clang14-bfd foreign-references-clang22-lld
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
-  run-modes-clang14 run-modes-clang22 unusual-bfd unusual-lld matrix-clang14-gold
+  run-modes-clang14 run-modes-clang22 pools-clang14 pools-clang22 pools-aarch64-clang22
+  pool-files-clang14 unusual-bfd unusual-lld matrix-clang14-gold
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
+  device-clang14 device-clang22 device-bare-x86-64 device-bare-aarch64 device-bare-arm
+  device-bare-riscv32 device-bare-riscv64
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad)
 
 get_property(suites DIRECTORY PROPERTY TESTS)

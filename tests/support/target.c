@@ -38,6 +38,7 @@ const struct target target_table[] = {
         .bfd_clangs = "14 19",
         .lld_clangs = "14 19",
         .has_large_pages = true,
+        .lacks_locks = true,
     },
     {
         .name = "i386",
@@ -49,6 +50,7 @@ const struct target target_table[] = {
         .lld_fixed_options = "-Wl,--image-base=0x8048000",
         .bfd_clangs = "14 19",
         .lld_clangs = "14 19",
+        .cannot_fork = true,
     },
     {
         .name = "ppc64le",

@@ -30,6 +30,11 @@ struct target {
     size_t address_unit; /* the alignment of the addresses that its code can form; 0: any address */
     /* Linkers align segments to larger pages than these, unless told otherwise. */
     bool has_large_pages;
+    /* Its runtimes are built without locks, and say so whenever they merge into a file: only one
+     * process at a time can. */
+    bool lacks_locks;
+    /* In the emulator, forked children never end. */
+    bool cannot_fork;
 };
 
 extern const struct target target_table[];

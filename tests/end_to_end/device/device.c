@@ -239,6 +239,33 @@ START_TEST(test_same_bytes)
 }
 END_TEST
 
+/* Records and names of virtual tables, which only the linker's optimizer makes. */
+START_TEST(test_vtables)
+{
+    struct program program = program_of(&rows[0]);
+    if (atoi(clang_version) < 19) {
+        return;
+    }
+    char *directory = scratch_create("device");
+    build(&program, directory);
+    run_or_abort(directory, versioned_tool("clang++", clang_version), "-O2", "-w", "-flto",
+                 "-fprofile-generate", "-fwhole-program-vtables", "-mllvm",
+                 "-enable-vtable-value-profiling", "-mllvm", "-disable-vp", "-c",
+                 FIXTURES "/vtables.cc", "-o", "first.o", NULL);
+    run_or_abort(directory, versioned_tool("clang++", clang_version), "-flto", "-fuse-ld=lld",
+                 "-fprofile-generate", "-Wl,-mllvm,-enable-vtable-value-profiling",
+                 "-Wl,-mllvm,-disable-vp", "-Wl,--build-id", "hosted.o", "first-streams.o",
+                 "first.o", "stream.o", "-pthread", "-o", "app", NULL);
+    run(directory, "streams 5");
+    check_streams(directory, "first");
+    struct raw_profile profile;
+    struct verdict verdict = {0};
+    ck_assert(raw_profile_read(path_join(directory, "first-1"), &profile, &verdict));
+    ck_assert_uint_ge(profile.values.size, 48 + 16); /* two records, and names */
+    raw_profile_free(&profile);
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static const struct {
@@ -341,6 +368,6 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_case("device", 300, NULL);
     suite_loops(test_case, ROWS, test_same_bytes);
     suite_loops(test_case, sizeof errors / sizeof *errors, test_errors);
-    suite_tests(test_case, test_while_counting, test_while_counting_32, test_memory);
+    suite_tests(test_case, test_vtables, test_while_counting, test_while_counting_32, test_memory);
     return suite_main(text_format("device clang-%s", clang_version), test_case);
 }

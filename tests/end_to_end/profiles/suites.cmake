@@ -1,6 +1,6 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes streams dumps)
+           run_modes pools pool_files streams dumps)
 add_run(merge-files merge_files)
 add_run(streams streams)
 add_run(dumps dumps)
@@ -20,9 +20,25 @@ set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(profiles-clang${clang}-${linker} profiles ${clang} ${linker})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
+  add_run(pools-clang${clang} pools ${clang} ${linker})
+  add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
   add_fetched_run(profiles-leveldb-clang${clang} profiles_leveldb ${clang} lld)
   if(NOT COVSPLIT_SANITIZE) # it is about what LLVM's tools say; the same images are in the matrix
     add_run(tripwire-clang${clang} tripwire ${clang})
   endif()
   change_linker()
+endforeach()
+
+# Other machines' runtimes, with lld where that can link them.
+foreach(machine aarch64 arm i386 ppc64le s390x mips64el)
+  foreach(clang ${COVSPLIT_TEST_CLANGS})
+    set(linker lld)
+    if(machine STREQUAL s390x AND clang EQUAL 14)
+      set(linker bfd)
+    endif()
+    if(machine STREQUAL aarch64 OR clang MATCHES "14|19")
+      add_run(pools-${machine}-clang${clang} pools ${clang} ${linker} ${machine})
+      set_tests_properties(pools-${machine}-clang${clang} PROPERTIES FIXTURES_REQUIRED runtimes)
+    endif()
+  endforeach()
 endforeach()

@@ -35,7 +35,7 @@ struct dump {
     size_t part_count;
 };
 
-enum { CORE, FULL, REGISTERED, COMPRESSED, DUMP_COUNT };
+enum { CORE, BARE, FULL, REGISTERED, COMPRESSED, DUMP_COUNT };
 
 static struct dump dumps[DUMP_COUNT];
 static struct crash crash;
@@ -69,6 +69,28 @@ static void find_core_parts(struct dump *dump)
         } else if (segment->p_filesz >= PAGE_SIZE &&
                    memcmp(dump->file.data + segment->p_offset, ELFMAG, SELFMAG) == 0) {
             add_part(dump, segment->p_offset, PAGE_SIZE / 4);
+        }
+    }
+}
+
+/* A copy of the core as qemu dumps it: without notes, and without the pages that have ELF headers.
+ * What tells of modules is then in memory that can be written to. */
+static void make_bare(struct dump *dump, const char *name)
+{
+    Elf64_Ehdr *header = (Elf64_Ehdr *)(void *)dump->file.data;
+    Elf64_Phdr *segments = (Elf64_Phdr *)(void *)(dump->file.data + header->e_phoff);
+    dump->name = name;
+    add_part(dump, 0, sizeof *header);
+    for (unsigned i = 0; i < header->e_phnum; i++) {
+        Elf64_Phdr *segment = &segments[i];
+        add_part(dump, header->e_phoff + i * sizeof *segment, sizeof *segment);
+        if (segment->p_type == PT_NOTE) {
+            segment->p_type = PT_NULL;
+        } else if (segment->p_filesz != 0 &&
+                   memcmp(dump->file.data + segment->p_offset, ELFMAG, SELFMAG) == 0) {
+            segment->p_filesz = 0;
+        } else if ((segment->p_flags & PF_W) != 0) {
+            add_part(dump, segment->p_offset, segment->p_filesz);
         }
     }
 }
@@ -114,6 +136,8 @@ static void prepare(void)
     crash = crash_create(&program, true, scratch_create("bad-dumps"));
     read_dump(CORE, "program.core");
     find_core_parts(&dumps[CORE]);
+    read_dump(BARE, "program.core");
+    make_bare(&dumps[BARE], "the core without headers");
     make_minidump(FULL, "full", "full.dmp");
     make_minidump(REGISTERED, "registered", "registered.dmp");
     run_or_abort(crash.directory, "zstd", "-q", "program.core", "-o", "program.core.zst", NULL);
@@ -201,6 +225,21 @@ START_TEST(test_mutations)
 }
 END_TEST
 
+/* Undamaged, each of them gives both profiles. */
+START_TEST(test_undamaged)
+{
+    struct verdict verdict = {0};
+    const char *directory = scratch_create("good-dump");
+    const char *path = path_join(directory, "dump"), *out = path_join(directory, "out");
+    file_write(path, dumps[_i].file.data, dumps[_i].file.size);
+    struct outcome outcome = crash_snapshot(&crash, path, "", out);
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s: %s", dumps[_i].name, outcome.errors);
+    crash_check(&crash, out, true, &verdict);
+    verdict_assert(&verdict, dumps[_i].name);
+    outcome_free(&outcome);
+}
+END_TEST
+
 /* A dump that ends early gives the profiles that it still has, and nothing else. */
 START_TEST(test_cuts)
 {
@@ -226,6 +265,6 @@ int main(int argument_count, char **arguments)
     TCase *mutations = suite_case("mutations", 600, prepare);
     TCase *cuts = suite_case("cuts", 600, NULL);
     suite_loops(mutations, hostile_tests(), test_mutations);
-    suite_loops(cuts, DUMP_COUNT, test_cuts);
+    suite_loops(cuts, DUMP_COUNT, test_undamaged, test_cuts);
     return suite_main("bad dumps", mutations, cuts);
 }

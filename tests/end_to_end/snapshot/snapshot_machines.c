@@ -13,6 +13,7 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/crash.h"
 #include "tests/support/file_system.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define FUNCTIONS 40
@@ -28,22 +29,23 @@ static struct crash crash_of(const struct program *program)
                         scratch_create(text_format("core-%s-%s", target->name, program->linker)));
 }
 
-static struct program program_by(const char *linker)
+static struct program program_by(const char *linker, const char *build_id)
 {
     return (struct program){
         .target = target,
         .clang = "19",
         .linker = linker,
-        .kind = LINK_SHARED,
+        .kind = build_id == NULL ? LINK_SHARED : LINK_PIE, /* each image needs its own */
         .language = LANGUAGE_C,
         .optimization = "-O1",
+        .build_id = build_id,
         .functions = FUNCTIONS,
     };
 }
 
-START_TEST(test_core)
+static void check_core(const char *linker, const char *build_id)
 {
-    struct program program = program_by(linkers[_i]);
+    struct program program = program_by(linker, build_id);
     if (!target_has_tools(target, program.clang, program.linker)) {
         return;
     }
@@ -57,12 +59,44 @@ START_TEST(test_core)
     verdict_assert(&verdict, program_describe(&program));
     outcome_free(&outcome);
 }
+
+START_TEST(test_core)
+{
+    check_core(linkers[_i], NULL);
+}
+END_TEST
+
+/* Records have the first 16 bytes of a UUID, and zeros behind a shorter one. */
+START_TEST(test_build_ids)
+{
+    static const char *const values[] = {"md5", "0x00ff00ff00ff0000", "0x00c0ffee"};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        if (rounds_have((unsigned)i, 2)) {
+            check_core("bfd", values[i]);
+        }
+    }
+}
+END_TEST
+
+/* Of images that were not split there is not enough in such a core, which is said. */
+START_TEST(test_not_split)
+{
+    struct program program = program_by("bfd", NULL);
+    struct crash crash = crash_create(
+        &program, false, scratch_create(text_format("core-%s-not-split", target->name)));
+    struct outcome outcome =
+        crash_snapshot(&crash, crash.core, "", path_join(crash.directory, "out"));
+    ck_assert_msg(outcome_exited(&outcome, 1), "%s%s", outcome.output, outcome.errors);
+    ck_assert_uint_eq(directory_list(path_join(crash.directory, "out")).count, 0);
+    assert_contains(outcome.errors, "coverage");
+    outcome_free(&outcome);
+}
 END_TEST
 
 /* Without the sidecars nothing is passed over in silence. */
 START_TEST(test_no_sidecars)
 {
-    struct program program = program_by(linkers[_i]);
+    struct program program = program_by(linkers[_i], NULL);
     if (!target_has_tools(target, program.clang, program.linker)) {
         return;
     }
@@ -84,5 +118,6 @@ int main(int argument_count, char **arguments)
     target = target_find(machine);
     TCase *test_case = suite_case("all", 300, NULL);
     suite_loops(test_case, LINKER_COUNT, test_core, test_no_sidecars);
+    suite_tests(test_case, test_build_ids, test_not_split);
     return suite_main("cores of other machines", test_case);
 }
