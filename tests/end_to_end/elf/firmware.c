@@ -514,10 +514,29 @@ START_TEST(test_firmware)
 }
 END_TEST
 
+/* Where the kernels of 64-bit processors are, addresses are sign-extended, in code too. */
+START_TEST(test_upper_half)
+{
+    char *scratch = scratch_create("firmware");
+
+    file_write_text(path_join(scratch, "kernel.c"), "void start(void) { for (;;); }\n");
+    run_words(scratch, "clang-19 -ffreestanding -fno-pic -mcmodel=kernel -Wno-everything " COVERED
+                       " -c kernel.c");
+    run_words(scratch, "ld.lld-19 --build-id=sha1 -e start --image-base=0xffffffff80000000 "
+                       "-z undefs -o app.elf kernel.o");
+    assert_contains(
+        covsplit_run_words(scratch, 1, "split -o split.elf --sidecar side app.elf").errors,
+        "app.elf: runs in the upper half of the address space");
+    ck_assert(!file_exists(path_join(scratch, "split.elf")));
+    ck_assert(!file_exists(path_join(scratch, "side")));
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("firmware", 120, NULL);
 
     suite_loops(all, ROWS, test_firmware);
+    suite_tests(all, test_upper_half);
     return suite_main("firmware", all);
 }
