@@ -170,8 +170,9 @@ static const struct option_description export_options[] = {
 };
 
 static const struct option_description snapshot_options[] = {
-    VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID", "take the profiles out of this running process",
-          .minimum = 1, .maximum = INT32_MAX, .repeats = true, .excludes = OPTION_CORE),
+    VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID",
+          "take the profiles out of this running process", .minimum = 1, .maximum = INT32_MAX,
+          .repeats = true, .excludes = OPTION_CORE),
     VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
           "take the profiles out of this core or minidump", .repeats = true),
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
@@ -357,9 +358,9 @@ static const struct command commands[] = {
      "                         [--memory-limit SIZE] [--json | -v] -o DIR",
      "For each module (the program or a shared library) with coverage, split or not, this\n"
      "writes the profile that the program itself would write at that moment. The process is\n"
-     "not stopped, and need not cooperate. DIR is created if it does not exist; 'covsplit merge\n"
-     "... DIR' merges what is in it. Profiles are named IMAGE.UUID.PID.profraw, with the first\n"
-     "8 digits of the UUID. A core may be compressed by zstd; '-' is a core on standard input.\n"
+     "not stopped, and need not cooperate. DIR is created if it does not exist; 'covsplit merge'\n"
+     "can read it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the\n"
+     "UUID. A core may be compressed by zstd; '-' is a core on standard input.\n"
      "\n"
      "The module's file says where the counters are, if it is still the build that was loaded;\n"
      "otherwise its sidecar does, which is searched for by UUID in these places:\n"

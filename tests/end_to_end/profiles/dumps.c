@@ -199,7 +199,7 @@ START_TEST(test_bad)
                    "--uuid");
     assert_refused(directory,
                    "correlate --counters counters.bin --bitmap bitmap.bin --sidecar side --uuid 00",
-                   "is of the UUID");
+                   "has the UUID");
     assert_refused(directory,
                    "correlate --counters counters.bin --bitmap bitmap.bin --store store "
                    "--uuid 0123456789",
