@@ -12,6 +12,9 @@
 #include "split/snapshot/coverage.h"
 #include "split/snapshot/traces.h"
 
+/* The size of UUIDs that are shorter than those in stub records. */
+#define USUAL_SHORT_SIZE 8
+
 struct examination {
     struct memory *memory;
     struct module *module;
@@ -70,6 +73,15 @@ static struct sidecar *find_sidecar(struct examination *examination, const struc
         sidecar = sidecar_search_read(&search, &examination->no_sidecar);
     sidecar_search_end(&search);
     return sidecar;
+}
+
+/* Whether no sidecar was found for lack of memory, which says nothing of the module. */
+static bool search_has_failed(const struct examination *examination, struct error *error)
+{
+    if (!error_is_of_memory(&examination->no_sidecar))
+        return false;
+    *error = examination->no_sidecar;
+    return true;
 }
 
 /* ---- without the file ---- */
@@ -132,10 +144,8 @@ static enum finding examine_without_file(struct examination *examination, struct
     struct sidecar *sidecar = find_sidecar(examination, &examination->module->uuid);
     enum finding finding;
 
-    if (sidecar == NULL && error_is_of_memory(&examination->no_sidecar)) {
-        *error = examination->no_sidecar;
+    if (sidecar == NULL && search_has_failed(examination, error))
         return FINDING_FAILED;
-    }
     finding = sidecar == NULL ? examine_by_traces(examination, error)
                               : examine_by_sidecar(examination, sidecar, error);
     sidecar_close(sidecar);
@@ -157,10 +167,8 @@ static bool find_version(struct examination *examination, struct error *error)
     sidecar_close(sidecar);
     if (examination->coverage.raw_version != 0)
         return true;
-    if (sidecar == NULL && error_is_of_memory(&examination->no_sidecar)) {
-        *error = examination->no_sidecar;
+    if (sidecar == NULL && search_has_failed(examination, error))
         return false;
-    }
     return error_set(error,
                      "%s: has coverage, but no symbols that say the version of its profiles; put "
                      "a copy with symbols in its place, or give its sidecar",
@@ -203,23 +211,21 @@ static bool find_by_stub(struct examination *examination, const struct uuid *stu
                          struct sidecar **sidecar, struct error *error)
 {
     struct uuid uuid = *stub;
-    size_t used = stub->size;
+    size_t used = stub->size, sizes[2] = {USUAL_SHORT_SIZE};
 
     while (used > 0 && stub->bytes[used - 1] == 0)
         used--;
+    sizes[1] = used;
     if (!complete_uuid(examination, &uuid, error))
         return false;
     *sidecar = find_sidecar(examination, &uuid);
-    for (uuid.size = 8; *sidecar == NULL && used <= 8 && uuid.size >= used && uuid.size > 0;
-         uuid.size = uuid.size > used ? used : 0) {
-        if (error_is_of_memory(&examination->no_sidecar))
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && used <= USUAL_SHORT_SIZE; i++) {
+        if (*sidecar != NULL || error_is_of_memory(&examination->no_sidecar))
             break;
+        uuid.size = sizes[i];
         *sidecar = find_sidecar(examination, &uuid);
     }
-    if (*sidecar != NULL || !error_is_of_memory(&examination->no_sidecar))
-        return true;
-    *error = examination->no_sidecar;
-    return false;
+    return *sidecar != NULL || !search_has_failed(examination, error);
 }
 
 /* What a module is that is known by its sidecar alone. Its sections are taken for its only segment,
