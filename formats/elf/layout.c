@@ -291,32 +291,54 @@ static bool is_at_end(const GElf_Phdr *phdr, const struct image_section *section
            section->address + section->size == phdr->p_vaddr + phdr->p_filesz;
 }
 
-/* What can go of a loaded section behind its first `reserved` bytes; size 0 if there is nothing:
- * the whole units. From firmware, which is not mapped, goes all that shares no unit of flash with
- * the bytes before or behind it, also where less goes from the file. */
+/* The whole pages, or larger units, behind the first `reserved` bytes of the section. */
+static void find_pages(const struct image_section *section, uint64_t reserved, uint64_t unit,
+                       struct elf_hole *hole)
+{
+    uint64_t end = align_down(section->address + section->size, unit);
+
+    hole->address = align_up(section->address + reserved, unit);
+    if (reserved < section->size && end > hole->address)
+        hole->size = end - hole->address;
+    hole->cut = hole->size;
+}
+
+/* In firmware: all that shares no unit of flash with the bytes before or behind it, also where less
+ * goes from the file. Records and names that touch go as one, which is the hole of the records. */
+static void find_flash(const struct elf_state *state, const struct image_section *section,
+                       uint64_t reserved, uint64_t unit, struct elf_hole *hole)
+{
+    bool is_joined = is_one_range(state), has_names = is_joined && section->kind == SECTION_DATA;
+    uint64_t end = section->address + section->size;
+
+    hole->address = align_up(section->address + reserved, FLASH_UNIT);
+    if (reserved == 0 && hole->segment != NO_INDEX &&
+        (section->address == state->image.phdrs[hole->segment].p_vaddr || is_joined))
+        hole->address = section->address;
+    if (!hole->is_at_end && !has_names)
+        end = align_down(end, FLASH_UNIT);
+    if (reserved < section->size && end > hole->address)
+        hole->size = end - hole->address;
+    hole->cut = align_down(hole->size, unit);
+    if (hole->size != 0 && has_names)
+        hole->size += image_plan_section(state->base.plan, SECTION_NAMES)->address - end;
+}
+
+/* What can go of a loaded section behind its first `reserved` bytes; size 0 if there is nothing.
+ * What goes from the file is a multiple of the unit. */
 static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
                                  uint64_t reserved, uint64_t unit)
 {
-    uint64_t step = state->is_firmware ? FLASH_UNIT : unit;
-    uint64_t start = align_up(section->address + reserved, step);
-    uint64_t end = section->address + section->size;
     struct elf_hole hole = {
         .segment = elf_segment_of(&state->image, section->address, section->size),
-        .address = start,
     };
 
     hole.is_at_end =
         hole.segment != NO_INDEX && is_at_end(&state->image.phdrs[hole.segment], section);
-    if (reserved == 0 && hole.segment != NO_INDEX &&
-        (section->address == state->image.phdrs[hole.segment].p_vaddr || is_one_range(state)))
-        hole.address = start = section->address;
-    if (!state->is_firmware || !hole.is_at_end)
-        end = section->kind == SECTION_DATA && is_one_range(state) ? end : align_down(end, step);
-    if (reserved < section->size && end > start)
-        hole.size = end - start;
-    hole.cut = align_down(hole.size, unit);
-    if (hole.size != 0 && section->kind == SECTION_DATA && is_one_range(state))
-        hole.size += image_plan_section(state->base.plan, SECTION_NAMES)->address - end;
+    if (state->is_firmware)
+        find_flash(state, section, reserved, unit, &hole);
+    else
+        find_pages(section, reserved, unit, &hole);
     return hole;
 }
 
