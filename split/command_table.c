@@ -171,9 +171,11 @@ static const struct option_description export_options[] = {
 
 static const struct option_description snapshot_options[] = {
     VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID", "take profiles of this running process",
-          .minimum = 1, .maximum = INT32_MAX, .repeats = true, .excludes = OPTION_CORE),
+          .minimum = 1, .maximum = INT32_MAX, .repeats = true, .takes_operands = true,
+          .excludes = OPTION_CORE),
     VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
-          "take the profiles out of this core or minidump", .repeats = true),
+          "take the profiles out of this core or minidump", .repeats = true,
+          .takes_operands = true),
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
           .required = true),
     SIDECARS("a sidecar, or a directory of them"),
@@ -359,14 +361,15 @@ static const struct command commands[] = {
      "the program would write at that moment. The process is not stopped, and need not\n"
      "cooperate. DIR is made if it does not exist; 'covsplit merge ... DIR' takes what is in\n"
      "it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the UUID.\n"
-     "A core may be compressed by zstd, and '-' stands for one on standard input.\n"
+     "A core may be compressed by zstd, and '-' stands for one on standard input. More PIDs,\n"
+     "or cores, may follow the first: --pid $(pidof daemon), --core cores/*.\n"
      "\n"
      "Where the counters are is told by the module's file, if it is still the build that was\n"
      "loaded, and otherwise by its sidecar, which is searched for by UUID in these places:\n"
      "  IMAGE.covsplit, and the *.covsplit files in the directory of IMAGE\n"
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
-     OPTIONS(snapshot_options), NULL, 0, 0, command_snapshot},
+     OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
     {"export", "Convert sidecars to objects that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",

@@ -521,6 +521,10 @@ START_TEST(test_reports)
     outcome = covsplit_run_words(place, 0, snapshot_words(targets, "taken", ""));
     ck_assert_uint_eq(outcome.output_size + outcome.errors_size, 0);
     ck_assert_uint_eq(directory_list(path_join(place, "taken")).count, 2 * PROFILES);
+    /* As in --pid $(pidof app). */
+    targets = text_format("%s %d", of_process(first), (int)second);
+    covsplit_run_words(place, 0, snapshot_words(targets, "listed", ""));
+    ck_assert_uint_eq(directory_list(path_join(place, "listed")).count, 2 * PROFILES);
     end(first);
     end(second);
 }
