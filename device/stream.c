@@ -58,6 +58,13 @@ extern WEAK const unsigned char __stop_notes[];
 /* The ELF header, if it is loaded with the image. */
 extern WEAK const unsigned char __ehdr_start[];
 
+/* Whether the linker found what is weak. In images that can be anywhere, gold takes what is missing
+ * for something at the address 0 of the image, where its header is. */
+static bool is_there(const void *object)
+{
+    return object != NULL && object != __ehdr_start;
+}
+
 /* ---- the format (LLVM's InstrProfData.inc) ---- */
 
 #define VERSION_MIN           7
@@ -209,7 +216,7 @@ static void start_notes(struct covsplit_device *device)
     const struct elf_header *header = (const struct elf_header *)(const void *)__ehdr_start;
     const struct elf_segment *segments;
 
-    if (__start_notes != NULL) {
+    if ((uintptr_t)__start_notes < (uintptr_t)__stop_notes) {
         device->ids.notes = __start_notes;
         device->ids.size = (size_t)(__stop_notes - __start_notes);
         return;
@@ -432,7 +439,9 @@ static bool set_range(struct covsplit_device *device, enum range range, const vo
  * functions that are missing into code that seems to refer to anything. */
 static const void *call_weak(const void *(*volatile accessor)(void))
 {
-    return accessor != NULL ? accessor() : NULL;
+    const void *(*found)(void) = accessor;
+
+    return is_there((const void *)(uintptr_t)found) ? found() : NULL;
 }
 
 /* Asks the runtime for the bounds. False if they make no sense. */
@@ -554,7 +563,7 @@ static int prepare(struct covsplit_device *device, unsigned flags)
         return COVSPLIT_DEVICE_VERSION;
     if ((raw_version & (VARIANT_DEBUG_INFO | VARIANT_TEMPORAL)) != 0)
         return COVSPLIT_DEVICE_VARIANT;
-    if (&__llvm_profile_counter_bias != NULL && __llvm_profile_counter_bias != 0)
+    if (is_there(&__llvm_profile_counter_bias) && __llvm_profile_counter_bias != 0)
         return COVSPLIT_DEVICE_RELOCATED;
     if (!covsplit_device_find_ranges(device))
         return COVSPLIT_DEVICE_BOUNDS;

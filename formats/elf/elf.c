@@ -298,19 +298,34 @@ static bool is_where_loaded(const struct elf_state *state, size_t index)
                                       shdr->sh_offset - state->image.phdrs[segment].p_offset;
 }
 
+/* The PT_LOAD that the entry point is in. It may be an address where the segment runs or, as in
+ * many kernels, where it is loaded. */
+static const GElf_Phdr *find_first_code(const struct elf_image *image)
+{
+    uint64_t entry = image->ehdr.e_entry & ~image->machine->state_bit;
+    size_t index = elf_segment_of(image, entry, 1);
+
+    if (index != NO_INDEX)
+        return &image->phdrs[index];
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_type == PT_LOAD && range_within(entry, 1, phdr->p_paddr, phdr->p_filesz))
+            return phdr;
+    }
+    return NULL;
+}
+
 /* Whether code copies the section before it runs from where it is loaded: that code reads all of
  * it, with what is cut, and memory of some kinds cannot be read where nothing was written. A kernel
  * is copied as a whole, by its loader. */
 static bool is_copied(const struct elf_state *state, const GElf_Shdr *shdr)
 {
     const struct elf_image *image = &state->image;
-    size_t own = elf_segment_of(image, shdr->sh_addr, shdr->sh_size);
-    size_t first = elf_segment_of(image, image->ehdr.e_entry & ~image->machine->state_bit, 1);
-    const GElf_Phdr *phdr = &image->phdrs[own];
+    const GElf_Phdr *own = &image->phdrs[elf_segment_of(image, shdr->sh_addr, shdr->sh_size)];
+    const GElf_Phdr *first = find_first_code(image);
 
-    return state->is_firmware && phdr->p_paddr != phdr->p_vaddr &&
-           (first == NO_INDEX || phdr->p_paddr - phdr->p_vaddr !=
-                                     image->phdrs[first].p_paddr - image->phdrs[first].p_vaddr);
+    return state->is_firmware && own->p_paddr != own->p_vaddr &&
+           (first == NULL || own->p_paddr - own->p_vaddr != first->p_paddr - first->p_vaddr);
 }
 
 static bool check_claims(struct planning *planning, enum section_kind kind)

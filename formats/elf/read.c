@@ -139,9 +139,13 @@ static bool check_segments(const struct elf_image *image, struct error *error)
             return refuse(image, error, "a segment is not inside the file");
         if (phdr->p_type != PT_LOAD)
             continue;
-        if (phdr->p_filesz > phdr->p_memsz ||
-            end > (image->sizes.word == 8 ? INT64_MAX : UINT32_MAX))
+        if (phdr->p_filesz > phdr->p_memsz || (image->sizes.word == 4 && end > UINT32_MAX))
             return refuse(image, error, "a segment has a wrong size");
+        if (end > INT64_MAX)
+            return error_set(error,
+                             "%s: runs in the upper half of the address space, as 64-bit kernels "
+                             "do, which covsplit cannot split; merge its full profiles instead",
+                             image->path);
         if (phdr->p_align > 1 && (!is_power_of_two(phdr->p_align) ||
                                   (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0))
             return refuse(image, error, "a segment is not aligned");

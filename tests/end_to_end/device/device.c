@@ -37,6 +37,8 @@ static const struct row {
     {LINK_SHARED, LANGUAGE_C, "lld", "-Os", NULL, 14, false},
     {LINK_STATIC, LANGUAGE_C, "bfd", "-O0", NULL, 14, false},
     {LINK_STATIC_PIE, LANGUAGE_CXX, "bfd", "-O1", NULL, 14, false},
+    {LINK_PIE, LANGUAGE_C, "gold", "-O1", NULL, 14, false},
+    {LINK_SHARED, LANGUAGE_C, "gold", "-O2", NULL, 14, false},
     {LINK_PIE, LANGUAGE_C, "lld", "-O2", IR_PGO, 14, false},
     {LINK_SHARED, LANGUAGE_CXX, "bfd", "-O2", IR_PGO, 14, false},
     {LINK_PIE, LANGUAGE_C, "bfd", "-O1", IR_PGO " -mllvm -pgo-function-entry-coverage", 14, false},

@@ -36,6 +36,8 @@
 /* What the emulator has as flash, all of it erased. */
 #define FLASH_SIZE (256u << 10)
 #define ERASED     0xff
+/* Where the board has it again. */
+#define MIRROR 0x00400000
 
 /* Where the script has names and records: from here to its end. */
 #define LAST_PART "    /* For covsplit"
@@ -61,6 +63,7 @@ struct row {
     const char
         *before; /* the part of the script that names and records are put before; NULL: none */
     struct change changes[CHANGES_MAX];
+    size_t distance;    /* from where what is in flash is loaded to where it runs */
     const char *source; /* one more; NULL: none */
     unsigned functions; /* covered ones, beside those of the example */
     const char *names;  /* why names and data stay; NULL: they go */
@@ -224,6 +227,20 @@ static const struct row rows[] = {
                  {"__llvm_prf_other", "__llvm_prf_data"}},
      .flash_min = 1000,
      .load_min = 1000},
+    /* As kernels: all runs elsewhere, and the entry point is where it is loaded. The board has the
+     * flash at both addresses. */
+    {.name = "a kernel",
+     .clang = "19",
+     .linker = "lld",
+     .before = "    .data : {",
+     .distance = MIRROR,
+     .changes = {{"    RAM   (rwx)", "    MIRROR (rx) : ORIGIN = 0x00400000, LENGTH = 256K\n"
+                                     "    RAM   (rwx)"},
+                 {"    .data : {", "    .behind : { LONG(0) } > FLASH\n    .data : {"},
+                 {"> FLASH\n", "> MIRROR AT > FLASH\n"},
+                 {"> RAM AT > MIRROR AT > FLASH", "> RAM AT > FLASH"},
+                 {"ENTRY(reset)", "ENTRY(reset_loaded)\nreset_loaded = reset - 0x00400000;"}},
+     .load_min = 900},
     {.name = "an overlay",
      .clang = "19",
      .linker = "lld",
@@ -371,7 +388,7 @@ static size_t load(const char *path, struct memory *memory)
     return loaded;
 }
 
-static bool is_in(const Elf64_Shdr *section, size_t address)
+static bool is_in(const Elf64_Shdr *section, uint64_t address)
 {
     return section != NULL && address - section->sh_addr < section->sh_size;
 }
@@ -381,7 +398,7 @@ static bool is_in(const Elf64_Shdr *section, size_t address)
 
 /* Outside the names and records, everything is loaded to where it was, and is the same except for
  * the accessors. Returns how many bytes fewer are loaded. */
-static size_t check_memory(const char *directory)
+static size_t check_memory(const struct row *row, const char *directory)
 {
     static struct memory before, after;
     const char *original = path_join(directory, "app.elf");
@@ -392,7 +409,7 @@ static size_t check_memory(const char *directory)
     size_t rewritten = 0;
 
     for (size_t i = 0; i < FLASH_SIZE; i++) {
-        if (is_in(names, i) || is_in(data, i)) {
+        if (is_in(names, i + row->distance) || is_in(data, i + row->distance)) {
             ck_assert_msg(before.is_loaded[i] || !after.is_loaded[i], "0x%zx", i);
             continue;
         }
@@ -461,7 +478,7 @@ static void check_split(const struct row *row, const char *directory)
     }
     ck_assert_str_eq(expected, emulate(directory, "split.elf", "split.profraw"));
     check_profiles(row, directory);
-    ck_assert_uint_ge(check_memory(directory), row->load_min);
+    ck_assert_uint_ge(check_memory(row, directory), row->load_min);
 
     flash = write_flash(directory, "app.elf", "app.bin");
     split_flash = write_flash(directory, "split.elf", "split.bin");
@@ -497,10 +514,29 @@ START_TEST(test_firmware)
 }
 END_TEST
 
+/* Where the kernels of 64-bit processors are, addresses are sign-extended, in code too. */
+START_TEST(test_upper_half)
+{
+    char *scratch = scratch_create("firmware");
+
+    file_write_text(path_join(scratch, "kernel.c"), "void start(void) { for (;;); }\n");
+    run_words(scratch, "clang-19 -ffreestanding -fno-pic -mcmodel=kernel -Wno-everything " COVERED
+                       " -c kernel.c");
+    run_words(scratch, "ld.lld-19 --build-id=sha1 -e start --image-base=0xffffffff80000000 "
+                       "-z undefs -o app.elf kernel.o");
+    assert_contains(
+        covsplit_run_words(scratch, 1, "split -o split.elf --sidecar side app.elf").errors,
+        "app.elf: runs in the upper half of the address space");
+    ck_assert(!file_exists(path_join(scratch, "split.elf")));
+    ck_assert(!file_exists(path_join(scratch, "side")));
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("firmware", 120, NULL);
 
     suite_loops(all, ROWS, test_firmware);
+    suite_tests(all, test_upper_half);
     return suite_main("firmware", all);
 }

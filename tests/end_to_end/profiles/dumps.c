@@ -214,6 +214,38 @@ START_TEST(test_bad)
 }
 END_TEST
 
+/* Memory of that size which is not counters, and counters in the other byte order. */
+START_TEST(test_other_memory)
+{
+    struct row row = rows[_i == 0 ? 0 : 4]; /* words, and bytes */
+    bool has_bitmap;
+    row.name = text_format("other-%s", row.name);
+    char *directory = make_row(&row, &has_bitmap);
+    const char *words = text_format("correlate --counters other.bin %s --sidecar side",
+                                    has_bitmap ? "--bitmap bitmap.bin" : "");
+    struct contents counters = file_read(path_join(directory, "counters.bin"));
+    bool are_bytes = row.options != NULL && strcmp(row.options, BYTES) == 0;
+    for (size_t i = 0; !are_bytes && i + 8 <= counters.size; i += 8) {
+        for (size_t j = 0; j < 4; j++) {
+            uint8_t byte = counters.data[i + j];
+            counters.data[i + j] = counters.data[i + 7 - j];
+            counters.data[i + 7 - j] = byte;
+        }
+    }
+    if (!are_bytes) {
+        file_write(path_join(directory, "other.bin"), counters.data, counters.size);
+        assert_refused(directory, words, "other.bin: its numbers are ");
+    }
+    contents_free(&counters);
+    counters = file_read(path_join(directory, "counters.bin"));
+    counters.data[counters.size - 1] = counters.data[counters.size - 8] = 0x7f;
+    file_write(path_join(directory, "other.bin"), counters.data, counters.size);
+    assert_refused(directory, words,
+                   text_format("other.bin: at byte %zu is no counter", (size_t)counters.size - 8));
+    contents_free(&counters);
+}
+END_TEST
+
 /* Where the records stayed in the image, the sidecar does not have them. */
 START_TEST(test_records_in_image)
 {
@@ -403,6 +435,7 @@ int main(void)
 {
     TCase *all = suite_case("all", 240, prepare);
     suite_loops(all, ROWS, test_row);
+    suite_loops(all, 2, test_other_memory);
     suite_loops(all, sizeof stops / sizeof *stops, test_gdb);
     suite_tests(all, test_bad, test_records_in_image, test_fitting, test_stream, test_map);
     return suite_main("dumps", all);
