@@ -199,7 +199,7 @@ START_TEST(test_bad)
                    "--uuid");
     assert_refused(directory,
                    "correlate --counters counters.bin --bitmap bitmap.bin --sidecar side --uuid 00",
-                   "is of the UUID");
+                   "has the UUID");
     assert_refused(directory,
                    "correlate --counters counters.bin --bitmap bitmap.bin --store store "
                    "--uuid 0123456789",
@@ -352,7 +352,8 @@ static const struct {
     const char *options;
 } stops[] = {{"gdb-fixed", "app", "-no-pie"},
              {"gdb-pie", "app", "-pie -fPIE"},
-             {"gdb-library", "lib.so", "-pie -fPIE"}};
+             {"gdb-library", "lib.so", "-pie -fPIE"},
+             {"gdb-based", "app", "-pie -fPIE -fuse-ld=lld -Wl,--image-base=0x10000000"}};
 
 /* The program stops at `finished`, when it has counted everything else in both images. */
 START_TEST(test_gdb)
@@ -382,7 +383,10 @@ START_TEST(test_gdb)
     char *shown = covsplit_run_words(directory, 0, "show --map side").output;
     char *commands = labelled(shown, "in gdb");
     if (strcmp(stops[_i].options, "-no-pie") != 0) {
-        commands = text_replace(commands, "LOAD", find_load_address(directory, image));
+        const char *linked = strstr(stops[_i].options, "base=");
+        commands = text_replace(commands, "LOAD",
+                                text_format("%s-%s", find_load_address(directory, image),
+                                            linked == NULL ? "0" : linked + strlen("base=")));
     }
     file_write_text(path_join(directory, "commands"),
                     text_format("break finished\nrun\n%skill\n", commands));
