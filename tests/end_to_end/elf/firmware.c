@@ -241,12 +241,6 @@ static const struct row rows[] = {
                  {"> RAM AT > MIRROR AT > FLASH", "> RAM AT > FLASH"},
                  {"ENTRY(reset)", "ENTRY(reset_loaded)\nreset_loaded = reset - 0x00400000;"}},
      .load_min = 900},
-    {.name = "records and names among the variables",
-     .clang = "19",
-     .linker = "lld",
-     .changes = {{"__llvm_prf_data : ALIGN(8)", ".records : ALIGN(8)"},
-                 {"__llvm_prf_names : ALIGN(8)", ".names : ALIGN(8)"}},
-     .says = "a linker script puts them into others"},
     {.name = "the runtime too is compiled for LTO",
      .clang = "19",
      .linker = "lld",
@@ -526,6 +520,24 @@ START_TEST(test_firmware)
 }
 END_TEST
 
+/* A script that puts data and names among others is no build with -profile-correlate=debug-info. */
+START_TEST(test_hidden)
+{
+    static const struct row row = {
+        .name = "hidden",
+        .clang = "19",
+        .linker = "lld",
+        .changes = {{"__llvm_prf_data : ALIGN(8)", ".data_too : ALIGN(8)"},
+                    {"__llvm_prf_names : ALIGN(8)", ".names : ALIGN(8)"}}};
+    char *scratch = scratch_create("firmware");
+
+    build(&row, scratch);
+    assert_contains(
+        covsplit_run_words(scratch, 0, "split -o split.elf --sidecar side app.elf").errors,
+        "or a linker script puts them into others");
+}
+END_TEST
+
 /* Where the kernels of 64-bit processors are, addresses are sign-extended, in code too. */
 START_TEST(test_upper_half)
 {
@@ -549,6 +561,6 @@ int main(void)
     TCase *all = suite_case("firmware", 120, NULL);
 
     suite_loops(all, ROWS, test_firmware);
-    suite_tests(all, test_upper_half);
+    suite_tests(all, test_upper_half, test_hidden);
     return suite_main("firmware", all);
 }

@@ -156,7 +156,7 @@ START_TEST(test_cuts)
                    "$covsplit merge $store -o no.profraw pipe; status=$?; rm pipe; exit $status",
                    "pipe", "cut short in its header: at least ");
     /* What was lost in the middle is not made up for by what follows. */
-    assert_refused("(head -c 200 19.light; tail -c +209 19.light; printf 'the end\\n') >lost\n"
+    assert_refused("(head -c 240 19.light; tail -c +249 19.light; printf 'the end\\n') >lost\n"
                    "$covsplit merge $store -o no.profraw 19.light lost",
                    "lost", "damaged: bytes before its names are missing");
     assert_refused("$covsplit correlate $store -o no.profraw lost", "lost",
