@@ -57,6 +57,14 @@ static bool not_permitted(const struct process *process, int number, struct erro
                            process->memory.name);
 }
 
+static bool has_no_memory(const struct process *process, struct error *error)
+{
+    return error_set(error,
+                     "%s: has no memory: it has exited, or is a thread of the kernel; give the "
+                     "number of a running process",
+                     process->memory.name);
+}
+
 static bool has_ended(const struct process *process, struct error *error)
 {
     return error_set(error,
@@ -300,9 +308,7 @@ static bool find_modules(struct process *process, struct error *error)
     fclose(maps);
     memory_sort_modules(&process->memory);
     if (done && process->memory.module_count == 0)
-        return error_set(error,
-                         "%s: has no program in memory: it is exiting, or a thread of the kernel",
-                         process->memory.name);
+        return has_no_memory(process, error);
     return done;
 }
 
@@ -320,6 +326,8 @@ static bool open_files(struct process *process, struct error *error)
                              ? "; give the number of a running process"
                              : ", or /proc is not mounted");
     process->descriptor = open_below(process, "mem");
+    if (process->descriptor < 0 && errno == ESRCH)
+        return has_no_memory(process, error);
     return process->descriptor >= 0 || cannot_read(process, errno, error);
 }
 
