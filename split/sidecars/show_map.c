@@ -10,6 +10,7 @@
 
 #include <elf.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ struct memory_map {
     } counters, bitmap;
 };
 
-#define COMMAND_MAX 4096
+#define COMMAND_MAX (PATH_MAX + 256)
 
 /* ---- the report ---- */
 

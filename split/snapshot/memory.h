@@ -90,6 +90,11 @@ bool memory_add_module(struct memory *memory, const char *path, uint64_t base, s
 /* Sorts the modules. Called when all have been added. */
 void memory_sort_modules(struct memory *memory);
 
+/* The operation open_file of a dump, which only has paths. It never knows that the file is the very
+ * one. */
+bool memory_open_by_path(struct memory *memory, const struct memory_module *module,
+                         struct input *file, bool *is_same, struct error *error);
+
 /* Frees name and modules. */
 void memory_free_lists(struct memory *memory);
 

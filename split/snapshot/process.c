@@ -26,7 +26,8 @@
 
 /* A line of /proc/PID/maps. */
 struct mapping {
-    uint64_t start, end;
+    uint64_t start; /* first: see array_count_up_to */
+    uint64_t end;
     uint64_t offset; /* in the file */
     uint64_t major, minor, inode;
     bool is_shared;
@@ -107,18 +108,11 @@ static bool read_memory(struct memory *memory, uint64_t address, void *to, size_
 /* The mapping that the address is in; NULL if there is none. */
 static const struct mapping *mapping_of(const struct process *process, uint64_t address)
 {
-    size_t low = 0, high = process->mapping_count;
+    size_t next = array_count_up_to(process->mappings, process->mapping_count,
+                                    sizeof(*process->mappings), address);
+    const struct mapping *last = next == 0 ? NULL : &process->mappings[next - 1];
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (process->mappings[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low == 0 || process->mappings[low - 1].end <= address ? NULL
-                                                                 : &process->mappings[low - 1];
+    return last == NULL || address >= last->end ? NULL : last;
 }
 
 static bool is_writable(struct memory *memory, uint64_t address)

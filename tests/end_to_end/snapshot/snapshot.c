@@ -17,6 +17,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define FUNCTIONS 60
@@ -238,7 +239,9 @@ static void check_snapshot(const char *target, const char *work, const char *opt
 
 /* ---- tests: what is taken ---- */
 
-/* Images of all kinds, of which a process writes the same. */
+/* Images of all kinds, of which a process writes the same. Where not all are run, those in even
+ * places are left to older compilers, and those in odd ones, which not all of these know, to the
+ * latest. */
 static const struct variant {
     const char *label;
     const char *clangs; /* NULL: all */
@@ -246,8 +249,8 @@ static const struct variant {
     const char *program_options;
 } variants[] = {
     {"pie", NULL, "", ""},
-    {"no-pie", NULL, "", "-no-pie"},
     {"mcdc", "19 22", "-fcoverage-mcdc", ""},
+    {"no-pie", NULL, "", "-no-pie"},
     {"bytes", "19 22", "-mllvm -enable-single-byte-coverage=true", ""},
     {"relocated", NULL, RELOCATED, ""},
     {"correlated", "19 22", "-mllvm -profile-correlate=binary", ""},
@@ -284,7 +287,8 @@ static void check_variant(const struct variant *variant)
 START_TEST(test_stopped)
 {
     const struct variant *variant = &variants[_i];
-    if (!is_for_clang(variant)) {
+    unsigned latest = strcmp(clang_version, "22") == 0;
+    if (!is_for_clang(variant) || !rounds_have((unsigned)_i + latest, 2)) {
         return;
     }
     make(text_format("snapshot-%s", variant->label), variant->options, variant->program_options);
