@@ -126,7 +126,7 @@ static const struct option_description join_options[] = {
 static const struct option_description correlate_options[] = {
     OUTPUT("write the full raw profile to OUT"),
     VALUE(OPTION_COUNTERS, TEXT, "counters", NO_LETTER, "DUMP",
-          "make the profile of DUMP, a copy of the counters in memory"),
+          "make the profile from DUMP, a copy of the counters in memory"),
     VALUE(OPTION_BITMAP, TEXT, "bitmap", NO_LETTER, "DUMP",
           "with --counters: a copy of the bitmap, if the image has one (MC/DC)"),
     VALUE(OPTION_UUID, UUID, "uuid", NO_LETTER, "HEX",
@@ -170,8 +170,9 @@ static const struct option_description export_options[] = {
 };
 
 static const struct option_description snapshot_options[] = {
-    VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID", "take profiles of this running process",
-          .minimum = 1, .maximum = INT32_MAX, .repeats = true, .excludes = OPTION_CORE),
+    VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID",
+          "take the profiles out of this running process", .minimum = 1, .maximum = INT32_MAX,
+          .repeats = true, .excludes = OPTION_CORE),
     VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
           "take the profiles out of this core or minidump", .repeats = true),
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
@@ -278,13 +279,13 @@ static const struct command commands[] = {
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
      "                      [--format FORMAT] -o OUT PROFILE...",
-     "A PROFILE is a file, a directory (all files in it and below), a FIFO, '-' for standard\n"
-     "input, or @FILE (a list of those, one per line; '@-': on standard input). Lightweight and "
-     "full raw profiles may be mixed. The format is\n"
-     "given by the end of OUT, .profraw or .profdata, or by --format. A profraw file has one\n"
-     "full raw profile for each image. A profdata file is made from these by llvm-profdata:\n"
-     "the one that --llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that\n"
-     "reads such profiles.\n"
+     "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
+     "below), or @FILE (a list of those, one per line; '@-' is a list on standard input).\n"
+     "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
+     "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
+     "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
+     "--llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that reads such\n"
+     "profiles.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",
@@ -346,23 +347,23 @@ static const struct command commands[] = {
      "name once and uncompressed, which llvm-profdata reads faster. A profile that lacks\n"
      "nothing is copied. PROFILE may be sparse, a FIFO, or '-' for standard input.\n"
      "\n"
-     "With --counters, OUT is the profile of an image whose counters were copied from memory,\n"
-     "by a debugger for example; 'covsplit show --map' says where they are. DUMP is a plain\n"
-     "copy of exactly that section. The sidecar says what is in it: give --uuid, or --sidecar\n"
-     "and a file.\n"
+     "With --counters, OUT is made from DUMP, a plain copy of the image's counters section that\n"
+     "a debugger, for example, made of the memory of the program; 'covsplit show --map' prints\n"
+     "the commands for it. Nothing in DUMP says which image it is of: give --uuid, or the\n"
+     "sidecar by --sidecar.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(correlate_options), "PROFILE", 0, 1, command_correlate},
-    {"snapshot", "Take the profiles of a running process, or of a core",
+    {"snapshot", "Take the profiles out of a running process, or a core",
      "(--pid PID... | --core FILE...) [[--sidecar FILE]... | --store DIR]\n"
      "                         [--memory-limit SIZE] [--json | -v] -o DIR",
-     "Writes, for each module of the process that has coverage, split or not, the profile that\n"
-     "the program would write at that moment. The process is not stopped, and need not\n"
-     "cooperate. DIR is made if it does not exist; 'covsplit merge ... DIR' takes what is in\n"
-     "it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the UUID.\n"
-     "A core may be compressed by zstd, and '-' stands for one on standard input.\n"
+     "For each module (the program or a shared library) with coverage, split or not, this\n"
+     "writes the profile that the program itself would write at that moment. The process is\n"
+     "not stopped, and need not cooperate. DIR is created if it does not exist; 'covsplit merge'\n"
+     "can read it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the\n"
+     "UUID. A core may be compressed by zstd; '-' is a core on standard input.\n"
      "\n"
-     "Where the counters are is told by the module's file, if it is still the build that was\n"
-     "loaded, and otherwise by its sidecar, which is searched for by UUID in these places:\n"
+     "The module's file says where the counters are, if it is still the build that was loaded;\n"
+     "otherwise its sidecar does, which is searched for by UUID in these places:\n"
      "  IMAGE.covsplit, and the *.covsplit files in the directory of IMAGE\n"
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
@@ -389,9 +390,9 @@ static const struct command commands[] = {
      "place and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
      "object or a raw profile, it is 'present'. FILE may be a FIFO, or '-' for standard input.\n"
      "\n"
-     "With --map, FILE is a sidecar or an image, or there is the UUID of a sidecar or its\n"
-     "beginning. The commands that are printed copy counters and bitmap in gdb, to make a\n"
-     "profile of them with 'covsplit correlate --counters'.\n",
+     "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
+     "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"
+     "the copies.\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"

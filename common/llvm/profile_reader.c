@@ -27,7 +27,7 @@ static bool check_total(struct profile_reader *reader, uint64_t more, struct err
             reader->expanded_total <= most) ||
            error_set(error,
                      "%s: its sparse profiles expand to more than %d times its size; give "
-                     "--memory-limit if the file is to be trusted",
+                     "--memory-limit if you trust the file",
                      reader->name, EXPANSION_TIMES);
 }
 

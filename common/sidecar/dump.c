@@ -3,6 +3,7 @@
  */
 #include "common/sidecar/dump.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/llvm/profile_compose.h"
@@ -49,6 +50,46 @@ static bool check_sidecar(const struct correlation *correlation, const char *nam
                      name, sidecar_name(sidecar));
 }
 
+/* At a thousand million a second, a program counts to this for two years. */
+#define COUNTER_MAX (UINT64_C(1) << 56)
+
+/* Whether each counter has the value of one: bytes are 255, or 0 when they were reached. */
+static bool are_plausible(struct bytes counters, uint64_t counter_size, bool big_endian,
+                          uint64_t *offset)
+{
+    for (; counters.size - *offset >= counter_size; *offset += counter_size) {
+        const uint8_t *counter = counters.data + *offset;
+
+        if (counter_size == 1 ? *counter != 0 && *counter != UINT8_MAX
+                              : load_u64(counter, big_endian) >= COUNTER_MAX)
+            return false;
+    }
+    return true;
+}
+
+/* A copy from a wrong address is most often something else than counters, and in the other byte
+ * order small numbers are huge. */
+static bool check_counters(const struct dump *dump, const struct correlation *correlation,
+                           const char *name, struct error *error)
+{
+    uint64_t size = profile_counter_size(sidecar_facts(correlation->sidecar)->raw_version);
+    uint64_t offset = correlation->counter_skew, other = offset;
+    bool big_endian = correlation_is_big_endian(correlation);
+
+    if (offset > dump->counters.size || are_plausible(dump->counters, size, big_endian, &offset))
+        return true;
+    if (size != 1 && are_plausible(dump->counters, size, !big_endian, &other))
+        return error_set(error,
+                         "%s: its numbers are %s-endian, but its image is not; copy the bytes as "
+                         "they are in memory",
+                         name, big_endian ? "little" : "big");
+    return error_set(error,
+                     "%s: at byte %" PRIu64 " is no counter but a number that no program reaches; "
+                     "copy the memory of this image's counters, from where it is loaded (covsplit "
+                     "show --map)",
+                     name, offset);
+}
+
 bool dump_make(struct dump *dump, const struct correlation *correlation, const char *name,
                struct error *error)
 {
@@ -65,7 +106,7 @@ bool dump_make(struct dump *dump, const struct correlation *correlation, const c
         .names = section_of(sidecar, SECTION_NAMES, (struct bytes){0}),
     };
 
-    if (!check_sidecar(correlation, name, error))
+    if (!check_sidecar(correlation, name, error) || !check_counters(dump, correlation, name, error))
         return false;
     if (!add_binary_ids(dump, facts, big_endian) ||
         !complete_counters(dump, profile_counter_size(facts->raw_version)))

@@ -26,8 +26,8 @@ struct dump {
 };
 
 /* Makes the lightweight profile of the dump, for correlation_write. `name` is the dump's. Fails if
- * the sidecar lacks what profiles need besides counters: then the image keeps it, and a copy of its
- * counters is not enough. */
+ * the counters have values that no program counts to, or if the sidecar lacks what profiles need
+ * besides counters: then the image keeps it, and a copy of its counters is not enough. */
 bool dump_make(struct dump *dump, const struct correlation *correlation, const char *name,
                struct error *error);
 void dump_free(struct dump *dump);

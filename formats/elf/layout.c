@@ -338,7 +338,7 @@ static void explain_alignment(const struct elf_state *state, struct image_sectio
     if (state->is_firmware) {
         if (hole->size - hole->cut >= page_size(state))
             snprintf(section->reason, sizeof(section->reason),
-                     "%" PRIu64 " bytes of zeros stay in the file, but not in the device: the "
+                     "%" PRIu64 " bytes of zeros stay in the file, but are not in flash: the "
                      "image's segments are aligned to %" PRIu64 " bytes; link with -n",
                      hole->size - hole->cut, cut_unit(state));
         return;

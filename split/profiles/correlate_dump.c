@@ -38,7 +38,7 @@ static bool check_given(const struct sidecar *sidecar, const struct uuid *uuid, 
 
     if (uuid->size <= found->size && memcmp(uuid->bytes, found->bytes, uuid->size) == 0)
         return true;
-    return error_set(error, "%s: is of the UUID %s, not %s; give the sidecar of that image",
+    return error_set(error, "%s: has the UUID %s, not %s; give the sidecar of that image",
                      sidecar_name(sidecar), uuid_format(found, hex), uuid_format(uuid, wanted));
 }
 
@@ -52,8 +52,8 @@ static struct profile_sidecar *find_sidecar(const struct parsed_options *options
     if (uuid.size != 0)
         return profile_sidecars_find_uuid(sidecars, &uuid, error);
     error_set(error,
-              "%s: does not tell which image it was copied from; give --uuid, or --sidecar and a "
-              "file",
+              "%s: nothing in it says which image it was copied from; give --uuid, or the sidecar "
+              "by --sidecar",
               stream_name(option_text(options, OPTION_COUNTERS)));
     return NULL;
 }
@@ -168,7 +168,7 @@ static bool check_stream(void *context, const char *name, struct bytes so_far, s
     if (profile_reader_recognize(so_far) || so_far.size <= part->size)
         return true; /* a profile is refused when it is whole, or too large */
     return error_set(error,
-                     "%s: has more than the %" PRIu64 " bytes that the %s section of %s has; copy "
+                     "%s: has more bytes than the %" PRIu64 " of the %s section of %s; copy "
                      "exactly these ('covsplit show --map')",
                      name, part->size, part->label, sidecar_image_name(part->sidecar));
 }
@@ -186,8 +186,8 @@ static bool read_part(const struct parsed_options *options, enum option_id id, s
         return true;
     if (path == NULL)
         return error_set(error,
-                         "%s: its image has a bitmap (MC/DC) of %" PRIu64
-                         " bytes too; copy it and give it with --bitmap",
+                         "%s: its image also has a bitmap (MC/DC), of %" PRIu64
+                         " bytes; copy it too, and give the copy with --bitmap",
                          sidecar_name(part->sidecar), part->size);
     if (part->size == 0)
         return error_set(error, "%s: its image has no %s; %s", sidecar_name(part->sidecar),
@@ -205,7 +205,8 @@ static void warn_if_unused(const struct sidecar *sidecar, const struct input *co
     bool are_bytes = profile_counter_size(sidecar_facts(sidecar)->raw_version) == 1;
 
     if (!are_bytes && bytes_all_zero(counters->bytes))
-        message_warning("%s: all counters are zero, as before the program runs", counters->path);
+        message_warning("%s: all counters are zero, as they are before the program runs",
+                        counters->path);
 }
 
 static bool write_output(const struct parsed_options *options, struct profile_sidecar *sidecar,

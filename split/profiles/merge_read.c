@@ -290,6 +290,13 @@ static bool read_file(struct reader *reader, struct error *error)
     if (!stream_read_into(&reader->file, path, limit != 0 ? limit : MEMORY_LIMIT_MOST,
                           profile_stream_check, &stream, error))
         return false;
+    /* A program that was killed leaves an empty file. But a pipe is empty if what should bring the
+     * profile has failed. */
+    if (reader->file.size == 0 && stream_is(path))
+        return error_set(error,
+                         "%s: empty: all bytes of the profile are missing; see why its writer "
+                         "failed, or leave it out",
+                         reader->name);
     profile_reader_rewind(&reader->profiles);
     reader->profiles.file = buffer_view(&reader->file);
     reader->profiles.name = reader->name;

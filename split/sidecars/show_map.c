@@ -2,8 +2,9 @@
  * Memory maps: see show_map.h.
  *
  * An image that is not loaded where it was linked has its counters at the linked address plus the
- * distance. In gdb, the first address of an ELF image in `info proc mappings` is that distance; it
- * is there for processes and for core files, and needs no symbols, which may have been stripped.
+ * distance. In gdb, the first address of an ELF image in `info proc mappings` is that distance, if
+ * the image was linked from 0 on; it is there for processes and for core files, and needs no
+ * symbols, which may have been stripped.
  */
 #include "split/sidecars/show_map.h"
 
@@ -44,7 +45,8 @@ static const char *load_text(const struct sidecar_facts *facts)
     if (is_fixed(facts))
         return "at the linked address";
     return facts->format == IMAGE_ELF
-               ? "anywhere: LOAD is its first address in gdb's 'info proc mappings'"
+               ? "anywhere: LOAD is its first address in gdb's 'info proc mappings', less the "
+                 "linked one (0 as a rule)"
                : "perhaps elsewhere: LOAD is the distance from the linked address";
 }
 

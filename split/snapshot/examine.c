@@ -91,8 +91,8 @@ static enum finding examine_by_sidecar(struct examination *examination,
     if (examination->coverage.is_complete)
         return take(examination, error);
     error_set(error,
-              "%s: the split left data or names in it, and its sidecar does not say where; the "
-              "file itself is needed: %s",
+              "%s: the split left data or names in it, and its sidecar does not say where; its "
+              "file is needed: %s",
               examination->module->name, examination->no_file.message);
     return FINDING_FAILED;
 }
@@ -162,7 +162,7 @@ static bool find_version(struct examination *examination, struct error *error)
         return false;
     }
     return error_set(error,
-                     "%s: has coverage, but no symbols that tell the version of its profiles; put "
+                     "%s: has coverage, but no symbols that say the version of its profiles; put "
                      "a copy with symbols in its place, or give its sidecar",
                      examination->module->name);
 }
@@ -372,8 +372,8 @@ static enum finding examine_stub_with(struct examination *examination,
         if (is_copy(examination, facts))
             return FINDING_NO_MODULE;
         error_set(error,
-                  "%s: a record of it is in %s, but not where it can have been loaded; let gdb "
-                  "dump the core (gcore)",
+                  "%s: its record is in %s, but at an address where it cannot have been loaded; "
+                  "let gdb dump the core (gcore)",
                   examination->module->name, examination->memory->name);
         return FINDING_FAILED;
     }

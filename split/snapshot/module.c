@@ -238,7 +238,8 @@ bool module_from_file(struct module *module, struct bytes file, struct error *er
     module->uuid = elf_file_uuid(file);
     return read_segments(module, table, error) &&
            (find_bias(module) ||
-            error_set(error, "%s: was not loaded where it is linked for", module->name));
+            error_set(error, "%s: was not loaded at the address that it was linked for",
+                      module->name));
 }
 
 bool module_from_facts(struct module *module, const struct elf_header *header, uint64_t bias,

@@ -300,7 +300,8 @@ static bool find_modules(struct process *process, struct error *error)
     fclose(maps);
     memory_sort_modules(&process->memory);
     if (done && process->memory.module_count == 0)
-        return error_set(error, "%s: has no program in it: it is ending, or part of the kernel",
+        return error_set(error,
+                         "%s: has no program in memory: it is exiting, or a thread of the kernel",
                          process->memory.name);
     return done;
 }

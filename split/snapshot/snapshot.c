@@ -13,79 +13,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/base/output.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/message.h"
-#include "split/cli/path_list.h"
 #include "split/snapshot/examine.h"
-
-/* Digits of the UUID, and characters of the module's name, in the name of an output. */
-#define UUID_DIGITS     8
-#define NAME_LENGTH_MAX 180
+#include "split/snapshot/place.h"
 
 struct snapshot {
     const struct parsed_options *options;
-    const char *directory;
+    struct place place;
     struct sidecar_places places;
     struct json_writer json;
-    struct path_list outputs; /* written so far */
     uint64_t written;
     uint64_t unknown;
     bool has_failed;
 };
-
-/* ---- outputs ---- */
-
-static bool is_written(const struct snapshot *snapshot, const char *path)
-{
-    for (size_t i = 0; i < snapshot->outputs.count; i++) {
-        if (strcmp(snapshot->outputs.paths[i], path) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* DIR/NAME.UUID.PROCESS.profraw, where what is not known is left out. The linker can load a file
- * several times, in namespaces of its own: from the second time on, with a number before
- * "profraw". */
-static bool name_output(const struct snapshot *snapshot, const struct memory *memory,
-                        const struct module *module, char path[PATH_MAX], struct error *error)
-{
-    const char *slash = strrchr(module->listed->path, '/');
-    const char *name = slash == NULL ? module->listed->path : slash + 1;
-    char uuid[UUID_HEX_MAX], middle[64] = "", number[32] = "", times[16] = "";
-    int length;
-
-    if (module->uuid.size != 0)
-        snprintf(middle, sizeof(middle), ".%.*s", UUID_DIGITS, uuid_format(&module->uuid, uuid));
-    if (memory->process != 0)
-        snprintf(number, sizeof(number), ".%" PRIu64, memory->process);
-    for (unsigned time = 1; time == 1 || is_written(snapshot, path); time++) {
-        if (time > 1)
-            snprintf(times, sizeof(times), ".%u", time);
-        length =
-            snprintf(path, PATH_MAX, "%s/%.*s%s%s%s.profraw", snapshot->directory, NAME_LENGTH_MAX,
-                     name[0] == '\0' || name[0] == '.' ? "module" : name, middle, number, times);
-        if (length < 0 || length >= PATH_MAX)
-            return error_set_errno(error, ENAMETOOLONG, "%s", snapshot->directory);
-    }
-    return true;
-}
-
-static bool write_profile(const char *path, const struct profile *profile, struct error *error)
-{
-    struct output_options options = {.mode = file_new_mode()};
-    struct output output;
-    enum output_result result;
-
-    if (!output_create(&output, path, &options, error))
-        return false;
-    if (profile_write(profile, output_sink, &output, error))
-        return output_commit(&output, &result, error);
-    output_discard(&output);
-    return false;
-}
 
 /* ---- reports ---- */
 
@@ -150,9 +92,8 @@ static void add_module(struct snapshot *snapshot, struct memory *memory, size_t 
     enum finding finding =
         examine_module(memory, &memory->modules[index], &snapshot->places, &module, &taken, &error);
 
-    if (finding == FINDING_PROFILE && (!name_output(snapshot, memory, &module, path, &error) ||
-                                       !write_profile(path, &taken.profile, &error) ||
-                                       !path_list_add(&snapshot->outputs, path, &error)))
+    if (finding == FINDING_PROFILE &&
+        !place_profile(&snapshot->place, memory, &module, &taken.profile, path, &error))
         finding = FINDING_FAILED;
     snapshot->written += finding == FINDING_PROFILE;
     snapshot->unknown += finding == FINDING_UNKNOWN;
@@ -232,14 +173,14 @@ static bool make_directory(const char *path, struct error *error)
 int command_snapshot(const struct parsed_options *options)
 {
     struct snapshot snapshot = {.options = options,
-                                .directory = option_text(options, OPTION_OUTPUT),
+                                .place = {.directory = option_text(options, OPTION_OUTPUT)},
                                 .json = {.stream = stdout}};
     struct error error = {0};
 
     if (!option_given(options, OPTION_PROCESS) && !option_given(options, OPTION_CORE))
         return message_usage(options->command->name, "neither --pid nor --core is given");
     if (sidecar_places_open(&snapshot.places, options, false, &error) &&
-        make_directory(snapshot.directory, &error)) {
+        make_directory(snapshot.place.directory, &error)) {
         if (option_given(options, OPTION_JSON))
             json_begin_array(&snapshot.json, NULL);
         add_targets(&snapshot);
@@ -250,6 +191,6 @@ int command_snapshot(const struct parsed_options *options)
         snapshot.has_failed = true;
     }
     sidecar_places_close(&snapshot.places);
-    path_list_free(&snapshot.outputs);
+    path_list_free(&snapshot.place.written);
     return snapshot.has_failed ? STATUS_FAILED : STATUS_DONE;
 }

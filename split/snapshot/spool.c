@@ -112,12 +112,11 @@ static bool write_out(struct spool *spool, const uint8_t *data, size_t size, uin
 
     spool->written += size;
     if (spool->written > limit)
-        return error_set(
-            error,
-            "%s: decompresses to more than %llu bytes that are not zero, which is too "
-            "much for its size; if the file is to be trusted: zstd -dc FILE | covsplit "
-            "snapshot --core - ...",
-            spool->path, (unsigned long long)limit);
+        return error_set(error,
+                         "%s: decompresses to more than %llu bytes that are not zero, which is too "
+                         "much for its size; if you trust the file: zstd -dc FILE | covsplit "
+                         "snapshot --core - ...",
+                         spool->path, (unsigned long long)limit);
     while (size != 0) {
         ssize_t part = pwrite(spool->to, data, size, (off_t)offset);
 

@@ -73,10 +73,10 @@ static bool copy_section(const struct taking *taking, enum section_kind kind, ui
         return false;
     return is_whole ||
            error_set(taking->error,
-                     "%s: of its %s, the %" PRIu64 " bytes at 0x%" PRIx64 ", those from 0x%" PRIx64
-                     " on are not in %s: %s",
-                     taking->module->name, section_kind_name(kind), size, address, missing,
-                     taking->memory->name, taking->memory->operations->absent_because);
+                     "%s: its %s, %" PRIu64 " bytes at 0x%" PRIx64 ", are not in %s from 0x%" PRIx64
+                     " on: %s",
+                     taking->module->name, section_kind_name(kind), size, address,
+                     taking->memory->name, missing, taking->memory->operations->absent_because);
 }
 
 /* ---- counters ---- */
@@ -153,7 +153,7 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
                            taking->pointer_size, taking->error))
         return taking->error->message[0] == '\0' &&
                error_set(taking->error,
-                         "%s: whether its counters are where they were linked is not in %s: %s",
+                         "%s: the variables that say where its counters are are not in %s: %s",
                          taking->module->name, taking->memory->name,
                          taking->memory->operations->absent_because);
     bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->header.big_endian);
@@ -166,10 +166,11 @@ static bool check_place(const struct taking *taking)
 {
     if (taking->coverage->knows_biases || !taking->memory->maps_profile)
         return true;
-    return error_set(taking->error,
-                     "%s: %s keeps its counters in a mapped profile (%%c), and without the symbols "
-                     "of this module it is not known whether these are there too; use that profile",
-                     taking->module->name, taking->memory->name);
+    return error_set(
+        taking->error,
+        "%s: %s keeps counters in a mapped profile (%%c), and without symbols it is not "
+        "known whether this module does; merge the mapped profile instead",
+        taking->module->name, taking->memory->name);
 }
 
 static bool take_counters(const struct taking *taking, struct taken *taken)
@@ -222,13 +223,15 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
     if (!copy(taking, place.record, size, &taken->data, &missing, &is_whole))
         return false;
     if (!stub_encode(&taking->layout, taking->coverage->raw_version, &place, big_endian, record))
-        return error_set(taking->error, "%s: its sidecar is not one of a split image",
+        return error_set(taking->error,
+                         "%s: its sidecar is not of a split image; give the sidecar of the build "
+                         "that was loaded",
                          taking->module->name);
     uuid_stub(&taking->coverage->stub, record);
     if (is_whole && memcmp(taken->data.data, record, size) != 0)
         return error_set(taking->error,
                          "%s: its data in memory is not what the split left of it; give the "
-                         "sidecar of this very image",
+                         "sidecar of the build that was loaded",
                          taking->module->name);
     taken->data.size = 0;
     return buffer_append(&taken->data, record, size) ||
@@ -278,7 +281,7 @@ static bool take_names(const struct taking *taking, struct taken *taken)
     if (is_whole && coverage->tripwire_size != 0 && !bytes_equal(buffer_view(&taken->names), known))
         return error_set(taking->error,
                          "%s: its names in memory are not what the split left of them; give the "
-                         "sidecar of this very image",
+                         "sidecar of the build that was loaded",
                          taking->module->name);
     if (is_whole || !is_known)
         return copy_section(taking, SECTION_NAMES, address, section->size, &taken->names);
@@ -302,19 +305,21 @@ static bool check_sections(const struct taking *taking)
         if (section->size != 0 &&
             !module_has_range(taking->module, section->address, section->size))
             return error_set(taking->error,
-                             "%s: its %s are outside what was loaded; give the sidecar of this "
-                             "very image",
+                             "%s: its %s are outside its segments; give the sidecar of the build "
+                             "that was loaded",
                              taking->module->name, section_kind_name((enum section_kind)kind));
     }
     if (coverage->has_vtables)
         return error_set(
             taking->error,
-            "%s: records virtual tables, which a snapshot cannot take from memory; let "
-            "the program write its profile",
+            "%s: has value profiling of vtables, which a snapshot cannot take from memory; "
+            "let the program write its profile",
             taking->module->name);
     return taking->memory->operations->is_writable(taking->memory,
                                                    module_address(taking->module, counters)) ||
-           error_set(taking->error, "%s: its counters are in memory that cannot be written to",
+           error_set(taking->error,
+                     "%s: its counters are in memory that is not writable; give the sidecar of the "
+                     "build that was loaded",
                      taking->module->name);
 }
 

@@ -33,8 +33,8 @@ static bool read_whole(const struct values *values, uint64_t address, void *to, 
     return values->error->message[0] != '\0'
                ? false
                : error_set(values->error,
-                           "%s: of the values that it recorded, the %zu bytes at 0x%" PRIx64
-                           " are not in %s: %s",
+                           "%s: %zu bytes at 0x%" PRIx64
+                           ", part of its recorded values, are not in %s: %s",
                            values->module->name, size, address, values->memory->name,
                            values->memory->operations->absent_because);
 }
@@ -54,7 +54,8 @@ static bool read_pointer(const struct values *values, uint64_t address, uint64_t
 static bool append(const struct values *values, const void *bytes, size_t size)
 {
     if (values->output->size > VALUES_SIZE_MAX)
-        return error_set(values->error, "%s: the values that it recorded are damaged in %s",
+        return error_set(values->error,
+                         "%s: its recorded values are damaged in %s; take the snapshot again",
                          values->module->name, values->memory->name);
     return (bytes == NULL ? buffer_append_zeros(values->output, size)
                           : buffer_append(values->output, bytes, size)) ||

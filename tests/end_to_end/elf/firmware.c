@@ -93,7 +93,7 @@ static const struct row rows[] = {
      .functions = 600,
      .flash_min = 60000,
      .load_min = 60000,
-     .says = "bytes of zeros stay in the file, but not in the device: the image's segments are "
+     .says = "bytes of zeros stay in the file, but are not in flash: the image's segments are "
              "aligned to 65536 bytes; link with -n"},
     {.name = "pages of 64 KiB, MC/DC",
      .clang = "22",

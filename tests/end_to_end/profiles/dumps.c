@@ -199,7 +199,7 @@ START_TEST(test_bad)
                    "--uuid");
     assert_refused(directory,
                    "correlate --counters counters.bin --bitmap bitmap.bin --sidecar side --uuid 00",
-                   "is of the UUID");
+                   "has the UUID");
     assert_refused(directory,
                    "correlate --counters counters.bin --bitmap bitmap.bin --store store "
                    "--uuid 0123456789",
@@ -211,6 +211,38 @@ START_TEST(test_bad)
     assert_contains(run_in(directory, 2, "correlate --counters - --bitmap - -o out"),
                     "cannot both be");
     assert_contains(run_in(directory, 2, "correlate -o out"), "PROFILE is missing");
+}
+END_TEST
+
+/* Memory of that size which is not counters, and counters in the other byte order. */
+START_TEST(test_other_memory)
+{
+    struct row row = rows[_i == 0 ? 0 : 4]; /* words, and bytes */
+    bool has_bitmap;
+    row.name = text_format("other-%s", row.name);
+    char *directory = make_row(&row, &has_bitmap);
+    const char *words = text_format("correlate --counters other.bin %s --sidecar side",
+                                    has_bitmap ? "--bitmap bitmap.bin" : "");
+    struct contents counters = file_read(path_join(directory, "counters.bin"));
+    bool are_bytes = row.options != NULL && strcmp(row.options, BYTES) == 0;
+    for (size_t i = 0; !are_bytes && i + 8 <= counters.size; i += 8) {
+        for (size_t j = 0; j < 4; j++) {
+            uint8_t byte = counters.data[i + j];
+            counters.data[i + j] = counters.data[i + 7 - j];
+            counters.data[i + 7 - j] = byte;
+        }
+    }
+    if (!are_bytes) {
+        file_write(path_join(directory, "other.bin"), counters.data, counters.size);
+        assert_refused(directory, words, "other.bin: its numbers are ");
+    }
+    contents_free(&counters);
+    counters = file_read(path_join(directory, "counters.bin"));
+    counters.data[counters.size - 1] = counters.data[counters.size - 8] = 0x7f;
+    file_write(path_join(directory, "other.bin"), counters.data, counters.size);
+    assert_refused(directory, words,
+                   text_format("other.bin: at byte %zu is no counter", (size_t)counters.size - 8));
+    contents_free(&counters);
 }
 END_TEST
 
@@ -320,7 +352,8 @@ static const struct {
     const char *options;
 } stops[] = {{"gdb-fixed", "app", "-no-pie"},
              {"gdb-pie", "app", "-pie -fPIE"},
-             {"gdb-library", "lib.so", "-pie -fPIE"}};
+             {"gdb-library", "lib.so", "-pie -fPIE"},
+             {"gdb-based", "app", "-pie -fPIE -fuse-ld=lld -Wl,--image-base=0x10000000"}};
 
 /* The program stops at `finished`, when it has counted everything else in both images. */
 START_TEST(test_gdb)
@@ -350,7 +383,10 @@ START_TEST(test_gdb)
     char *shown = covsplit_run_words(directory, 0, "show --map side").output;
     char *commands = labelled(shown, "in gdb");
     if (strcmp(stops[_i].options, "-no-pie") != 0) {
-        commands = text_replace(commands, "LOAD", find_load_address(directory, image));
+        const char *linked = strstr(stops[_i].options, "base=");
+        commands = text_replace(commands, "LOAD",
+                                text_format("%s-%s", find_load_address(directory, image),
+                                            linked == NULL ? "0" : linked + strlen("base=")));
     }
     file_write_text(path_join(directory, "commands"),
                     text_format("break finished\nrun\n%skill\n", commands));
@@ -403,6 +439,7 @@ int main(void)
 {
     TCase *all = suite_case("all", 240, prepare);
     suite_loops(all, ROWS, test_row);
+    suite_loops(all, 2, test_other_memory);
     suite_loops(all, sizeof stops / sizeof *stops, test_gdb);
     suite_tests(all, test_bad, test_records_in_image, test_fitting, test_stream, test_map);
     return suite_main("dumps", all);

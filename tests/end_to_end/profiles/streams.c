@@ -195,6 +195,10 @@ START_TEST(test_names)
     assert_refused("echo - >list; $covsplit merge $store -o no.profraw - @list <both",
                    "standard input", "named twice");
     assert_refused(": | $covsplit merge $store -o no.profraw -", "standard input", "empty: ");
+    assert_refused(": | $covsplit merge $store -o no.profraw - 14.light", "standard input",
+                   "empty: ");
+    assert_refused("$covsplit merge $store -o no.profraw 14.light <(false)", "/dev/fd/63",
+                   "empty: ");
     assert_refused("$covsplit merge $store -o no.profraw - <&-", "standard input",
                    "cannot be read");
     assert_refused("$covsplit merge $store -o no.profraw - <.", "standard input", "is a directory");

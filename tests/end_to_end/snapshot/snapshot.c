@@ -400,6 +400,41 @@ START_TEST(test_running)
 }
 END_TEST
 
+/* Gives the process in a core another number, in its note NT_PRPSINFO. */
+static void set_number(const char *core, pid_t process)
+{
+    static const uint8_t front[] = "\5\0\0\0\x88\0\0\0\3\0\0\0CORE\0\0\0";
+    struct contents bytes = file_read(core);
+    uint8_t *note = memmem(bytes.data, bytes.size, front, sizeof front);
+    ck_assert_ptr_nonnull(note);
+    memcpy(note + sizeof front + 24, &(uint32_t){(uint32_t)process}, sizeof(uint32_t));
+    file_write(core, bytes.data, bytes.size);
+}
+
+/* Two processes can have the same number, one after the other or in containers. Neither replaces
+ * the profiles of the other, but those of an earlier snapshot of itself. */
+START_TEST(test_same_number)
+{
+    make("snapshot-number", "", "");
+    pid_t first = start_stopped("split", "first"), second = start_stopped("split", "second");
+    const char *core = core_by_gcore(second);
+    set_number(core, first);
+    const char *targets[] = {of_process(first), of_core(core), of_process(first), of_core(core)};
+    for (size_t i = 0; i < 4; i++) {
+        covsplit_run_words(place, 0, snapshot_words(targets[i], "taken", ""));
+        ck_assert_uint_eq(directory_list(path_join(place, "taken")).count,
+                          i == 0 ? PROFILES : 2 * PROFILES);
+    }
+    end(first);
+    end(second);
+    /* Another file of that name stays too. */
+    const char *name = find_profile("taken", "app");
+    file_write_text(name, "not a profile");
+    covsplit_run_words(place, 0, snapshot_words(of_core(core), "taken", ""));
+    ck_assert_uint_eq(file_size(name), strlen("not a profile"));
+}
+END_TEST
+
 /* Counters that are in a mapped profile are taken from there. */
 START_TEST(test_continuous)
 {
@@ -619,8 +654,8 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
-    suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_continuous,
-                test_replaced, test_reports);
+    suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_same_number,
+                test_continuous, test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
                 test_refusals);
