@@ -2,8 +2,8 @@
  * covsplit-device: writes the profile of a running image piece by piece.
  *
  * The profile runtimes of compilers write a profile to a file, or into a buffer that holds all of
- * it. A device may have neither. With this library it writes the same bytes into a buffer of any
- * size, from one byte on, as often as it takes, and sends them over whatever link it has:
+ * it. A device may have neither. With this library, it fills a buffer of any size, one byte or
+ * more, as many times as needed, and sends the same bytes over any link that it has:
  *
  *     struct covsplit_device device;
  *     unsigned char piece[64];
@@ -15,17 +15,17 @@
  *
  * The bytes are those of a raw profile (.profraw), as __llvm_profile_write_file writes it for the
  * image that this library is linked into: in an image that `covsplit split` has made, a lightweight
- * profile. `covsplit merge` and `covsplit correlate` take it from a file or from standard input.
+ * profile. `covsplit merge` and `covsplit correlate` read it from a file or from standard input.
  *
  * The library consists of stream.c. It is C11 and freestanding: it does not allocate, has no
- * variables of its own, and of a C library calls memcpy and memset at most. All that it knows is in
- * the struct, which has at most 512 bytes. Compiled with optimization (-Os), its functions may run
- * on any stack that has 256 bytes left, also in interrupts; several streams may be under way at
- * once, each with its own struct.
+ * variables of its own, and of a C library calls memcpy and memset at most. All of its state is in
+ * the struct, which has at most 512 bytes. Compiled with optimization (-Os), its functions need at
+ * most 256 bytes of stack, and may be called from interrupts; several streams may be in progress at
+ * once, each with a struct of its own.
  *
- * It works with the profile runtime that clang links (compiler-rt), from LLVM 13 on. Where there is
- * none, runtime.c replaces it, see there. Compile and link both without LTO: `covsplit split` looks
- * for the functions in the image.
+ * It works beside the profile runtime that clang links (compiler-rt), from LLVM 13 on. Where there
+ * is none, runtime.c replaces it; see there. Compile and link both without LTO: `covsplit split`
+ * looks for their functions in the image.
  */
 #ifndef COVSPLIT_DEVICE_H
 #define COVSPLIT_DEVICE_H
@@ -62,12 +62,14 @@ enum covsplit_device_error {
     COVSPLIT_DEVICE_FLAGS = 7
 };
 
-/* For slow links: runs of zeros take two bytes or a few more, and small numbers one or two, so that
- * a profile takes little more than the counters that are not zero. covsplit on the host expands it;
- * LLVM's tools do not read it. A long run of zeros is read by one call of covsplit_device_fill. */
+/* The sparse form, for slow links: a run of zeros takes two bytes or a few more, and a small number
+ * one or two, so that a profile takes little more than the counters that are not zero. covsplit on
+ * the host expands it; LLVM's tools do not read it. One call of covsplit_device_fill reads a run of
+ * zeros to its end, which takes time if the run is long. */
 #define COVSPLIT_DEVICE_SPARSE 1u
 
-/* The members are the library's own. The struct may be copied, which gives two streams. */
+/* The members are for the library alone. A copy of the struct is a second stream, which continues
+ * from the same place. */
 struct covsplit_device {
     uint64_t header[19];
     struct {
@@ -99,14 +101,13 @@ struct covsplit_device {
 COVSPLIT_DEVICE_FUNCTION int covsplit_device_start(struct covsplit_device *device, unsigned flags);
 
 /* Writes the next bytes into the buffer, as many as fit, and returns their number; 0 at the end.
- * What belongs together need not be fetched at once: the stream can pause after any byte.
+ * The stream can pause after any byte: the buffer may be of another size in each call.
  *
- * The image may go on counting. Every counter is what it is at the time when it is read, and no
- * counter is torn: where the machine loads 64 bits at once, one load reads it. On 32-bit machines
- * its halves are read until they fit each other: so a counter is right whatever interrupts or other
- * threads of the same processor count in between. (It may lack 2^32, or have 2^32 too much, if it
- * passes a multiple of that at this very moment on another processor, or in code that this call
- * interrupts.) */
+ * The image may go on counting. Every counter has the value that it has when it is read, and is not
+ * torn: where the machine loads 64 bits at once, one load reads it. On 32-bit machines, its halves
+ * are read until they fit each other, so that it is right whatever interrupts or other threads on
+ * the same processor count in between. (It may be 2^32 too low or too high if it passes a multiple
+ * of 2^32 at that very moment on another processor, or in code that this call interrupts.) */
 COVSPLIT_DEVICE_FUNCTION size_t covsplit_device_fill(struct covsplit_device *device, void *buffer,
                                                      size_t size);
 

@@ -250,8 +250,8 @@ bool covsplit_is_object(const void *data, size_t size);
 /* ---- profiles ---- */
 
 /* A file of raw profiles, and a current profile in it. A file can hold several profiles, one
- * after the other. Sparse profiles (docs/format.md) are expanded; it is an error if one would have
- * more than 64 MiB plus 512 bytes for each byte of the file. */
+ * after the other. Sparse profiles (docs/format.md) are expanded; one that would expand to more
+ * than 64 MiB plus 512 bytes for each byte of the file is an error. */
 typedef struct covsplit_profile covsplit_profile;
 
 /* Opens a file; its first profile becomes the current one. The file is read into memory; it may be

@@ -216,7 +216,7 @@ static bool check_padding(const struct sparse *sparse, struct buffer *expanded, 
 
     if (bytes_slice(buffer_view(expanded), size, expanded->size - size, &padding) &&
         !bytes_all_zero(padding))
-        return damaged(sparse, "its last word is not filled up with zeros", error);
+        return damaged(sparse, "the padding of its last word is not zero", error);
     expanded->size = (size_t)size;
     return true;
 }
