@@ -308,6 +308,43 @@ static bool find_modules(struct process *process, struct error *error)
 
 /* ---- opening ---- */
 
+/* Takes the 22nd field off /proc/PID/stat, which is in ticks since the machine was started. The
+ * second one is a name in parentheses, in which anything can be. */
+static bool read_ticks(const struct process *process, uint64_t *ticks)
+{
+    char text[1024];
+    const char *field;
+    int fd = open_below(process, "stat");
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (size < 0)
+        return false;
+    text[size] = '\0';
+    field = strrchr(text, ')');
+    for (int i = 2; field != NULL && i < 22; i++)
+        field = strchr(field + 1, ' ');
+    return field != NULL && sscanf(field, "%" SCNu64, ticks) == 1;
+}
+
+/* If it cannot be found out, it stays unknown. */
+static void find_start(struct process *process)
+{
+    int64_t second = 1000000000, nanoseconds;
+    long rate = sysconf(_SC_CLK_TCK);
+    struct timespec now, running;
+    uint64_t ticks;
+
+    if (rate <= 0 || !read_ticks(process, &ticks) || ticks > INT64_MAX / 1000000000 ||
+        clock_gettime(CLOCK_REALTIME, &now) != 0 || clock_gettime(CLOCK_BOOTTIME, &running) != 0)
+        return;
+    nanoseconds = (int64_t)now.tv_sec * second + now.tv_nsec -
+                  ((int64_t)running.tv_sec * second + running.tv_nsec) +
+                  (int64_t)ticks * (second / rate);
+    process->memory.start = (struct timespec){nanoseconds / second, nanoseconds % second};
+}
+
 static bool open_files(struct process *process, struct error *error)
 {
     char path[64];
@@ -340,8 +377,10 @@ struct memory *process_open(uint64_t number, struct error *error)
     process->directory = process->descriptor = -1;
     if (process->memory.name == NULL)
         error_out_of_memory(error, name, sizeof(name));
-    else if (open_files(process, error) && find_modules(process, error))
+    else if (open_files(process, error) && find_modules(process, error)) {
+        find_start(process);
         return &process->memory;
+    }
     close_process(&process->memory);
     return NULL;
 }

@@ -439,6 +439,24 @@ START_TEST(test_same_number)
 }
 END_TEST
 
+/* What overwrites a file that is loaded, rather than replacing it, also changes memory. */
+START_TEST(test_overwritten)
+{
+    make("snapshot-overwritten", "", "");
+    pid_t process = start_stopped("original", "run");
+    const char *words = snapshot_words(of_process(process), "taken", "");
+    struct contents library = file_read(path_join(place, "original/libfirst.so"));
+    ck_assert_str_eq(covsplit_run_words(place, 0, words).errors, "");
+    usleep(200000);
+    file_write(path_join(place, "original/other"), library.data, library.size);
+    ck_assert_str_eq(covsplit_run_words(place, 0, words).errors, "");
+    file_write(path_join(place, "original/libfirst.so"), library.data, library.size);
+    assert_contains(covsplit_run_words(place, 0, words).errors,
+                    "libfirst.so: its file was written to after process ");
+    end(process);
+}
+END_TEST
+
 /* Counters that are in a mapped profile are taken from there. */
 START_TEST(test_continuous)
 {
@@ -659,7 +677,7 @@ int main(int argument_count, char **arguments)
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
     suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_same_number,
-                test_continuous, test_replaced, test_reports);
+                test_overwritten, test_continuous, test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
                 test_refusals);
