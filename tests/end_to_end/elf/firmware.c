@@ -131,6 +131,13 @@ static const struct row rows[] = {
      .linker = "bfd",
      .link_options = "--build-id=sha1 -z max-page-size=65536",
      .flash_min = 1000},
+    /* The segment of zeros has the offset 0. */
+    {.name = "GNU ld, zeros last",
+     .clang = "19",
+     .linker = "bfd",
+     .before = "    .bss (NOLOAD)",
+     .flash_min = 1000,
+     .load_min = 1000},
     {.name = "no build ID",
      .clang = "19",
      .linker = "lld",
