@@ -84,9 +84,8 @@ static bool check_counters(const struct dump *dump, const struct correlation *co
                          "they are in memory",
                          name, big_endian ? "little" : "big");
     return error_set(error,
-                     "%s: the number at byte %" PRIu64
-                     " is too large for a counter; copy the counters "
-                     "of this image from where it is loaded ('covsplit show --map')",
+                     "%s: the value at byte %" PRIu64 " cannot be a counter; copy the counters of "
+                     "this image from where it is loaded ('covsplit show --map')",
                      name, offset);
 }
 
