@@ -50,7 +50,7 @@ enum covsplit_device_error {
      * or correlation with debug information (-profile-correlate=debug-info). */
     COVSPLIT_DEVICE_VARIANT = 2,
     /* A function is compiled for value profiling, as with IR PGO. -mllvm -disable-vp turns this
-       off. */
+     * off. */
     COVSPLIT_DEVICE_VALUES = 3,
     /* The counters are in a file that is mapped (continuous mode, %c): that file is the profile. */
     COVSPLIT_DEVICE_RELOCATED = 4,

@@ -15,7 +15,7 @@ prepare() {
     "$root/tests/install-packages.sh"
 
     step "layout"
-    find common formats reader split tests \( -name '*.c' -o -name '*.h' -o -name '*.cc' \) -print0 |
+    find common device formats reader share split tests \( -name '*.c' -o -name '*.h' -o -name '*.cc' \) -print0 |
         xargs -0 -n 40 -P "$jobs" clang-format-14 --dry-run -Werror
 }
 

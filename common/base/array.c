@@ -3,7 +3,6 @@
  */
 #include "common/base/array.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,4 +28,21 @@ bool array_make_room(void *array, size_t *capacity, size_t count, size_t more, s
     memcpy(array, &items, sizeof(items));
     *capacity = larger;
     return true;
+}
+
+size_t array_count_up_to(const void *items, size_t count, size_t item_size, uint64_t key)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint64_t found;
+
+        memcpy(&found, (const char *)items + middle * item_size, sizeof(found));
+        if (found <= key)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }

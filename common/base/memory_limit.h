@@ -31,6 +31,13 @@ static inline uint64_t memory_limit_for(uint64_t stored)
                : MEMORY_LIMIT_MOST;
 }
 
+/* For what is not compressed: the limit that the user gave, in bytes; MEMORY_LIMIT_MOST if that
+ * is 0. */
+static inline uint64_t memory_limit_given(uint64_t limit)
+{
+    return limit != 0 ? limit : MEMORY_LIMIT_MOST;
+}
+
 /* Fails if `what`, a part of the file `name`, needs more bytes than the limit. */
 static inline bool memory_limit_allows(uint64_t limit, uint64_t size, const char *name,
                                        const char *what, struct error *error)

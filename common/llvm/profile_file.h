@@ -1,6 +1,6 @@
 /*
- * What reading and writing raw profiles share: descriptions of the words of the header and the
- * parts after it. Only profile.c and profile_write.c include this header.
+ * What the modules that read and write raw profiles share: descriptions of the words of the header
+ * and the parts after it. Nothing else includes this header.
  */
 #ifndef COVSPLIT_COMMON_LLVM_PROFILE_FILE_H
 #define COVSPLIT_COMMON_LLVM_PROFILE_FILE_H

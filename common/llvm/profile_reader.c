@@ -94,7 +94,7 @@ void profile_reader_free(struct profile_reader *reader)
 static bool check_item(const struct profile_stream *stream, const char *name, struct bytes so_far,
                        uint64_t offset, uint64_t *size, bool *needs_more, struct error *error)
 {
-    uint64_t limit = stream->limit != 0 ? stream->limit : MEMORY_LIMIT_MOST;
+    uint64_t limit = memory_limit_given(stream->limit);
     struct sparse_extent extent;
     struct profile profile;
     struct bytes rest = {0};

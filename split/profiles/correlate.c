@@ -73,7 +73,7 @@ static bool correlate_file(const struct parsed_options *options, struct profile_
     struct input file;
     bool done;
 
-    if (!stream_read_input(&file, options->operands[0], limit != 0 ? limit : MEMORY_LIMIT_MOST,
+    if (!stream_read_input(&file, options->operands[0], memory_limit_given(limit),
                            profile_stream_check, &stream, error))
         return false;
     reader.file = file.bytes;

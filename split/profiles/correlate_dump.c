@@ -194,8 +194,7 @@ static bool read_part(const struct parsed_options *options, enum option_id id, s
                          part->label,
                          id == OPTION_BITMAP ? "leave --bitmap out"
                                              : "give the sidecar of an image with coverage");
-    return stream_read_input(file, path, limit != 0 ? limit : MEMORY_LIMIT_MOST, check_stream, part,
-                             error) &&
+    return stream_read_input(file, path, memory_limit_given(limit), check_stream, part, error) &&
            check_file(part, file, error);
 }
 

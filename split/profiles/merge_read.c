@@ -287,8 +287,8 @@ static bool read_file(struct reader *reader, struct error *error)
     uint64_t limit = reader->merge->memory_limit;
     struct profile_stream stream = {.limit = limit};
 
-    if (!stream_read_into(&reader->file, path, limit != 0 ? limit : MEMORY_LIMIT_MOST,
-                          profile_stream_check, &stream, error))
+    if (!stream_read_into(&reader->file, path, memory_limit_given(limit), profile_stream_check,
+                          &stream, error))
         return false;
     /* A program that was killed leaves an empty file. But a pipe is empty if what should bring the
      * profile has failed. */
@@ -582,7 +582,7 @@ static bool use_file(const struct merge_group *group, struct profile_reader *pro
 static bool read_input_again(const struct merge *merge, size_t input, struct buffer *file,
                              struct bytes *content, struct error *error)
 {
-    uint64_t limit = merge->memory_limit != 0 ? merge->memory_limit : MEMORY_LIMIT_MOST;
+    uint64_t limit = memory_limit_given(merge->memory_limit);
 
     for (size_t i = 0; i < merge->kept_stream_count; i++) {
         if (merge->kept_streams[i].input == input) {

@@ -493,8 +493,8 @@ static bool open_file(const char *path, uint64_t limit, struct input *input, str
 {
     struct profile_stream stream = {.limit = limit};
 
-    return stream_is(path) ? stream_read_input(input, path, limit != 0 ? limit : MEMORY_LIMIT_MOST,
-                                               check_stream, &stream, error)
+    return stream_is(path) ? stream_read_input(input, path, memory_limit_given(limit), check_stream,
+                                               &stream, error)
                            : input_open(input, path, error);
 }
 

@@ -10,6 +10,7 @@
 
 #include <elf.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -30,7 +31,7 @@ struct memory_map {
     } counters, bitmap;
 };
 
-#define COMMAND_MAX 4096
+#define COMMAND_MAX (PATH_MAX + 256)
 
 /* ---- the report ---- */
 
@@ -46,7 +47,7 @@ static const char *load_text(const struct sidecar_facts *facts)
         return "at the linked address";
     return facts->format == IMAGE_ELF
                ? "anywhere: LOAD is its first address in gdb's 'info proc mappings', less the "
-                 "linked one (0 as a rule)"
+                 "linked one (usually 0)"
                : "perhaps elsewhere: LOAD is the distance from the linked address";
 }
 

@@ -59,19 +59,10 @@ void address_ranges_sort(struct address_ranges *ranges)
 bool address_ranges_find(const struct address_ranges *ranges, uint64_t address, uint64_t *offset,
                          uint64_t *size)
 {
-    size_t low = 0, high = ranges->count;
+    size_t next = array_count_up_to(ranges->items, ranges->count, sizeof(*ranges->items), address);
 
-    /* the first one that begins behind the address */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (ranges->items[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low != 0) {
-        const struct address_range *range = &ranges->items[low - 1];
+    if (next != 0) {
+        const struct address_range *range = &ranges->items[next - 1];
         uint64_t inside = address - range->address;
 
         if (inside < range->size) {
@@ -80,7 +71,7 @@ bool address_ranges_find(const struct address_ranges *ranges, uint64_t address, 
             return true;
         }
     }
-    *size = (low < ranges->count ? ranges->items[low].address : UINT64_MAX) - address;
+    *size = (next < ranges->count ? ranges->items[next].address : UINT64_MAX) - address;
     return false;
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct address_range {
-    uint64_t address;
+    uint64_t address; /* first: see array_count_up_to */
     uint64_t size;
     uint64_t offset; /* in the file */
 };

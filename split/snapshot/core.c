@@ -24,19 +24,18 @@
 #include "common/llvm/profile.h"
 #include "split/snapshot/elf_header.h"
 #include "split/snapshot/memory.h"
+#include "split/snapshot/nt_file.h"
 #include "split/snapshot/stubs.h"
 
-#define NOTE_OWNER   "CORE"
-#define NOTE_FILES   0x46494c45 /* NT_FILE */
-#define NOTE_PROCESS 3          /* NT_PRPSINFO */
-#define NOTE_HEADER  12         /* n_namesz, n_descsz, n_type */
+#define NOTE_OWNER  "CORE"
+#define NOTE_HEADER 12 /* n_namesz, n_descsz, n_type */
 /* What is read of a note to see what it is: the header, and "CORE" with its NUL and padding. */
 #define NOTE_FRONT (NOTE_HEADER + 8)
 
 struct segment {
-    uint64_t address;
-    uint64_t size;   /* in memory */
-    uint64_t dumped; /* so many bytes from its start are in the file */
+    uint64_t address; /* first: see array_count_up_to */
+    uint64_t size;    /* in memory */
+    uint64_t dumped;  /* so many bytes from its start are in the file */
     uint64_t offset;
     bool is_writable;
 };
@@ -91,19 +90,11 @@ static bool read_part(const struct core *core, uint64_t offset, uint64_t size, c
 /* The segment that the address is in; NULL if there is none. */
 static const struct segment *segment_of(const struct core *core, uint64_t address)
 {
-    size_t low = 0, high = core->segment_count;
+    size_t next =
+        array_count_up_to(core->segments, core->segment_count, sizeof(*core->segments), address);
+    const struct segment *last = next == 0 ? NULL : &core->segments[next - 1];
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (core->segments[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low == 0 || address - core->segments[low - 1].address >= core->segments[low - 1].size)
-        return NULL;
-    return &core->segments[low - 1];
+    return last == NULL || address - last->address >= last->size ? NULL : last;
 }
 
 static bool read_memory(struct memory *memory, uint64_t address, void *to, size_t size, size_t *got,
@@ -139,21 +130,6 @@ static bool begins_at(struct memory *memory, uint64_t address)
     return segment != NULL && segment->address == address;
 }
 
-static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
-                      bool *is_same, struct error *error)
-{
-    struct stat status;
-
-    (void)memory;
-    *is_same = false;
-    if (module->path[0] == '\0')
-        return error_set(error, "the core does not say what file this is");
-    /* To open a device can have effects. */
-    if (stat(module->path, &status) == 0 && !S_ISREG(status.st_mode))
-        return error_set(error, "%s: not a regular file", module->path);
-    return input_open(file, module->path, error);
-}
-
 static void close_core(struct memory *memory)
 {
     struct core *core = core_of(memory);
@@ -171,7 +147,7 @@ static const struct memory_operations operations = {
     .read = read_memory,
     .is_writable = is_writable,
     .begins_at = begins_at,
-    .open_file = open_file,
+    .open_file = memory_open_by_path,
     .close = close_core,
 };
 
@@ -266,30 +242,6 @@ static bool read_segments(struct core *core, struct bytes table, struct error *e
 
 /* ---- notes ---- */
 
-/* Takes an address off the front of the view. */
-static bool take_word(const struct core *core, struct bytes *view, uint64_t *word)
-{
-    unsigned size = core->header.wide ? 8 : 4;
-    const uint8_t *taken = take_bytes(view, size);
-
-    if (taken == NULL)
-        return false;
-    *word = load_number(taken, size, core->header.big_endian);
-    return true;
-}
-
-/* Takes a NUL-terminated path off the front; NULL if it is not terminated. */
-static const char *take_path(struct bytes *view)
-{
-    const char *path = (const char *)view->data;
-    const uint8_t *end = view->size == 0 ? NULL : memchr(view->data, '\0', (size_t)view->size);
-
-    if (end == NULL)
-        return NULL;
-    take_bytes(view, (uint64_t)(end - view->data) + 1);
-    return path;
-}
-
 /* A profile that is mapped is there as a file, whose pages are hardly ever dumped. */
 static bool is_profile(struct core *core, uint64_t address, const char *path)
 {
@@ -303,36 +255,26 @@ static bool is_profile(struct core *core, uint64_t address, const char *path)
             profile_recognize((struct bytes){magic, sizeof(magic)}));
 }
 
-/* NT_FILE: the number of mappings and the unit of offsets; start, end and offset of each; and then
- * the paths of all. */
+/* Lists the files that were mapped from their beginning. */
 static bool read_files(struct core *core, struct bytes description, struct error *error)
 {
-    uint64_t count, unit, entry_size = 3 * (core->header.wide ? 8 : 4);
-    struct bytes entries, paths;
+    struct nt_file list;
+    struct nt_file_mapping mapping;
 
-    if (!take_word(core, &description, &count) || !take_word(core, &description, &unit) ||
-        count > description.size / entry_size ||
-        !bytes_slice(description, 0, count * entry_size, &entries) ||
-        !bytes_slice(description, entries.size, description.size - entries.size, &paths))
-        return damaged(core, "its list of mapped files cannot be read", error);
-    for (uint64_t i = 0; i < count; i++) {
-        const char *path = take_path(&paths);
-        struct address_range front = {0};
-        uint64_t start, end, offset;
+    nt_file_open(&list, description, &core->header);
+    while (nt_file_next(&list, &mapping)) {
+        struct address_range front = {.address = mapping.start, .size = mapping.size};
 
-        if (path == NULL || !take_word(core, &entries, &start) ||
-            !take_word(core, &entries, &end) || !take_word(core, &entries, &offset))
-            return damaged(core, "its list of mapped files cannot be read", error);
-        if (offset != 0)
+        if (!mapping.is_front)
             continue;
-        core->memory.maps_profile |= is_profile(core, start, path);
-        front.address = start;
-        front.size = end > start ? end - start : 0;
+        core->memory.maps_profile |= is_profile(core, mapping.start, mapping.path);
         if (!address_ranges_add(&core->fronts, &front))
             return error_out_of_memory(error, core->memory.name, sizeof(front));
-        if (!memory_add_module(&core->memory, path, start, error))
+        if (!memory_add_module(&core->memory, mapping.path, mapping.start, error))
             return false;
     }
+    if (list.is_damaged)
+        return damaged(core, "its list of mapped files cannot be read", error);
     address_ranges_sort(&core->fronts);
     core->has_files = true;
     return true;
@@ -352,13 +294,13 @@ static void read_process(struct core *core, struct bytes description)
 static bool read_note(struct core *core, uint32_t type, uint64_t offset, uint64_t size,
                       struct buffer *buffer, struct error *error)
 {
-    if (type != NOTE_FILES && type != NOTE_PROCESS)
+    if (type != NT_FILE && type != NT_PRPSINFO)
         return true;
     if (!read_part(core, offset, size, "a note is incomplete", buffer, error))
         return false;
-    if (type == NOTE_FILES && !core->has_files)
+    if (type == NT_FILE && !core->has_files)
         return read_files(core, buffer_view(buffer), error);
-    if (type == NOTE_PROCESS && core->memory.process == 0)
+    if (type == NT_PRPSINFO && core->memory.process == 0)
         read_process(core, buffer_view(buffer));
     return true;
 }

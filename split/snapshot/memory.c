@@ -3,8 +3,10 @@
  */
 #include "split/snapshot/memory.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
@@ -45,6 +47,21 @@ void memory_sort_modules(struct memory *memory)
 {
     if (memory->module_count != 0)
         qsort(memory->modules, memory->module_count, sizeof(*memory->modules), compare_modules);
+}
+
+bool memory_open_by_path(struct memory *memory, const struct memory_module *module,
+                         struct input *file, bool *is_same, struct error *error)
+{
+    struct stat status;
+
+    *is_same = false;
+    if (module->path[0] == '\0')
+        return error_set(error, "%s: does not say which file was loaded at 0x%" PRIx64,
+                         memory->name, module->base);
+    /* To open a device can have effects. */
+    if (stat(module->path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(error, "%s: not a regular file", module->path);
+    return input_open(file, module->path, error);
 }
 
 void memory_free_lists(struct memory *memory)

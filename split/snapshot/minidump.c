@@ -155,14 +155,6 @@ static bool is_writable(struct memory *memory, uint64_t address)
     return true;
 }
 
-static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
-                      bool *is_same, struct error *error)
-{
-    (void)memory;
-    *is_same = false;
-    return input_open(file, module->path, error);
-}
-
 static void close_dump(struct memory *memory)
 {
     struct minidump *dump = (struct minidump *)memory;
@@ -180,7 +172,7 @@ static const struct memory_operations operations = {
         "set_extra_memory_ranges (Crashpad), or take a core",
     .read = read_memory,
     .is_writable = is_writable,
-    .open_file = open_file,
+    .open_file = memory_open_by_path,
     .close = close_dump,
 };
 

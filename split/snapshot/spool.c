@@ -28,6 +28,7 @@
 #include "split/snapshot/address_ranges.h"
 #include "split/snapshot/elf_header.h"
 #include "split/snapshot/memory.h"
+#include "split/snapshot/nt_file.h"
 
 #define CHUNK_SIZE ((size_t)256 << 10)
 #define PAGE_SIZE  ((size_t)4096) /* of holes in files */
@@ -271,20 +272,14 @@ static bool read_header(struct spool *spool, struct outline *outline, bool *is_c
     return done;
 }
 
-/* Adds the mappings of an NT_FILE note: their number, the size of a page, and for each its start,
- * its end and the offset in the file. */
 static bool add_files(struct outline *outline, struct bytes note)
 {
-    bool big_endian = outline->header.big_endian;
-    unsigned word = outline->header.wide ? 8 : 4;
-    const uint8_t *bytes = take_bytes(&note, 2 * (uint64_t)word);
-    uint64_t count = bytes == NULL ? 0 : load_number(bytes, word, big_endian);
+    struct nt_file list;
+    struct nt_file_mapping mapping;
 
-    for (uint64_t i = 0; i < count && (bytes = take_bytes(&note, 3 * (uint64_t)word)) != NULL;
-         i++) {
-        uint64_t start = load_number(bytes, word, big_endian);
-        uint64_t end = load_number(bytes + word, word, big_endian);
-        struct address_range range = {start, end > start ? end - start : 0, 0};
+    nt_file_open(&list, note, &outline->header);
+    while (nt_file_next(&list, &mapping)) {
+        struct address_range range = {.address = mapping.start, .size = mapping.size};
 
         if (!address_ranges_add(&outline->files, &range))
             return false;

@@ -1,9 +1,10 @@
 /*
- * The small things that everything stands on: bounds, numbers, UUIDs, digests.
+ * The small things that everything stands on: bounds, numbers, UUIDs, digests, sorted arrays.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/uuid.h"
@@ -246,11 +247,33 @@ START_TEST(test_digest_in_parts)
 }
 END_TEST
 
+/* Of every number of items, whose keys are 10, 20 and so on, and of every key near these. */
+START_TEST(test_count_up_to)
+{
+    struct {
+        uint64_t key;
+        char rest[5];
+    } items[9] = {{0}};
+
+    for (size_t i = 0; i < 9; i++)
+        items[i].key = 10 * (i + 1);
+    for (size_t count = 0; count <= 9; count++) {
+        for (uint64_t key = 0; key <= 110; key++) {
+            size_t expected = (size_t)key / 10 < count ? (size_t)key / 10 : count;
+
+            ck_assert_uint_eq(array_count_up_to(items, count, sizeof(items[0]), key), expected);
+        }
+        ck_assert_uint_eq(array_count_up_to(items, count, sizeof(items[0]), UINT64_MAX), count);
+    }
+    ck_assert_uint_eq(array_count_up_to(NULL, 0, sizeof(items[0]), 1), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_buffer,
                 test_byte_orders, test_leb128, test_uuid_text, test_uuid_refuses,
-                test_digest_is_canonical, test_digest_in_parts);
+                test_digest_is_canonical, test_digest_in_parts, test_count_up_to);
     return suite_main("bytes", all);
 }

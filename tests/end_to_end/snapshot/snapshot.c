@@ -17,6 +17,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define FUNCTIONS 60
@@ -238,7 +239,9 @@ static void check_snapshot(const char *target, const char *work, const char *opt
 
 /* ---- tests: what is taken ---- */
 
-/* Images of all kinds, of which a process writes the same. */
+/* Images of all kinds, of which a process writes the same. Where not all are run, those in even
+ * places are left to older compilers, and those in odd ones, which not all of these know, to the
+ * latest. */
 static const struct variant {
     const char *label;
     const char *clangs; /* NULL: all */
@@ -246,8 +249,8 @@ static const struct variant {
     const char *program_options;
 } variants[] = {
     {"pie", NULL, "", ""},
-    {"no-pie", NULL, "", "-no-pie"},
     {"mcdc", "19 22", "-fcoverage-mcdc", ""},
+    {"no-pie", NULL, "", "-no-pie"},
     {"bytes", "19 22", "-mllvm -enable-single-byte-coverage=true", ""},
     {"relocated", NULL, RELOCATED, ""},
     {"correlated", "19 22", "-mllvm -profile-correlate=binary", ""},
@@ -284,7 +287,8 @@ static void check_variant(const struct variant *variant)
 START_TEST(test_stopped)
 {
     const struct variant *variant = &variants[_i];
-    if (!is_for_clang(variant)) {
+    unsigned latest = strcmp(clang_version, "22") == 0;
+    if (!is_for_clang(variant) || !rounds_have((unsigned)_i + latest, 2)) {
         return;
     }
     make(text_format("snapshot-%s", variant->label), variant->options, variant->program_options);
@@ -432,6 +436,24 @@ START_TEST(test_same_number)
     file_write_text(name, "not a profile");
     covsplit_run_words(place, 0, snapshot_words(of_core(core), "taken", ""));
     ck_assert_uint_eq(file_size(name), strlen("not a profile"));
+}
+END_TEST
+
+/* What overwrites a file that is loaded, rather than replacing it, also changes memory. */
+START_TEST(test_overwritten)
+{
+    make("snapshot-overwritten", "", "");
+    pid_t process = start_stopped("original", "run");
+    const char *words = snapshot_words(of_process(process), "taken", "");
+    struct contents library = file_read(path_join(place, "original/libfirst.so"));
+    ck_assert_str_eq(covsplit_run_words(place, 0, words).errors, "");
+    usleep(200000);
+    file_write(path_join(place, "original/other"), library.data, library.size);
+    ck_assert_str_eq(covsplit_run_words(place, 0, words).errors, "");
+    file_write(path_join(place, "original/libfirst.so"), library.data, library.size);
+    assert_contains(covsplit_run_words(place, 0, words).errors,
+                    "libfirst.so: its file was written to after process ");
+    end(process);
 }
 END_TEST
 
@@ -614,7 +636,7 @@ START_TEST(test_virtual_tables)
     ck_assert_int_eq(waitpid(process, &(int){0}, WUNTRACED), process);
     const char *errors = covsplit_assert(1, place, "snapshot", "--pid",
                                          text_format("%d", (int)process), "-o", "out", NULL);
-    assert_contains(errors, "app: records virtual tables");
+    assert_contains(errors, "app: has value profiling of vtables");
     ck_assert_uint_eq(directory_list(path_join(place, "out")).count, 0);
     end(process);
 }
@@ -643,7 +665,7 @@ START_TEST(test_refusals)
     ck_assert_int_eq(waitid(P_PID, (id_t)process, &info, WEXITED | WNOWAIT), 0);
     errors = covsplit_assert(1, place, "snapshot", "--pid", text_format("%d", (int)process), "-o",
                              "out", NULL);
-    assert_contains(errors, "ended, or executed another program");
+    assert_contains(errors, "has no memory: it has exited");
     end(process);
     ck_assert_uint_eq(directory_list(path_join(place, "out")).count, 0);
 }
@@ -655,7 +677,7 @@ int main(int argument_count, char **arguments)
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
     suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_same_number,
-                test_continuous, test_replaced, test_reports);
+                test_overwritten, test_continuous, test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
                 test_refusals);
