@@ -103,6 +103,10 @@ static bool keep_of_unknown_version(struct planning *planning, enum section_kind
     if (version != 0 && (version < PROFILE_VERSION_MIN || version > PROFILE_VERSION_MAX))
         return image_plan_keep(planning->plan, kind, PROFILE_VERSION_UNKNOWN, version,
                                PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
+    if (version == 0)
+        return image_plan_keep(planning->plan, kind,
+                               "the image does not tell the version of its raw profiles; keep "
+                               "__llvm_profile_raw_version, and link without LTO of the runtime");
     return image_plan_keep(planning->plan, kind,
                            "the version of its raw profiles is not known to covsplit");
 }

@@ -172,9 +172,10 @@ static const struct option_description export_options[] = {
 static const struct option_description snapshot_options[] = {
     VALUE(OPTION_PROCESS, NUMBER, "pid", NO_LETTER, "PID",
           "take the profiles out of this running process", .minimum = 1, .maximum = INT32_MAX,
-          .repeats = true, .excludes = OPTION_CORE),
+          .repeats = true, .takes_operands = true, .excludes = OPTION_CORE),
     VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
-          "take the profiles out of this core or minidump", .repeats = true),
+          "take the profiles out of this core or minidump", .repeats = true,
+          .takes_operands = true),
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
           .required = true),
     SIDECARS("a sidecar, or a directory of them"),
@@ -360,14 +361,15 @@ static const struct command commands[] = {
      "writes the profile that the program itself would write at that moment. The process is\n"
      "not stopped, and need not cooperate. DIR is created if it does not exist; 'covsplit merge'\n"
      "can read it. Profiles are named IMAGE.UUID.PID.profraw, with the first 8 digits of the\n"
-     "UUID. A core may be compressed by zstd; '-' is a core on standard input.\n"
+     "UUID. A core may be compressed by zstd; '-' is a core on standard input. More PIDs or\n"
+     "cores may follow the first: --pid $(pidof daemon), --core cores/*.\n"
      "\n"
      "The module's file says where the counters are, if it is still the build that was loaded;\n"
      "otherwise its sidecar does, which is searched for by UUID in these places:\n"
      "  IMAGE.covsplit, and the *.covsplit files in the directory of IMAGE\n"
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
-     OPTIONS(snapshot_options), NULL, 0, 0, command_snapshot},
+     OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
     {"export", "Convert sidecars to objects that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",

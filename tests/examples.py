@@ -115,10 +115,11 @@ def check_sizes(readme, found):
 
 
 def run_device(work, environment):
-    source, place = EXAMPLES / "device", work / "device"
+    # The directories are those of an installed covsplit.
+    source, place = EXAMPLES / "device", work / "share/doc/covsplit/examples/device"
     shutil.copytree(source, place)
+    shutil.copytree(EXAMPLES.parent.parent / "device", work / "share/covsplit/device")
     readme = (source / "README.md").read_text()
-    environment = {**environment, "MAKEFLAGS": f"DEVICE={EXAMPLES.parent.parent / 'device'}"}
     build, reports, found = place / "build", [], {}
 
     for number, commands in enumerate(re.findall(r"```sh\n(.*?)```", readme, re.S)):

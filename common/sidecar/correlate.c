@@ -476,6 +476,21 @@ static bool check_stub(const struct sidecar *sidecar, const struct profile *prof
                      name, sidecar_name(sidecar));
 }
 
+/* The tripwire is the last part that the image writes. If something else is there, bytes before it
+ * were lost or added on the way, and the counters are not in their places. */
+static bool check_tripwire(const struct sidecar *sidecar, const struct profile *profile,
+                           const char *name, struct error *error)
+{
+    const struct sidecar_section *names = sidecar_find(sidecar, SECTION_NAMES);
+
+    return !profile->lightweight || names == NULL || names->copied ||
+           profile_lacks_names(profile) ||
+           error_set(error,
+                     "%s: damaged: bytes before its names are missing, or too many; copy it again, "
+                     "or run the program again",
+                     name);
+}
+
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
@@ -504,7 +519,8 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
                          "; give the sidecar of the image that wrote it",
                          name, profile->header.num_counters, profile->header.num_bitmap_bytes,
                          sidecar_name(sidecar), counters, items_in(sidecar, SECTION_BITMAP, 1));
-    return check_stub(sidecar, profile, name, error);
+    return check_stub(sidecar, profile, name, error) &&
+           check_tripwire(sidecar, profile, name, error);
 }
 
 /* ---- applying ---- */

@@ -80,13 +80,12 @@ static bool check_counters(const struct dump *dump, const struct correlation *co
         return true;
     if (size != 1 && are_plausible(dump->counters, size, !big_endian, &other))
         return error_set(error,
-                         "%s: its numbers are %s-endian, but its image is not; copy the bytes as "
+                         "%s: its counters are %s-endian, but its image is not; copy the bytes as "
                          "they are in memory",
                          name, big_endian ? "little" : "big");
     return error_set(error,
-                     "%s: at byte %" PRIu64 " is no counter but a number that no program reaches; "
-                     "copy the memory of this image's counters, from where it is loaded (covsplit "
-                     "show --map)",
+                     "%s: the value at byte %" PRIu64 " cannot be a counter; copy the counters of "
+                     "this image from where it is loaded ('covsplit show --map')",
                      name, offset);
 }
 

@@ -98,6 +98,13 @@ static bool read_tables(struct elf_image *image, struct error *error)
     return true;
 }
 
+bool elf_segment_is_aligned(const GElf_Phdr *phdr)
+{
+    return phdr->p_align <= 1 ||
+           (is_power_of_two(phdr->p_align) &&
+            (phdr->p_filesz == 0 || (phdr->p_vaddr - phdr->p_offset) % phdr->p_align == 0));
+}
+
 static bool is_apart_from(const GElf_Phdr *phdr, const GElf_Phdr *others, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -146,8 +153,7 @@ static bool check_segments(const struct elf_image *image, struct error *error)
                              "%s: runs in the upper half of the address space, as 64-bit kernels "
                              "do, which covsplit cannot split; merge its full profiles instead",
                              image->path);
-        if (phdr->p_align > 1 && (!is_power_of_two(phdr->p_align) ||
-                                  (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0))
+        if (!elf_segment_is_aligned(phdr))
             return refuse(image, error, "a segment is not aligned");
         is_loadable = true;
     }

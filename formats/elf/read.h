@@ -68,6 +68,9 @@ bool elf_section_in_file(const GElf_Shdr *shdr);
 /* Index of the PT_LOAD segment whose part in the file holds all of [address, address + size);
  * NO_INDEX if there is none. */
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size);
+/* Whether the address of a segment and its offset in the file agree with its alignment. Where it
+ * has no bytes in the file, the offset means nothing; GNU ld makes it 0. */
+bool elf_segment_is_aligned(const GElf_Phdr *phdr);
 /* Whether the PT_LOAD segments are apart in memory and, unless the image is an executable, in
  * ascending order. */
 bool elf_segments_are_apart(const struct elf_image *image, const GElf_Phdr *phdrs, size_t count);

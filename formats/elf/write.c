@@ -361,9 +361,7 @@ static bool segments_hold_together(const struct tables *tables, uint64_t size)
 
         if (!range_within(phdr->p_offset, phdr->p_filesz, 0, size))
             return false;
-        if (phdr->p_type != PT_LOAD)
-            continue;
-        if (phdr->p_align > 1 && (phdr->p_vaddr - phdr->p_offset) % phdr->p_align != 0)
+        if (phdr->p_type == PT_LOAD && !elf_segment_is_aligned(phdr))
             return false;
     }
     return elf_segments_are_apart(&state->image, tables->phdrs, state->new_phnum);

@@ -339,6 +339,23 @@ static bool check_options(const struct parsed_options *parsed, struct error *err
     return true;
 }
 
+/* Makes all operands values of the option that takes them, if that is given. */
+static bool hand_over_operands(struct parsed_options *parsed, struct error *error)
+{
+    for (size_t i = 0; i < parsed->command->option_count; i++) {
+        const struct option_description *option = &parsed->command->options[i];
+
+        if (!option->takes_operands || !parsed->values[option->id].given)
+            continue;
+        for (size_t operand = 0; operand < parsed->operand_count; operand++) {
+            if (!set_value(option, parsed->operands[operand], parsed, error))
+                return false;
+        }
+        parsed->operand_count = 0;
+    }
+    return true;
+}
+
 static bool check_operands(const struct parsed_options *parsed, struct error *error)
 {
     const struct command *command = parsed->command;
@@ -373,7 +390,8 @@ enum parse_result parse_options(const struct command *command, int count, char *
     if (parse_arguments(&cursor, parsed, error)) {
         if (parsed->values[OPTION_HELP].given)
             result = PARSE_HELP;
-        else if (check_options(parsed, error) && check_operands(parsed, error))
+        else if (check_options(parsed, error) && hand_over_operands(parsed, error) &&
+                 check_operands(parsed, error))
             result = PARSE_DONE;
     }
     if (result != PARSE_DONE)

@@ -97,6 +97,7 @@ struct option_description {
     const char *const *words;  /* words only: the accepted words; ends with NULL */
     bool required;
     bool repeats;            /* texts and numbers: it may be given several times */
+    bool takes_operands;     /* with `repeats`: if it is given, operands are more values of it */
     enum option_id excludes; /* an option that cannot be given together with this one */
 };
 

@@ -47,7 +47,7 @@ static const char *load_text(const struct sidecar_facts *facts)
         return "at the linked address";
     return facts->format == IMAGE_ELF
                ? "anywhere: LOAD is its first address in gdb's 'info proc mappings', less the "
-                 "linked one (0 as a rule)"
+                 "linked one (usually 0)"
                : "perhaps elsewhere: LOAD is the distance from the linked address";
 }
 

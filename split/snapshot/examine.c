@@ -29,10 +29,22 @@ struct examination {
 
 /* ---- file and sidecar ---- */
 
+/* Whether the file was changed when the process was running. Its start is known to a hundredth of a
+ * second. */
+static bool is_newer(const struct memory *memory, const struct input *file)
+{
+    const struct timespec *start = &memory->start, *changed = &file->status.st_mtim;
+    int64_t seconds = (int64_t)changed->tv_sec - start->tv_sec;
+
+    return start->tv_sec != 0 &&
+           (seconds > 1 ||
+            (seconds >= 0 && seconds * 1000 + (changed->tv_nsec - start->tv_nsec) / 1000000 > 100));
+}
+
 /* Opens the module's file, and keeps it if it is the build that is in memory. */
 static void open_file(struct examination *examination)
 {
-    const struct module *module = examination->module;
+    struct module *module = examination->module;
     struct input *file = &examination->file;
     bool is_same;
     struct uuid uuid;
@@ -42,6 +54,7 @@ static void open_file(struct examination *examination)
         return;
     uuid = elf_file_uuid(file->bytes);
     examination->has_file = module->uuid.size != 0 ? uuid_equal(&uuid, &module->uuid) : is_same;
+    module->is_newer = examination->has_file && is_newer(examination->memory, file);
     if (examination->has_file)
         return;
     input_close(file);

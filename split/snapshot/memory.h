@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
@@ -68,10 +69,11 @@ struct memory_operations {
 /* A target. Its own kind of struct starts with it. */
 struct memory {
     const struct memory_operations *operations;
-    char *name;       /* in messages: "process 4711", or the path of a core */
-    uint64_t process; /* its number, for the names of outputs; 0: unknown */
-    bool is_running;  /* its memory changes while it is read */
-    bool is_cut;      /* it ends early: memory is missing that should be in it */
+    char *name;            /* in messages: "process 4711", or the path of a core */
+    uint64_t process;      /* its number, for the names of outputs; 0: unknown */
+    bool is_running;       /* its memory changes while it is read */
+    struct timespec start; /* if it runs: since when; tv_sec is 0 if that is not known */
+    bool is_cut;           /* it ends early: memory is missing that should be in it */
     /* Why modules may be missing in the list; "" if none are. */
     struct error lack;
     /* A raw profile is mapped into it, as in continuous mode (%c), in which counters are not where

@@ -23,6 +23,9 @@ struct module {
     size_t load_count;
     uint64_t bias;    /* address in memory - address in the file, modulo 2^64 */
     struct uuid uuid; /* the GNU build ID in memory; size 0: none */
+    /* Its file was written to after the process had started. If it was loaded before that, its
+     * memory is no longer what was loaded. */
+    bool is_newer;
 };
 
 enum module_state {

@@ -58,6 +58,14 @@ static bool not_permitted(const struct process *process, int number, struct erro
                            process->memory.name);
 }
 
+static bool has_no_memory(const struct process *process, struct error *error)
+{
+    return error_set(error,
+                     "%s: has no memory: it has exited, or is a thread of the kernel; give the "
+                     "number of a running process",
+                     process->memory.name);
+}
+
 static bool has_ended(const struct process *process, struct error *error)
 {
     return error_set(error,
@@ -294,13 +302,48 @@ static bool find_modules(struct process *process, struct error *error)
     fclose(maps);
     memory_sort_modules(&process->memory);
     if (done && process->memory.module_count == 0)
-        return error_set(error,
-                         "%s: has no program in memory: it is exiting, or a thread of the kernel",
-                         process->memory.name);
+        return has_no_memory(process, error);
     return done;
 }
 
 /* ---- opening ---- */
+
+/* Takes the 22nd field off /proc/PID/stat, which is in ticks since the machine was started. The
+ * second one is a name in parentheses, in which anything can be. */
+static bool read_ticks(const struct process *process, uint64_t *ticks)
+{
+    char text[1024];
+    const char *field;
+    int fd = open_below(process, "stat");
+    ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+
+    if (fd >= 0)
+        close(fd);
+    if (size < 0)
+        return false;
+    text[size] = '\0';
+    field = strrchr(text, ')');
+    for (int i = 2; field != NULL && i < 22; i++)
+        field = strchr(field + 1, ' ');
+    return field != NULL && sscanf(field, "%" SCNu64, ticks) == 1;
+}
+
+/* If it cannot be found out, it stays unknown. */
+static void find_start(struct process *process)
+{
+    int64_t second = 1000000000, nanoseconds;
+    long rate = sysconf(_SC_CLK_TCK);
+    struct timespec now, running;
+    uint64_t ticks;
+
+    if (rate <= 0 || !read_ticks(process, &ticks) || ticks > INT64_MAX / 1000000000 ||
+        clock_gettime(CLOCK_REALTIME, &now) != 0 || clock_gettime(CLOCK_BOOTTIME, &running) != 0)
+        return;
+    nanoseconds = (int64_t)now.tv_sec * second + now.tv_nsec -
+                  ((int64_t)running.tv_sec * second + running.tv_nsec) +
+                  (int64_t)ticks * (second / rate);
+    process->memory.start = (struct timespec){nanoseconds / second, nanoseconds % second};
+}
 
 static bool open_files(struct process *process, struct error *error)
 {
@@ -314,6 +357,8 @@ static bool open_files(struct process *process, struct error *error)
                              ? "; give the number of a running process"
                              : ", or /proc is not mounted");
     process->descriptor = open_below(process, "mem");
+    if (process->descriptor < 0 && errno == ESRCH)
+        return has_no_memory(process, error);
     return process->descriptor >= 0 || cannot_read(process, errno, error);
 }
 
@@ -332,8 +377,10 @@ struct memory *process_open(uint64_t number, struct error *error)
     process->directory = process->descriptor = -1;
     if (process->memory.name == NULL)
         error_out_of_memory(error, name, sizeof(name));
-    else if (open_files(process, error) && find_modules(process, error))
+    else if (open_files(process, error) && find_modules(process, error)) {
+        find_start(process);
         return &process->memory;
+    }
     close_process(&process->memory);
     return NULL;
 }

@@ -95,6 +95,11 @@ static void add_module(struct snapshot *snapshot, struct memory *memory, size_t 
     if (finding == FINDING_PROFILE &&
         !place_profile(&snapshot->place, memory, &module, &taken.profile, path, &error))
         finding = FINDING_FAILED;
+    if (finding == FINDING_PROFILE && module.is_newer)
+        message_warning("%s: its file was written to after %s had started; if it was loaded "
+                        "before that, its counts are lost, and %s is of the new file; start the "
+                        "program again, and replace files by a rename",
+                        module.name, memory->name, path);
     snapshot->written += finding == FINDING_PROFILE;
     snapshot->unknown += finding == FINDING_UNKNOWN;
     snapshot->has_failed |= finding == FINDING_FAILED;

@@ -153,7 +153,7 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
                            taking->pointer_size, taking->error))
         return taking->error->message[0] == '\0' &&
                error_set(taking->error,
-                         "%s: the variables that say where its counters are are not in %s: %s",
+                         "%s: the variables with the place of its counters are not in %s: %s",
                          taking->module->name, taking->memory->name,
                          taking->memory->operations->absent_because);
     bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->header.big_endian);

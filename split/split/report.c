@@ -88,9 +88,9 @@ void split_warn_of_sections(const struct slice_split *split)
     if (is_for_debug_info(split->plan))
         split_warn(
             split->job,
-            "%s: %sthe image was built with -profile-correlate=debug-info: data and names are "
-            "in its debug information; merge its profiles with 'llvm-profdata merge "
-            "--debug-info=%s'",
+            "%s: %sneither data nor names are in sections of their own: either the image was "
+            "built with -profile-correlate=debug-info (then merge its profiles with "
+            "'llvm-profdata merge --debug-info=%s'), or a linker script puts them into others",
             split->image.path, removed == 0 ? "nothing to take out: " : "",
             split->job->output_path);
     else if (removed == 0 && !split->plan->already_split)

@@ -159,6 +159,39 @@ START_TEST(test_repeated_option)
 }
 END_TEST
 
+/* Operands are more values of the option that takes them, checked as its values are; without that
+ * option they stay operands. */
+START_TEST(test_option_takes_operands)
+{
+    struct option_description options[OPTION_TABLE_SIZE];
+    struct command command = optional;
+    struct parsed_options parsed;
+    struct error error;
+
+    memcpy(options, table, sizeof(table));
+    for (size_t i = 0; i < OPTION_TABLE_SIZE; i++) {
+        bool takes = options[i].id == OPTION_IMAGE || options[i].id == OPTION_LEVEL;
+        options[i].repeats |= takes;
+        options[i].takes_operands = takes;
+        if (options[i].id == OPTION_IMAGE)
+            options[i].excludes = OPTION_LEVEL;
+    }
+    command.options = options;
+    ck_assert_int_eq(parse(&command, "-i a b -v c -i d", &parsed, &error), PARSE_DONE);
+    static const char *const in_order[] = {"a", "d", "b", "c"};
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_str_eq(option_text_at(&parsed, OPTION_IMAGE, i), in_order[i]);
+    ck_assert_ptr_null(option_text_at(&parsed, OPTION_IMAGE, 4));
+    ck_assert_uint_eq(parsed.operand_count, 0);
+    parsed_options_free(&parsed);
+    ck_assert_int_eq(parse(&command, "-v a b", &parsed, &error), PARSE_DONE);
+    ck_assert_uint_eq(parsed.operand_count, 2);
+    parsed_options_free(&parsed);
+    expect_wrong(&command, "--level 2 3 x", "'--level x' is not a number from 1 to 19");
+    expect_wrong(&command, "-i a ''", "the value of '--image' is empty");
+}
+END_TEST
+
 START_TEST(test_every_form_of_a_value)
 {
     static const char *const lines[] = {
@@ -481,8 +514,9 @@ END_TEST
 int main(void)
 {
     TCase *values = tcase_create("values");
-    suite_tests(values, test_repeated_option, test_every_form_of_a_value,
-                test_values_may_look_like_options, test_flags_and_operands_mix, test_nothing_given,
+    suite_tests(values, test_repeated_option, test_option_takes_operands,
+                test_every_form_of_a_value, test_values_may_look_like_options,
+                test_flags_and_operands_mix, test_nothing_given,
                 test_command_line_of_another_program, test_typed_values, test_sizes);
     TCase *errors = tcase_create("usage errors");
     suite_tests(errors, test_unknown_options, test_abbreviated_options,

@@ -131,6 +131,13 @@ static const struct row rows[] = {
      .linker = "bfd",
      .link_options = "--build-id=sha1 -z max-page-size=65536",
      .flash_min = 1000},
+    /* The segment of zeros has the offset 0. */
+    {.name = "GNU ld, zeros last",
+     .clang = "19",
+     .linker = "bfd",
+     .before = "    .bss (NOLOAD)",
+     .flash_min = 1000,
+     .load_min = 1000},
     {.name = "no build ID",
      .clang = "19",
      .linker = "lld",
@@ -241,6 +248,12 @@ static const struct row rows[] = {
                  {"> RAM AT > MIRROR AT > FLASH", "> RAM AT > FLASH"},
                  {"ENTRY(reset)", "ENTRY(reset_loaded)\nreset_loaded = reset - 0x00400000;"}},
      .load_min = 900},
+    {.name = "the runtime too is compiled for LTO",
+     .clang = "19",
+     .linker = "lld",
+     .options = "-flto",
+     .names = "keep __llvm_profile_raw_version, and link without LTO of the runtime",
+     .data = "keep __llvm_profile_raw_version, and link without LTO of the runtime"},
     {.name = "an overlay",
      .clang = "19",
      .linker = "lld",
@@ -514,6 +527,24 @@ START_TEST(test_firmware)
 }
 END_TEST
 
+/* A script that puts data and names among others is no build with -profile-correlate=debug-info. */
+START_TEST(test_hidden)
+{
+    static const struct row row = {
+        .name = "hidden",
+        .clang = "19",
+        .linker = "lld",
+        .changes = {{"__llvm_prf_data : ALIGN(8)", ".data_too : ALIGN(8)"},
+                    {"__llvm_prf_names : ALIGN(8)", ".names : ALIGN(8)"}}};
+    char *scratch = scratch_create("firmware");
+
+    build(&row, scratch);
+    assert_contains(
+        covsplit_run_words(scratch, 0, "split -o split.elf --sidecar side app.elf").errors,
+        "or a linker script puts them into others");
+}
+END_TEST
+
 /* Where the kernels of 64-bit processors are, addresses are sign-extended, in code too. */
 START_TEST(test_upper_half)
 {
@@ -537,6 +568,6 @@ int main(void)
     TCase *all = suite_case("firmware", 120, NULL);
 
     suite_loops(all, ROWS, test_firmware);
-    suite_tests(all, test_upper_half);
+    suite_tests(all, test_upper_half, test_hidden);
     return suite_main("firmware", all);
 }

@@ -74,6 +74,11 @@ static const struct look looks[] = {
                  "unsigned sum = 0; for (const char *c = __llvm_profile_begin_names(); c < end();"
                  " c++) sum = sum * 31 + (unsigned char)*c; printf(\"%u\\n\", sum);"),
      "", true},
+    {"records walked by a function with a name like one of the device library",
+     DECLARE WALK "__attribute__((noinline)) int covsplit_device_records(void)\n"
+                  "{ return walk(__llvm_profile_begin_data(), __llvm_profile_end_data()); }\n" MAIN(
+                      "printf(\"%d\\n\", covsplit_device_records());"),
+     "", true},
     {"what the runtime offers",
      DECLARE MAIN("__llvm_profile_reset_counters();"
                   "char *buffer = malloc(__llvm_profile_get_size_for_buffer());"

@@ -234,14 +234,15 @@ START_TEST(test_other_memory)
     }
     if (!are_bytes) {
         file_write(path_join(directory, "other.bin"), counters.data, counters.size);
-        assert_refused(directory, words, "other.bin: its numbers are ");
+        assert_refused(directory, words, "other.bin: its counters are ");
     }
     contents_free(&counters);
     counters = file_read(path_join(directory, "counters.bin"));
     counters.data[counters.size - 1] = counters.data[counters.size - 8] = 0x7f;
     file_write(path_join(directory, "other.bin"), counters.data, counters.size);
     assert_refused(directory, words,
-                   text_format("other.bin: at byte %zu is no counter", (size_t)counters.size - 8));
+                   text_format("other.bin: the value at byte %zu cannot be a counter",
+                               (size_t)counters.size - 8));
     contents_free(&counters);
 }
 END_TEST

@@ -155,6 +155,12 @@ START_TEST(test_cuts)
     assert_refused("mkfifo pipe; head -c 20 14.light >pipe & "
                    "$covsplit merge $store -o no.profraw pipe; status=$?; rm pipe; exit $status",
                    "pipe", "cut short in its header: at least ");
+    /* What was lost in the middle is not made up for by what follows. */
+    assert_refused("(head -c 240 19.light; tail -c +249 19.light; printf 'the end\\n') >lost\n"
+                   "$covsplit merge $store -o no.profraw 19.light lost",
+                   "lost", "damaged: bytes before its names are missing");
+    assert_refused("$covsplit correlate $store -o no.profraw lost", "lost",
+                   "damaged: bytes before its names are missing");
     /* One that is cut short among good ones is left out on request. */
     assert_contains(script(0, "head -c 150 19.light | $covsplit merge $store --failure-mode=all "
                               "-o kept.profraw 14.light -\n"

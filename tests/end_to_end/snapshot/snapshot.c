@@ -439,6 +439,24 @@ START_TEST(test_same_number)
 }
 END_TEST
 
+/* What overwrites a file that is loaded, rather than replacing it, also changes memory. */
+START_TEST(test_overwritten)
+{
+    make("snapshot-overwritten", "", "");
+    pid_t process = start_stopped("original", "run");
+    const char *words = snapshot_words(of_process(process), "taken", "");
+    struct contents library = file_read(path_join(place, "original/libfirst.so"));
+    ck_assert_str_eq(covsplit_run_words(place, 0, words).errors, "");
+    usleep(200000);
+    file_write(path_join(place, "original/other"), library.data, library.size);
+    ck_assert_str_eq(covsplit_run_words(place, 0, words).errors, "");
+    file_write(path_join(place, "original/libfirst.so"), library.data, library.size);
+    assert_contains(covsplit_run_words(place, 0, words).errors,
+                    "libfirst.so: its file was written to after process ");
+    end(process);
+}
+END_TEST
+
 /* Counters that are in a mapped profile are taken from there. */
 START_TEST(test_continuous)
 {
@@ -560,6 +578,10 @@ START_TEST(test_reports)
     outcome = covsplit_run_words(place, 0, snapshot_words(targets, "taken", ""));
     ck_assert_uint_eq(outcome.output_size + outcome.errors_size, 0);
     ck_assert_uint_eq(directory_list(path_join(place, "taken")).count, 2 * PROFILES);
+    /* As in --pid $(pidof app). */
+    targets = text_format("%s %d", of_process(first), (int)second);
+    covsplit_run_words(place, 0, snapshot_words(targets, "listed", ""));
+    ck_assert_uint_eq(directory_list(path_join(place, "listed")).count, 2 * PROFILES);
     end(first);
     end(second);
 }
@@ -618,7 +640,7 @@ START_TEST(test_virtual_tables)
     ck_assert_int_eq(waitpid(process, &(int){0}, WUNTRACED), process);
     const char *errors = covsplit_assert(1, place, "snapshot", "--pid",
                                          text_format("%d", (int)process), "-o", "out", NULL);
-    assert_contains(errors, "app: records virtual tables");
+    assert_contains(errors, "app: has value profiling of vtables");
     ck_assert_uint_eq(directory_list(path_join(place, "out")).count, 0);
     end(process);
 }
@@ -647,7 +669,7 @@ START_TEST(test_refusals)
     ck_assert_int_eq(waitid(P_PID, (id_t)process, &info, WEXITED | WNOWAIT), 0);
     errors = covsplit_assert(1, place, "snapshot", "--pid", text_format("%d", (int)process), "-o",
                              "out", NULL);
-    assert_contains(errors, "ended, or executed another program");
+    assert_contains(errors, "has no memory: it has exited");
     end(process);
     ck_assert_uint_eq(directory_list(path_join(place, "out")).count, 0);
 }
@@ -659,7 +681,7 @@ int main(int argument_count, char **arguments)
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
     suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_same_number,
-                test_continuous, test_replaced, test_reports);
+                test_overwritten, test_continuous, test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
                 test_refusals);
