@@ -13,6 +13,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define FUNCTIONS 60
@@ -22,7 +23,8 @@
 
 static const char *clang_version;
 
-/* Kinds of images and of instrumentation, each with one of the other. */
+/* Kinds of images and of instrumentation, each with one of the other. Of those that all compilers
+ * have, the oldest and the latest compiler have every second each where not all rounds are run. */
 static const struct row {
     enum link_kind kind;
     enum language language;
@@ -219,7 +221,9 @@ static void check_counters(const char *directory, const char *image)
 START_TEST(test_same_bytes)
 {
     const struct row *row = &rows[_i];
-    if (atoi(clang_version) < row->clang_min) {
+    unsigned latest = strcmp(clang_version, "22") == 0;
+    if (atoi(clang_version) < row->clang_min ||
+        (row->clang_min == 14 && !rounds_have((unsigned)_i + latest, 2))) {
         return;
     }
     struct program program = program_of(row);

@@ -10,6 +10,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
+#include "tests/support/raw_profile.h"
 #include "tests/support/run_files.h"
 #include "tests/support/suite.h"
 
@@ -92,6 +93,19 @@ START_TEST(test_threads)
 }
 END_TEST
 
+/* Where the last counter of the profile begins in its file. */
+static size_t last_counter(const char *path)
+{
+    struct raw_profile profile;
+    struct verdict verdict = {0};
+    ck_assert(raw_profile_read(path, &profile, &verdict));
+    verdict_assert(&verdict, path);
+    const uint8_t *end = profile.counters.data + profile.counters.size;
+    size_t offset = (size_t)(end - profile.file.data) - (size_t)profile.counter_size;
+    raw_profile_free(&profile);
+    return offset;
+}
+
 /* More conversions than the cache keeps: those that were read stay good, those that went come back.
  */
 START_TEST(test_many_files)
@@ -99,12 +113,13 @@ START_TEST(test_many_files)
     struct command command = run_files_command(&files);
     char *directory = sample_directory(&files.sample);
     struct contents contents = file_read(files.light);
+    size_t counter = last_counter(files.light);
     text_list_add(&command.arguments, files.opener);
     text_list_add(&command.arguments, "threads");
     for (unsigned i = 0; i < 20; i++) {
         char *copy = text_format("%s/%u.profraw", directory, i);
-        /* The last counter, so that each is another one. */
-        contents.data[contents.size - 8] = (uint8_t)i;
+        /* So that each is another one. */
+        contents.data[counter] = (uint8_t)i;
         file_write(copy, contents.data, contents.size);
         char *correlated = text_format("%s/%u.full", directory, i);
         covsplit_assert(0, NULL, "correlate", "--store", files.store, "-o", correlated, copy, NULL);
@@ -121,11 +136,12 @@ START_TEST(test_few_descriptors)
 {
     char *directory = sample_directory(&files.sample);
     struct contents contents = file_read(files.light);
+    size_t counter = last_counter(files.light);
     char *all = path_join(directory, "all"), *all_full = path_join(directory, "all.full");
     FILE *file = fopen(all, "wb");
     ck_assert_ptr_nonnull(file);
     for (unsigned i = 100; i < 240; i++) {
-        contents.data[contents.size - 8] = (uint8_t)i;
+        contents.data[counter] = (uint8_t)i;
         file_write(text_format("%s/%u.profraw", directory, i), contents.data, contents.size);
         ck_assert_uint_eq(fwrite(contents.data, 1, contents.size, file), contents.size);
     }
