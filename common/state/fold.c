@@ -197,10 +197,12 @@ static bool finish_batches(const struct gathering *round, struct error *error)
 static bool fold_round(struct folding *folding, size_t first, size_t count, struct error *error)
 {
     struct gathering *round = &folding->gathering;
-    bool done = gathering_start(round, folding->state, folding->existing, first, count, error) &&
-                gathering_visit(round, write_image, folding, error) &&
-                state_sync_folder(folding->state, STATE_IMAGES, error) &&
-                finish_batches(round, error);
+    bool done;
+
+    folding->first = first;
+    done = gathering_start(round, folding->state, folding->existing, first, count, error) &&
+           gathering_visit(round, write_image, folding, error) &&
+           state_sync_folder(folding->state, STATE_IMAGES, error) && finish_batches(round, error);
 
     gathering_free(round);
     return done;
