@@ -140,18 +140,21 @@ static const char *const failure_modes[] = {"any", "all", NULL};
 static const char *const profile_formats[] = {"profraw", "profdata", NULL};
 
 static const struct option_description merge_options[] = {
-    OUTPUT("write to OUT"),
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write to OUT", .excludes = OPTION_INTO),
+    VALUE(OPTION_INTO, TEXT, "into", NO_LETTER, "STATE",
+          "add to the sums in the directory STATE, which is made if it does not exist"),
     VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
           "write profraw or profdata (default: what the name of OUT ends in)",
-          .words = profile_formats),
+          .words = profile_formats, .excludes = OPTION_INTO),
     SIDECARS("a sidecar, or a directory of them"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail if a profile is bad (any; default), or only if all are (all)",
           .words = failure_modes),
-    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)"),
+    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)",
+         .excludes = OPTION_INTO),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
-          "the llvm-profdata that writes the indexed profile"),
+          "the llvm-profdata that writes the indexed profile", .excludes = OPTION_INTO),
     MEMORY_LIMIT,
     THREADS("read with"),
     VERBOSE("print what was read and added, and with which sidecars"),
@@ -279,9 +282,17 @@ static const struct command commands[] = {
     {"merge", "Add up profiles of any images into one file",
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
-     "                      [--format FORMAT] -o OUT PROFILE...",
+     "                      [--format FORMAT] -o OUT PROFILE...\n"
+     "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
+     "                      [--memory-limit SIZE] [-j N] [-v] --into STATE PROFILE...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
-     "below), or @FILE (a list of those, one per line; '@-' is a list on standard input).\n"
+     "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
+     "input).\n"
+     "\n"
+     "A STATE is a directory with the sum of each image's profiles. With --into, PROFILEs are\n"
+     "added to it at once: all that are not bad, or, if the command fails, none. Any number of\n"
+     "commands may add to one STATE at a time. 'merge STATE -o OUT' makes the output.\n"
+     "\n"
      "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
      "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
      "for each image. A profdata file is made from these by llvm-profdata: the one that\n"

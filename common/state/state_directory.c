@@ -245,8 +245,9 @@ static bool make_folder(const char *path, const char *folder, struct error *erro
 /* Whether the name is of something else than a state that another process is creating. */
 static bool is_strange(const char *name)
 {
-    return strcmp(name, STATE_IMAGES) != 0 && strcmp(name, STATE_BATCHES) != 0 &&
-           strcmp(name, STATE_FILE_NAME) != 0 && file_temporary_final_length(name) == 0;
+    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, STATE_IMAGES) != 0 &&
+           strcmp(name, STATE_BATCHES) != 0 && strcmp(name, STATE_FILE_NAME) != 0 &&
+           file_temporary_final_length(name) == 0;
 }
 
 static bool check_empty(const char *path, struct error *error)

@@ -50,6 +50,7 @@ enum option_id {
     OPTION_FAST,
     OPTION_FORMAT,
     OPTION_IMAGE,
+    OPTION_INTO,
     OPTION_JSON,
     OPTION_KEEP_LIST,
     OPTION_LEVEL,
