@@ -165,11 +165,13 @@ static const struct option_description export_options[] = {
           .excludes = OPTION_DEBUG_DIRECTORY),
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
+    FLAG(OPTION_UNION, "union", NO_LETTER, "write one file for all the images",
+         .excludes = OPTION_DEBUG_DIRECTORY),
     SIDECARS("export this sidecar, or those in this directory"),
     STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "also overwrite files that export did not make"),
     MEMORY_LIMIT,
-    VERBOSE("print the paths in --debug-dir, and the images they belong to"),
+    VERBOSE("print the paths in --debug-dir, or what is in the union"),
 };
 
 static const struct option_description snapshot_options[] = {
@@ -383,16 +385,24 @@ static const struct command commands[] = {
      OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
     {"export", "Convert sidecars to objects that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]\n"
+     "       covsplit export --union -o FILE [[--sidecar FILE]... | --store DIR]\n"
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or SIDECAR]...",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
      "start of one, if no other starts with it.\n"
      "\n"
+     "With --union, FILE takes the place of all images together: llvm-cov report FILE. What\n"
+     "several of them have is in it once. Reports are those of '-object A -object B ...', in\n"
+     "the order of the operands; those of stores and --sidecar are in the order of their\n"
+     "UUIDs. Sidecars of images without coverage are ignored; a bad sidecar is an error, and\n"
+     "no FILE is written.\n"
+     "\n"
      "UUIDs are searched for in the *.covsplit files of the current directory, then in the\n"
      "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
-     "directory; -o takes just one.\n" WITH_OPTIONS,
+     "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects and raw profiles",
      "[--memory-limit SIZE] [--json] FILE...\n"
