@@ -30,6 +30,7 @@ ROOMS = {
     "common/codec": "common/base common/llvm",
     "common/sidecar": "common/base common/llvm common/elf_file common/edit common/codec",
     "common/store": "common/base",
+    "common/state": "common/base common/llvm common/codec common/sidecar",
     "formats/machine": "common/base",
     "formats/plan": "common/*",
     "formats/runtime": "common/* formats/machine formats/plan",
