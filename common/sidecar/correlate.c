@@ -673,3 +673,20 @@ bool correlation_write(struct correlation *correlation, const struct sidecar *si
     buffer_free(&relocated);
     return done;
 }
+
+/* ---- with its sidecar ---- */
+
+bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct profile *profile,
+                               const char *name, bytes_sink sink, void *context,
+                               struct error *error)
+{
+    return correlation_write(sidecar == NULL ? NULL : &sidecar->correlation,
+                             sidecar == NULL ? NULL : sidecar->sidecar, profile, name, sink,
+                             context, error);
+}
+
+void profile_sidecar_close(struct profile_sidecar *sidecar)
+{
+    correlation_free(&sidecar->correlation);
+    sidecar_close(sidecar->sidecar);
+}

@@ -88,4 +88,18 @@ bool correlation_write(struct correlation *correlation, const struct sidecar *si
                        const struct profile *profile, const char *name, bytes_sink sink,
                        void *context, struct error *error);
 
+/* A sidecar, and its data for profiles, once that has been needed. */
+struct profile_sidecar {
+    struct sidecar *sidecar;
+    struct correlation correlation;
+};
+
+/* correlation_write with these; NULL for a profile that needs no sidecar. */
+bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct profile *profile,
+                               const char *name, bytes_sink sink, void *context,
+                               struct error *error);
+
+/* Closes and frees what it has. */
+void profile_sidecar_close(struct profile_sidecar *sidecar);
+
 #endif

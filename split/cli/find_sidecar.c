@@ -65,12 +65,6 @@ bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parse
     return only == NULL || sidecars->given.sidecar != NULL;
 }
 
-void profile_sidecar_close(struct profile_sidecar *sidecar)
-{
-    correlation_free(&sidecar->correlation);
-    sidecar_close(sidecar->sidecar);
-}
-
 void profile_sidecars_close(struct profile_sidecars *sidecars)
 {
     profile_sidecar_close(&sidecars->given);
@@ -148,15 +142,6 @@ struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *side
 }
 
 /* ---- use ---- */
-
-bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct profile *profile,
-                               const char *name, bytes_sink sink, void *context,
-                               struct error *error)
-{
-    return correlation_write(sidecar == NULL ? NULL : &sidecar->correlation,
-                             sidecar == NULL ? NULL : sidecar->sidecar, profile, name, sink,
-                             context, error);
-}
 
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
                            const char *name, struct output *output, struct error *error)

@@ -14,14 +14,6 @@
 #include "split/cli/options.h"
 #include "split/cli/sidecar_search.h"
 
-/* A sidecar, and its data for profiles, once that has been needed. */
-struct profile_sidecar {
-    struct sidecar *sidecar;
-    struct correlation correlation;
-};
-
-void profile_sidecar_close(struct profile_sidecar *sidecar);
-
 /* Initialize to {0}; close with profile_sidecars_close. */
 struct profile_sidecars {
     struct sidecar_places places;
@@ -44,12 +36,8 @@ struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *side
 void profile_sidecars_release(const struct profile_sidecars *sidecars,
                               struct profile_sidecar *sidecar);
 
-/* Writes the full raw profile to the sink. The sidecar is NULL for a profile that needs none. */
-bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct profile *profile,
-                               const char *name, bytes_sink sink, void *context,
-                               struct error *error);
-
-/* Appends the full raw profile to the output, after padding with zeros. */
+/* Appends the full raw profile to the output, after padding with zeros. The sidecar is NULL for a
+ * profile that needs none. */
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
                            const char *name, struct output *output, struct error *error);
 

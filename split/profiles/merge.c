@@ -51,17 +51,16 @@ static bool write_profile(void *context, const struct profile *profile, const ch
     return profile_sidecar_write(target->sidecar, profile, name, target->output, error);
 }
 
-static bool write_sum(const struct merge *merge, const struct merge_group *group, struct bytes sum,
-                      struct output *output, struct error *error)
+static bool write_sum(const struct profile_group *group, struct bytes sum, struct output *output,
+                      struct error *error)
 {
-    const char *name = merge_input_name(merge, group->first_input);
     struct profile profile;
 
-    return profile_parse(sum, 0, name, &profile, error) &&
-           profile_sidecar_write(group->sidecar, &profile, name, output, error);
+    return profile_parse(sum, 0, group->name, &profile, error) &&
+           profile_sidecar_write(group->sidecar, &profile, group->name, output, error);
 }
 
-static bool write_read_again(const struct merge *merge, const struct merge_group *group,
+static bool write_read_again(const struct merge *merge, const struct profile_group *group,
                              struct output *output, struct error *error)
 {
     struct target target = {output, group->sidecar};
@@ -73,17 +72,16 @@ static bool write_read_again(const struct merge *merge, const struct merge_group
 
 static bool write_raw(const struct merge *merge, struct output *output, struct error *error)
 {
-    for (size_t i = 0; i < merge->group_count; i++) {
-        const struct merge_group *group = merge->groups[i];
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        const struct profile_group *group = merge->groups.list[i];
 
         if (group->is_temporal)
             return error_set(error,
                              "%s: a temporal profile: a .profraw file cannot hold the order of "
                              "events of several runs; merge into a .profdata file",
-                             merge_input_name(merge, group->first_input));
-        if (group->sum != NULL
-                ? !write_sum(merge, group, profile_sum_combined(group->sum), output, error)
-                : !write_read_again(merge, group, output, error))
+                             group->name);
+        if (group->sum != NULL ? !write_sum(group, profile_sum_combined(group->sum), output, error)
+                               : !write_read_again(merge, group, output, error))
             return false;
     }
     return true;
@@ -128,16 +126,15 @@ static struct output *add_spool(struct spools *spools, const char *path, uint64_
 }
 
 /* Writes a file for each plane of the sum: planes have different weights. */
-static bool spool_sum(const struct merge *merge, const struct merge_group *group, const char *path,
-                      struct spools *spools, struct error *error)
+static bool spool_sum(const struct profile_group *group, const char *path, struct spools *spools,
+                      struct error *error)
 {
     unsigned planes = profile_sum_plane_count(group->sum);
 
     for (unsigned plane = 0; plane < planes; plane++) {
         struct output *file = add_spool(spools, path, UINT64_C(1) << plane, error);
 
-        if (file == NULL ||
-            !write_sum(merge, group, profile_sum_plane(group->sum, plane), file, error) ||
+        if (file == NULL || !write_sum(group, profile_sum_plane(group->sum, plane), file, error) ||
             !output_lend(file, error))
             return false;
     }
@@ -162,7 +159,7 @@ static bool spool_profile(void *context, const struct profile *profile, const ch
 
 /* Value profiles can be in one file, one after the other. Temporal profiles need a file each:
  * llvm-profdata takes all events in a file for those of one run. */
-static bool spool_read_again(const struct merge *merge, const struct merge_group *group,
+static bool spool_read_again(const struct merge *merge, const struct profile_group *group,
                              const char *path, struct spools *spools, struct error *error)
 {
     struct spool_target target = {spools, path, group->sidecar};
@@ -189,10 +186,11 @@ static bool spool_all(const struct merge *merge, const char *path, struct spools
                       struct error *error)
 {
     allow_many_descriptors();
-    for (size_t i = 0; i < merge->group_count; i++) {
-        const struct merge_group *group = merge->groups[i];
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        const struct profile_group *group = merge->groups.list[i];
 
-        if (!(group->sum != NULL ? spool_sum : spool_read_again)(merge, group, path, spools, error))
+        if (!(group->sum != NULL ? spool_sum(group, path, spools, error)
+                                 : spool_read_again(merge, group, path, spools, error)))
             return false;
     }
     return true;
@@ -202,7 +200,7 @@ static bool write_indexed(const struct merge *merge, const struct parsed_options
                           struct output *output, struct error *error)
 {
     char *program = llvm_profdata_find(option_text(options, OPTION_LLVM_PROFDATA),
-                                       merge->groups[0]->version, error);
+                                       merge->groups.list[0]->version, error);
     struct spools spools = {0};
     bool done = program != NULL && spool_all(merge, output->path, &spools, error) &&
                 output_lend(output, error) &&
@@ -258,10 +256,10 @@ static bool report_inputs(const struct merge *merge, struct error *error)
     }
     for (size_t i = 0; i < merge->failure_count; i++)
         message_warning("%s (left out)", merge->failures[i].error.message);
-    if (merge->empty_count != 0 && merge->group_count == 0)
+    if (merge->empty_count != 0 && merge->groups.count == 0)
         return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
                          merge_input_name(merge, merge->first_empty));
-    if (merge->group_count == 0)
+    if (merge->groups.count == 0)
         return error_set(error, "the named directories: no profile to merge; name one that has "
                                 "profiles in it");
     if (merge->empty_count != 0)
@@ -289,9 +287,8 @@ static bool write_output(const struct merge *merge, const struct parsed_options 
 
 /* ---- what was done ---- */
 
-static void print_group(const struct merge *merge, const struct merge_group *group)
+static void print_group(const struct profile_group *group)
 {
-    const char *path = merge_input_name(merge, group->first_input);
     char count[COUNT_TEXT_MAX];
 
     if (group->sidecar != NULL)
@@ -299,7 +296,8 @@ static void print_group(const struct merge *merge, const struct merge_group *gro
                      count_text(group->profile_count, "lightweight profile", count),
                      sidecar_name(group->sidecar->sidecar));
     else
-        message_line(stdout, "%s%s: %s", path, group->profile_count == 1 ? "" : " and others",
+        message_line(stdout, "%s%s: %s", group->name,
+                     group->profile_count == 1 ? "" : " and others",
                      count_text(group->profile_count, "full profile", count));
 }
 
@@ -309,13 +307,13 @@ static void print_done(const struct merge *merge, const char *output)
     char images[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
     uint64_t count = 0;
 
-    for (size_t i = 0; i < merge->group_count; i++) {
-        print_group(merge, merge->groups[i]);
-        count += merge->groups[i]->profile_count;
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        print_group(merge->groups.list[i]);
+        count += merge->groups.list[i]->profile_count;
     }
     message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out", output,
                  count_text(count, "profile", profiles),
-                 count_text(merge->group_count, "image", images),
+                 count_text(merge->groups.count, "image", images),
                  count_text(merge->inputs->count, "file", files),
                  count_text(merge->bytes_read, "byte", bytes),
                  number_text(merge->empty_count, empty), number_text(merge->failure_count, bad));
@@ -354,7 +352,7 @@ static bool merge_all(const struct parsed_options *options, const struct path_li
     start_progress(&progress, options, inputs);
     done = merge_read(&merge, error);
     progress_finish(&progress);
-    done = done && report_inputs(&merge, error) && merge_combine_groups(&merge, error) &&
+    done = done && report_inputs(&merge, error) && profile_groups_combine(&merge.groups, error) &&
            write_output(&merge, options, error);
     if (done && option_given(options, OPTION_VERBOSE))
         print_done(&merge, option_text(options, OPTION_OUTPUT));

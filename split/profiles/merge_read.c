@@ -6,9 +6,7 @@
  */
 #include "split/profiles/merge_read.h"
 
-#include <search.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/array.h"
 #include "common/base/memory_limit.h"
@@ -29,126 +27,10 @@ struct reader {
 struct found_profile {
     uint64_t offset;
     struct profile profile;
-    struct merge_group *group;
+    struct profile_group *group;
 };
 
-/* ---- groups ---- */
-
-/* For a group that has no profile yet: sorts after all others. */
-#define NO_INPUT SIZE_MAX
-
-static bool is_earlier(const struct merge_group *group, size_t input, uint64_t offset)
-{
-    return input != group->first_input ? input < group->first_input : offset < group->first_offset;
-}
-
-static bool is_of_group(const struct merge_group *group, const struct digest *identity,
-                        const struct profile *profile)
-{
-    return digest_equal(&group->identity, identity) &&
-           group->can_be_summed == profile_can_be_summed(profile);
-}
-
-static int compare_contents(const void *a, const void *b)
-{
-    const struct merge_group *left = a, *right = b;
-    int order = memcmp(left->identity.bytes, right->identity.bytes, DIGEST_SIZE);
-
-    return order != 0 ? order : (int)left->can_be_summed - (int)right->can_be_summed;
-}
-
-static struct merge_group *find_group(const struct merge *merge, const struct digest *identity,
-                                      const struct profile *profile)
-{
-    const struct merge_group wanted = {.identity = *identity,
-                                       .can_be_summed = profile_can_be_summed(profile)};
-    struct merge_group *const *found = tfind(&wanted, &merge->group_tree, compare_contents);
-
-    return found == NULL ? NULL : *found;
-}
-
-static void keep_node(void *node)
-{
-    (void)node; /* the tree does not own the groups */
-}
-
-static void free_group(const struct merge *merge, struct merge_group *group)
-{
-    if (group == NULL)
-        return;
-    profile_sum_free(group->sum);
-    profile_sidecars_release(merge->sidecars, group->sidecar);
-    free(group);
-}
-
-static bool keep_group(struct merge *merge, struct merge_group *group)
-{
-    if (!ARRAY_ROOM_FOR_ONE(merge->groups, merge->group_capacity, merge->group_count))
-        return false;
-    if (tsearch(group, &merge->group_tree, compare_contents) == NULL)
-        return false;
-    merge->groups[merge->group_count++] = group;
-    return true;
-}
-
-static struct merge_group *add_group(struct reader *reader, const struct found_profile *entry,
-                                     const struct digest *identity, struct error *error)
-{
-    struct merge_group *group = calloc(1, sizeof(*group));
-    bool done;
-
-    if (group == NULL) {
-        error_out_of_memory(error, reader->name, sizeof(*group));
-        return NULL;
-    }
-    *group = (struct merge_group){
-        .identity = *identity,
-        .version = entry->profile.version,
-        .can_be_summed = profile_can_be_summed(&entry->profile),
-        .is_temporal = (entry->profile.header.version & PROFILE_VARIANT_TEMPORAL) != 0,
-        .first_input = NO_INPUT};
-    if (profile_needs_sidecar(&entry->profile))
-        group->sidecar =
-            profile_sidecars_find(reader->merge->sidecars, &entry->profile, reader->name, error);
-    done = group->sidecar != NULL || !profile_needs_sidecar(&entry->profile);
-    if (done && !keep_group(reader->merge, group))
-        done = error_out_of_memory(error, reader->name, sizeof(*group));
-    if (done)
-        return group;
-    free_group(reader->merge, group);
-    return NULL;
-}
-
-/* NULL with an error if the profile cannot be correlated. */
-static bool find_or_add_group(struct reader *reader, struct found_profile *entry,
-                              struct error *error)
-{
-    struct merge *merge = reader->merge;
-    struct merge_group *group;
-    struct digest identity;
-
-    if (!profile_identity(&entry->profile, reader->name, &identity, error))
-        return false;
-    pthread_mutex_lock(&merge->lock);
-    group = find_group(merge, &identity, &entry->profile);
-    if (group == NULL)
-        group = add_group(reader, entry, &identity, error);
-    pthread_mutex_unlock(&merge->lock);
-    entry->group = group;
-    return group != NULL;
-}
-
 /* ---- a file ---- */
-
-/* llvm-profdata takes no profile without the value data that its records announce. */
-static bool check_value_data(const struct profile *profile, const char *name, struct error *error)
-{
-    return !profile->lacks_value_data ||
-           error_set(error,
-                     "%s: its value profile data is missing: the program was killed while "
-                     "it wrote, or counted continuously; run it again",
-                     name);
-}
 
 /* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
@@ -156,9 +38,12 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
 {
     if (!profile_reader_next(&reader->profiles, &entry->profile, found, error))
         return false;
+    if (!*found)
+        return true;
     entry->offset = reader->profiles.offset;
-    return !*found || (check_value_data(&entry->profile, reader->name, error) &&
-                       find_or_add_group(reader, entry, error));
+    entry->group =
+        profile_groups_find(&reader->merge->groups, &entry->profile, reader->name, error);
+    return entry->group != NULL;
 }
 
 static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
@@ -178,47 +63,15 @@ static bool check_file(struct reader *reader, size_t *count, struct found_profil
                      reader->name);
 }
 
-/* The sum is created from the profile that happens to be first, but takes its header and data from
- * the profile that comes first in the order of the inputs: their addresses differ from run to
- * run. */
-static bool add_to_group(struct reader *reader, const struct found_profile *entry, bool *is_new,
-                         struct error *error)
-{
-    struct merge_group *group = entry->group;
-    bool is_first = is_earlier(group, reader->input, entry->offset);
-
-    *is_new = false;
-    group->profile_count++;
-    if (is_first) {
-        group->first_input = reader->input;
-        group->first_offset = entry->offset;
-    }
-    if (!group->can_be_summed) {
-        reader->merge->must_be_read_again[reader->input] = true;
-        return true;
-    }
-    if (group->sum == NULL) {
-        *is_new = true;
-        group->sum = profile_sum_new(&entry->profile, reader->name, error);
-        return group->sum != NULL;
-    }
-    if (is_first)
-        profile_sum_adopt(group->sum, &entry->profile);
-    return true;
-}
-
 static bool add_entry(struct reader *reader, const struct found_profile *entry, struct error *error)
 {
     struct merge *merge = reader->merge;
-    bool is_new, added;
+    const struct profile_place place = {reader->name, reader->input, entry->offset};
 
-    pthread_mutex_lock(&merge->lock);
-    added = add_to_group(reader, entry, &is_new, error);
-    pthread_mutex_unlock(&merge->lock);
-    if (!added || is_new || !entry->group->can_be_summed)
-        return added;
-    return profile_sum_add(entry->group->sum, &entry->profile, reader->share, merge->threads,
-                           error);
+    if (!entry->group->can_be_summed)
+        merge->must_be_read_again[reader->input] = true;
+    return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
+                              merge->threads, error);
 }
 
 static bool add_file(struct reader *reader, size_t count, const struct found_profile *first,
@@ -380,14 +233,6 @@ static void read_inputs(void *context, size_t share)
 
 /* ---- order ---- */
 
-static int compare_groups(const void *a, const void *b)
-{
-    const struct merge_group *left = *(struct merge_group *const *)a;
-    const struct merge_group *right = *(struct merge_group *const *)b;
-
-    return is_earlier(right, left->first_input, left->first_offset) ? -1 : 1;
-}
-
 static int compare_failures(const void *a, const void *b)
 {
     const struct merge_failure *left = a, *right = b;
@@ -395,27 +240,9 @@ static int compare_failures(const void *a, const void *b)
     return left->input < right->input ? -1 : left->input > right->input;
 }
 
-/* A group has no profiles if its only file was rejected because of another profile. */
-static void drop_unused_groups(struct merge *merge)
-{
-    size_t kept = 0;
-
-    for (size_t i = 0; i < merge->group_count; i++) {
-        struct merge_group *group = merge->groups[i];
-
-        if (group->first_input == NO_INPUT)
-            free_group(merge, group);
-        else
-            merge->groups[kept++] = group;
-    }
-    merge->group_count = kept;
-}
-
 static void put_in_order(struct merge *merge)
 {
-    drop_unused_groups(merge);
-    if (merge->group_count > 1)
-        qsort(merge->groups, merge->group_count, sizeof(*merge->groups), compare_groups);
+    profile_groups_finish(&merge->groups);
     if (merge->failure_count > 1)
         qsort(merge->failures, merge->failure_count, sizeof(*merge->failures), compare_failures);
 }
@@ -427,6 +254,17 @@ const char *merge_input_name(const struct merge *merge, size_t input)
     return stream_name(merge->inputs->paths[input]);
 }
 
+static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
+                                            const char *name, struct error *error)
+{
+    return profile_sidecars_find(context, profile, name, error);
+}
+
+static void release_sidecar(void *context, struct profile_sidecar *sidecar)
+{
+    profile_sidecars_release(context, sidecar);
+}
+
 bool merge_read(struct merge *merge, struct error *error)
 {
     if (merge->threads > merge->inputs->count)
@@ -434,13 +272,13 @@ bool merge_read(struct merge *merge, struct error *error)
     merge->must_be_read_again =
         calloc(merge->inputs->count + 1, sizeof(*merge->must_be_read_again));
     pthread_mutex_init(&merge->lock, NULL);
+    merge->source = (struct profile_sidecar_source){find_sidecar, release_sidecar, merge->sidecars};
+    profile_groups_start(&merge->groups, &merge->source);
     if (merge->must_be_read_again == NULL) {
         merge->failed = true;
         error_out_of_memory(&merge->error, "the list of profiles", merge->inputs->count);
     } else {
         parallel_run(merge->threads, merge->threads, read_inputs, merge);
-        tdestroy(merge->group_tree, keep_node);
-        merge->group_tree = NULL;
         put_in_order(merge);
     }
     if (merge->failed)
@@ -450,117 +288,18 @@ bool merge_read(struct merge *merge, struct error *error)
 
 void merge_free(struct merge *merge)
 {
-    for (size_t i = 0; i < merge->group_count; i++)
-        free_group(merge, merge->groups[i]);
+    profile_groups_free(&merge->groups);
     for (size_t i = 0; i < merge->kept_stream_count; i++)
         buffer_free(&merge->kept_streams[i].content);
     free(merge->kept_streams);
-    free(merge->groups);
     free(merge->failures);
     free(merge->must_be_read_again);
     pthread_mutex_destroy(&merge->lock);
 }
 
-/* ---- groups of one image ---- */
-
-struct memory_sink {
-    struct buffer buffer;
-    const char *name; /* of the input */
-};
-
-static bool append_part(void *context, struct bytes part, struct error *error)
-{
-    struct memory_sink *sink = context;
-
-    return buffer_append(&sink->buffer, part.data, (size_t)part.size) ||
-           error_out_of_memory(error, sink->name, sink->buffer.size);
-}
-
-/* The identity that the group's profiles will have after correlation. */
-static bool correlated_identity(const struct merge *merge, struct merge_group *group,
-                                struct digest *identity, struct error *error)
-{
-    const char *name = merge_input_name(merge, group->first_input);
-    struct memory_sink full = {.name = name};
-    struct profile sum, parsed;
-    bool done = profile_parse(profile_sum_combined(group->sum), 0, name, &sum, error) &&
-                correlation_write(&group->sidecar->correlation, group->sidecar->sidecar, &sum, name,
-                                  append_part, &full, error) &&
-                profile_parse(buffer_view(&full.buffer), 0, name, &parsed, error) &&
-                profile_identity(&parsed, name, identity, error);
-
-    buffer_free(&full.buffer);
-    return done;
-}
-
-static struct merge_group *find_full_group(const struct merge *merge, const struct digest *identity)
-{
-    for (size_t i = 0; i < merge->group_count; i++) {
-        struct merge_group *group = merge->groups[i];
-
-        if (group->sum != NULL && group->sidecar == NULL &&
-            digest_equal(&group->identity, identity))
-            return group;
-    }
-    return NULL;
-}
-
-static bool combine_group(struct merge *merge, size_t index, bool *combined, struct error *error)
-{
-    struct merge_group *group = merge->groups[index], *full;
-    struct digest identity;
-
-    *combined = false;
-    if (!correlated_identity(merge, group, &identity, error))
-        return false;
-    full = find_full_group(merge, &identity);
-    if (full == NULL)
-        return true;
-    if (!profile_sum_add_sum(full->sum, group->sum, error))
-        return false;
-    if (is_earlier(full, group->first_input, group->first_offset)) {
-        full->first_input = group->first_input;
-        full->first_offset = group->first_offset;
-    }
-    full->profile_count += group->profile_count;
-    free_group(merge, group);
-    memmove(&merge->groups[index], &merge->groups[index + 1],
-            (merge->group_count - index - 1) * sizeof(*merge->groups));
-    merge->group_count--;
-    *combined = true;
-    return true;
-}
-
-/* Correlating in memory pays off only if there is a full profile that may match. */
-static bool has_full_group(const struct merge *merge)
-{
-    for (size_t i = 0; i < merge->group_count; i++) {
-        if (merge->groups[i]->sum != NULL && merge->groups[i]->sidecar == NULL)
-            return true;
-    }
-    return false;
-}
-
-bool merge_combine_groups(struct merge *merge, struct error *error)
-{
-    if (!has_full_group(merge))
-        return true;
-    for (size_t i = 0; i < merge->group_count;) {
-        const struct merge_group *group = merge->groups[i];
-        bool combined = false;
-
-        if (group->sum != NULL && group->sidecar != NULL &&
-            !combine_group(merge, i, &combined, error))
-            return false;
-        i += !combined;
-    }
-    put_in_order(merge);
-    return true;
-}
-
 /* ---- once more ---- */
 
-static bool use_file(const struct merge_group *group, struct profile_reader *profiles,
+static bool use_file(const struct profile_group *group, struct profile_reader *profiles,
                      merge_user user, void *context, struct error *error)
 {
     struct digest identity;
@@ -571,7 +310,7 @@ static bool use_file(const struct merge_group *group, struct profile_reader *pro
         if (!found)
             return true;
         if (!profile_identity(&profile, profiles->name, &identity, error) ||
-            (is_of_group(group, &identity, &profile) &&
+            (profile_group_has(group, &identity, &profile) &&
              !user(context, &profile, profiles->name, error)))
             return false;
     }
@@ -596,7 +335,7 @@ static bool read_input_again(const struct merge *merge, size_t input, struct buf
     return true;
 }
 
-bool merge_read_again(const struct merge *merge, const struct merge_group *group, merge_user user,
+bool merge_read_again(const struct merge *merge, const struct profile_group *group, merge_user user,
                       void *context, struct error *error)
 {
     struct profile_reader profiles = {.limit = merge->memory_limit};

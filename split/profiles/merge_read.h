@@ -1,12 +1,11 @@
 /*
- * Reads the profiles to be merged, into one sum for each image.
+ * Reads the profiles to be merged, into one sum for each group (profile_groups.h).
  *
- * The profiles of one image that can be added form a group. Several threads read files and add them
- * up; each has one file in memory at a time, and they share the sums. The result does not depend on
- * the number of threads.
+ * Several threads read files and add them up; each has one file in memory at a time, and they share
+ * the sums. The result does not depend on the number of threads.
  *
- * Profiles that cannot be summed (value profiles, temporal profiles) form groups too, so that they
- * are checked and their sidecars found, but are read again when the output is written.
+ * Profiles that cannot be summed are checked and their sidecars found, but are read again when the
+ * output is written.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_MERGE_READ_H
 #define COVSPLIT_SPLIT_PROFILES_MERGE_READ_H
@@ -17,25 +16,12 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/llvm/profile.h"
-#include "common/llvm/profile_sum.h"
+#include "common/sidecar/profile_groups.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/progress.h"
 #include "split/profiles/merge_inputs.h"
-
-struct merge_group {
-    struct digest identity;
-    unsigned version; /* of its raw profiles */
-    bool can_be_summed;
-    bool is_temporal;
-    struct profile_sum *sum;         /* NULL if its profiles cannot be summed */
-    struct profile_sidecar *sidecar; /* NULL if its profiles need none */
-    size_t first_input; /* the input of its first profile, which decides the order of the output */
-    uint64_t first_offset;
-    uint64_t profile_count;
-};
 
 /* An input that was not merged, and why. */
 struct merge_failure {
@@ -59,8 +45,7 @@ struct merge {
     struct progress *progress; /* updated when a file has been added */
 
     /* Set by merge_read, in the order of the inputs. */
-    struct merge_group **groups;
-    size_t group_count, group_capacity;
+    struct profile_groups groups;
     struct merge_failure *failures;
     size_t failure_count, failure_capacity;
     size_t empty_count; /* empty inputs, left by programs that wrote no profile */
@@ -70,9 +55,10 @@ struct merge {
     struct merge_kept_stream *kept_streams;
     size_t kept_stream_count, kept_stream_capacity;
 
+    struct profile_sidecar_source source; /* of the groups */
+
     /* Shared by the threads. */
     pthread_mutex_t lock;
-    void *group_tree; /* a tsearch tree of the groups, by identity */
     size_t next_input;
     bool failed; /* out of memory; see `error` */
     struct error error;
@@ -87,16 +73,12 @@ const char *merge_input_name(const struct merge *merge, size_t input);
 bool merge_read(struct merge *merge, struct error *error);
 void merge_free(struct merge *merge);
 
-/* Adds up groups that turn out to belong to the same image: those with profiles of the split image,
- * and of the image before the split. */
-bool merge_combine_groups(struct merge *merge, struct error *error);
-
 /* Called with each profile of a group; see merge_read_again. */
 typedef bool (*merge_user)(void *context, const struct profile *profile, const char *name,
                            struct error *error);
 
 /* Calls the user with the profiles of a group that cannot be summed, in order. */
-bool merge_read_again(const struct merge *merge, const struct merge_group *group, merge_user user,
+bool merge_read_again(const struct merge *merge, const struct profile_group *group, merge_user user,
                       void *context, struct error *error);
 
 #endif

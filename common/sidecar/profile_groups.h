@@ -1,0 +1,113 @@
+/*
+ * Groups of profiles: the profiles of one image that can be added, and their sum.
+ *
+ * Any number of profiles of any images are taken in, and each finds its group by its identity
+ * (profile_sum.h). Several threads may do so at the same time. What comes out is the same in any
+ * case: the groups are in the order of their first profiles, and header and data of a sum are those
+ * of the first profile.
+ *
+ *     profile_groups_start(&groups, &source);
+ *     for each profile:
+ *         group = profile_groups_find(&groups, &profile, name, &error);
+ *         profile_groups_add(&groups, group, &profile, &place, 0, 1, &error);
+ *     profile_groups_finish(&groups);
+ *     profile_groups_combine(&groups, &error);
+ *     for each of groups.list: profile_sum_combined(group->sum)
+ *     profile_groups_free(&groups);
+ *
+ * To find a group and to add to it are two steps, so that a caller can check all profiles of a file
+ * before it adds the first.
+ *
+ * Profiles that cannot be summed (value profiles, temporal profiles) form groups too, which have no
+ * sum: what becomes of the profiles is up to the caller.
+ */
+#ifndef COVSPLIT_COMMON_SIDECAR_PROFILE_GROUPS_H
+#define COVSPLIT_COMMON_SIDECAR_PROFILE_GROUPS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/digest.h"
+#include "common/base/error.h"
+#include "common/llvm/profile.h"
+#include "common/llvm/profile_sum.h"
+#include "common/sidecar/correlate.h"
+
+/* Where a profile comes from. The input that comes first has the lowest number. */
+struct profile_place {
+    const char *name; /* of the file, in messages */
+    size_t input;
+    uint64_t offset; /* in the file */
+};
+
+struct profile_group {
+    struct digest identity;
+    unsigned version; /* of its raw profiles */
+    bool can_be_summed;
+    bool is_temporal;
+    struct profile_sum *sum;         /* NULL if its profiles cannot be summed */
+    struct profile_sidecar *sidecar; /* NULL if its profiles need none, or there is no source */
+    uint64_t profile_count;
+    char *name;                 /* of the file of its first profile, in messages */
+    struct profile_place first; /* of that profile, with the same name */
+};
+
+/* Where the groups get their sidecars: `find` is called once for each group whose profiles need
+ * one, and by one thread at a time. It checks that the sidecar is the right one. `release` gives a
+ * sidecar back. */
+struct profile_sidecar_source {
+    struct profile_sidecar *(*find)(void *context, const struct profile *profile, const char *name,
+                                    struct error *error);
+    void (*release)(void *context, struct profile_sidecar *sidecar);
+    void *context;
+};
+
+struct profile_groups {
+    struct profile_group **list; /* in order once profile_groups_finish has been called */
+    size_t count, capacity;
+    const struct profile_sidecar_source *source;
+    pthread_mutex_t lock;
+    void *tree; /* a tsearch tree of the groups, by identity */
+};
+
+/* Without a source (NULL) the groups have no sidecars, and cannot be combined. The source must
+ * outlive the groups. Free with profile_groups_free. */
+void profile_groups_start(struct profile_groups *groups,
+                          const struct profile_sidecar_source *source);
+void profile_groups_free(struct profile_groups *groups);
+
+/* Returns the group of the profile, which may be a new one. NULL with an error if the profile lacks
+ * a part, if its sidecar cannot be found, or if out of memory. `name` is the profile's. */
+struct profile_group *profile_groups_find(struct profile_groups *groups,
+                                          const struct profile *profile, const char *name,
+                                          struct error *error);
+
+/* Counts the profile, and adds it to the sum of its group if it can be summed. Each thread should
+ * pass its own `share` (profile_sum_add). False only if out of memory; the groups can only be freed
+ * then. */
+bool profile_groups_add(struct profile_groups *groups, struct profile_group *group,
+                        const struct profile *profile, const struct profile_place *place,
+                        unsigned share, unsigned shares, struct error *error);
+
+/* Adds a sum of `profile_count` profiles of the group's identity, and takes ownership of it in any
+ * case. No other thread may use the groups at the same time. False only if out of memory, as
+ * above. */
+bool profile_group_add_sum(struct profile_group *group, struct profile_sum *sum,
+                           uint64_t profile_count, const struct profile_place *place,
+                           struct error *error);
+
+/* True if the group is the one of a profile with this identity. */
+bool profile_group_has(const struct profile_group *group, const struct digest *identity,
+                       const struct profile *profile);
+
+/* Puts the groups in order, and drops those to which nothing was added. To be called when
+ * everything has been added. */
+void profile_groups_finish(struct profile_groups *groups);
+
+/* Adds up groups that turn out to belong to the same image: those with profiles of the split image,
+ * and of the image before the split. To be called after profile_groups_finish. */
+bool profile_groups_combine(struct profile_groups *groups, struct error *error);
+
+#endif
