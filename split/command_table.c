@@ -140,18 +140,21 @@ static const char *const failure_modes[] = {"any", "all", NULL};
 static const char *const profile_formats[] = {"profraw", "profdata", NULL};
 
 static const struct option_description merge_options[] = {
-    OUTPUT("write to OUT"),
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write to OUT", .excludes = OPTION_INTO),
+    VALUE(OPTION_INTO, TEXT, "into", NO_LETTER, "STATE",
+          "add to the sums in the directory STATE, which is made if it does not exist"),
     VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
           "write profraw or profdata (default: what the name of OUT ends in)",
-          .words = profile_formats),
+          .words = profile_formats, .excludes = OPTION_INTO),
     SIDECARS("a sidecar, or a directory of them"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail if a profile is bad (any; default), or only if all are (all)",
           .words = failure_modes),
-    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)"),
+    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)",
+         .excludes = OPTION_INTO),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
-          "the llvm-profdata that writes the indexed profile"),
+          "the llvm-profdata that writes the indexed profile", .excludes = OPTION_INTO),
     MEMORY_LIMIT,
     THREADS("read with"),
     VERBOSE("print what was read and added, and with which sidecars"),
@@ -162,11 +165,13 @@ static const struct option_description export_options[] = {
           .excludes = OPTION_DEBUG_DIRECTORY),
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
+    FLAG(OPTION_UNION, "union", NO_LETTER, "write one file for all the images",
+         .excludes = OPTION_DEBUG_DIRECTORY),
     SIDECARS("export this sidecar, or those in this directory"),
     STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "also overwrite files that export did not make"),
     MEMORY_LIMIT,
-    VERBOSE("print the paths in --debug-dir, and the images they belong to"),
+    VERBOSE("print the paths in --debug-dir, or what is in the union"),
 };
 
 static const struct option_description snapshot_options[] = {
@@ -279,9 +284,17 @@ static const struct command commands[] = {
     {"merge", "Add up profiles of any images into one file",
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
-     "                      [--format FORMAT] -o OUT PROFILE...",
+     "                      [--format FORMAT] -o OUT PROFILE...\n"
+     "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
+     "                      [--memory-limit SIZE] [-j N] [-v] --into STATE PROFILE...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
-     "below), or @FILE (a list of those, one per line; '@-' is a list on standard input).\n"
+     "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
+     "input).\n"
+     "\n"
+     "A STATE is a directory with the sum of each image's profiles. With --into, PROFILEs are\n"
+     "added to it at once: all that are not bad, or, if the command fails, none. Any number of\n"
+     "commands may add to one STATE at a time. 'merge STATE -o OUT' makes the output.\n"
+     "\n"
      "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
      "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
      "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
@@ -372,16 +385,24 @@ static const struct command commands[] = {
      OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
     {"export", "Convert sidecars to objects that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]",
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]\n"
+     "       covsplit export --union -o FILE [[--sidecar FILE]... | --store DIR]\n"
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or SIDECAR]...",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
      "start of one, if no other starts with it.\n"
      "\n"
+     "With --union, FILE takes the place of all images together: llvm-cov report FILE. What\n"
+     "several of them have is in it once. Reports are those of '-object A -object B ...', in\n"
+     "the order of the operands; those of stores and --sidecar are in the order of their\n"
+     "UUIDs. Sidecars of images without coverage are ignored; a bad sidecar is an error, and\n"
+     "no FILE is written.\n"
+     "\n"
      "UUIDs are searched for in the *.covsplit files of the current directory, then in the\n"
      "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
-     "directory; -o takes just one.\n" WITH_OPTIONS,
+     "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects and raw profiles",
      "[--memory-limit SIZE] [--json] FILE...\n"

@@ -158,6 +158,11 @@ bool elf_writer_lay_out(struct elf_writer *writer)
     return elf_writer_is_wide(writer) || fits_32_bits(writer);
 }
 
+uint64_t elf_writer_size(const struct elf_writer *writer)
+{
+    return writer->section_headers_offset + writer->section_count * size_of(writer, ELF_T_SHDR);
+}
+
 static bool walk_padding(uint64_t from, uint64_t to, const struct elf_writer_sink *sink,
                          struct error *error)
 {

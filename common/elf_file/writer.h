@@ -66,6 +66,9 @@ bool elf_writer_add_names(struct elf_writer *writer, struct error *error);
  * class. */
 bool elf_writer_lay_out(struct elf_writer *writer);
 
+/* The size of the whole file, once it is laid out: a multiple of 8. */
+uint64_t elf_writer_size(const struct elf_writer *writer);
+
 /* Receives the parts of a file in order. */
 struct elf_writer_sink {
     /* Headers, and zeros between sections. */

@@ -19,8 +19,9 @@ static const char debug_text[] = "covsplit";
 
 struct object_writer {
     const struct sidecar *sidecar;
+    struct object_coverage *coverage; /* NULL: the sidecar's own */
     struct elf_writer elf;
-    /* For each section that is streamed, the sidecar's section. */
+    /* For each section that is streamed, the sidecar's section; NULL: the coverage's records. */
     const struct sidecar_section *sources[ELF_WRITER_SECTION_MAX];
     bytes_sink sink;
     void *context;
@@ -166,7 +167,39 @@ static bool add_debug_section(struct object_writer *writer)
            error_out_of_memory(writer->error, writer->elf.name, sizeof(debug_text));
 }
 
-static bool add_all(struct object_writer *writer)
+/* The sections of a union's member. */
+static bool add_coverage(struct object_writer *writer)
+{
+    static const enum section_kind kinds[] = {SECTION_COVMAP, SECTION_COVFUN, SECTION_NAMES,
+                                              SECTION_COVNAMES};
+    struct object_coverage *coverage = writer->coverage;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        enum section_kind kind = kinds[i];
+        struct elf_writer_section *section;
+
+        if (!holds(writer->sidecar, kind) ||
+            (kind >= SECTION_NAMES && kind != coverage->names_kind))
+            continue;
+        section =
+            elf_writer_add(&writer->elf, section_kind_name(kind), SHT_PROGBITS, writer->error);
+        if (section == NULL)
+            return false;
+        section->header.sh_addralign = CONTENT_ALIGNMENT;
+        if (kind == SECTION_COVFUN) {
+            section->streamed = true;
+            section->header.sh_size = coverage->covfun_size;
+        } else {
+            struct buffer *content = kind == SECTION_COVMAP ? &coverage->covmap : &coverage->names;
+
+            section->stored = *content;
+            *content = (struct buffer){0};
+        }
+    }
+    return true;
+}
+
+static bool add_sidecars_own(struct object_writer *writer)
 {
     static const struct {
         enum section_kind kind;
@@ -179,15 +212,20 @@ static bool add_all(struct object_writer *writer)
         {SECTION_XRAY_INDEX, add_placed},
     };
 
-    if (!elf_writer_start(&writer->elf, &sidecar_facts(writer->sidecar)->uuid, writer->error) ||
-        !add_note(writer))
-        return false;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const struct sidecar_section *source = sidecar_find(writer->sidecar, kinds[i].kind);
         if (source != NULL && !kinds[i].add(writer, source))
             return false;
     }
-    return add_debug_section(writer) && elf_writer_add_names(&writer->elf, writer->error);
+    return true;
+}
+
+static bool add_all(struct object_writer *writer)
+{
+    return elf_writer_start(&writer->elf, &sidecar_facts(writer->sidecar)->uuid, writer->error) &&
+           add_note(writer) &&
+           (writer->coverage != NULL ? add_coverage(writer) : add_sidecars_own(writer)) &&
+           add_debug_section(writer) && elf_writer_add_names(&writer->elf, writer->error);
 }
 
 /* ---- the file ---- */
@@ -205,49 +243,81 @@ static bool put_section(void *context, const struct elf_writer_section *section,
     const struct object_writer *writer = context;
     const struct sidecar_section *source = writer->sources[section - writer->elf.sections];
 
+    if (section->streamed && source == NULL)
+        return writer->coverage->write_covfun(writer->coverage->records, writer->sink,
+                                              writer->context, error);
     if (section->streamed)
         return sidecar_stream_section(writer->sidecar, source, writer->sink, writer->context,
                                       error);
     return section->stored.size == 0 || put_bytes(context, buffer_view(&section->stored), error);
 }
 
-static bool write_file(struct object_writer *writer)
+static bool lay_out(struct object_writer *writer)
 {
-    const struct elf_writer_sink sink = {put_bytes, put_section, writer};
-
-    if (!elf_writer_lay_out(&writer->elf))
-        return error_set(writer->error,
-                         "%s: its sections do not fit an ELF file of the image's class; get an "
-                         "intact copy",
-                         writer->elf.name);
-    return elf_writer_walk(&writer->elf, &sink, writer->error);
+    return elf_writer_lay_out(&writer->elf) ||
+           error_set(writer->error,
+                     "%s: its sections do not fit an ELF file of the image's class; get an "
+                     "intact copy",
+                     writer->elf.name);
 }
 
-bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
-                  struct error *error)
+struct object_writer *object_writer_new(const struct sidecar *sidecar,
+                                        struct object_coverage *coverage, struct error *error)
 {
     const struct sidecar_facts *facts = sidecar_facts(sidecar);
     struct object_writer *writer;
-    bool done;
 
     if (!check_useful(sidecar, error))
-        return false;
+        return NULL;
     writer = calloc(1, sizeof(*writer));
-    if (writer == NULL)
-        return error_out_of_memory(error, sidecar_name(sidecar), sizeof(*writer));
+    if (writer == NULL) {
+        error_out_of_memory(error, sidecar_name(sidecar), sizeof(*writer));
+        return NULL;
+    }
     *writer = (struct object_writer){
         .sidecar = sidecar,
+        .coverage = coverage,
         .elf = {.name = sidecar_name(sidecar),
                 .elf_class = facts->elf_class,
                 .elf_data = facts->elf_data,
                 .elf_type = facts->elf_type,
                 .machine = facts->machine},
-        .sink = sink,
-        .context = context,
         .error = error,
     };
-    done = add_all(writer) && write_file(writer);
+    if (add_all(writer) && lay_out(writer))
+        return writer;
+    object_writer_free(writer);
+    return NULL;
+}
+
+uint64_t object_writer_size(const struct object_writer *writer)
+{
+    return elf_writer_size(&writer->elf);
+}
+
+bool object_writer_write(struct object_writer *writer, bytes_sink sink, void *context)
+{
+    const struct elf_writer_sink parts = {put_bytes, put_section, writer};
+
+    writer->sink = sink;
+    writer->context = context;
+    return elf_writer_walk(&writer->elf, &parts, writer->error);
+}
+
+void object_writer_free(struct object_writer *writer)
+{
+    if (writer == NULL)
+        return;
     elf_writer_free(&writer->elf);
     free(writer);
+}
+
+bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
+                  struct error *error)
+{
+    struct object_writer *writer = object_writer_new(sidecar, NULL, error);
+    bool done = writer != NULL && object_writer_write(writer, sink, context);
+
+    object_writer_free(writer);
     return done;
 }

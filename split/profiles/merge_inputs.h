@@ -11,7 +11,9 @@
 
 /* Adds the files that an operand stands for. It may be a list (path_list.h), or a directory, which
  * stands for all regular files in and below it, sorted by name, except for `output`, which may be
- * left from an earlier run. Anything else is a file, whether it exists or not. */
+ * left from an earlier run, or be a state. A state (common/state/state.h) stands for itself, but
+ * must not be below such a directory, and must not be `output`. Anything else is a file, whether it
+ * exists or not. */
 bool merge_inputs_add(struct path_list *inputs, const char *operand, const char *output,
                       struct error *error);
 

@@ -6,6 +6,9 @@
  * for debug information by UUID: DIR/.build-id/ab/cdef....debug. A file that is already there and
  * was not made by covsplit may be real debug information, and is kept. If one of several objects
  * cannot be made, that is reported, and the others are made.
+ *
+ * With --union, all go into one file (export_union.h), or none if one cannot be read: nobody would
+ * see from a report that an image is missing.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -20,12 +23,14 @@
 #include "common/base/output.h"
 #include "common/base/uuid.h"
 #include "common/sidecar/object.h"
+#include "common/sidecar/union.h"
 #include "common/store/add.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
 #include "split/cli/sidecar_search.h"
+#include "split/sidecars/export_union.h"
 #include "split/sidecars/sidecar_check.h"
 
 /* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
@@ -39,6 +44,8 @@ struct export
     struct progress progress;
     uint64_t count; /* number of sidecars in the stores */
     bool failed;    /* some object could not be made */
+    bool is_union;
+    struct union_output all; /* the union */
 };
 
 /* ---- one object ---- */
@@ -106,7 +113,8 @@ static bool check_existing(const struct export *export, const char *path, struct
         return true;
     if (input_open(&input, path, &why)) {
         is_sidecar = sidecar_recognize(input.bytes);
-        may_go |= input.bytes.size == 0 || object_recognize(input.bytes);
+        may_go |=
+            input.bytes.size == 0 || object_recognize(input.bytes) || union_recognize(input.bytes);
         input_close(&input);
     } else if (why.number != 0) {
         *error = why;
@@ -164,6 +172,10 @@ static bool export_one(struct export *export, const struct sidecar *sidecar, str
     char *path = NULL;
     bool done;
 
+    if (export->is_union) {
+        progress_add(&export->progress, UNITS_PER_SIDECAR);
+        return export->failed || union_output_add(&export->all, sidecar, error);
+    }
     if (directory == NULL)
         return export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false,
                          error);
@@ -192,7 +204,8 @@ static void export_from(struct export *export, const char *path, const struct uu
     struct error error = {0};
     struct sidecar *sidecar = sidecar_read_for(export->options, path, &error);
 
-    if (sidecar == NULL || !store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, &error)) {
+    if (sidecar == NULL ||
+        (uuid != NULL && !store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, &error))) {
         progress_add(&export->progress, UNITS_PER_SIDECAR);
         report_failure(export, &error);
     } else if (!export_one(export, sidecar, &error)) {
@@ -271,7 +284,8 @@ static bool export_stores(struct export *export, const struct store_list *stores
     return store_list_walk(stores, export_sidecar, export, error);
 }
 
-static void export_uuids(struct export *export)
+/* An operand that is no UUID is a sidecar for a union. */
+static void export_operands(struct export *export)
 {
     const struct parsed_options *options = export->options;
 
@@ -280,8 +294,10 @@ static void export_uuids(struct export *export)
     for (size_t i = 0; i < options->operand_count; i++) {
         struct uuid uuid;
 
-        uuid_parse(options->operands[i], &uuid);
-        export_found(export, &uuid);
+        if (uuid_parse(options->operands[i], &uuid))
+            export_found(export, &uuid);
+        else
+            export_from(export, options->operands[i], NULL);
     }
 }
 
@@ -379,10 +395,10 @@ static void report_faults(struct export *export)
 /* Checks the number of sidecars: one for -o, and not 0, unless that was reported already. */
 static bool check_count(const struct export *export, uint64_t count, struct error *error)
 {
-    if (count > 1 && option_given(export->options, OPTION_OUTPUT))
+    if (count > 1 && option_given(export->options, OPTION_OUTPUT) && !export->is_union)
         return error_set(error,
                          "%s: takes one object, and there are sidecars of %" PRIu64
-                         " UUIDs; name one of these, or use --debug-dir",
+                         " UUIDs; name one of these, or use --union or --debug-dir",
                          option_text(export->options, OPTION_OUTPUT), count);
     return count != 0 || export->failed ||
            error_set(error,
@@ -417,7 +433,7 @@ static bool export_all(struct export *export, struct error *error)
         return false;
     only = sidecar_places_only_file(places);
     if (export->options->operand_count != 0)
-        export_uuids(export);
+        export_operands(export);
     else if (only != NULL)
         return export_given(export, only, error);
     else if (places->store.count != 0)
@@ -428,6 +444,21 @@ static bool export_all(struct export *export, struct error *error)
     else
         return export_loose(export, error);
     return true;
+}
+
+/* Nothing of a union gets its name if any sidecar could not be read. */
+static bool export_union(struct export *export, struct error *error)
+{
+    const char *path = option_text(export->options, OPTION_OUTPUT);
+    bool done = check_existing(export, path, error) &&
+                union_output_start(&export->all, path, error) && export_all(export, error);
+
+    progress_finish(&export->progress);
+    if (done && !export->failed)
+        done =
+            union_output_finish(&export->all, option_given(export->options, OPTION_VERBOSE), error);
+    union_output_discard(&export->all);
+    return done;
 }
 
 /* ---- the command line ---- */
@@ -442,45 +473,86 @@ static bool names_one_file(const struct parsed_options *options)
            !path_is_directory(path);
 }
 
+/* Whether operand `i` is a UUID. */
+static bool is_uuid(const struct parsed_options *options, size_t i)
+{
+    struct uuid uuid;
+
+    return uuid_parse(options->operands[i], &uuid);
+}
+
+/* The first operand that is a UUID, or that is none; NULL if there is no such operand. */
+static const char *find_operand(const struct parsed_options *options, bool as_uuid)
+{
+    for (size_t i = 0; i < options->operand_count; i++) {
+        if (is_uuid(options, i) == as_uuid)
+            return options->operands[i];
+    }
+    return NULL;
+}
+
+/* Whether an option or the environment names a store in which sidecars are looked for. */
+static bool names_store(const struct parsed_options *options)
+{
+    const char *environment = getenv(STORE_ENVIRONMENT);
+
+    return option_given(options, OPTION_STORE) || (!option_given(options, OPTION_SIDECAR) &&
+                                                   environment != NULL && environment[0] != '\0');
+}
+
+static int check_union_usage(const struct parsed_options *options)
+{
+    if (options->operand_count != 0 && find_operand(options, true) == NULL &&
+        (option_given(options, OPTION_STORE) || option_given(options, OPTION_SIDECAR)))
+        return message_usage("export",
+                             "'%s' is a sidecar, for which --store and --sidecar are not searched; "
+                             "give all sidecars as operands, or none",
+                             options->operands[0]);
+    return STATUS_DONE;
+}
+
+static int check_object_usage(const struct parsed_options *options)
+{
+    const char *other = find_operand(options, false);
+    bool to_file = option_given(options, OPTION_OUTPUT);
+
+    if (to_file &&
+        (options->operand_count > 1 || (names_store(options) && options->operand_count == 0)))
+        return message_usage("export",
+                             "-o takes one object; name one UUID, or use --union or --debug-dir");
+    if (other != NULL)
+        return message_usage("export",
+                             "'%s' is not a UUID: hexadecimal digits, two for a byte; 'covsplit "
+                             "show IMAGE' prints an image's",
+                             other);
+    return STATUS_DONE;
+}
+
 /* Checks what the table of options cannot express. */
 static int check_usage(const struct parsed_options *options)
 {
-    const char *environment = getenv(STORE_ENVIRONMENT);
-    bool to_file = option_given(options, OPTION_OUTPUT);
-    bool is_store =
-        option_given(options, OPTION_STORE) ||
-        (!option_given(options, OPTION_SIDECAR) && environment != NULL && environment[0] != '\0');
-    struct uuid uuid;
-
-    if (!to_file && !option_given(options, OPTION_DEBUG_DIRECTORY))
-        return message_usage("export", "-o or --debug-dir is missing");
+    if (!option_given(options, OPTION_OUTPUT) && !option_given(options, OPTION_DEBUG_DIRECTORY))
+        return message_usage("export", option_given(options, OPTION_UNION)
+                                           ? "--union makes one file: -o is missing"
+                                           : "-o or --debug-dir is missing");
     if (options->operand_count != 0 && names_one_file(options))
         return message_usage("export",
                              "'%s' is one operand too many: a UUID is looked for in stores and "
                              "directories, not in one sidecar",
                              options->operands[0]);
-    if (to_file && (options->operand_count > 1 || (is_store && options->operand_count == 0)))
-        return message_usage("export", "-o takes one object; name one UUID, or use --debug-dir");
-    for (size_t i = 0; i < options->operand_count; i++) {
-        if (!uuid_parse(options->operands[i], &uuid))
-            return message_usage(
-                "export",
-                "'%s' is not a UUID: hexadecimal digits, two for a byte; 'covsplit "
-                "show IMAGE' prints an image's",
-                options->operands[i]);
-    }
-    return STATUS_DONE;
+    return option_given(options, OPTION_UNION) ? check_union_usage(options)
+                                               : check_object_usage(options);
 }
 
 int command_export(const struct parsed_options *options)
 {
-    struct export export = {.options = options};
+    struct export export = {.options = options, .is_union = option_given(options, OPTION_UNION)};
     struct error error = {0};
     int status = check_usage(options);
 
     if (status != STATUS_DONE)
         return status;
-    if (!export_all(&export, &error))
+    if (!(export.is_union ? export_union : export_all)(&export, &error))
         report_failure(&export, &error);
     progress_finish(&export.progress);
     sidecar_places_close(&export.places);

@@ -1,0 +1,150 @@
+/*
+ * The records of the coverage mapping's sections: see coverage.h.
+ */
+#include "common/llvm/coverage.h"
+
+#include <stdlib.h>
+
+#include "common/base/array.h"
+#include "common/base/inflate.h"
+#include "common/base/md5.h"
+#include "common/base/numbers.h"
+#include "common/llvm/mapping.h"
+
+/* Moves to the end of what has been taken, `size` bytes, and of the padding after it. */
+static void skip_padded(struct bytes *section, uint64_t size)
+{
+    uint64_t padded = align_up(size, COVERAGE_ALIGNMENT);
+
+    take_bytes(section, padded < section->size ? padded : section->size);
+}
+
+/* ---- units ---- */
+
+bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *unit)
+{
+    if (!bytes_slice(*section, 0, COVMAP_HEADER_SIZE, &unit->header) ||
+        !bytes_slice(*section, COVMAP_HEADER_SIZE, load_u32(unit->header.data + 4, big_endian),
+                     &unit->filenames))
+        return false;
+    unit->version = load_u32(unit->header.data + COVMAP_VERSION_OFFSET, big_endian);
+    /* Up to version 3, the records of functions were here: their number, and their size. */
+    if (unit->version < COVMAP_VERSION_4 || load_u32(unit->header.data, big_endian) != 0 ||
+        load_u32(unit->header.data + 8, big_endian) != 0)
+        return false;
+    unit->reference = md5_name_reference(unit->filenames);
+    skip_padded(section, COVMAP_HEADER_SIZE + unit->filenames.size);
+    return true;
+}
+
+/* Splits a text of names, each after its size. */
+static enum result split_names(struct covmap_names *names, struct bytes text, uint64_t count,
+                               uint64_t limit)
+{
+    if (count > text.size)
+        return RESULT_UNFIT;
+    if (count > limit / sizeof(*names->names))
+        return RESULT_OVER_LIMIT;
+    if (!array_make_room(&names->names, &names->capacity, 0, (size_t)count, sizeof(*names->names)))
+        return RESULT_NO_MEMORY;
+    while (names->count < count) {
+        struct bytes *name = &names->names[names->count];
+
+        if (!bytes_take_uleb128(&text, &name->size) || !bytes_slice(text, 0, name->size, name))
+            return RESULT_UNFIT;
+        take_bytes(&text, name->size);
+        names->count++;
+    }
+    return text.size == 0 ? RESULT_OK : RESULT_UNFIT;
+}
+
+enum result covmap_names_read(struct covmap_names *names, struct bytes filenames, uint64_t limit)
+{
+    uint64_t count, size, stored;
+
+    names->count = 0;
+    names->text.size = 0;
+    if (!bytes_take_uleb128(&filenames, &count) || !bytes_take_uleb128(&filenames, &size) ||
+        !bytes_take_uleb128(&filenames, &stored) || filenames.size != (stored != 0 ? stored : size))
+        return RESULT_UNFIT;
+    if (stored == 0)
+        return split_names(names, filenames, count, limit);
+    if (size > limit)
+        return RESULT_OVER_LIMIT;
+    switch (inflate_exactly(filenames, size, &names->text)) {
+    case INFLATE_DAMAGED:
+        return RESULT_UNFIT;
+    case INFLATE_NO_MEMORY:
+        return RESULT_NO_MEMORY;
+    case INFLATE_DONE:
+        break;
+    }
+    return split_names(names, buffer_view(&names->text), count, limit);
+}
+
+void covmap_names_free(struct covmap_names *names)
+{
+    buffer_free(&names->text);
+    free(names->names);
+    *names = (struct covmap_names){0};
+}
+
+/* ---- records of functions ---- */
+
+bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *record)
+{
+    const uint8_t *header = section->data;
+
+    if (section->size < COVFUN_HEADER_SIZE ||
+        !bytes_slice(*section, COVFUN_HEADER_SIZE, covfun_mapping_size(header, big_endian),
+                     &record->mapping))
+        return false;
+    record->name_reference = load_u64(header, big_endian);
+    record->function_hash = load_u64(header + 12, big_endian);
+    record->filenames_reference = load_u64(header + 20, big_endian);
+    record->whole = (struct bytes){header, COVFUN_HEADER_SIZE + record->mapping.size};
+    skip_padded(section, record->whole.size);
+    return true;
+}
+
+bool covfun_read_files(const struct covfun_record *record, struct covfun_files *files)
+{
+    uint64_t number;
+
+    files->rest = record->mapping;
+    if (!bytes_take_uleb128(&files->rest, &files->count) || files->count > files->rest.size)
+        return false;
+    files->numbers = files->rest;
+    for (uint64_t i = 0; i < files->count; i++) {
+        if (!bytes_take_uleb128(&files->rest, &number))
+            return false;
+    }
+    files->numbers.size -= files->rest.size;
+    return true;
+}
+
+bool covfun_tell_dummy(const struct covfun_record *record, bool *is_dummy)
+{
+    struct bytes rest = record->mapping;
+    uint64_t files, file, expressions, regions, counter;
+
+    *is_dummy = false;
+    if (record->function_hash != 0)
+        return true;
+    if (!bytes_take_uleb128(&rest, &files))
+        return false;
+    if (files != 1)
+        return true;
+    if (!bytes_take_uleb128(&rest, &file) || !bytes_take_uleb128(&rest, &expressions))
+        return false;
+    if (expressions != 0)
+        return true;
+    if (!bytes_take_uleb128(&rest, &regions))
+        return false;
+    if (regions != 1)
+        return true;
+    if (!bytes_take_uleb128(&rest, &counter))
+        return false;
+    *is_dummy = COUNTER_TAG(counter) == COUNTER_ZERO;
+    return true;
+}

@@ -1,0 +1,81 @@
+/*
+ * Unions: one file that llvm-cov reads in place of any number of images.
+ *
+ * Images of one project are much alike: each has the mapping of the libraries that they share.
+ * llvm-cov reads all of it and keeps the first of equal records. A union holds such a record once.
+ *
+ * It is an archive of objects (object.h), one for each sidecar, in the order in which they were
+ * added. Such a member has the image's class, byte order, machine and build ID, and of the coverage
+ *
+ *   __llvm_covfun   those records that llvm-cov would load from it, see union_member.h
+ *   __llvm_covmap   the filenames that these refer to
+ *   __llvm_prf_names or __llvm_covnames   the names of these functions, in one uncompressed chunk
+ *
+ * but at least one record, because llvm-cov has to see the build ID. If some part of the coverage
+ * cannot be understood, the member has the whole of it, and llvm-cov judges it as ever.
+ *
+ * The archive is in the form of 4.4BSD, which llvm-cov, ar and llvm-ar read: "!<arch>\n", and for
+ * each member a header of 60 bytes of text, the member's name, and its contents. All three are
+ * padded so that the contents begin and end at multiples of 8, where LLVM's reader of coverage
+ * mapping looks for them. The name is the image's, and the first digits of its UUID; dates and
+ * owners are 0.
+ */
+#ifndef COVSPLIT_COMMON_SIDECAR_UNION_H
+#define COVSPLIT_COMMON_SIDECAR_UNION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/base/error.h"
+#include "common/sidecar/object.h"
+#include "common/sidecar/sidecar.h"
+
+/* ---- writing ---- */
+
+struct union_writer;
+
+/* The output goes to the sink as members are added, and must not be used until union_finish has
+ * returned true. NULL if out of memory. `name` is that of the output, for messages, and must
+ * outlive the writer. */
+struct union_writer *union_new(const char *name, bytes_sink sink, void *context,
+                               struct error *error);
+/* NULL is allowed. */
+void union_free(struct union_writer *writer);
+
+/* Adds the sidecar's image. Fails for a placeholder, and for a sidecar without coverage mapping.
+ * After a failure, the union can only be freed: without the image, reports would be wrong.
+ *
+ * Memory is needed for 16 bytes of each record added so far, and while the sidecar is read for its
+ * names and filenames, and for what the member will hold. */
+bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struct error *error);
+
+/* Ends the union, which must have a member. */
+bool union_finish(struct union_writer *writer, struct error *error);
+
+size_t union_member_count(const struct union_writer *writer);
+
+/* Function records so far: in all sidecars, and in the union. */
+uint64_t union_records_read(const struct union_writer *writer);
+uint64_t union_records_kept(const struct union_writer *writer);
+
+/* ---- reading ---- */
+
+/* Whether the bytes look like a union of any version. Fast. */
+bool union_recognize(struct bytes bytes);
+
+/* A member, as union_next finds it. */
+struct union_member_view {
+    struct bytes name; /* without the padding */
+    struct bytes object;
+};
+
+/* Sets *members to the part of the file that has the members. `file` is for messages. */
+bool union_open(struct bytes bytes, const char *file, struct bytes *members, struct error *error);
+
+/* Takes the next one off the front of *members. Sets *found to false if there is none. */
+bool union_next(struct bytes *members, const char *file, struct union_member_view *member,
+                bool *found, struct error *error);
+
+#endif

@@ -1,0 +1,59 @@
+/*
+ * Chooses what of a sidecar's coverage a union has to hold. Only union_write.c includes this.
+ *
+ * llvm-cov loads the records of objects by these rules, which are the same from LLVM 14 to 22
+ * (BinaryCoverageReader, and CoverageMapping::loadFunctionRecord):
+ *
+ *   1. Of the records of one function in an object, the first counts, in the place of the first.
+ *      But if that is a dummy (covfun_tell_dummy), the first that is none counts instead.
+ *   2. A record is dropped if the profile has another hash for its function; if it is one region
+ *      without a counter, and the function has counts; if its counters cannot be evaluated.
+ *   3. A record that passes is dropped if one with the same name and filenames was loaded.
+ *
+ * So by rule 1, the records of each object are chosen. Of these, one is left out if an earlier
+ * member has an equal one: with the same name, hash, filenames, expressions and regions. Whatever
+ * the profile is, llvm-cov either has loaded that one, or one before it, and drops this one by rule
+ * 3; or it has dropped that one by rule 2, and drops this one too. Of records with the same name,
+ * hash and filenames alone this would not be true: a dummy may pass in one report only, and equal
+ * hashes do not mean equal numbers of counters.
+ *
+ * A relative filename is that of the compilation directory as well.
+ */
+#ifndef COVSPLIT_COMMON_SIDECAR_UNION_MEMBER_H
+#define COVSPLIT_COMMON_SIDECAR_UNION_MEMBER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/base/digest_set.h"
+#include "common/base/error.h"
+#include "common/sidecar/object_file.h"
+#include "common/sidecar/sidecar.h"
+
+/* A record that counts in its object. */
+struct union_entry {
+    struct digest digest; /* of all that matters */
+    size_t offset, size;  /* in `records`, if it is held there */
+    size_t name, unit;    /* their numbers */
+    bool is_dummy;
+    bool is_kept; /* it is to be in the union */
+};
+
+/* Initialize to {0}; free with union_member_free. */
+struct union_member {
+    struct union_entry *entries;
+    size_t count, capacity;
+    size_t kept_count;
+    struct buffer records; /* with the padding after each */
+    struct object_coverage coverage;
+};
+
+/* Reads the sidecar's coverage, and fills in `coverage` with what is not in `seen` yet. If some of
+ * it is not as expected, sets *fits to false; the member must have all of it then. */
+bool union_member_choose(struct union_member *member, const struct sidecar *sidecar,
+                         const struct digest_set *seen, bool *fits, struct error *error);
+void union_member_free(struct union_member *member);
+
+#endif
