@@ -10,11 +10,14 @@
 #include "common/base/array.h"
 #include "common/state/functions.h"
 #include "common/state/reached.h"
+#include "common/state/tests_part.h"
 
 struct recorded_image {
     struct digest identity;
-    struct image_functions functions;
-    struct reached *reached; /* NULL: no test yet */
+    bool is_known;
+    struct image_functions functions; /* if it is */
+    struct reached *reached;          /* NULL: no test yet */
+    struct buffer parts;              /* what was given encoded */
 };
 
 void test_recorder_start(struct test_recorder *recorder)
@@ -27,6 +30,7 @@ static void free_image(struct recorded_image *image)
 {
     image_functions_free(&image->functions);
     reached_free(image->reached);
+    buffer_free(&image->parts);
     free(image);
 }
 
@@ -43,6 +47,7 @@ void test_recorder_clear(struct test_recorder *recorder)
     for (size_t i = 0; i < recorder->count; i++) {
         reached_free(recorder->images[i]->reached);
         recorder->images[i]->reached = NULL;
+        buffer_free(&recorder->images[i]->parts);
     }
     recorder->test_memory = 0;
 }
@@ -57,14 +62,15 @@ static struct recorded_image *find_image(const struct test_recorder *recorder,
     return NULL;
 }
 
-static struct recorded_image *add_image(struct test_recorder *recorder,
-                                        const struct digest *identity,
-                                        struct profile_sidecar *sidecar,
-                                        const struct profile *profile, const char *name,
-                                        struct error *error)
+static struct recorded_image *find_or_add_image(struct test_recorder *recorder,
+                                                const struct digest *identity, const char *name,
+                                                struct error *error)
 {
-    struct recorded_image *image = calloc(1, sizeof(*image));
+    struct recorded_image *image = find_image(recorder, identity);
 
+    if (image != NULL)
+        return image;
+    image = calloc(1, sizeof(*image));
     if (image == NULL ||
         !ARRAY_ROOM_FOR_ONE(recorder->images, recorder->capacity, recorder->count)) {
         free(image);
@@ -72,11 +78,33 @@ static struct recorded_image *add_image(struct test_recorder *recorder,
         return NULL;
     }
     image->identity = *identity;
-    if (!image_functions_read(&image->functions, profile, sidecar, false, name, error)) {
-        free_image(image);
-        return NULL;
-    }
     return recorder->images[recorder->count++] = image;
+}
+
+static bool know_image(struct recorded_image *image, struct profile_sidecar *sidecar,
+                       const struct profile *profile, const char *name, struct error *error)
+{
+    if (!image->is_known) {
+        image->is_known =
+            image_functions_read(&image->functions, profile, sidecar, false, name, error);
+        if (!image->is_known)
+            image_functions_free(&image->functions);
+    }
+    return image->is_known;
+}
+
+bool test_recorder_know(struct test_recorder *recorder, const struct digest *identity,
+                        struct profile_sidecar *sidecar, const struct profile *profile,
+                        const char *name, struct error *error)
+{
+    struct recorded_image *image;
+    bool known;
+
+    pthread_mutex_lock(&recorder->lock);
+    image = find_or_add_image(recorder, identity, name, error);
+    known = image != NULL && know_image(image, sidecar, profile, name, error);
+    pthread_mutex_unlock(&recorder->lock);
+    return known;
 }
 
 /* Under the lock. */
@@ -97,8 +125,8 @@ static bool add_set(struct test_recorder *recorder, struct recorded_image *image
 }
 
 bool test_recorder_add(struct test_recorder *recorder, const struct digest *identity,
-                       struct profile_sidecar *sidecar, const struct profile *profile,
-                       const char *test, const char *name, struct error *error)
+                       const struct profile *profile, const char *test, const char *name,
+                       struct error *error)
 {
     struct recorded_image *image;
     uint8_t *set;
@@ -106,11 +134,7 @@ bool test_recorder_add(struct test_recorder *recorder, const struct digest *iden
 
     pthread_mutex_lock(&recorder->lock);
     image = find_image(recorder, identity);
-    if (image == NULL)
-        image = add_image(recorder, identity, sidecar, profile, name, error);
     pthread_mutex_unlock(&recorder->lock);
-    if (image == NULL)
-        return false;
     set = calloc(bit_set_size(image->functions.count) + 1, 1);
     if (set == NULL)
         return error_out_of_memory(error, name, image->functions.count / 8);
@@ -120,6 +144,34 @@ bool test_recorder_add(struct test_recorder *recorder, const struct digest *iden
     pthread_mutex_unlock(&recorder->lock);
     free(set);
     return added || error_out_of_memory(error, name, image->functions.count / 8);
+}
+
+/* Under the lock. */
+static bool add_part(struct test_recorder *recorder, const struct digest *identity,
+                     struct bytes tests, const char *name, struct error *error)
+{
+    struct recorded_image *image = find_or_add_image(recorder, identity, name, error);
+    uint64_t before;
+
+    if (image == NULL)
+        return false;
+    before = image->parts.size;
+    if (!tests_part_add(&image->parts, tests, name, error))
+        return false;
+    recorder->test_memory += image->parts.size - before;
+    return true;
+}
+
+bool test_recorder_add_part(struct test_recorder *recorder, const struct digest *identity,
+                            struct bytes tests, const char *name, struct error *error)
+{
+    bool added = true;
+
+    pthread_mutex_lock(&recorder->lock);
+    if (tests.size != 0)
+        added = add_part(recorder, identity, tests, name, error);
+    pthread_mutex_unlock(&recorder->lock);
+    return added;
 }
 
 uint64_t test_recorder_memory(struct test_recorder *recorder)
@@ -137,6 +189,7 @@ bool test_recorder_encode(struct test_recorder *recorder, const struct digest *i
 {
     const struct recorded_image *image = find_image(recorder, identity);
 
-    return image == NULL || image->reached == NULL ||
-           reached_encode(image->reached, name, to, error);
+    return image == NULL ||
+           ((image->reached == NULL || reached_encode(image->reached, name, to, error)) &&
+            tests_part_add(to, buffer_view(&image->parts), name, error));
 }

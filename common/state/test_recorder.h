@@ -4,7 +4,8 @@
  *
  *     test_recorder_start(&recorder);
  *     for each profile, also in several threads at a time:
- *         test_recorder_add(&recorder, &identity, sidecar, &profile, "the test", name, &error);
+ *         test_recorder_know(&recorder, &identity, sidecar, &profile, name, &error);
+ *         test_recorder_add(&recorder, &identity, &profile, "the test", name, &error);
  *     for each image, when all have been added:
  *         test_recorder_encode(&recorder, &identity, name, &tests, &error);
  *     test_recorder_clear(&recorder);      and so on with the next batch
@@ -34,18 +35,27 @@ struct test_recorder {
 void test_recorder_start(struct test_recorder *recorder);
 void test_recorder_free(struct test_recorder *recorder);
 
-/* Adds what a profile of the identity has reached. `sidecar` may be NULL if the profile lacks
- * nothing; it is used only for the first profile of an image, also after test_recorder_clear. The
- * test's name must have been checked (reached_check_name); `name` is the profile's. Nothing has
- * changed after a failure. */
+/* Reads the functions of the image, unless it is known. `sidecar` may be NULL if the profile lacks
+ * nothing. `name` is the profile's. */
+bool test_recorder_know(struct test_recorder *recorder, const struct digest *identity,
+                        struct profile_sidecar *sidecar, const struct profile *profile,
+                        const char *name, struct error *error);
+
+/* Adds what a profile of a known image has reached. The test's name must have been checked
+ * (reached_check_name). False only if out of memory; nothing has changed then. */
 bool test_recorder_add(struct test_recorder *recorder, const struct digest *identity,
-                       struct profile_sidecar *sidecar, const struct profile *profile,
-                       const char *test, const char *name, struct error *error);
+                       const struct profile *profile, const char *test, const char *name,
+                       struct error *error);
+
+/* Adds the encoded matrix of an image that need not be known. `name` is that of its file. Nothing
+ * has changed after a failure. */
+bool test_recorder_add_part(struct test_recorder *recorder, const struct digest *identity,
+                            struct bytes tests, const char *name, struct error *error);
 
 /* How much memory the tests take, which is freed by test_recorder_clear. */
 uint64_t test_recorder_memory(struct test_recorder *recorder);
 
-/* Appends the encoded matrix of an image; nothing if there is none. */
+/* Sets *to, which is empty, to the encoded matrix of an image; leaves it empty if there is none. */
 bool test_recorder_encode(struct test_recorder *recorder, const struct digest *identity,
                           const char *name, struct buffer *to, struct error *error);
 
