@@ -1,6 +1,6 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes pools pool_files streams dumps)
+           run_modes pools pool_files streams dumps which_tests)
 add_run(merge-files merge_files)
 add_run(streams streams)
 add_run(dumps dumps)
@@ -22,6 +22,7 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(pools-clang${clang} pools ${clang} ${linker})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
+  add_run(which-tests-clang${clang} which_tests ${clang} ${linker})
   add_fetched_run(profiles-leveldb-clang${clang} profiles_leveldb ${clang} lld)
   if(NOT COVSPLIT_SANITIZE) # it is about what LLVM's tools say; the same images are in the matrix
     add_run(tripwire-clang${clang} tripwire ${clang})
