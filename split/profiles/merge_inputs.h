@@ -17,4 +17,9 @@
 bool merge_inputs_add(struct path_list *inputs, const char *operand, const char *output,
                       struct error *error);
 
+/* The same, except for the files in the directory `outputs` too. An operand must not be that
+ * directory. */
+bool merge_inputs_add_except(struct path_list *inputs, const char *operand, const char *output,
+                             const char *outputs, struct error *error);
+
 #endif
