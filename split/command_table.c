@@ -140,18 +140,26 @@ static const char *const failure_modes[] = {"any", "all", NULL};
 static const char *const profile_formats[] = {"profraw", "profdata", NULL};
 
 static const struct option_description merge_options[] = {
-    OUTPUT("write to OUT"),
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write to OUT", .excludes = OPTION_INTO),
+    VALUE(OPTION_INTO, TEXT, "into", NO_LETTER, "STATE",
+          "add to the sums in the directory STATE, which is made if it does not exist"),
+    VALUE(OPTION_BY, TEXT, "by", NO_LETTER, "NAME",
+          "with --into: note which functions the profiles reach, as those of the test NAME",
+          .excludes = OPTION_BY_PATH),
+    FLAG(OPTION_BY_PATH, "by-path", NO_LETTER,
+         "the same, with a test for each directory, or file, of profiles"),
     VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
           "write profraw or profdata (default: what the name of OUT ends in)",
-          .words = profile_formats),
+          .words = profile_formats, .excludes = OPTION_INTO),
     SIDECARS("a sidecar, or a directory of them"),
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail if a profile is bad (any; default), or only if all are (all)",
           .words = failure_modes),
-    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)"),
+    FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)",
+         .excludes = OPTION_INTO),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
-          "the llvm-profdata that writes the indexed profile"),
+          "the llvm-profdata that writes the indexed profile", .excludes = OPTION_INTO),
     MEMORY_LIMIT,
     THREADS("read with"),
     VERBOSE("print what was read and added, and with which sidecars"),
@@ -198,9 +206,12 @@ static const struct option_description run_options[] = {
 static const struct option_description show_options[] = {
     FLAG(OPTION_MAP, "map", NO_LETTER,
          "show where the counters are in memory, and how to copy them with gdb"),
-    STORE("with --map: look for UUIDs in the store DIR"),
+    VALUE(OPTION_TESTS, TEXT, "tests", NO_LETTER, "FUNCTION",
+          "show which tests of the STATE reach FUNCTION", .repeats = true, .excludes = OPTION_MAP),
+    SIDECARS("of a STATE: a sidecar, or a directory of them"),
+    STORE("with --map, or of a STATE: look for sidecars in the store DIR"),
     MEMORY_LIMIT,
-    JSON("FILE"),
+    JSON("FILE or FUNCTION"),
 };
 
 static const struct option_description verify_options[] = {
@@ -281,9 +292,17 @@ static const struct command commands[] = {
     {"merge", "Add up profiles of any images into one file",
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
-     "                      [--format FORMAT] -o OUT PROFILE...",
+     "                      [--format FORMAT] -o OUT PROFILE...\n"
+     "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
+     "                      [--memory-limit SIZE] [-j N] [-v] --into STATE PROFILE...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
-     "below), or @FILE (a list of those, one per line; '@-' is a list on standard input).\n"
+     "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
+     "input).\n"
+     "\n"
+     "A STATE is a directory with the sum of each image's profiles. With --into, PROFILEs are\n"
+     "added to it at once: all that are not bad, or, if the command fails, none. Any number of\n"
+     "commands may add to one STATE at a time. 'merge STATE -o OUT' makes the output.\n"
+     "\n"
      "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
      "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
      "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
@@ -393,9 +412,11 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"show", "Describe images, sidecars, objects and raw profiles",
+    {"show", "Describe images, sidecars, objects, raw profiles and states of merges",
      "[--memory-limit SIZE] [--json] FILE...\n"
-     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...",
+     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"
+     "       covsplit show [--tests FUNCTION]... [[--sidecar FILE]... | --store DIR]\n"
+     "                     [--memory-limit SIZE] [--json] STATE...",
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
@@ -404,7 +425,13 @@ static const struct command commands[] = {
      "\n"
      "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
      "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"
-     "the copies.\n",
+     "the copies.\n"
+     "\n"
+     "With --tests, the STATE is one that 'merge --into STATE --by NAME' made, or --by-path.\n"
+     "FUNCTION is a name as in profiles: main, file.c:helper, _ZN3foo3barEi. If no function is\n"
+     "called that, it may also be a name without the file, or demangled: helper, foo::bar,\n"
+     "foo::bar(int). If several functions are meant, an error lists them. Sidecars of the\n"
+     "STATE's images are searched for as those of profiles (see 'covsplit merge').\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"

@@ -384,16 +384,26 @@ bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsign
     return true;
 }
 
+bool profile_sum_add_plane(struct profile_sum *sum, unsigned plane, struct bytes counters,
+                           struct error *error)
+{
+    for (uint64_t i = 0; i < sum->stripe_count; i++) {
+        if (!add_stripe(sum, plane, i, counters.data))
+            return no_memory(sum, error);
+    }
+    return true;
+}
+
 bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more,
                          struct error *error)
 {
     if (more->plane_count == 0)
         return profile_sum_add(sum, &more->profile, 0, 1, error);
     for (unsigned plane = 0; plane < more->plane_count; plane++) {
-        for (uint64_t i = 0; i < sum->stripe_count; i++) {
-            if (!add_stripe(sum, plane, i, more->planes[plane]))
-                return no_memory(sum, error);
-        }
+        struct bytes counters = {more->planes[plane], more->counters_size};
+
+        if (!profile_sum_add_plane(sum, plane, counters, error))
+            return false;
     }
     add_bitmap(sum, more->bitmap);
     return true;

@@ -4,7 +4,7 @@
  * Profiles are read and summed by merge_read.h; here the sums become files. A .profraw file gets
  * one profile for each image. For a .profdata file, each image's profile is written to an unnamed
  * file, and llvm-profdata makes the result from these: it does once for each image what it would
- * otherwise do for every profile.
+ * otherwise do for every profile. With --into the sums are added to a state instead.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +22,7 @@
 #include "split/cli/table.h"
 #include "split/profiles/llvm_profdata.h"
 #include "split/profiles/merge_inputs.h"
+#include "split/profiles/merge_into.h"
 #include "split/profiles/merge_read.h"
 
 enum profile_format { /* the words of --format */
@@ -249,8 +250,7 @@ static void warn_of_empty(const struct merge *merge)
 /* Says which inputs were left out. False if that makes the merge fail. */
 static bool report_inputs(const struct merge *merge, struct error *error)
 {
-    if (merge->failure_count != 0 &&
-        (!merge->goes_on || merge->failure_count + merge->empty_count == merge->inputs->count)) {
+    if (merge->failure_count != 0 && (!merge->goes_on || merge->groups.count == 0)) {
         *error = merge->failures[0].error;
         return false;
     }
@@ -321,6 +321,14 @@ static void print_done(const struct merge *merge, const char *output)
 
 /* ---- the command ---- */
 
+/* The output, or the state. */
+static const char *target_path(const struct parsed_options *options)
+{
+    const char *into = option_text(options, OPTION_INTO);
+
+    return into != NULL ? into : option_text(options, OPTION_OUTPUT);
+}
+
 /* Starts the progress display; on a terminal with the total size to be read, as far as it can be
  * known. */
 static void start_progress(struct progress *progress, const struct parsed_options *options,
@@ -328,57 +336,78 @@ static void start_progress(struct progress *progress, const struct parsed_option
 {
     struct stat status;
 
-    progress_start(progress, option_text(options, OPTION_OUTPUT), 0);
+    progress_start(progress, target_path(options), 0);
     for (size_t i = 0; progress->on_terminal && i < inputs->count; i++) {
         if (stat(inputs->paths[i], &status) == 0 && status.st_size > 0)
             progress->total += (uint64_t)status.st_size;
     }
 }
 
-static bool merge_all(const struct parsed_options *options, const struct path_list *inputs,
-                      struct profile_sidecars *sidecars, struct error *error)
+/* The inputs, and for each the name of its test, if there are tests. */
+struct merge_operands {
+    struct path_list inputs;
+    struct path_list tests;
+    struct test_naming naming;
+};
+
+static bool merge_all(const struct parsed_options *options, const struct merge_operands *operands,
+                      struct profile_sidecars *sidecars, struct state *state, struct error *error)
 {
+    const struct path_list *inputs = &operands->inputs;
+    struct test_recorder recorder;
     struct progress progress;
     struct merge merge = {
         .inputs = inputs,
         .sidecars = sidecars,
         .threads = option_threads(options),
         .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
+        .only_sums = state != NULL,
+        .recorder = state != NULL ? &recorder : NULL,
+        .tests = test_naming_is_on(&operands->naming) ? &operands->tests : NULL,
         .progress = &progress,
         .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
     };
     bool done;
 
+    test_recorder_start(&recorder);
     start_progress(&progress, options, inputs);
     done = merge_read(&merge, error);
     progress_finish(&progress);
-    done = done && report_inputs(&merge, error) && profile_groups_combine(&merge.groups, error) &&
-           write_output(&merge, options, error);
+    done = done && report_inputs(&merge, error) &&
+           (state != NULL ? merge_into_add(state, &merge, error)
+                          : profile_groups_combine(&merge.groups, error) &&
+                                write_output(&merge, options, error));
     if (done && option_given(options, OPTION_VERBOSE))
-        print_done(&merge, option_text(options, OPTION_OUTPUT));
+        print_done(&merge, target_path(options));
     merge_free(&merge);
+    test_recorder_free(&recorder);
     return done;
 }
 
-static bool collect_inputs(const struct parsed_options *options, struct path_list *inputs,
+static bool collect_inputs(const struct parsed_options *options, struct merge_operands *operands,
                            struct error *error)
 {
+    operands->naming = (struct test_naming){option_text(options, OPTION_BY),
+                                            option_given(options, OPTION_BY_PATH)};
     for (size_t i = 0; i < options->operand_count; i++) {
-        if (!merge_inputs_add(inputs, options->operands[i], option_text(options, OPTION_OUTPUT),
-                              error))
+        if (!merge_inputs_add(&operands->inputs, options->operands[i], target_path(options),
+                              &operands->naming, &operands->tests, error))
             return false;
     }
     return true;
 }
 
-int command_merge(const struct parsed_options *options)
+/* What parsing cannot check. */
+static int check_usage(const struct parsed_options *options)
 {
     const char *output = option_text(options, OPTION_OUTPUT);
-    struct profile_sidecars sidecars = {0};
-    struct path_list inputs = {0};
-    struct error error = {0};
-    bool done;
 
+    if (option_given(options, OPTION_INTO))
+        return STATUS_DONE;
+    if (option_given(options, OPTION_BY) || option_given(options, OPTION_BY_PATH))
+        return message_usage("merge", "'--by' and '--by-path' are for '--into'");
+    if (output == NULL)
+        return message_usage("merge", "'--output' or '--into' is missing");
     if (output_format(options) == FORMAT_UNKNOWN)
         return message_usage("merge",
                              "'--output %s' ends neither in .profraw nor in .profdata, and "
@@ -386,12 +415,37 @@ int command_merge(const struct parsed_options *options)
                              output);
     if (output_format(options) == FORMAT_RAW && option_given(options, OPTION_SPARSE))
         return message_usage("merge", "'--sparse' is for the format profdata");
+    return STATUS_DONE;
+}
+
+static bool open_state(const struct parsed_options *options, struct state **state,
+                       struct error *error)
+{
+    const char *into = option_text(options, OPTION_INTO);
+
+    return into == NULL ||
+           merge_into_open(state, into, option_number(options, OPTION_MEMORY_LIMIT), error);
+}
+
+int command_merge(const struct parsed_options *options)
+{
+    struct profile_sidecars sidecars = {0};
+    struct merge_operands operands = {0};
+    struct state *state = NULL;
+    struct error error = {0};
+    int status = check_usage(options);
+    bool done;
+
+    if (status != STATUS_DONE)
+        return status;
     done = profile_sidecars_open(&sidecars, options, &error) &&
-           collect_inputs(options, &inputs, &error) &&
-           merge_all(options, &inputs, &sidecars, &error);
+           open_state(options, &state, &error) && collect_inputs(options, &operands, &error) &&
+           merge_all(options, &operands, &sidecars, state, &error);
     if (!done)
         message_error(&error);
-    path_list_free(&inputs);
+    state_close(state);
+    path_list_free(&operands.inputs);
+    path_list_free(&operands.tests);
     profile_sidecars_close(&sidecars);
     return done ? STATUS_DONE : STATUS_FAILED;
 }

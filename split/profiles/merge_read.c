@@ -13,6 +13,7 @@
 #include "common/base/parallel.h"
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
+#include "common/state/state.h"
 
 struct reader {
     struct merge *merge;
@@ -32,6 +33,26 @@ struct found_profile {
 
 /* ---- a file ---- */
 
+/* A state has sums only. The profile can be merged beside the state, and stays where it is. */
+static bool check_for_sum(const struct profile *profile, const char *name, struct error *error)
+{
+    bool is_temporal = (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0;
+
+    return profile_can_be_summed(profile) ||
+           error_set(error,
+                     "%s: a %s profile, which cannot be summed; keep it, and name it beside the "
+                     "state when that is merged",
+                     name, is_temporal ? "temporal" : "value");
+}
+
+/* The test that the input belongs to; NULL if none was given. */
+static const char *test_of(const struct reader *reader)
+{
+    const struct path_list *tests = reader->merge->tests;
+
+    return tests == NULL ? NULL : tests->paths[reader->input];
+}
+
 /* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
@@ -40,10 +61,15 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
         return false;
     if (!*found)
         return true;
+    if (reader->merge->only_sums && !check_for_sum(&entry->profile, reader->name, error))
+        return false;
     entry->offset = reader->profiles.offset;
     entry->group =
         profile_groups_find(&reader->merge->groups, &entry->profile, reader->name, error);
-    return entry->group != NULL;
+    return entry->group != NULL &&
+           (test_of(reader) == NULL ||
+            test_recorder_know(reader->merge->recorder, &entry->group->identity,
+                               entry->group->sidecar, &entry->profile, reader->name, error));
 }
 
 static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
@@ -71,7 +97,10 @@ static bool add_entry(struct reader *reader, const struct found_profile *entry, 
     if (!entry->group->can_be_summed)
         merge->must_be_read_again[reader->input] = true;
     return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
-                              merge->threads, error);
+                              merge->threads, error) &&
+           (test_of(reader) == NULL ||
+            test_recorder_add(merge->recorder, &entry->group->identity, &entry->profile,
+                              test_of(reader), reader->name, error));
 }
 
 static bool add_file(struct reader *reader, size_t count, const struct found_profile *first,
@@ -92,7 +121,8 @@ static bool add_file(struct reader *reader, size_t count, const struct found_pro
 
 /* ---- the threads ---- */
 
-static bool no_memory(struct merge *merge, const struct error *error)
+/* Ends the merge, without output. */
+static bool fail(struct merge *merge, const struct error *error)
 {
     pthread_mutex_lock(&merge->lock);
     if (!merge->failed) {
@@ -110,7 +140,7 @@ static bool note_failure(struct reader *reader, const struct error *why)
     bool noted;
 
     if (error_is_of_memory(why)) /* not the fault of the input */
-        return no_memory(merge, why);
+        return fail(merge, why);
     pthread_mutex_lock(&merge->lock);
     noted = ARRAY_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
     if (noted)
@@ -120,7 +150,7 @@ static bool note_failure(struct reader *reader, const struct error *why)
     if (noted)
         return merge->goes_on;
     error_out_of_memory(&error, reader->name, sizeof(*why));
-    return no_memory(merge, &error);
+    return fail(merge, &error);
 }
 
 static void note_empty(struct reader *reader)
@@ -179,6 +209,12 @@ static bool keep_stream(struct reader *reader, struct error *error)
     return true;
 }
 
+/* The only directories among the inputs are states. */
+static bool is_state(const char *path)
+{
+    return !stream_is_standard_input(path) && path_is_directory(path);
+}
+
 /* False if reading must stop. */
 static bool read_one(struct reader *reader)
 {
@@ -186,6 +222,8 @@ static bool read_one(struct reader *reader)
     struct error error = {0};
     size_t count = 0;
 
+    if (is_state(reader->merge->inputs->paths[reader->input])) /* read_states follows */
+        return true;
     if (!read_file(reader, &error))
         return note_failure(reader, &error);
     if (reader->file.size == 0) {
@@ -196,7 +234,7 @@ static bool read_one(struct reader *reader)
         return note_failure(reader, &error);
     /* From here on, the only possible error is lack of memory. */
     return (add_file(reader, count, &first, &error) && keep_stream(reader, &error)) ||
-           no_memory(reader->merge, &error);
+           fail(reader->merge, &error);
 }
 
 /* Takes the next input, when the thread has finished the previous one. Inputs are handed out in
@@ -231,6 +269,66 @@ static void read_inputs(void *context, size_t share)
     buffer_free(&reader.file);
 }
 
+/* ---- states ---- */
+
+struct state_reader {
+    struct reader *reader;
+    uint64_t offset;
+    bool stopped; /* at an image that is a bad input */
+};
+
+/* A state_visitor. An image whose sidecar is missing is a bad input. */
+static bool add_state_part(void *context, struct state_part *part, const char *name,
+                           struct error *error)
+{
+    struct state_reader *states = context;
+    struct reader *reader = states->reader;
+    const struct profile_place place = {name, reader->input, states->offset++};
+    struct profile_sum *sum = part->sum;
+    struct profile_group *group;
+    struct profile profile;
+
+    reader->name = name;
+    if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
+        return false;
+    group = profile_groups_find(&reader->merge->groups, &profile, name, error);
+    if (group == NULL) {
+        states->stopped = !note_failure(reader, error);
+        return !states->stopped;
+    }
+    if (reader->merge->recorder != NULL &&
+        !test_recorder_add_part(reader->merge->recorder, &part->identity, part->tests, name, error))
+        return false;
+    part->sum = NULL;
+    return profile_group_add_sum(group, sum, part->profile_count, &place, error);
+}
+
+/* A state that cannot be read to its end has been added in part, so nothing can go on. */
+static void read_state(struct merge *merge, size_t input)
+{
+    struct reader reader = {.merge = merge, .input = input};
+    struct state_reader states = {.reader = &reader};
+    struct state *state = NULL;
+    struct error error = {0};
+    bool done =
+        state_open(&state, merge->inputs->paths[input], STATE_READ, merge->memory_limit, &error) &&
+        state_read(state, add_state_part, &states, &error);
+
+    if (!done && !states.stopped)
+        fail(merge, &error);
+    state_close(state);
+}
+
+/* After the threads, since sums are added by one thread. */
+static void read_states(struct merge *merge)
+{
+    for (size_t i = 0; i < merge->inputs->count; i++) {
+        if (!merge->failed && (merge->goes_on || merge->failure_count == 0) &&
+            is_state(merge->inputs->paths[i]))
+            read_state(merge, i);
+    }
+}
+
 /* ---- order ---- */
 
 static int compare_failures(const void *a, const void *b)
@@ -254,17 +352,6 @@ const char *merge_input_name(const struct merge *merge, size_t input)
     return stream_name(merge->inputs->paths[input]);
 }
 
-static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
-                                            const char *name, struct error *error)
-{
-    return profile_sidecars_find(context, profile, name, error);
-}
-
-static void release_sidecar(void *context, struct profile_sidecar *sidecar)
-{
-    profile_sidecars_release(context, sidecar);
-}
-
 bool merge_read(struct merge *merge, struct error *error)
 {
     if (merge->threads > merge->inputs->count)
@@ -272,13 +359,14 @@ bool merge_read(struct merge *merge, struct error *error)
     merge->must_be_read_again =
         calloc(merge->inputs->count + 1, sizeof(*merge->must_be_read_again));
     pthread_mutex_init(&merge->lock, NULL);
-    merge->source = (struct profile_sidecar_source){find_sidecar, release_sidecar, merge->sidecars};
+    merge->source = profile_sidecars_source(merge->sidecars);
     profile_groups_start(&merge->groups, &merge->source);
     if (merge->must_be_read_again == NULL) {
         merge->failed = true;
         error_out_of_memory(&merge->error, "the list of profiles", merge->inputs->count);
     } else {
         parallel_run(merge->threads, merge->threads, read_inputs, merge);
+        read_states(merge);
         put_in_order(merge);
     }
     if (merge->failed)

@@ -4,6 +4,8 @@
  * Several threads read files and add them up; each has one file in memory at a time, and they share
  * the sums. The result does not depend on the number of threads.
  *
+ * An input may also be a state (common/state/state.h), whose sums are added to the groups.
+ *
  * Profiles that cannot be summed are checked and their sidecars found, but are read again when the
  * output is written.
  */
@@ -19,6 +21,7 @@
 #include "common/base/error.h"
 #include "common/llvm/profile.h"
 #include "common/sidecar/profile_groups.h"
+#include "common/state/test_recorder.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/progress.h"
 #include "split/profiles/merge_inputs.h"
@@ -41,8 +44,13 @@ struct merge {
     struct profile_sidecars *sidecars;
     unsigned threads;
     bool goes_on;              /* continue after bad inputs: --failure-mode=all */
+    bool only_sums;            /* a profile that cannot be summed is bad */
     uint64_t memory_limit;     /* --memory-limit, for each input (memory_limit.h); 0: not given */
     struct progress *progress; /* updated when a file has been added */
+    /* Notes which functions the tests reach: those that states have, and those of the inputs, whose
+     * names are in `tests`. Both may be NULL. */
+    struct test_recorder *recorder;
+    const struct path_list *tests; /* for each input */
 
     /* Set by merge_read, in the order of the inputs. */
     struct profile_groups groups;
@@ -60,16 +68,16 @@ struct merge {
     /* Shared by the threads. */
     pthread_mutex_t lock;
     size_t next_input;
-    bool failed; /* out of memory; see `error` */
+    bool failed; /* out of memory, or a state cannot be read; see `error` */
     struct error error;
 };
 
 /* What the input is called in messages. */
 const char *merge_input_name(const struct merge *merge, size_t input);
 
-/* Reads all inputs, or without goes_on those up to the first bad one. False if out of memory, or if
- * no thread can be started; bad inputs are reported in `failures`. Free with merge_free, even after
- * a failure. */
+/* Reads all inputs, or without goes_on those up to the first bad one. False if out of memory, if
+ * no thread can be started, or if a state cannot be read; bad inputs are reported in `failures`.
+ * Free with merge_free, even after a failure. */
 bool merge_read(struct merge *merge, struct error *error);
 void merge_free(struct merge *merge);
 

@@ -1,0 +1,305 @@
+/*
+ * Writing and reading the files of a state: see state_file.h.
+ */
+#include "common/state/state_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/array.h"
+#include "common/base/file.h"
+#include "common/base/memory_limit.h"
+
+/* The header: magic, version, kind, name. */
+#define MAGIC_SIZE  8
+#define HEADER_SIZE (MAGIC_SIZE + 2 * sizeof(uint32_t) + DIGEST_SIZE)
+
+/* Before each record: its tag in 32 bits, 32 bits of zeros, its size in 64. Behind it, zeros up to
+ * the next multiple of 8. */
+#define RECORD_HEADER_SIZE (2 * sizeof(uint32_t) + sizeof(uint64_t))
+#define RECORD_ALIGNMENT   8
+
+#define PIECE_SIZE         ((size_t)256 << 10)
+
+/* ---- writing ---- */
+
+static bool put(struct state_writer *writer, const void *data, uint64_t size, struct error *error)
+{
+    struct bytes part = {data, size};
+
+    digest_stream_add(writer->digest, part);
+    return output_write(&writer->output, part, error);
+}
+
+static void encode_header(uint8_t header[HEADER_SIZE], enum state_file_kind kind,
+                          const struct digest *name)
+{
+    memcpy(header, STATE_FILE_MAGIC, MAGIC_SIZE);
+    store_u32(header + MAGIC_SIZE, STATE_FILE_VERSION, false);
+    store_u32(header + MAGIC_SIZE + sizeof(uint32_t), kind, false);
+    memcpy(header + MAGIC_SIZE + 2 * sizeof(uint32_t), name->bytes, DIGEST_SIZE);
+}
+
+bool state_writer_start(struct state_writer *writer, const char *path, enum state_file_kind kind,
+                        const struct digest *name, struct error *error)
+{
+    struct output_options options = {.mode = file_new_mode()};
+    uint8_t header[HEADER_SIZE];
+
+    *writer = (struct state_writer){.digest = digest_stream_new()};
+    if (writer->digest == NULL)
+        return error_out_of_memory(error, path, sizeof(header));
+    encode_header(header, kind, name);
+    return output_create(&writer->output, path, &options, error) &&
+           put(writer, header, sizeof(header), error);
+}
+
+bool state_writer_put(struct state_writer *writer, enum state_record_tag tag, struct bytes content,
+                      struct error *error)
+{
+    static const uint8_t zeros[RECORD_ALIGNMENT];
+    uint8_t header[RECORD_HEADER_SIZE] = {0};
+
+    store_u32(header, tag, false);
+    store_u64(header + 2 * sizeof(uint32_t), content.size, false);
+    return put(writer, header, sizeof(header), error) &&
+           put(writer, content.data, content.size, error) &&
+           put(writer, zeros, align_up(content.size, RECORD_ALIGNMENT) - content.size, error);
+}
+
+bool state_writer_end(struct state_writer *writer, struct error *error)
+{
+    struct digest digest = digest_stream_finish(writer->digest);
+    struct bytes content = {digest.bytes, DIGEST_SIZE};
+
+    return state_writer_put(writer, STATE_RECORD_END, content, error) &&
+           output_sync(&writer->output, error);
+}
+
+void state_writer_free(struct state_writer *writer)
+{
+    output_discard(&writer->output);
+    digest_stream_free(writer->digest);
+    *writer = (struct state_writer){0};
+}
+
+/* ---- reading ---- */
+
+bool state_file_damaged(const char *path, const char *what, struct error *error)
+{
+    return error_set(error,
+                     "%s: damaged: %s; restore the state from a copy, or give up what this file "
+                     "counts: remove it",
+                     path, what);
+}
+
+static bool read_header(int fd, const char *path, enum state_file_kind kind,
+                        const struct digest *name, uint64_t size, struct error *error)
+{
+    uint8_t header[HEADER_SIZE], expected[HEADER_SIZE];
+    uint32_t version;
+
+    encode_header(expected, kind, name);
+    if (size < HEADER_SIZE)
+        return state_file_damaged(path, "it is too short", error);
+    if (!file_read_at(fd, path, 0, header, sizeof(header), error))
+        return false;
+    version = load_u32(header + MAGIC_SIZE, false);
+    if (memcmp(header, expected, MAGIC_SIZE) != 0)
+        return state_file_damaged(path, "it does not begin like a file of a state", error);
+    if (version != STATE_FILE_VERSION)
+        return error_set(error,
+                         "%s: has version %u; this covsplit knows %d: use the version of covsplit "
+                         "that wrote it",
+                         path, (unsigned)version, STATE_FILE_VERSION);
+    return memcmp(header, expected, HEADER_SIZE) == 0 ||
+           state_file_damaged(path, "it is the file of another name", error);
+}
+
+/* Whether a record may follow the one before; `previous` is STATE_RECORD_END for the first one. */
+static bool may_follow(enum state_file_kind kind, enum state_record_tag previous,
+                       enum state_record_tag tag)
+{
+    bool is_image = kind == STATE_FILE_IMAGE;
+    bool has_sum = previous == STATE_RECORD_PROFILE || previous == STATE_RECORD_PLANE;
+    bool ends_part = has_sum || previous == STATE_RECORD_TESTS;
+
+    switch (tag) {
+    case STATE_RECORD_FOLDED:
+        return is_image && previous == STATE_RECORD_END;
+    case STATE_RECORD_PART:
+        return previous != STATE_RECORD_PART && !(is_image && previous != STATE_RECORD_FOLDED);
+    case STATE_RECORD_PROFILE:
+        return previous == STATE_RECORD_PART;
+    case STATE_RECORD_PLANE:
+    case STATE_RECORD_TESTS:
+        return has_sum;
+    case STATE_RECORD_CLAIM:
+        return !is_image && previous != STATE_RECORD_PART;
+    case STATE_RECORD_END:
+        return is_image ? ends_part : previous != STATE_RECORD_PART;
+    }
+    return false;
+}
+
+/* The sizes of records that are known before. */
+static bool has_right_size(const struct state_record *record)
+{
+    switch (record->tag) {
+    case STATE_RECORD_PART:
+        return record->size == STATE_PART_RECORD_SIZE;
+    case STATE_RECORD_FOLDED:
+        return record->size % DIGEST_SIZE == 0;
+    case STATE_RECORD_END:
+        return record->size == DIGEST_SIZE;
+    default:
+        return true;
+    }
+}
+
+static bool read_record_header(int fd, const struct state_file *file, uint64_t offset,
+                               uint64_t size, struct state_record *record, struct error *error)
+{
+    uint8_t header[RECORD_HEADER_SIZE];
+    uint64_t left = size - offset;
+
+    if (left < RECORD_HEADER_SIZE)
+        return state_file_damaged(file->path, "it is cut short", error);
+    if (!file_read_at(fd, file->path, offset, header, sizeof(header), error))
+        return false;
+    *record = (struct state_record){load_u32(header, false), offset + RECORD_HEADER_SIZE,
+                                    load_u64(header + 2 * sizeof(uint32_t), false)};
+    left -= RECORD_HEADER_SIZE;
+    if (record->size > left || align_up(record->size, RECORD_ALIGNMENT) > left)
+        return state_file_damaged(file->path, "it is cut short", error);
+    if (load_u32(header + sizeof(uint32_t), false) != 0 || !has_right_size(record))
+        return state_file_damaged(file->path, "a record is not what it should be", error);
+    return true;
+}
+
+/* *end is the last record. */
+static bool list_records(int fd, struct state_file *file, enum state_file_kind kind, uint64_t size,
+                         struct state_record *end, struct error *error)
+{
+    enum state_record_tag previous = STATE_RECORD_END;
+    uint64_t offset = HEADER_SIZE;
+
+    for (;;) {
+        struct state_record record;
+
+        if (!read_record_header(fd, file, offset, size, &record, error))
+            return false;
+        if (!may_follow(kind, previous, record.tag))
+            return state_file_damaged(file->path, "its records are in no order", error);
+        offset = record.offset + align_up(record.size, RECORD_ALIGNMENT);
+        if (record.tag == STATE_RECORD_END) {
+            *end = record;
+            return offset == size ||
+                   state_file_damaged(file->path, "something follows its end", error);
+        }
+        if (!ARRAY_ROOM_FOR_ONE(file->records, file->capacity, file->count))
+            return error_out_of_memory(error, file->path, file->count * sizeof(record));
+        file->records[file->count++] = record;
+        previous = record.tag;
+    }
+}
+
+static bool digest_file(int fd, const char *path, uint64_t size, struct digest *digest,
+                        struct error *error)
+{
+    struct digest_stream *stream = digest_stream_new();
+    uint8_t *piece = malloc(PIECE_SIZE);
+    bool done = (stream != NULL && piece != NULL) || error_out_of_memory(error, path, PIECE_SIZE);
+
+    for (uint64_t offset = 0; done && offset < size; offset += PIECE_SIZE) {
+        size_t part = size - offset < PIECE_SIZE ? (size_t)(size - offset) : PIECE_SIZE;
+
+        done = file_read_at(fd, path, offset, piece, part, error);
+        if (done)
+            digest_stream_add(stream, (struct bytes){piece, part});
+    }
+    if (done)
+        *digest = digest_stream_finish(stream);
+    digest_stream_free(stream);
+    free(piece);
+    return done;
+}
+
+static bool check_file(int fd, struct state_file *file, enum state_file_kind kind,
+                       struct error *error)
+{
+    struct digest found, expected;
+    struct state_record end = {0};
+    struct stat status;
+
+    if (fstat(fd, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", file->path);
+    if (!S_ISREG(status.st_mode))
+        return state_file_damaged(file->path, "it is not a regular file", error);
+    if (!read_header(fd, file->path, kind, &file->name, (uint64_t)status.st_size, error) ||
+        !list_records(fd, file, kind, (uint64_t)status.st_size, &end, error) ||
+        !digest_file(fd, file->path, end.offset - RECORD_HEADER_SIZE, &found, error) ||
+        !file_read_at(fd, file->path, end.offset, expected.bytes, DIGEST_SIZE, error))
+        return false;
+    return digest_equal(&found, &expected) ||
+           state_file_damaged(file->path, "its digest is another one", error);
+}
+
+static int open_file(const char *path, struct error *error)
+{
+    int fd = file_open_as_it_is(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (fd < 0)
+        error_set_errno(error, errno, "%s: cannot be read", path);
+    return fd;
+}
+
+bool state_file_open(struct state_file *file, const char *path, enum state_file_kind kind,
+                     const struct digest *name, struct error *error)
+{
+    int fd = open_file(path, error);
+    bool done;
+
+    *file = (struct state_file){.name = *name};
+    if (fd < 0)
+        return false;
+    file->path = strdup(path);
+    done = file->path != NULL ? check_file(fd, file, kind, error)
+                              : error_out_of_memory(error, path, strlen(path));
+    close(fd);
+    if (!done)
+        state_file_close(file);
+    return done;
+}
+
+void state_file_close(struct state_file *file)
+{
+    free(file->path);
+    free(file->records);
+    *file = (struct state_file){0};
+}
+
+bool state_file_read(const struct state_file *file, size_t record, uint64_t limit,
+                     struct buffer *content, struct error *error)
+{
+    uint64_t size = file->records[record].size;
+    bool done;
+    int fd;
+
+    content->size = 0;
+    if (!memory_limit_allows(limit, size, file->path, "a sum", error))
+        return false;
+    if (!buffer_reserve(content, (size_t)size + 1)) /* so that data is never NULL */
+        return error_out_of_memory(error, file->path, size);
+    fd = open_file(file->path, error);
+    if (fd < 0)
+        return false;
+    done = file_read_at(fd, file->path, file->records[record].offset, content->data, (size_t)size,
+                        error);
+    close(fd);
+    content->size = done ? (size_t)size : 0;
+    return done;
+}
