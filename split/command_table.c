@@ -302,7 +302,8 @@ static const struct command commands[] = {
      "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
      "                      -o OUT PROFILE...\n"
      "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
-     "                      [--memory-limit SIZE] [-j N] [-v] --into STATE PROFILE...",
+     "                      [--memory-limit SIZE] [-j N] [-v] [--by NAME | --by-path]\n"
+     "                      --into STATE PROFILE...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
      "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
      "input).\n"
@@ -310,6 +311,11 @@ static const struct command commands[] = {
      "A STATE is a directory with the sum of each image's profiles. With --into, PROFILEs are\n"
      "added to it at once: all that are not bad, or, if the command fails, none. Any number of\n"
      "commands may add to one STATE at a time. 'merge STATE -o OUT' makes the output.\n"
+     "\n"
+     "With --by, the STATE also notes which functions the profiles reach, as those of the test\n"
+     "NAME; 'show --tests FUNCTION STATE' tells. With --by-path, a profile is of the test that\n"
+     "has the name of its directory, as seen from the PROFILE that is above it; if it is\n"
+     "directly there, or is a PROFILE itself, of its file name without .profraw.\n"
      "\n"
      "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
      "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
